@@ -1,0 +1,1 @@
+"""mgw, a multi-dialect model gateway."""

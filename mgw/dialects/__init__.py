@@ -1,0 +1,1 @@
+"""Wire form to canonical form and back.  Pure."""

@@ -1,0 +1,80 @@
+"""Every refusal that the gateway can utter.
+
+A :class:`Reason` is one row of the table of errors (decisions, part 6): a cause and its HTTP status.  What
+each dialect calls it stands in ``dialects/<name>/errors.py``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class Reason(Enum):
+    """Why the gateway refuses; the value is ``(name, HTTP status)``."""
+
+    MALFORMED = ("malformed", 400)
+    EDGE_KEY = ("edge_key", 401)
+    NO_PROVIDER_KEY = ("no_provider_key", 401)
+    CAPABILITY_OFF = ("capability_off", 403)
+    UNSUPPORTED_BY_KIND = ("unsupported_by_kind", 400)
+    UNKNOWN_MODEL = ("unknown_model", 404)
+    UNKNOWN_ROUTE = ("unknown_route", 404)
+    WRONG_METHOD = ("wrong_method", 405)
+    CLIENT_TOO_SLOW = ("client_too_slow", 408)
+    HEAD_TOO_LARGE = ("head_too_large", 431)
+    BODY_TOO_LARGE = ("body_too_large", 413)
+    TOO_MANY_SESSIONS = ("too_many_sessions", 429)
+    NOT_IMPLEMENTED = ("not_implemented", 501)
+    NO_ACCOUNT = ("no_account", 429)
+    INTERNAL = ("internal", 500)
+    UPSTREAM_BROKEN = ("upstream_broken", 502)
+    CREDENTIAL_SOURCE = ("credential_source", 502)
+    OVERLOADED = ("overloaded", 503)
+    DRAINING = ("draining", 503)
+    UPSTREAM_TOO_SLOW = ("upstream_too_slow", 504)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of this refusal."""
+        status: int = self.value[1]
+        return status
+
+
+CLIENT_CLOSED: Final = 499
+"""The status that an event carries when the client left first; it is never sent."""
+
+
+class GatewayError(Exception):
+    """A refusal that the client may read.
+
+    :param reason: the row of the table.
+    :param message: a sentence that says what to change; it never holds a key, a body or a traceback.
+    :param param: the field or header at fault, in the client's own spelling.
+    :param code: a more precise machine-readable code than the row's own.
+    :param retry_after: seconds after which another try makes sense.
+    :param allow: the methods that the path takes, for a wrong method (RFC 9110 15.5.6).
+    """
+
+    def __init__(
+        self,
+        reason: Reason,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+        allow: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.param = param
+        self.code = code
+        self.retry_after = retry_after
+        self.allow = allow
+
+    @property
+    def status(self) -> int:
+        """The HTTP status to answer with."""
+        return self.reason.status

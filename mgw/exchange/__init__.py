@@ -1,0 +1,1 @@
+"""One HTTP request, from its model to its last byte."""

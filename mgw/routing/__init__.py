@@ -1,0 +1,1 @@
+"""Which route, which target, may it.  Pure."""

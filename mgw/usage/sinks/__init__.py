@@ -1,0 +1,1 @@
+"""Where usage events go."""

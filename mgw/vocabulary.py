@@ -1,0 +1,119 @@
+"""The nouns of the gateway, and the one table of their neutral and vendor spellings.
+
+Source: the service specification's naming convention.  Operators may write either spelling; the code, the
+documents and the logs use the vendor's.  No other module spells a neutral word.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class Family(StrEnum):
+    """Whose wire a client or a provider speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+
+
+class Dialect(StrEnum):
+    """One wire format of a family: what decides how tokens are counted and errors are shaped."""
+
+    OPENAI_CHAT = "openai_chat"
+    OPENAI_RESPONSES = "openai_responses"
+    OPENAI = "openai"
+    """All of OpenAI's other routes."""
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+
+    @property
+    def family(self) -> Family:
+        """The family that this wire format belongs to."""
+        return _FAMILY_OF[self]
+
+
+class Kind(StrEnum):
+    """What a provider is (specification 2.1)."""
+
+    OPENAI = "openai"
+    OPENAI_COMPAT = "openai_compat"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
+
+
+class Capability(StrEnum):
+    """What a provider may be asked for (specification 2.2)."""
+
+    TEXT = "text"
+    IMAGE_GEN = "image_gen"
+    VIDEO_GEN = "video_gen"
+    AUDIO_SPEECH = "audio_speech"
+    AUDIO_TRANSCRIBE = "audio_transcribe"
+    REALTIME = "realtime"
+
+
+class Modality(StrEnum):
+    """What a route is about; the usage event says it."""
+
+    TEXT = "text"
+    EMBEDDING = "embedding"
+    IMAGE_GEN = "image_gen"
+    VIDEO_GEN = "video_gen"
+    AUDIO_SPEECH = "audio_speech"
+    AUDIO_TRANSCRIBE = "audio_transcribe"
+    REALTIME = "realtime"
+    PLATFORM = "platform"
+
+
+_FAMILY_OF: Final = MappingProxyType(
+    {
+        Dialect.OPENAI_CHAT: Family.OPENAI,
+        Dialect.OPENAI_RESPONSES: Family.OPENAI,
+        Dialect.OPENAI: Family.OPENAI,
+        Dialect.ANTHROPIC: Family.ANTHROPIC,
+        Dialect.GEMINI: Family.GEMINI,
+    }
+)
+
+KIND_SPELLINGS: Final = MappingProxyType(
+    {
+        "openai": Kind.OPENAI,
+        "alpha": Kind.OPENAI,
+        "openai_compat": Kind.OPENAI_COMPAT,
+        "alpha_compat": Kind.OPENAI_COMPAT,
+        "anthropic": Kind.ANTHROPIC,
+        "beta": Kind.ANTHROPIC,
+        "gemini": Kind.GEMINI,
+        "gamma": Kind.GEMINI,
+        "google": Kind.GEMINI,
+    }
+)
+"""Every accepted spelling of a provider's ``kind``."""
+
+DEFAULT_SPELLINGS: Final = MappingProxyType(
+    {
+        "openai_dialect": Family.OPENAI,
+        "alpha_dialect": Family.OPENAI,
+        "anthropic_dialect": Family.ANTHROPIC,
+        "beta_dialect": Family.ANTHROPIC,
+        "gemini_dialect": Family.GEMINI,
+        "gamma_dialect": Family.GEMINI,
+        "google_dialect": Family.GEMINI,
+    }
+)
+"""Every accepted key of the ``defaults`` block."""
+
+NEUTRAL_HEADERS: Final = MappingProxyType(
+    {
+        Family.OPENAI: (b"alpha-organization", b"alpha-project", b"alpha-beta"),
+        Family.ANTHROPIC: (b"beta-version", b"beta-beta"),
+        Family.GEMINI: (),
+    }
+)
+"""Lower-case neutral header names by their family; they travel as the client spelled them."""
+
+VERSION_HEADERS: Final = frozenset({b"anthropic-version", b"beta-version"})
+"""The lower-case names under which an Anthropic client states its API version."""

@@ -1,0 +1,54 @@
+"""Packaging of mgw, the multi-dialect model gateway."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+TESTS = [
+    "anthropic>=2.12,<3",
+    "google-genai>=3.4,<4",
+    "hypothesis>=6.170,<7",
+    "openai>=3.54,<4",
+    "pytest>=9.2,<10",
+    "pytest-timeout>=2.4,<3",
+    "pytest-xdist>=3.8,<4",
+]
+LINT = [
+    "import-linter>=2.16,<3",
+    "mypy==2.4.1",
+    "mypy-zope==1.0.17",
+    "ruff==0.17.6",
+    "types-docutils",
+    "types-PyYAML>=6.0.12",
+]
+DOCS = ["docutils>=0.21,<1"]
+
+setup(
+    name="mgw",
+    version="0.1.0.dev0",
+    description="A multi-dialect model gateway on Twisted",
+    long_description=Path(__file__).with_name("README.rst").read_text(encoding="utf-8"),
+    long_description_content_type="text/x-rst",
+    python_requires=">=3.11",
+    packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],
+    package_data={"mgw": ["py.typed"]},
+    include_package_data=True,
+    install_requires=[
+        "brotli>=1.2,<2",
+        "httptools>=0.9,<0.10",
+        "klein>=24.8,<25",
+        "msgspec>=0.22,<0.23",
+        "prometheus-client>=0.26,<1",
+        "pydantic>=2.14,<3",
+        "pyopenssl>=26.4",
+        "pyyaml>=6.0.3,<7",
+        "service-identity>=26.1",
+        "treq>=26.7,<27",
+        "twisted>=26.10,<27",
+        "zstandard>=0.25,<1",
+    ],
+    extras_require={"docs": DOCS, "lint": LINT, "tests": TESTS, "dev": [*DOCS, *LINT, *TESTS]},
+    zip_safe=False,
+)
