@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.findall(r'^__version__ = "(.+)"$', (HERE / "mgw/__init__.py").read_text(encoding="utf-8"), re.M)[0]
 
 TESTS = [
     "anthropic>=2.12,<3",
@@ -27,9 +31,9 @@ DOCS = ["docutils>=0.21,<1"]
 
 setup(
     name="mgw",
-    version="0.1.0.dev0",
+    version=VERSION,
     description="A multi-dialect model gateway on Twisted",
-    long_description=Path(__file__).with_name("README.rst").read_text(encoding="utf-8"),
+    long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
     python_requires=">=3.11",
     packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],

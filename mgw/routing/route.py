@@ -47,8 +47,8 @@ class BodyKept(StrEnum):
 class Route(Struct, frozen=True):
     """One row: what a path is, and how it is handled.
 
-    ``path`` is a template; ``{model}`` and ``{id}`` stand for one or more segments.  Gemini's rows are
-    written with ``/v1beta`` and served under each of :data:`mgw.routing.match.GEMINI_VERSIONS`.
+    ``path`` is a template; ``{model}`` stands for one or more segments.  Gemini's rows are written with
+    ``/v1beta`` and served under each of :data:`mgw.routing.match.GEMINI_VERSIONS`.
     """
 
     name: str
@@ -63,6 +63,12 @@ class Route(Struct, frozen=True):
     """The path below the provider's base address; ``None``: the client's own without its version prefix."""
     upstream_version: str | None = None
     """A version segment in place of the base address's own (``beta`` for ``/beta/completions``)."""
+    in_pieces: bool = False
+    """Its answer is a JSON array that arrives piece by piece, where it is no event stream."""
+    model_optional: bool = False
+    """The vendor has a model of its own where the request names none."""
+    translated_for: frozenset[Family] = frozenset()
+    """The other families whose providers the specification has serve this route, by translation."""
 
     @property
     def family(self) -> Family:

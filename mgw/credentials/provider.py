@@ -1,0 +1,59 @@
+"""What every source of credentials looks like to the code that sends requests."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+
+from mgw.secret import Secret
+from mgw.vocabulary import Family
+
+
+class ClientKey(Struct, frozen=True):
+    """The credential that a client brought for the provider; never an edge key.
+
+    ``scheme`` is that of ``Authorization`` as sent (``Bearer``, ``Token``), ``None`` for other carriers.
+    """
+
+    value: Secret
+    scheme: bytes | None
+    family: Family
+    """Of the client."""
+
+
+class Credential(Struct, frozen=True):
+    """One header that says who we are, and how an event names it."""
+
+    header: bytes
+    value: Secret
+    key_hash: str
+    account: str | None = None
+    expires_at: float | None = None
+
+
+class CredentialProvider(Protocol):
+    """A source of credentials for one provider."""
+
+    def obtain(self, client_key: ClientKey | None) -> Coroutine[Deferred[Any], Any, Credential]:
+        """Return the credential to begin with.
+
+        :raises GatewayError: ``NO_PROVIDER_KEY`` or ``CREDENTIAL_SOURCE``.
+        """
+        ...
+
+    def refused(
+        self, credential: Credential, status: int, retry_after: float | None
+    ) -> Coroutine[Deferred[Any], Any, Credential | None]:
+        """Return another credential after the upstream refused one, or ``None`` to pass the answer on."""
+        ...
+
+    def refusable(self, status: int) -> bool:
+        """Whether a status is worth asking :meth:`refused` about."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files, timers and connections."""
+        ...

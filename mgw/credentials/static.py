@@ -1,0 +1,100 @@
+"""Credentials that do not change: a configured key or token, and the client's own (decisions, part 3)."""
+
+from __future__ import annotations
+
+from mgw.credentials.provider import ClientKey, Credential
+from mgw.errors import GatewayError, Reason
+from mgw.kinds import KindRow
+from mgw.secret import Secret, key_hash
+
+
+class _Fixed:
+    """What is shared by sources that know no second credential."""
+
+    async def refused(
+        self,
+        credential: Credential,  # noqa: ARG002  the interface's
+        status: int,  # noqa: ARG002  the interface's
+        retry_after: float | None,  # noqa: ARG002  the interface's
+    ) -> Credential | None:
+        """There is no other credential."""
+        return None
+
+    def refusable(self, status: int) -> bool:  # noqa: ARG002  the interface's
+        """Never: there is no other credential."""
+        return False
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class StaticCredential(_Fixed):
+    """A configured key or token."""
+
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+
+    @classmethod
+    def of_kind(cls, key: Secret, row: KindRow) -> StaticCredential:
+        """Carry a key in the header of the provider's kind."""
+        return cls(_in_kinds_header(key, row))
+
+    @classmethod
+    def bearer(cls, token: Secret) -> StaticCredential:
+        """Carry a token as ``Authorization: Bearer``, whatever the kind."""
+        return cls(_as_authorization(token, b"Bearer"))
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+        """Return the configured credential."""
+        return self._credential
+
+
+class ClientBearer(_Fixed):
+    """The client's own ``Authorization: Bearer``, whatever its family."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:
+        """Return the client's bearer token.
+
+        :raises GatewayError: ``NO_PROVIDER_KEY`` where the client sent none.
+        """
+        if client_key is None or client_key.scheme is None or client_key.scheme.lower() != b"bearer":
+            message = (
+                f"provider {self._provider!r} takes the client's own bearer token: "
+                "send Authorization: Bearer with the provider's access token"
+            )
+            raise GatewayError(Reason.NO_PROVIDER_KEY, message)
+        return _as_authorization(client_key.value, client_key.scheme)
+
+
+class ClientCredential(_Fixed):
+    """The client's own key, for a provider without one; only from a client of the provider's family."""
+
+    def __init__(self, provider: str, row: KindRow) -> None:
+        self._provider = provider
+        self._row = row
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:
+        """Return the client's credential: ``Authorization`` as it came, others in the header of the kind.
+
+        :raises GatewayError: ``NO_PROVIDER_KEY`` where there is none to send.
+        """
+        if client_key is None or client_key.family is not self._row.family:
+            message = (
+                f"provider {self._provider!r} has no key configured, and the request brings none "
+                f"that may be sent to it: configure providers.{self._provider}.api_key or api_key_env"
+            )
+            raise GatewayError(Reason.NO_PROVIDER_KEY, message)
+        if client_key.scheme is not None:
+            return _as_authorization(client_key.value, client_key.scheme)
+        return _in_kinds_header(client_key.value, self._row)
+
+
+def _as_authorization(token: Secret, scheme: bytes) -> Credential:
+    return Credential(b"Authorization", Secret(f"{scheme.decode('ascii')} {token.reveal()}"), key_hash(token))
+
+
+def _in_kinds_header(key: Secret, row: KindRow) -> Credential:
+    return Credential(row.key_header, Secret(row.key_prefix.decode("ascii") + key.reveal()), key_hash(key))

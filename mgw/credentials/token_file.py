@@ -1,0 +1,93 @@
+"""An access token in a plain file, kept fresh by somebody else: a side-car or a projected volume."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from twisted.internet.interfaces import IReactorTime
+
+from mgw.credentials.provider import ClientKey, Credential
+from mgw.errors import GatewayError, Reason
+from mgw.secret import Secret, key_hash
+
+LOOK_SECONDS: Final = 1.0
+"""How long a token is used before the file's stamp is looked at again."""
+
+MAX_TOKEN_BYTES: Final = 64 * 1024
+
+
+@dataclass(slots=True)
+class TokenFile:
+    """Read a token, again when the file has changed.
+
+    ``key_hash`` is made of the file's path, so that it outlives a rotation (decisions, part 3).
+
+    :param provider: its name, for messages.
+    :param path: of the file; white space around the token is ignored.
+    """
+
+    provider: str
+    path: str
+    clock: IReactorTime
+    _stamp: tuple[int, int, int] | None = None
+    _looked_at: float = float("-inf")
+    _credential: Credential | None = field(default=None, repr=False)
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+        """Return the token as the file has it now.
+
+        :raises GatewayError: ``CREDENTIAL_SOURCE`` where the file is missing, unreadable or holds no token.
+        """
+        now = self.clock.seconds()
+        if self._credential is None or now - self._looked_at >= LOOK_SECONDS:
+            self._look(now)
+        assert self._credential is not None
+        return self._credential
+
+    async def refused(
+        self,
+        credential: Credential,
+        status: int,  # noqa: ARG002  the interface's
+        retry_after: float | None,  # noqa: ARG002  the interface's
+    ) -> Credential | None:
+        """Return a newer token if the file holds one (specification 5.2, rule 1)."""
+        self._stamp = None
+        try:
+            self._look(self.clock.seconds())
+        except GatewayError:
+            return None  # the client gets the upstream's own answer
+        assert self._credential is not None
+        return None if self._credential.value.matches(credential.value) else self._credential
+
+    def refusable(self, status: int) -> bool:
+        """A 401 may mean that the file holds a newer token."""
+        return status == 401
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _look(self, now: float) -> None:
+        try:
+            with Path(self.path).open("rb") as file:
+                stat = os.fstat(file.fileno())
+                stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+                if stamp != self._stamp or self._credential is None:
+                    self._credential = self._read(file.read(MAX_TOKEN_BYTES + 1))
+                    self._stamp = stamp
+        except OSError as error:
+            self._credential = None
+            message = f"the token file of provider {self.provider!r} cannot be read: {error.strerror}"
+            raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed") from None
+        self._looked_at = now
+
+    def _read(self, content: bytes) -> Credential:
+        token = content.strip()
+        if not token or len(token) > MAX_TOKEN_BYTES or any(byte <= 0x20 or byte >= 0x7F for byte in token):
+            self._credential = None
+            message = f"the token file of provider {self.provider!r} does not hold one token"
+            raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
+        value = Secret(f"Bearer {token.decode('ascii')}")
+        return Credential(b"Authorization", value, key_hash(self.path))

@@ -1,0 +1,129 @@
+"""What twistd calls: the options, ``--check``, and the service (``twistd -n mgw -c FILE``)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from twisted.application.service import IService
+from twisted.python import usage
+
+from mgw import __version__
+from mgw.config.advice import final_addresses, warnings
+from mgw.config.load import parse
+from mgw.config.model import Config
+from mgw.config.problems import ConfigError
+
+DEFAULT_FILE = "/etc/mgw.yaml"
+
+
+class Options(usage.Options):
+    """The command line behind ``twistd mgw``."""
+
+    synopsis = "[options]"
+    longdesc = "A multi-dialect model gateway."
+    optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the configuration file"]]
+    optFlags: ClassVar = [
+        ["check", None, "validate the configuration, print where calls go, and exit"],
+        ["demo", None, "start the built-in simulator on 127.0.0.1:8788 as well, and say what to try"],
+    ]
+
+    def opt_version(self) -> None:
+        """Print the version and exit."""
+        sys.stdout.write(f"mgw {__version__}\n")
+        raise SystemExit(0)
+
+    def postOptions(self) -> None:
+        """Run ``--check``.
+
+        :raises SystemExit: always with ``--check``; 0 for a valid file, 1 for one with problems.
+        """
+        if self["check"]:
+            raise SystemExit(check(reader_of(self["config"])))
+
+
+def reader_of(file: str) -> Callable[[], Config]:
+    """Return what reads a configuration file, wherever the process changes to later.
+
+    What it returns raises :class:`ConfigError`, or ``OSError`` where the file cannot be read.
+    """
+    path = Path(file).absolute()
+
+    def read() -> Config:
+        return parse(path.read_bytes().decode("utf-8", "surrogateescape"), file, os.environ)
+
+    return read
+
+
+def check(read: Callable[[], Config]) -> int:
+    """Print what is to be said of a configuration; return the exit status."""
+    config = _or_none(read)
+    if config is None:
+        return 1
+    from twisted.internet import reactor  # here, since importing it installs one
+
+    from mgw.service import build_generation
+
+    try:
+        build_generation(0, config, reactor)
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"mgw: {error}\n")
+        return 1
+    for warning in warnings(config):
+        sys.stdout.write(f"warning: {warning}\n")
+    for address in final_addresses(config):
+        sys.stdout.write(f"{address}\n")
+    sys.stdout.write("the configuration is valid\n")
+    return 0
+
+
+def makeService(options: Options) -> IService:
+    """Build the gateway.
+
+    :raises SystemExit: the configuration has problems; they are printed.
+    """
+    from twisted.internet import reactor  # here, since importing it installs one
+
+    from mgw.ops.log_file import LogFile
+    from mgw.service import GatewayService
+
+    read = reader_of(options["config"])
+    config = _or_none(read)
+    if config is None:
+        raise SystemExit(1)
+    path, elsewhere = _log_path(options)
+    try:
+        gateway = GatewayService(config, read, reactor, None if elsewhere else LogFile(path))
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"mgw: {error}") from None
+    if not options["demo"]:
+        return gateway
+    from mgw.demo import Demo
+
+    return Demo(gateway, reactor)
+
+
+def _or_none(read: Callable[[], Config]) -> Config | None:
+    try:
+        return read()
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+    except OSError as error:
+        sys.stderr.write(f"mgw: the configuration file {error.filename} cannot be read: {error.strerror}\n")
+    return None
+
+
+def _log_path(options: Options) -> tuple[str | None, bool]:
+    """Return twistd's ``--logfile``, and whether the log was sent elsewhere altogether."""
+    twistd: Any = options.parent or {}  # Any: usage.Options is a dict of all kinds
+    if twistd.get("syslog") or twistd.get("logger"):
+        return None, True
+    path = twistd.get("logfile")
+    if path == "-":
+        return None, False
+    if path:
+        return str(Path(path).absolute()), False
+    return (None if twistd.get("nodaemon", True) else str(Path("twistd.log").absolute())), False

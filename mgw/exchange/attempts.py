@@ -1,0 +1,67 @@
+"""Send until the upstream takes it, all before the first byte to the client.
+
+Two things lead to a second attempt: a pooled connection that turns out closed before any byte of an answer
+came (for requests that create nothing, or carry an ``Idempotency-Key``), and a credential that the upstream
+refuses while its source has another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mgw.credentials.provider import Credential, CredentialProvider
+from mgw.exchange.client import ClientRequest
+from mgw.exchange.exchange import Exchange
+from mgw.upstream.client import Answer, Upstream, UpstreamFailure, UpstreamRequest
+from mgw.wire.headers import value_of
+
+
+async def send(
+    exchange: Exchange,
+    request: ClientRequest,
+    render: Callable[[Credential], UpstreamRequest],
+    upstream: Upstream,
+    source: CredentialProvider,
+) -> Answer:
+    """Return the head of the upstream's answer, its body still unread.
+
+    :param render: makes the upstream request from a credential; called once per credential.
+    :raises GatewayError: where no credential can be had, or the upstream fails before its head.
+    """
+    credential = await source.obtain(request.key)
+    repeatable = exchange.route.repeatable or value_of(request.headers, b"idempotency-key") is not None
+    while True:
+        exchange.key_hash = credential.key_hash
+        answer = await _open(exchange, upstream, render(credential), repeatable=repeatable)
+        if not source.refusable(answer.status):
+            return answer
+        try:
+            another = await source.refused(credential, answer.status, retry_after_of(answer))
+        except BaseException:
+            answer.abandon()
+            raise
+        if another is None:
+            return answer
+        answer.abandon()
+        credential = another
+
+
+async def _open(
+    exchange: Exchange, upstream: Upstream, request: UpstreamRequest, *, repeatable: bool
+) -> Answer:
+    exchange.attempts += 1
+    try:
+        return await upstream.open(request)
+    except UpstreamFailure as failure:
+        if not (failure.stale and repeatable):
+            raise
+    exchange.attempts += 1
+    return await upstream.open(request, fresh=True)
+
+
+def retry_after_of(answer: Answer) -> float | None:
+    """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
+    value = value_of(answer.headers, b"retry-after")
+    if value is None or not value.strip().isdigit():
+        return None
+    return float(value)

@@ -1,0 +1,71 @@
+"""The two ends that a request is served between: what the client asked, and the client itself."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from mgw.credentials.provider import ClientKey
+from mgw.wire.headers import RawHeaders
+
+
+class ClientRequest(Struct, frozen=True):
+    """One request as the client sent it, without its edge key."""
+
+    request_id: str
+    method: bytes
+    raw_path: bytes
+    raw_query: bytes | None
+    headers: RawHeaders
+    body: bytes
+    path_model: str | None
+    """The decoded model of the path."""
+    version: str
+    """The version prefix of the path."""
+    key: ClientKey | None
+
+
+class Source(Protocol):
+    """Something that can be told to wait."""
+
+    def pause(self) -> None:
+        """Deliver nothing until :meth:`resume`."""
+        ...
+
+    def resume(self) -> None:
+        """Go on."""
+        ...
+
+
+class Client(Protocol):
+    """Whoever we answer."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the head of the answer is on its way: then no other answer can be given."""
+        ...
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Send the head of the answer."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body."""
+        ...
+
+    def finish(self) -> None:
+        """End the answer."""
+        ...
+
+    def abort(self) -> None:
+        """End the connection visibly broken."""
+        ...
+
+    def register(self, source: Source) -> None:
+        """Name what is to pause while the client reads more slowly than we write."""
+        ...
+
+    def unregister(self) -> None:
+        """There is nothing to pause any more."""
+        ...

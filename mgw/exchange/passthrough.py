@@ -1,0 +1,159 @@
+"""Same family: the client's bytes go up with only the model's value replaced, the answer's come down as is.
+
+Sources: specification 4.1.2, decisions part 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mgw.canonical.reply import TokenUsage
+from mgw.credentials.provider import Credential
+from mgw.dialects import codec_of
+from mgw.dialects.dialect import Meter
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.client import ClientRequest
+from mgw.kinds import KINDS
+from mgw.routing.resolve import Target
+from mgw.routing.route import ModelAt, Route
+from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.vocabulary import VERSION_HEADERS
+from mgw.wire.encodings import Gunzip
+from mgw.wire.headers import RawHeaders, request_headers, response_headers, value_of
+from mgw.wire.splice import FoundValue, splice
+from mgw.wire.target import path_of_model
+
+_GUNZIPPED_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Content:
+    """A request body as it came and as it reads, and the model that was found in it."""
+
+    sent: bytes
+    decoded: bytes
+    model: FoundValue | None
+
+
+@dataclass(slots=True)
+class Passthrough:
+    """What goes up, and how the answer comes down."""
+
+    route: Route
+    target: Target
+    request: ClientRequest
+    content: Content
+    base_path: bytes
+
+    def upstream_request(self, credential: Credential) -> UpstreamRequest:
+        """Return the request to send with one credential."""
+        body, reencoded = self._body()
+        return UpstreamRequest(
+            method=self.request.method,
+            target=self._target(),
+            headers=self._headers(credential, reencoded=reencoded),
+            body=body,
+        )
+
+    def answer_headers(self, answer: Answer) -> RawHeaders:
+        """Return the head's fields that the client gets of the upstream's."""
+        return response_headers(answer.headers)
+
+    def filter(self, answer: Answer) -> PassthroughFilter:
+        """Return what the answer's body walks through."""
+        content_type = value_of(answer.headers, b"content-type") or b""
+        encoding = value_of(answer.headers, b"content-encoding")
+        meter = codec_of(self.route.dialect).meter(content_type)
+        gunzip = None
+        if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
+            gunzip = Gunzip(_GUNZIPPED_BYTES)
+        return PassthroughFilter(meter, gunzip)
+
+    def _body(self) -> tuple[bytes, bool]:
+        found, new = self.content.model, self.target.upstream_model
+        if found is None or new is None:
+            return self.content.sent, False
+        spliced = splice(self.content.decoded, found, new)
+        if spliced is self.content.decoded:
+            return self.content.sent, False
+        return spliced, self.content.sent is not self.content.decoded
+
+    def _target(self) -> bytes:
+        path = self._path()
+        base = self.base_path
+        if self.route.upstream_version is not None:
+            base = base.removesuffix(b"/v1") + b"/" + self.route.upstream_version.encode()
+        query = self.request.raw_query
+        return base + path if query is None else base + path + b"?" + query
+
+    def _path(self) -> bytes:
+        route, request = self.route, self.request
+        if route.upstream_path is not None:
+            return route.upstream_path.encode()
+        model = self.target.upstream_model
+        if route.model_at is not ModelAt.PATH or model == request.path_model or model is None:
+            return request.raw_path[len(request.version) :]
+        before, _, after = route.path.removeprefix("/v1beta").partition("{model}")
+        return before.encode() + path_of_model(model) + after.encode()
+
+    def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
+        provider = self.target.provider
+        edits = provider.headers
+        forward = frozenset(name.lower().encode("latin-1") for name in edits.forward)
+        headers = request_headers(
+            self.request.headers, client=self.route.family, target=self.target.family, forward=forward
+        )
+        if reencoded:
+            headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
+        if edits.set or edits.remove:
+            replaced = {name.lower().encode("latin-1") for name in (*edits.set, *edits.remove)}
+            headers = [pair for pair in headers if pair[0].lower() not in replaced]
+            headers += [
+                (name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()
+            ]
+        for name, value in KINDS[provider.kind].required_headers:
+            if not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
+                headers.append((name, value))
+        headers.append((credential.header, credential.value.reveal().encode("latin-1")))
+        return headers
+
+
+@dataclass(slots=True)
+class PassthroughFilter:
+    """Give back the very same bytes, and let the meter look at them."""
+
+    _meter: Meter
+    _gunzip: Gunzip | None = field(default=None)
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the same object."""
+        self._meter.feed(data if self._gunzip is None else self._gunzip.feed(data))
+        return data
+
+    def finish(self) -> bytes:
+        """Nothing is held back."""
+        self._meter.finish()
+        return b""
+
+    def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
+        """A broken answer ends as a broken connection: the bytes are the upstream's, not ours to end."""
+        self._meter.finish()
+        return None
+
+    def usage(self) -> TokenUsage:
+        """Return the counts seen so far."""
+        return self._meter.usage
+
+
+def is_stream(route: Route, answer: Answer) -> bool:
+    """Whether an answer is an event stream, or an array that arrives in pieces."""
+    content_type = value_of(answer.headers, b"content-type") or b""
+    kind = content_type.partition(b";")[0].strip().lower()
+    return kind == b"text/event-stream" or (route.in_pieces and answer.status < 400)
+
+
+def missing_model(route: Route) -> GatewayError:
+    """Return the refusal of a request that names no model."""
+    return GatewayError(
+        Reason.MALFORMED, f"{route.path} needs a model: send the field 'model'", param="model"
+    )

@@ -1,0 +1,76 @@
+"""The system as one function: one request, from its model to the last byte of its answer."""
+
+from __future__ import annotations
+
+from mgw.exchange.attempts import send
+from mgw.exchange.client import Client, ClientRequest
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.passthrough import Content, Passthrough, is_stream, missing_model
+from mgw.exchange.relay import relay
+from mgw.routing.capabilities import pass_gate
+from mgw.routing.resolve import Target
+from mgw.routing.route import ModelAt
+from mgw.upstream.client import Answer
+from mgw.wire.encodings import decoded
+from mgw.wire.headers import RawHeaders, values_of
+from mgw.wire.splice import find_model
+
+
+async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> None:
+    """Answer a request, and leave its usage event behind.
+
+    :raises GatewayError: a refusal that the caller says in the client's dialect if nothing was sent yet.
+    """
+    async with exchange:
+        content = read(exchange, request)
+        target = aim(exchange, request, content)
+        generation, name = exchange.generation, target.provider.name
+        upstream = generation.upstreams[name]
+        plan = Passthrough(exchange.route, target, request, content, upstream.base_path)
+        answer = await send(exchange, request, plan.upstream_request, upstream, generation.credentials[name])
+        try:
+            start(exchange, plan.answer_headers(answer), answer, client)
+            await relay(exchange, answer, plan.filter(answer), client)
+        finally:
+            answer.abandon()  # nothing happens where the body was read to its end
+
+
+def read(exchange: Exchange, request: ClientRequest) -> Content:
+    """Decode the body where it is looked at, and find the model in it.
+
+    :raises GatewayError: ``MALFORMED`` or ``BODY_TOO_LARGE``.
+    """
+    if exchange.route.model_at is not ModelAt.BODY:
+        return Content(request.body, request.body, None)
+    body = request.body
+    encodings = values_of(request.headers, b"content-encoding")
+    if encodings:
+        body = decoded(body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    return Content(request.body, body, find_model(body))
+
+
+def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
+    """Resolve the model and pass the gate.
+
+    :raises GatewayError: see :mod:`mgw.routing.resolve` and :mod:`mgw.routing.capabilities`.
+    """
+    route, resolver = exchange.route, exchange.generation.resolver
+    asked = request.path_model if content.model is None else content.model.value
+    exchange.asked_model = asked
+    if asked is not None:
+        target = resolver.resolve(asked, route.family)
+    elif route.model_optional:
+        target = Target(resolver.default(route.family), None, None)
+    else:
+        raise missing_model(route)
+    exchange.target = target
+    pass_gate(route, target)
+    return target
+
+
+def start(exchange: Exchange, headers: RawHeaders, answer: Answer, client: Client) -> None:
+    """Send the head of the answer to the client."""
+    headers.append((b"X-Gateway-Request-Id", exchange.request_id.encode()))
+    exchange.http_status = answer.status
+    exchange.stream = is_stream(exchange.route, answer)
+    client.start(answer.status, answer.reason, headers)

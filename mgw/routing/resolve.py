@@ -1,0 +1,85 @@
+"""From the model that a client names to a provider and that provider's own model id (specification 4.1.1)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mgw.config.model import Config, Provider
+from mgw.errors import GatewayError, Reason
+from mgw.kinds import KINDS
+from mgw.vocabulary import Family, Kind
+
+_MODELS = "models/"
+
+
+class Target(Struct, frozen=True):
+    """Where a request goes."""
+
+    provider: Provider
+    asked_model: str | None
+    """As the client spelled it; ``None`` where the request named none."""
+    upstream_model: str | None
+    """What the provider is to be asked for, with the leading ``models/`` that the client sent, if any."""
+
+    @property
+    def kind(self) -> Kind:
+        """The provider's kind."""
+        return self.provider.kind
+
+    @property
+    def family(self) -> Family:
+        """The provider's family."""
+        return KINDS[self.provider.kind].family
+
+
+class Resolver:
+    """Resolve models against one configuration: alias, then prefix, then the dialect's default."""
+
+    def __init__(self, config: Config) -> None:
+        self._providers = config.providers
+        self._defaults = config.defaults
+        self._aliases = config.aliases
+
+    def resolve(self, asked: str, family: Family) -> Target:
+        """Return the target of a model.
+
+        :param asked: the model as the client sent it; a leading ``models/`` is ignored.
+        :param family: of the client's dialect, for bare model ids.
+        :raises GatewayError: ``MALFORMED`` for an empty name; ``UNKNOWN_MODEL`` where neither an alias nor a
+            prefix fits and the dialect has no default.
+        """
+        kept = _MODELS if asked.startswith(_MODELS) else ""
+        bare = asked[len(kept) :]
+        if not bare:
+            raise GatewayError(Reason.MALFORMED, "the model is empty", param="model")
+        named = self.named(bare)
+        if named is not None:
+            provider, model = named
+            return Target(provider, asked, kept + model)
+        return Target(self.default(family, bare), asked, asked)
+
+    def named(self, model: str) -> tuple[Provider, str] | None:
+        """Return the provider and its model where an alias or a prefix says it, else ``None``."""
+        name, slash, rest = self._aliases.get(model, model).partition("/")
+        provider = self._providers.get(name)
+        if provider is None or not slash or not rest:
+            return None
+        return provider, rest
+
+    def default(self, family: Family, model: str | None = None) -> Provider:
+        """Return the provider that takes the bare model ids of a dialect.
+
+        :raises GatewayError: ``UNKNOWN_MODEL`` where the configuration names none.
+        """
+        name = self._defaults.get(family)
+        if name is not None:
+            return self._providers[name]
+        known = ", ".join(self._providers)
+        if model is None:
+            message = f"the request names no model, and defaults.{family}_dialect is not set"
+        else:
+            message = (
+                f"no alias or provider fits the model {model[:200]!r}, and defaults.{family}_dialect is not "
+                f"set; write <provider>/<model> with one of the providers: {known}"
+            )
+        raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")

@@ -1,0 +1,112 @@
+"""Who may come in, and which of the credentials that came in is the client's own (decisions, part 3).
+
+All carriers are looked at, none is logged: the first that matches an edge key opens the gate, the first that
+matches none is the client's own credential.  An edge key never goes upstream, wherever it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+from msgspec import Struct
+
+from mgw.config.model import EdgeAuth
+from mgw.credentials.provider import ClientKey
+from mgw.errors import GatewayError, Reason
+from mgw.secret import Secret
+from mgw.vocabulary import Family
+from mgw.wire.headers import RawHeaders
+
+_SCHEMES: Final = frozenset({b"bearer", b"token"})
+_HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
+
+
+class Caller(Struct, frozen=True):
+    """A client that may come in."""
+
+    key: ClientKey | None
+    """Its own credential for the provider."""
+    raw_query: bytes | None
+    """The query without the credentials that stood in it."""
+
+
+class EdgeGate:
+    """The edge keys of one configuration, compared in constant time."""
+
+    def __init__(self, settings: EdgeAuth) -> None:
+        self._closed = settings.enabled
+        self._digests = [sha256(key.reveal().encode("latin-1")).digest() for key in settings.keys]
+
+    def admit(self, family: Family, headers: RawHeaders, raw_query: bytes | None) -> Caller:
+        """Let a request in.
+
+        :param family: of the route, which decides what counts as a carrier.
+        :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
+        """
+        opened = not self._closed
+        own: ClientKey | None = None
+        for value, scheme in _carried(family, headers):
+            if self._fits(value):
+                opened = True
+            elif own is None:
+                own = ClientKey(Secret(value.decode("latin-1")), scheme, family)
+        if raw_query is not None and b"key=" in raw_query:
+            raw_query, edge, other = self._of_query(family, raw_query)
+            opened = opened or edge
+            if own is None and other is not None:
+                own = ClientKey(Secret(other.decode("latin-1")), None, family)
+        if not opened:
+            raise GatewayError(
+                Reason.EDGE_KEY,
+                "this gateway wants one of its keys: send Authorization: Bearer <key> or x-api-key: <key>",
+            )
+        return Caller(own, raw_query)
+
+    def _fits(self, value: bytes) -> bool:
+        digest = sha256(value).digest()
+        fits = False
+        for known in self._digests:
+            fits |= compare_digest(known, digest)
+        return fits
+
+    def _of_query(self, family: Family, raw_query: bytes) -> tuple[bytes | None, bool, bytes | None]:
+        """Take credentials out of a query; return the rest, whether an edge key was there, another key."""
+        kept: list[bytes] = []
+        opened = False
+        other: bytes | None = None
+        for field in raw_query.split(b"&"):
+            name, _, raw = field.partition(b"=")
+            if unquote_to_bytes(name) != b"key":
+                kept.append(field)
+                continue
+            value = unquote_to_bytes(raw.replace(b"+", b" "))
+            if self._fits(value):
+                opened = True
+            elif family is not Family.GEMINI:
+                kept.append(field)  # an ordinary parameter there
+            elif other is None:
+                other = value
+        return b"&".join(kept) or None, opened, other
+
+
+def _carried(family: Family, headers: RawHeaders) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield each credential that the headers carry, with the scheme of ``Authorization`` or ``None``."""
+    for raw_name, raw_value in headers:
+        name = raw_name.lower()
+        if name not in _HEADERS:
+            continue
+        if name == b"authorization":
+            scheme, _, value = raw_value.partition(b" ")
+            value = value.strip()
+            if (
+                value
+                and scheme.lower() in _SCHEMES
+                and (scheme.lower() == b"bearer" or family is Family.GEMINI)
+            ):
+                yield value, scheme
+        elif raw_value and (name == b"x-api-key" or family is Family.GEMINI):
+            yield raw_value.strip(), None

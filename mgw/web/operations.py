@@ -1,0 +1,82 @@
+"""What the gateway answers itself: liveness, readiness, metrics and the catalog (specification 4.2, 4.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
+
+from mgw.dialects import codec_of
+from mgw.generation import Generation
+from mgw.web.answers import JSON, send
+from mgw.web.app import Endpoint
+from mgw.web.request import GatewayRequest
+from mgw.wire.headers import value_of
+
+ROOT_BODY: Final = b'{"service":"mgw"}'
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The gateway's own endpoints."""
+
+    generation: Callable[[], Generation]
+    draining: Callable[[], bool]
+    metrics: Callable[[bytes | None], tuple[bytes, bytes]]
+    """From ``Accept`` to the content type and the text."""
+
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """Return the endpoint of each row by its name."""
+        return {
+            "root": self.root,
+            "healthz": self.healthz,
+            "readyz": self.readyz,
+            "metrics": self.scrape,
+            "openai_models": self.models,
+            "openai_model": self.model,
+            "anthropic_models": self.models,
+            "anthropic_model": self.model,
+            "gemini_models": self.models,
+            "gemini_model": self.model,
+        }
+
+    async def root(self, request: GatewayRequest) -> None:
+        """Say what this is: agents probe it."""
+        send(request.visit.client, 200, JSON, ROOT_BODY, [])
+
+    async def healthz(self, request: GatewayRequest) -> None:
+        """The process lives."""
+        send(request.visit.client, 200, JSON, b'{"status":"ok"}', [])
+
+    async def readyz(self, request: GatewayRequest) -> None:
+        """Whether new work is taken: 503 from the first moment of a drain."""
+        if self.draining():
+            send(request.visit.client, 503, JSON, b'{"status":"draining"}', [])
+        else:
+            send(request.visit.client, 200, JSON, b'{"status":"ready"}', [])
+
+    async def scrape(self, request: GatewayRequest) -> None:
+        """Metrics in the text exposition format."""
+        content_type, text = self.metrics(value_of(request.head.headers, b"accept"))
+        send(request.visit.client, 200, content_type, text, [])
+
+    async def models(self, request: GatewayRequest) -> None:
+        """The catalog in the client's shape.
+
+        :raises GatewayError: ``MALFORMED`` for a page that cannot be.
+        """
+        visit = request.visit
+        query = dict(parse_qsl((visit.caller.raw_query or b"").decode("latin-1"), keep_blank_values=True))
+        codec = codec_of(visit.matched.route.dialect)
+        send(visit.client, 200, JSON, codec.render_list(self.generation().catalog.entries, query), [])
+
+    async def model(self, request: GatewayRequest) -> None:
+        """One entry of the catalog.
+
+        :raises GatewayError: ``UNKNOWN_MODEL`` for an id that resolves neither by alias nor by prefix.
+        """
+        visit = request.visit
+        entry = self.generation().catalog.entry(visit.matched.model or "")
+        codec = codec_of(visit.matched.route.dialect)
+        send(visit.client, 200, JSON, codec.render_entry(entry), [])

@@ -1,0 +1,194 @@
+"""The door behind the channel: from the head of a request to its visit.
+
+In this order: the row of the route table, drain, edge auth, the exchange, the limits on the body.  Whatever
+fails is answered in the dialect that the route, or else the path, suggests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from os import urandom
+from typing import Any, Final, Protocol
+
+from klein import Klein
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.exchange import Exchange
+from mgw.generation import Generation
+from mgw.routing.match import Matched, RouteTable, dialect_of
+from mgw.routing.route import Route, Treatment
+from mgw.routing.routes import OPEN_ROUTES, UNLOGGED_ROUTES
+from mgw.usage.event import UsageEvent
+from mgw.web.answers import refuse
+from mgw.web.bodies import BodyBudget
+from mgw.web.channel import GatewayChannel, Visit
+from mgw.web.edge_auth import Caller, EdgeGate
+from mgw.web.head import RequestHead
+from mgw.web.request import GatewayRequest
+from mgw.web.visit import ChannelClient, RequestVisit
+from mgw.wire.target import check_path, split_target
+
+_log: Final = Logger()
+_NOBODY: Final = Caller(None, None)
+
+
+class Witness(Protocol):
+    """Whoever counts and logs what happens at the door."""
+
+    def record(self, event: UsageEvent) -> None:
+        """Take the usage event of an exchange."""
+        ...
+
+    def access(self, method: str, raw_path: str, status: int, seconds: float, request_id: str) -> None:
+        """Take the end of any logged request."""
+        ...
+
+    def edge_rejected(self) -> None:
+        """Count a request without a fitting key."""
+        ...
+
+    def malformed(self) -> None:
+        """Count an input that is no HTTP."""
+        ...
+
+
+@dataclass(slots=True)
+class Refused:
+    """The visit of a request that was refused at its head: nothing of its body is looked at."""
+
+    def body_arrived(self, data: bytes) -> None:
+        """Ignore the rest."""
+
+    def body_ended(self) -> None:
+        """Ignore the end."""
+
+    def left(self) -> None:
+        """The client has gone; it has had its answer."""
+
+    def too_slow(self) -> None:
+        """The answer is given already."""
+
+    def broken(self, error: GatewayError) -> None:
+        """The answer is given already."""
+
+
+_REFUSED: Final = Refused()
+
+
+@dataclass(slots=True)
+class Site:
+    """One gateway's door, whatever number of listeners lead to it."""
+
+    table: RouteTable
+    generation: Generation
+    """The current one; a reload replaces it."""
+    app: Klein
+    clock: IReactorTime
+    wall: Callable[[], float]
+    witness: Witness
+    budget: BodyBudget
+    gate: EdgeGate
+    draining: bool = False
+    on_idle: Callable[[], None] | None = None
+    """Called when the last visit ends."""
+    _open: dict[int, RequestVisit] = field(default_factory=dict)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way."""
+        return len(self._open)
+
+    def use(self, generation: Generation) -> None:
+        """Serve new requests with another configuration; those under way keep theirs."""
+        before, self.generation = self.generation, generation
+        self.gate = EdgeGate(generation.config.edge_auth)
+        self.budget.max_bytes = generation.config.spool.body_memory
+        if before is not generation:
+            before.retire()
+
+    def open(self, channel: GatewayChannel, head: RequestHead) -> Visit:
+        """Take a request whose head is complete."""
+        request_id = f"req_{urandom(12).hex()}"
+        client = ChannelClient(channel)
+        raw_path, raw_query = split_target(head.target)
+        path = raw_path.decode("latin-1")
+        names = frozenset([name.lower() for name, _ in head.headers])
+        try:
+            matched = self._match(head, raw_path, path, raw_query, names)
+            caller = self._admit(matched.route, head, raw_query)
+        except GatewayError as error:
+            refuse(client, error, dialect_of(path, raw_query, names), request_id)
+            self.witness.access(head.method.decode("latin-1"), path, error.status, 0.0, request_id)
+            if head.has_body:
+                channel.close_after()
+            return _REFUSED
+        exchange = None
+        if matched.route.treatment is not Treatment.OWN:
+            record = self.witness.record
+            exchange = Exchange(request_id, matched.route, self.generation, self.clock, record, self.wall())
+        visit = RequestVisit(self, channel, head, request_id, matched, caller, exchange, client, raw_path)
+        self._open[id(visit)] = visit
+        try:
+            visit.reserve()
+        except GatewayError as error:
+            visit.refuse(error)
+        return visit
+
+    def refused(self, channel: GatewayChannel, error: GatewayError, target: bytes | None) -> None:
+        """Answer what is no HTTP, or has a head too large or too slow; the channel then closes."""
+        self.witness.malformed()
+        path = "" if target is None else split_target(target)[0].decode("latin-1")
+        request_id = f"req_{urandom(12).hex()}"
+        refuse(ChannelClient(channel), error, dialect_of(path, None, frozenset()), request_id)
+        self.witness.access("-", path or "-", error.status, 0.0, request_id)
+
+    def execute(self, visit: RequestVisit) -> Awaitable[None]:
+        """Run the Klein endpoint of a visit's route."""
+        request = GatewayRequest(visit.channel, visit.head, b"")
+        request.visit = visit
+        result: Any = self.app.execute_endpoint(
+            visit.matched.route.name, request
+        )  # Klein's own types say Any
+        return result
+
+    def ended(self, visit: RequestVisit, status: int) -> None:
+        """A visit is over."""
+        self._open.pop(id(visit), None)
+        if visit.matched.route.name not in UNLOGGED_ROUTES:
+            self.witness.access(
+                visit.head.method.decode("latin-1"),
+                visit.raw_path.decode("latin-1"),
+                status,
+                self.clock.seconds() - visit.started,
+                visit.request_id,
+            )
+        if not self._open and self.on_idle is not None:
+            self.on_idle()
+
+    def cut(self) -> None:
+        """End every request under way."""
+        for visit in list(self._open.values()):
+            visit.cut()
+
+    def _match(
+        self, head: RequestHead, raw_path: bytes, path: str, raw_query: bytes | None, names: frozenset[bytes]
+    ) -> Matched:
+        matched = self.table.match(head.method.decode("latin-1"), path, raw_query, names)
+        if matched.raw_model is not None:
+            check_path(raw_path)
+        return matched
+
+    def _admit(self, route: Route, head: RequestHead, raw_query: bytes | None) -> Caller:
+        if route.name in OPEN_ROUTES:
+            return _NOBODY
+        try:
+            caller = self.gate.admit(route.family, head.headers, raw_query)
+        except GatewayError:
+            self.witness.edge_rejected()
+            raise
+        if self.draining and route.treatment is not Treatment.OWN:
+            raise GatewayError(Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0)
+        return caller

@@ -1,0 +1,214 @@
+"""One request behind the channel: its body, its Klein endpoint, and its one answer.
+
+::
+
+    opened ── body_arrived* ── body_ended ── endpoint ── answered ──┐
+       │            │                           │                   ├── over: line, budget
+       └────────────┴── refused (4xx, 5xx) ─────┤                   │
+                                  left, cut ────┴── cancelled ──────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.logger import Logger
+
+from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
+from mgw.exchange.client import ClientRequest, Source
+from mgw.exchange.exchange import Exchange
+from mgw.routing.match import Matched
+from mgw.usage.event import Outcome
+from mgw.web.answers import refuse
+from mgw.web.channel import GatewayChannel
+from mgw.web.edge_auth import Caller
+from mgw.web.head import RequestHead
+from mgw.wire.headers import RawHeaders
+
+if TYPE_CHECKING:
+    from mgw.web.site import Site
+
+_log: Final = Logger()
+
+
+@dataclass(slots=True)
+class ChannelClient:
+    """The client at the other end of a channel, for the length of one request."""
+
+    channel: GatewayChannel
+    started: bool = False
+    status: int | None = None
+    write: Callable[[bytes], None] = field(init=False, repr=False)
+    finish: Callable[[], None] = field(init=False, repr=False)
+    unregister: Callable[[], None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.write = self.channel.write  # bound here: one call less for every chunk
+        self.finish = self.channel.finish
+        self.unregister = self.channel.unregister
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Send the head of the answer."""
+        self.started = True
+        self.status = status
+        self.channel.start(status, reason, headers)
+
+    def abort(self) -> None:
+        """End the connection visibly broken."""
+        self.channel.abort()
+
+    def register(self, source: Source) -> None:
+        """Name what is to pause while the client reads slowly."""
+        self.channel.register(source)
+
+
+@dataclass(slots=True)
+class RequestVisit:
+    """A request on its way through the HTTP face."""
+
+    site: Site
+    channel: GatewayChannel
+    head: RequestHead
+    request_id: str
+    matched: Matched
+    caller: Caller
+    exchange: Exchange | None
+    """``None`` for what leaves no usage event: the catalog and the operational routes."""
+    client: ChannelClient
+    raw_path: bytes
+    started: float = field(init=False)
+    _pieces: list[bytes] = field(default_factory=list, repr=False)
+    _size: int = 0
+    _reserved: int = 0
+    _work: Deferred[None] | None = field(default=None, repr=False)
+    _over: bool = False
+
+    def __post_init__(self) -> None:
+        self.started = self.site.clock.seconds()
+
+    def reserve(self) -> None:
+        """Take room for the announced body, and let a waiting client send it.
+
+        :raises GatewayError: ``BODY_TOO_LARGE`` or ``OVERLOADED``.
+        """
+        length = self.head.content_length
+        if length is not None:
+            if length > self._max_body_bytes():
+                raise self._too_large()
+            self._take(length)
+        if self.head.expects_continue and self.head.has_body:
+            self.channel.send_continue()
+
+    def body_arrived(self, data: bytes) -> None:
+        """Keep a piece of the body."""
+        if self._over:
+            return
+        self._pieces.append(data)
+        self._size += len(data)
+        try:
+            if self._size > self._max_body_bytes():
+                raise self._too_large()
+            if self._size > self._reserved:
+                self._take(self._size - self._reserved)
+        except GatewayError as error:
+            self.refuse(error)
+
+    def body_ended(self) -> None:
+        """Hand the request to its Klein endpoint."""
+        if not self._over:
+            self._work = Deferred.fromCoroutine(self._run())
+
+    def left(self) -> None:
+        """The client went away: stop its request at once."""
+        if self._work is not None:
+            self._work.cancel()
+        if not self._over:
+            if self.exchange is not None:
+                self.exchange.client_left()
+            self._end(CLIENT_CLOSED)
+
+    def too_slow(self) -> None:
+        """The client stopped in the middle of its body."""
+        self.refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the body of the request stopped arriving"))
+
+    def broken(self, error: GatewayError) -> None:
+        """The body of the request is no HTTP."""
+        self.refuse(error)
+
+    def cut(self) -> None:
+        """The drain has run out: end the request, visibly broken if it had begun to answer."""
+        if self.exchange is not None:
+            self.exchange.settle(Outcome.REJECTED, Reason.DRAINING.status)
+        if self._work is not None and not self._over:
+            self._work.cancel()
+        if not self._over:
+            self._end(Reason.DRAINING.status)
+        self.channel.abort()
+
+    def request(self) -> ClientRequest:
+        """Return the request as the exchange sees it."""
+        return ClientRequest(
+            request_id=self.request_id,
+            method=self.head.method,
+            raw_path=self.raw_path,
+            raw_query=self.caller.raw_query,
+            headers=self.head.headers,
+            body=self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces),
+            path_model=self.matched.model,
+            version=self.matched.version,
+            key=self.caller.key,
+        )
+
+    def refuse(self, error: GatewayError) -> None:
+        """Answer with a refusal, and close the connection where more of the body may come."""
+        if self._over:
+            return
+        if self.exchange is not None:
+            self.exchange.refused(error)
+        if self._work is None:
+            self.channel.close_after()
+        self._say(error)
+        self._end(error.status)
+
+    async def _run(self) -> None:
+        try:
+            await self.site.execute(self)
+        except GatewayError as error:
+            self._say(error)
+        except CancelledError:
+            return  # whoever cancelled has settled the exchange and ends the visit
+        except Exception:
+            _log.failure("a bug: request {request_id} failed", request_id=self.request_id)
+            self._say(GatewayError(Reason.INTERNAL, "the gateway failed; its log has the request's id"))
+        self._end(self.client.status or CLIENT_CLOSED)
+
+    def _say(self, error: GatewayError) -> None:
+        if self.client.started:
+            self.channel.abort()
+        else:
+            refuse(self.client, error, self.matched.route.dialect, self.request_id)
+
+    def _take(self, size: int) -> None:
+        self.site.budget.take(size)
+        self._reserved += size
+
+    def _too_large(self) -> GatewayError:
+        return GatewayError(
+            Reason.BODY_TOO_LARGE, f"the body is larger than max_body_bytes, {self._max_body_bytes()} bytes"
+        )
+
+    def _max_body_bytes(self) -> int:
+        exchange = self.exchange
+        generation = self.site.generation if exchange is None else exchange.generation
+        return generation.config.max_body_bytes
+
+    def _end(self, status: int) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._pieces.clear()
+        self.site.budget.give_back(self._reserved)
+        self.site.ended(self, status)

@@ -1,0 +1,134 @@
+"""Who we are to a provider, for every way that needs no token source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from twisted.internet.task import Clock
+
+from mgw.credentials import credentials_of
+from mgw.credentials.provider import ClientKey, Credential, CredentialProvider
+from mgw.credentials.token_file import LOOK_SECONDS, TokenFile
+from mgw.errors import GatewayError, Reason
+from mgw.secret import Secret, key_hash
+from mgw.vocabulary import Family
+from tests.support.configs import config
+from tests.support.deferreds import result_of
+
+
+def source(entry: str) -> CredentialProvider:
+    settings = config(f"providers: {{p: {{{entry}}}}}")
+    return credentials_of(settings.providers["p"], Clock())
+
+
+def shown(credential: Credential) -> tuple[bytes, str]:
+    return credential.header, credential.value.reveal()
+
+
+def client(value: str, scheme: bytes | None, family: Family = Family.OPENAI) -> ClientKey:
+    return ClientKey(Secret(value), scheme, family)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("kind: openai, api_key: k1", (b"Authorization", "Bearer k1")),
+        ("kind: openai_compat, base_url: 'http://h/v1', api_key: k1", (b"Authorization", "Bearer k1")),
+        ("kind: anthropic, api_key: k1", (b"x-api-key", "k1")),
+        ("kind: gemini, api_key: k1", (b"x-goog-api-key", "k1")),
+        ("kind: anthropic, auth: bearer, api_key: k1", (b"Authorization", "Bearer k1")),
+        ("kind: gemini, auth: bearer, api_key: k1", (b"Authorization", "Bearer k1")),
+    ],
+)
+def test_a_configured_key_travels_in_its_kinds_header(entry: str, expected: tuple[bytes, str]) -> None:
+    credential = result_of(source(entry).obtain(client("other", b"Bearer")))
+    assert shown(credential) == expected
+    assert credential.key_hash == key_hash("k1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "expected"),
+    [
+        ("openai", client("c1", b"Bearer"), (b"Authorization", "Bearer c1")),
+        ("openai", client("c1", None), (b"Authorization", "Bearer c1")),
+        ("anthropic", client("c1", None, Family.ANTHROPIC), (b"x-api-key", "c1")),
+        ("anthropic", client("c1", b"bearer", Family.ANTHROPIC), (b"Authorization", "bearer c1")),
+        ("gemini", client("c1", b"Token", Family.GEMINI), (b"Authorization", "Token c1")),
+        ("gemini", client("c1", None, Family.GEMINI), (b"x-goog-api-key", "c1")),
+    ],
+)
+def test_a_provider_without_a_key_gets_the_clients_own(
+    kind: str, key: ClientKey, expected: tuple[bytes, str]
+) -> None:
+    assert shown(result_of(source(f"kind: {kind}").obtain(key))) == expected
+
+
+@pytest.mark.parametrize("key", [None, client("c1", b"Bearer", Family.ANTHROPIC)])
+def test_a_clients_key_never_goes_to_another_family(key: ClientKey | None) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        result_of(source("kind: openai").obtain(key))
+    assert refusal.value.reason is Reason.NO_PROVIDER_KEY
+    assert "'p'" in refusal.value.message
+
+
+def test_client_bearer_takes_the_clients_token_whatever_its_family() -> None:
+    key = client("c1", b"Bearer", Family.ANTHROPIC)
+    credential = result_of(source("kind: gemini, auth: client_bearer").obtain(key))
+    assert shown(credential) == (b"Authorization", "Bearer c1")
+
+
+@pytest.mark.parametrize("key", [None, client("c1", None), client("c1", b"Token")])
+def test_client_bearer_without_a_bearer_is_refused(key: ClientKey | None) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        result_of(source("kind: gemini, auth: client_bearer").obtain(key))
+    assert refusal.value.reason is Reason.NO_PROVIDER_KEY
+
+
+def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", Clock()
+    path.write_text("  first\n")
+    tokens = TokenFile("p", str(path), clock)
+    first = result_of(tokens.obtain(None))
+    path.write_text("second!")
+    assert result_of(tokens.obtain(None)) is first
+    clock.advance(LOOK_SECONDS)
+    second = result_of(tokens.obtain(None))
+    assert shown(second) == (b"Authorization", "Bearer second!")
+    assert second.key_hash == first.key_hash == key_hash(str(path))
+
+
+def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
+    path, clock = tmp_path / "token", Clock()
+    path.write_text("first")
+    tokens = TokenFile("p", str(path), clock)
+    first = result_of(tokens.obtain(None))
+    assert tokens.refusable(401)
+    assert not tokens.refusable(429)
+    assert result_of(tokens.refused(first, 401, None)) is None
+    path.write_text("newer")
+    os.utime(path, ns=(1, 1))
+    another = result_of(tokens.refused(first, 401, None))
+    assert another is not None
+    assert shown(another) == (b"Authorization", "Bearer newer")
+
+
+@pytest.mark.parametrize("content", [None, "", "two words", "bad\x00"])
+def test_a_token_file_without_a_token_is_a_502_that_names_the_provider(
+    tmp_path: Path, content: str | None
+) -> None:
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(GatewayError) as refusal:
+        result_of(TokenFile("p", str(path), Clock()).obtain(None))
+    assert refusal.value.reason is Reason.CREDENTIAL_SOURCE
+    assert "'p'" in refusal.value.message
+    assert "two words" not in refusal.value.message
+
+
+def test_a_credential_never_prints_its_value() -> None:
+    credential = result_of(source("kind: openai, api_key: canary-7f3a").obtain(None))
+    assert "canary" not in repr(credential)
+    assert "canary" not in repr(client("canary-7f3a", None))

@@ -1,0 +1,393 @@
+"""One request, from its model to the last byte, with both ends in memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass, field
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.python.failure import Failure
+
+from mgw.credentials import credentials_of
+from mgw.credentials.provider import ClientKey
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.client import ClientRequest, Source
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.pipeline import serve
+from mgw.generation import Generation
+from mgw.routing.catalog import Catalog
+from mgw.routing.match import RouteTable
+from mgw.routing.resolve import Resolver
+from mgw.routing.routes import ROUTES
+from mgw.upstream.client import Upstream
+from mgw.usage.event import Outcome, UsageEvent
+from mgw.wire.headers import RawHeaders, value_of
+from tests.support.configs import THREE_FAMILIES, config
+from tests.support.upstreams import LIMITS, MemoryEndpoint, Wire
+
+TABLE = RouteTable(ROUTES)
+CHAT = b'{ "model" : "fast", "messages": [] }'
+ANSWER = b'{"id":"x","usage":{"prompt_tokens":7,"completion_tokens":5}}'
+
+
+def answered(
+    body: bytes = ANSWER, status: bytes = b"200 OK", content_type: bytes = b"application/json"
+) -> bytes:
+    return (
+        b"HTTP/1.1 " + status + b"\r\nContent-Type: " + content_type + b"\r\nX-Up: 1\r\n"
+        b"Set-Cookie: a=b\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
+
+
+@dataclass
+class FakeClient:
+    """A client that keeps what it gets."""
+
+    started: bool = False
+    status: int = 0
+    headers: RawHeaders = field(default_factory=list)
+    body: bytes = b""
+    finished: bool = False
+    aborted: bool = False
+    source: Source | None = None
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        self.started, self.status, self.headers = True, status, headers
+
+    def write(self, data: bytes) -> None:
+        self.body += data
+
+    def finish(self) -> None:
+        self.finished = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def flush(self) -> None:
+        pass
+
+    def register(self, source: Source) -> None:
+        self.source = source
+
+    def unregister(self) -> None:
+        self.source = None
+
+
+@dataclass
+class Bench:
+    """A gateway without its HTTP face."""
+
+    text: str = THREE_FAMILIES
+    clock: Clock = field(default_factory=Clock)
+    endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
+    events: list[UsageEvent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        settings = config(self.text)
+        resolver = Resolver(settings)
+        self.generation = Generation(
+            1,
+            settings,
+            resolver,
+            Catalog(settings, resolver, 0),
+            {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},
+            {
+                name: Upstream(name, provider.base_url, LIMITS, self.endpoint, self.clock)
+                for name, provider in settings.providers.items()
+            },
+        )
+
+    @property
+    def wire(self) -> Wire:
+        return self.endpoint.wires[-1]
+
+    def ask(
+        self,
+        path: str = "/v1/chat/completions",
+        body: bytes = CHAT,
+        headers: RawHeaders | None = None,
+        query: bytes | None = None,
+        key: ClientKey | None = None,
+    ) -> tuple[FakeClient, Deferred[None]]:
+        headers = headers or []
+        matched = TABLE.match("POST", path, query, frozenset())
+        exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
+        request = ClientRequest(
+            "req_1", b"POST", path.encode(), query, headers, body, matched.model, matched.version, key
+        )
+        client = FakeClient()
+        return client, Deferred.fromCoroutine(serve(exchange, request, client))
+
+    def heard(self) -> tuple[bytes, RawHeaders, bytes]:
+        """The request line, headers and body that reached the upstream last."""
+        head, _, body = self.wire.heard.partition(b"\r\n\r\n")
+        line, *rest = head.split(b"\r\n")
+        return line, [(name, value) for name, _, value in (row.partition(b": ") for row in rest)], body
+
+    def event(self) -> UsageEvent:
+        (event,) = self.events
+        return event
+
+
+def refusal_of(work: Deferred[None]) -> GatewayError:
+    failures: list[Failure] = []
+    _ = work.addErrback(failures.append)
+    assert failures
+    assert isinstance(failures[0].value, GatewayError)
+    return failures[0].value
+
+
+def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> None:
+    bench = Bench()
+    client, work = bench.ask()
+    line, headers, body = bench.heard()
+    assert line == b"POST /v1/chat/completions HTTP/1.1"
+    assert body == b'{ "model" : "gpt-b", "messages": [] }'
+    assert value_of(headers, b"authorization") == b"Bearer sk-main-0001"
+    bench.wire.says(answered())
+    assert (client.status, client.body, client.finished) == (200, ANSWER, True)
+    assert value_of(client.headers, b"x-up") == b"1"
+    assert value_of(client.headers, b"x-gateway-request-id") == b"req_1"
+    assert value_of(client.headers, b"set-cookie") is None
+    assert work.called
+
+
+def test_the_event_says_what_happened() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.clock.advance(0.25)
+    bench.wire.says(answered())
+    event = bench.event()
+    assert (event.provider, event.model, event.upstream_model) == ("main", "fast", "gpt-b")
+    assert (event.status, event.http_status, event.tokens_in, event.tokens_out) == (Outcome.OK, 200, 7, 5)
+    assert (event.latency_ms, event.ttft_ms, event.attempts, event.stream) == (250.0, 250.0, 1, False)
+    assert event.key_hash is not None
+
+
+def test_a_body_that_needs_no_change_is_the_very_same() -> None:
+    bench = Bench()
+    body = b'{"model":"gpt-9",\r\n "x": 1e400}'
+    bench.ask(body=body)
+    assert bench.heard()[2] == body
+
+
+def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
+    bench = Bench()
+    encoded = gzip.compress(CHAT)
+    bench.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
+    _, headers, body = bench.heard()
+    assert body == CHAT.replace(b"fast", b"gpt-b")
+    assert value_of(headers, b"content-encoding") is None
+
+    encoded = gzip.compress(b'{"model":"gpt-9"}')
+    bench = Bench()
+    bench.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
+    _, headers, body = bench.heard()
+    assert body == encoded
+    assert value_of(headers, b"content-encoding") == b"gzip"
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "line"),
+    [
+        ("/v1/models/gem-x:generateContent", None, b"/v1beta/models/gem-x:generateContent"),
+        ("/v1alpha/models/a%2Eb:countTokens", None, b"/v1beta/models/a%2Eb:countTokens"),
+        (
+            "/v1beta/models/gem%2Fpro-é:generateContent".replace("é", "%C3%A9"),
+            None,
+            b"/v1beta/models/pro-%C3%A9:generateContent",
+        ),
+        (
+            "/v1beta/models/gem/p:streamGenerateContent",
+            b"alt=sse&x=%7e",
+            b"/v1beta/models/p:streamGenerateContent?alt=sse&x=%7e",
+        ),
+    ],
+)
+def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
+    path: str, query: bytes | None, line: bytes
+) -> None:
+    bench = Bench()
+    bench.ask(path, b"not json", query=query)
+    assert bench.heard()[0] == b"POST " + line + b" HTTP/1.1"
+    assert bench.heard()[2] == b"not json"
+
+
+def test_the_beta_path_takes_the_place_of_the_version_in_the_base_address() -> None:
+    bench = Bench()
+    bench.ask("/beta/completions", b'{"model":"host/m"}')
+    assert bench.heard()[0] == b"POST /beta/completions HTTP/1.1"
+
+
+def test_anthropics_version_is_sent_unless_the_client_sent_one() -> None:
+    bench = Bench()
+    bench.ask("/v1/messages", b'{"model":"m"}')
+    assert value_of(bench.heard()[1], b"anthropic-version") == b"2023-06-01"
+    assert value_of(bench.heard()[1], b"x-api-key") == b"sk-ant-0003"
+    bench = Bench()
+    bench.ask("/v1/messages", b'{"model":"m"}', [(b"Anthropic-Version", b"2099-01-01")])
+    versions = [pair for pair in bench.heard()[1] if pair[0].lower() == b"anthropic-version"]
+    assert versions == [(b"Anthropic-Version", b"2099-01-01")]
+
+
+def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
+    edits = "{set: {X-Team: blue}, remove: [user-agent], forward: [x-mine]}"
+    bench = Bench(
+        f"providers: {{main: {{kind: openai, api_key: k, headers: {edits}}}}}\ndefaults: {{openai_dialect: main}}"
+    )
+    bench.ask(headers=[(b"User-Agent", b"u"), (b"X-Mine", b"m"), (b"X-Other", b"o")])
+    headers = bench.heard()[1]
+    assert value_of(headers, b"x-team") == b"blue"
+    assert value_of(headers, b"x-mine") == b"m"
+    assert value_of(headers, b"user-agent") is None
+    assert value_of(headers, b"x-other") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reason"),
+    [
+        ("/v1/chat/completions", b"{}", Reason.MALFORMED),
+        ("/v1/chat/completions", b"[]", Reason.MALFORMED),
+        ("/v1/chat/completions", b'{"model": 7}', Reason.MALFORMED),
+        ("/v1/chat/completions", b"", Reason.MALFORMED),
+        ("/v1/chat/completions", b'{"model":"smart"}', Reason.NOT_IMPLEMENTED),
+        ("/v1/responses", b'{"model":"smart"}', Reason.UNSUPPORTED_BY_KIND),
+        ("/v1/chat/completions", b'{"model":"mute/m"}', Reason.CAPABILITY_OFF),
+        ("/v1beta/models/x%3Fy:generateContent", b"{}", None),
+        ("/v1beta/models/gem/x%3Fy:generateContent", b"{}", Reason.MALFORMED),
+    ],
+)
+def test_a_refusal_reaches_no_upstream_and_leaves_one_event(
+    path: str, body: bytes, reason: Reason | None
+) -> None:
+    bench = Bench()
+    _, work = bench.ask(path, body)
+    if reason is None:  # the path as sent is the client's own affair
+        assert bench.heard()[0] == b"POST /v1beta/models/x%3Fy:generateContent HTTP/1.1"
+        return
+    assert refusal_of(work).reason is reason
+    assert not bench.endpoint.wires
+    event = bench.event()
+    assert (event.status, event.http_status) == (Outcome.REJECTED, reason.status)
+
+
+def test_an_optional_model_that_is_absent_goes_to_the_default() -> None:
+    bench = Bench()
+    bench.ask("/v1/moderations", b'{"input":"x"}')
+    assert bench.heard()[2] == b'{"input":"x"}'
+
+
+def test_an_upstreams_own_error_is_passed_on_and_is_an_upstream_error() -> None:
+    bench = Bench()
+    client, _ = bench.ask()
+    bench.wire.says(answered(b'{"error":{}}', b"429 Slow Down"))
+    assert (client.status, client.body, client.finished) == (429, b'{"error":{}}', True)
+    assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
+
+
+def test_a_client_that_leaves_cancels_its_upstream_at_once() -> None:
+    bench = Bench()
+    _, work = bench.ask()
+    work.cancel()
+    assert bench.wire.aborted
+    event = bench.event()
+    assert (event.status, event.http_status) == (Outcome.CLIENT_ABORT, 499)
+    _ = work.addErrback(lambda _: None)
+
+
+def test_a_client_that_leaves_in_mid_stream_cancels_its_upstream_and_keeps_the_counts() -> None:
+    bench = Bench()
+    _, work = bench.ask()
+    bench.wire.says(answered(content_type=b"text/event-stream")[:-10].replace(ANSWER[:-10], b""))
+    bench.wire.says(b'data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'[:40])
+    work.cancel()
+    assert bench.wire.aborted
+    event = bench.event()
+    assert (event.status, event.http_status, event.stream) == (Outcome.CLIENT_ABORT, 499, True)
+    _ = work.addErrback(lambda _: None)
+
+
+def test_an_upstream_that_breaks_in_mid_body_breaks_the_clients_connection() -> None:
+    bench = Bench()
+    client, work = bench.ask()
+    bench.wire.says(answered()[:-10])
+    bench.wire.breaks()
+    assert client.aborted
+    assert not client.finished
+    assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
+    event = bench.event()
+    assert (event.status, event.http_status) == (Outcome.UPSTREAM_ERROR, 200)
+
+
+def test_a_stalled_upstream_is_504_before_its_head() -> None:
+    bench = Bench()
+    client, work = bench.ask()
+    bench.clock.advance(LIMITS.first_byte)
+    assert refusal_of(work).reason is Reason.UPSTREAM_TOO_SLOW
+    assert not client.started
+    assert bench.event().http_status == 504
+
+
+def test_a_slow_client_holds_the_upstream_back() -> None:
+    bench = Bench()
+    client, _ = bench.ask()
+    bench.wire.says(answered()[:-10])
+    assert client.source is not None
+    client.source.pause()
+    assert bench.wire.paused
+    client.source.resume()
+    assert not bench.wire.paused
+
+
+def test_a_stale_connection_is_tried_again_once_with_the_same_bytes() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.wire.says(answered())
+    client, _ = bench.ask()
+    first = bench.wire
+    assert len(bench.endpoint.wires) == 1
+    first.closes()
+    assert len(bench.endpoint.wires) == 2
+    bench.wire.says(answered())
+    assert client.finished
+    assert first.heard == bench.wire.heard * 2
+    assert bench.events[-1].attempts == 2
+
+
+def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
+    bench = Bench()
+    _, work = bench.ask()
+    bench.wire.closes()
+    assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
+    assert bench.event().attempts == 1
+
+
+def test_no_timer_is_left_when_all_is_done() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.wire.says(answered())
+    bench.generation.retire()
+    bench.endpoint.settle()
+    assert not bench.clock.getDelayedCalls()
+
+
+def test_the_generation_closes_when_its_last_request_is_done() -> None:
+    bench = Bench()
+    bench.ask()
+    bench.generation.retire()
+    assert not bench.wire.closing
+    bench.wire.says(answered())
+    assert bench.wire.closing
+    assert bench.generation.in_use == 0
+
+
+def test_a_gzipped_answer_is_metered_and_passes_untouched() -> None:
+    bench = Bench()
+    client, _ = bench.ask()
+    body = gzip.compress(json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode())
+    bench.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
+    assert client.body == body
+    assert bench.event().tokens_in == 9

@@ -1,0 +1,62 @@
+"""The gate: capability flag first, then what the kind can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.errors import GatewayError, Reason
+from mgw.routing.capabilities import pass_gate
+from mgw.routing.resolve import Resolver
+from mgw.routing.routes import TEXT_ROUTES
+from tests.support.configs import config
+
+RESOLVER = Resolver(config())
+ROUTE = {route.name: route for route in TEXT_ROUTES}
+
+# Columns: openai, openai_compat, anthropic, gemini.  P passes, T needs a translation, U is unsupported.
+GRID = {
+    "chat": "PPTT",
+    "responses": "PPUU",
+    "completions": "PPUU",
+    "beta_completions": "PPUU",
+    "embeddings": "PPUT",
+    "moderations": "PPUU",
+    "messages": "TTPT",
+    "messages_count_tokens": "TTPT",
+    "generate_content": "TTTP",
+    "stream_generate_content": "TTTP",
+    "count_tokens": "TTTP",
+    "embed_content": "UUUP",
+    "batch_embed_contents": "UUUP",
+}
+PROVIDERS = ("main", "host", "claude", "gem")
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "cell"),
+    [
+        (name, provider, cell)
+        for name, cells in GRID.items()
+        for provider, cell in zip(PROVIDERS, cells, strict=True)
+    ],
+)
+def test_the_support_grid(name: str, provider: str, cell: str) -> None:
+    target = RESOLVER.resolve(f"{provider}/m", ROUTE[name].family)
+    if cell == "P":
+        pass_gate(ROUTE[name], target)
+        return
+    with pytest.raises(GatewayError) as refusal:
+        pass_gate(ROUTE[name], target)
+    expected = {"T": Reason.NOT_IMPLEMENTED, "U": Reason.UNSUPPORTED_BY_KIND}[cell]
+    assert refusal.value.reason is expected
+
+
+def test_every_text_route_has_its_line_in_the_grid() -> None:
+    assert set(GRID) == set(ROUTE)
+
+
+@pytest.mark.parametrize("name", sorted(ROUTE))
+def test_a_capability_that_is_off_is_refused_before_anything_else(name: str) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        pass_gate(ROUTE[name], RESOLVER.resolve("mute/m", ROUTE[name].family))
+    assert refusal.value.reason is Reason.CAPABILITY_OFF

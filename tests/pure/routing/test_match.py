@@ -1,0 +1,132 @@
+"""From method and raw path to the row that serves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.errors import GatewayError, Reason
+from mgw.routing.match import Matched, RouteTable, dialect_of
+from mgw.routing.route import Route
+from mgw.routing.routes import ROUTES
+from mgw.vocabulary import Dialect
+
+TABLE = RouteTable(ROUTES)
+NONE: frozenset[bytes] = frozenset()
+
+
+def match(
+    method: str, path: str, query: bytes | None = None, names: frozenset[bytes] = NONE
+) -> Matched:
+    return TABLE.match(method, path, query, names)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_every_row_is_found_under_its_own_path(route: Route) -> None:
+    names = {
+        Dialect.ANTHROPIC: frozenset({b"anthropic-version"}),
+        Dialect.GEMINI: frozenset({b"x-goog-api-key"}),
+    }.get(route.dialect, NONE)
+    assert match(route.method, route.path.replace("{model}", "some-model"), None, names).route is route
+
+
+@pytest.mark.parametrize("version", ["v1beta", "v1", "v1alpha"])
+def test_gemini_is_served_under_each_version(version: str) -> None:
+    found = match("POST", f"/{version}/models/gem-x:generateContent")
+    assert (found.route.name, found.version, found.model) == ("generate_content", f"/{version}", "gem-x")
+
+
+@pytest.mark.parametrize(
+    ("raw", "model"),
+    [
+        ("gem/pro", "gem/pro"),
+        ("gem%2Fpro", "gem/pro"),
+        ("tunedModels/mine", "tunedModels/mine"),
+        ("a%3Ab", "a:b"),
+        ("%C3%A9", "é"),
+        ("llama3:8b", "llama3:8b"),
+    ],
+)
+def test_a_model_in_the_path_may_hold_slashes_and_escapes(raw: str, model: str) -> None:
+    found = match("POST", f"/v1beta/models/{raw}:streamGenerateContent")
+    assert (found.route.name, found.model, found.raw_model) == ("stream_generate_content", model, raw)
+
+
+def test_an_escaped_colon_before_the_verb_is_the_verb() -> None:
+    assert match("POST", "/v1beta/models/gem-x%3AcountTokens").route.name == "count_tokens"
+
+
+def test_a_model_in_the_path_that_is_not_utf8_is_refused() -> None:
+    with pytest.raises(GatewayError) as refusal:
+        match("POST", "/v1beta/models/%ff:generateContent")
+    assert refusal.value.reason is Reason.MALFORMED
+
+
+@pytest.mark.parametrize(
+    ("names", "query", "name"),
+    [
+        (frozenset({b"anthropic-version"}), None, "anthropic_models"),
+        (frozenset({b"anthropic-version", b"x-goog-api-key"}), None, "anthropic_models"),
+        (frozenset({b"x-goog-api-key"}), None, "gemini_models"),
+        (frozenset({b"x-goog-api-client"}), None, "gemini_models"),
+        (NONE, b"pageSize=3&key=abc", "gemini_models"),
+        (NONE, b"monkey=abc", "openai_models"),
+        (NONE, None, "openai_models"),
+    ],
+)
+def test_a_shared_path_goes_to_the_family_that_the_client_shows(
+    names: frozenset[bytes], query: bytes | None, name: str
+) -> None:
+    assert match("GET", "/v1/models", query, names).route.name == name
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/nothing", "/v1", "/v1/chat", "/v1/chat/completions/", "//v1/chat/completions", "/v1beta/models/m:generateImages"],
+)
+def test_an_unknown_path_is_404(path: str) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        match("POST", path)
+    assert refusal.value.reason is Reason.UNKNOWN_ROUTE
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("GET", "/v1/messages", ("POST",)),
+        ("DELETE", "/healthz", ("GET", "HEAD")),
+        ("GET", "/v1beta/models/m:generateContent", ("POST",)),
+    ],
+)
+def test_a_wrong_method_is_405_and_says_what_the_path_takes(
+    method: str, path: str, allow: tuple[str, ...]
+) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        match(method, path)
+    assert (refusal.value.reason, refusal.value.allow) == (Reason.WRONG_METHOD, allow)
+
+
+def test_head_is_served_where_get_is() -> None:
+    assert match("HEAD", "/").route.name == "root"
+
+
+@pytest.mark.parametrize(
+    ("path", "names", "dialect"),
+    [
+        ("/v1/messages/unknown", NONE, Dialect.ANTHROPIC),
+        ("/v1beta/unknown", NONE, Dialect.GEMINI),
+        ("/v1/models/x:generateImages", NONE, Dialect.GEMINI),
+        ("/v1/unknown", frozenset({b"anthropic-version"}), Dialect.ANTHROPIC),
+        ("/v1/unknown", frozenset({b"x-goog-api-client"}), Dialect.GEMINI),
+        ("/v1/chat/unknown", NONE, Dialect.OPENAI_CHAT),
+        ("/anything", NONE, Dialect.OPENAI),
+    ],
+)
+def test_a_refusal_speaks_the_dialect_that_the_path_suggests(
+    path: str, names: frozenset[bytes], dialect: Dialect
+) -> None:
+    assert dialect_of(path, None, names) is dialect
+
+
+def test_names_of_rows_are_unique() -> None:
+    names = [route.name for route in ROUTES]
+    assert len(names) == len(set(names))

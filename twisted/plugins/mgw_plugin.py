@@ -1,0 +1,6 @@
+"""What ``twistd`` offers: the gateway and the simulator."""
+
+from twisted.application.service import ServiceMaker
+
+mgw = ServiceMaker("mgw", "mgw.daemon", "A multi-dialect model gateway.", "mgw")
+mgw_sim = ServiceMaker("mgw-sim", "mgw.simulator.daemon", "A simulated model provider.", "mgw-sim")
