@@ -16,12 +16,12 @@ _REQUESTS: Final = """\
 The gateway answers. Try it, in another terminal, with each of the three dialects:
 
   curl -s http://{address}/v1/chat/completions -H 'Content-Type: application/json' \
--d '{{"model": "smart", "messages": [{{"role": "user", "content": "Hello"}}]}}'
+-d '{{"model": "gpt-demo", "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
   curl -s http://{address}/v1/messages -H 'Content-Type: application/json' \
--d '{{"model": "main-anthropic/claude", "max_tokens": 64, "messages": [{{"role": "user", "content": "Hello"}}]}}'
+-d '{{"model": "claude-demo", "max_tokens": 64, "messages": [{{"role": "user", "content": "Hello"}}]}}'
 
-  curl -s http://{address}/v1beta/models/main-gemini/gemini:generateContent -H 'Content-Type: application/json' \
+  curl -s http://{address}/v1beta/models/gemini-demo:generateContent -H 'Content-Type: application/json' \
 -d '{{"contents": [{{"role": "user", "parts": [{{"text": "Hello"}}]}}]}}'
 
 """

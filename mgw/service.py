@@ -185,9 +185,11 @@ class GatewayService(Service):
 
             self._certificate = RenewableCertificate(config.tls)
             factory = with_tls(self.channels, self._certificate, self._reactor)
-        endpoint_of(config.listen, self._reactor).listen(factory).addCallbacks(
-            self._ports.append, self._cannot_listen
-        )
+        failures: list[Failure] = []  # a Deferred would swallow what its callback raises
+        listening: Deferred[IListeningPort] = endpoint_of(config.listen, self._reactor).listen(factory)
+        self._listening = listening.addCallbacks(self._ports.append, failures.append)
+        for failure in failures:
+            raise SystemExit(f"mgw: cannot listen on {config.listen}: {failure.getErrorMessage()}")
 
     def startService(self) -> None:
         """Take requests."""
@@ -285,10 +287,6 @@ class GatewayService(Service):
         before = self.site.generation.config
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")
-
-    def _cannot_listen(self, failure: Failure) -> None:
-        listen = self.site.generation.config.listen
-        raise SystemExit(f"mgw: cannot listen on {listen}: {failure.getErrorMessage()}")
 
 
 def channel_limits(config: Config) -> ChannelLimits:

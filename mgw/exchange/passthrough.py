@@ -33,6 +33,9 @@ class Content:
     sent: bytes
     decoded: bytes
     model: FoundValue | None
+    """Where it is the body that names the model."""
+    repeated: tuple[FoundValue, ...] = ()
+    """Where the path names it and the body does so again."""
 
 
 @dataclass(slots=True)
@@ -70,13 +73,25 @@ class Passthrough:
         return PassthroughFilter(meter, gunzip)
 
     def _body(self) -> tuple[bytes, bool]:
-        found, new = self.content.model, self.target.upstream_model
-        if found is None or new is None:
-            return self.content.sent, False
-        spliced = splice(self.content.decoded, found, new)
-        if spliced is self.content.decoded:
-            return self.content.sent, False
-        return spliced, self.content.sent is not self.content.decoded
+        """Return the body to send, and whether it is no longer encoded as the client sent it."""
+        content, new = self.content, self.target.upstream_model
+        spliced = content.decoded
+        if content.model is not None and new is not None:
+            spliced = splice(spliced, content.model, new)
+        elif content.repeated and new is not None:
+            spliced = self._with_repeated(spliced, new)
+        if spliced is content.decoded:
+            return content.sent, False
+        return spliced, content.sent is not content.decoded
+
+    def _with_repeated(self, body: bytes, new: str) -> bytes:
+        """Replace the path's model where the body repeats it, each with or without its ``models/``."""
+        asked, new = _bare(self.request.path_model or ""), _bare(new)
+        for found in reversed(self.content.repeated):  # from the end, so that the other spans stay true
+            if _bare(found.value) == asked:
+                kept = found.value[: len(found.value) - len(asked)]
+                body = splice(body, found, kept + new)
+        return body
 
     def _target(self) -> bytes:
         path = self._path()
@@ -143,6 +158,10 @@ class PassthroughFilter:
     def usage(self) -> TokenUsage:
         """Return the counts seen so far."""
         return self._meter.usage
+
+
+def _bare(model: str) -> str:
+    return model.removeprefix("models/")
 
 
 def is_stream(route: Route, answer: Answer) -> bool:

@@ -13,6 +13,7 @@ from mgw.routing.route import ModelAt
 from mgw.upstream.client import Answer
 from mgw.wire.encodings import decoded
 from mgw.wire.headers import RawHeaders, values_of
+from mgw.wire.nested import find_nested
 from mgw.wire.splice import find_model
 
 
@@ -24,6 +25,8 @@ async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> N
     async with exchange:
         content = read(exchange, request)
         target = aim(exchange, request, content)
+        if exchange.route.body_models and target.upstream_model != request.path_model:
+            content = reread(exchange, request)
         generation, name = exchange.generation, target.provider.name
         upstream = generation.upstreams[name]
         plan = Passthrough(exchange.route, target, request, content, upstream.base_path)
@@ -42,11 +45,24 @@ def read(exchange: Exchange, request: ClientRequest) -> Content:
     """
     if exchange.route.model_at is not ModelAt.BODY:
         return Content(request.body, request.body, None)
-    body = request.body
-    encodings = values_of(request.headers, b"content-encoding")
-    if encodings:
-        body = decoded(body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    body = _decoded(exchange, request)
     return Content(request.body, body, find_model(body))
+
+
+def reread(exchange: Exchange, request: ClientRequest) -> Content:
+    """Find where the body repeats the model of the path, which is about to be replaced.
+
+    :raises GatewayError: ``MALFORMED`` or ``BODY_TOO_LARGE``.
+    """
+    body = _decoded(exchange, request)
+    return Content(request.body, body, None, tuple(find_nested(body, exchange.route.body_models)))
+
+
+def _decoded(exchange: Exchange, request: ClientRequest) -> bytes:
+    encodings = values_of(request.headers, b"content-encoding")
+    if not encodings:
+        return request.body
+    return decoded(request.body, b",".join(encodings), exchange.generation.config.max_body_bytes)
 
 
 def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:

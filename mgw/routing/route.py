@@ -63,6 +63,8 @@ class Route(Struct, frozen=True):
     """The path below the provider's base address; ``None``: the client's own without its version prefix."""
     upstream_version: str | None = None
     """A version segment in place of the base address's own (``beta`` for ``/beta/completions``)."""
+    body_models: tuple[str | None, ...] = ()
+    """Where the body repeats the model of the path (a :data:`mgw.wire.nested.Path`)."""
     in_pieces: bool = False
     """Its answer is a JSON array that arrives piece by piece, where it is no event stream."""
     model_optional: bool = False

@@ -90,10 +90,36 @@ TEXT_ROUTES: Final = (
         translated_for=_OTHERS,
     ),
     Route(
-        "count_tokens", "POST", f"{_MODEL}:countTokens", _GEMINI, _TEXT, _PATH, _COUNT, translated_for=_OTHERS
+        "count_tokens",
+        "POST",
+        f"{_MODEL}:countTokens",
+        _GEMINI,
+        _TEXT,
+        _PATH,
+        _COUNT,
+        body_models=("generateContentRequest", "model"),
+        translated_for=_OTHERS,
     ),
-    Route("embed_content", "POST", f"{_MODEL}:embedContent", _GEMINI, _EMBEDDING, _PATH, _RELAY),
-    Route("batch_embed_contents", "POST", f"{_MODEL}:batchEmbedContents", _GEMINI, _EMBEDDING, _PATH, _RELAY),
+    Route(
+        "embed_content",
+        "POST",
+        f"{_MODEL}:embedContent",
+        _GEMINI,
+        _EMBEDDING,
+        _PATH,
+        _RELAY,
+        body_models=("model",),
+    ),
+    Route(
+        "batch_embed_contents",
+        "POST",
+        f"{_MODEL}:batchEmbedContents",
+        _GEMINI,
+        _EMBEDDING,
+        _PATH,
+        _RELAY,
+        body_models=("requests", None, "model"),
+    ),
 )
 """The text routes (specification 4.2)."""
 

@@ -15,9 +15,9 @@ def result_of(work: Coroutine[Deferred[Any], Any, T] | Deferred[T]) -> T:
     """Return what the work came to, or raise what it failed with; it must be done already."""
     deferred = work if isinstance(work, Deferred) else Deferred.fromCoroutine(work)
     results: list[T | Failure] = []
-    deferred.addBoth(results.append)
+    _ = deferred.addBoth(results.append)
     assert results, "the work is still waiting"
     (result,) = results
     if isinstance(result, Failure):
         result.raiseException()
-    return result  # type: ignore[return-value]  # raiseException does not return
+    return result

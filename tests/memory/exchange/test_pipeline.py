@@ -216,6 +216,31 @@ def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
     assert bench.heard()[2] == b"not json"
 
 
+@pytest.mark.parametrize(
+    ("verb", "body", "expected"),
+    [
+        (
+            "batchEmbedContents",
+            b'{"requests": [{"model":"models/gem/p"}, {"model": "gem/p"}, {"model":"models/other"}]}',
+            b'{"requests": [{"model":"models/p"}, {"model": "p"}, {"model":"models/other"}]}',
+        ),
+        ("embedContent", b'{"model" : "models/gem/p","x":1e400}', b'{"model" : "models/p","x":1e400}'),
+        (
+            "countTokens",
+            b'{"generateContentRequest":{"model":"models/gem/p"}}',
+            b'{"generateContentRequest":{"model":"models/p"}}',
+        ),
+    ],
+)
+def test_a_body_that_repeats_the_paths_model_follows_it(verb: str, body: bytes, expected: bytes) -> None:
+    bench = Bench()
+    bench.ask(f"/v1beta/models/gem/p:{verb}", body)
+    assert bench.heard()[2] == expected
+    bench = Bench()
+    bench.ask(f"/v1beta/models/p:{verb}", body)
+    assert bench.heard()[2] == body
+
+
 def test_the_beta_path_takes_the_place_of_the_version_in_the_base_address() -> None:
     bench = Bench()
     bench.ask("/beta/completions", b'{"model":"host/m"}')
@@ -235,9 +260,8 @@ def test_anthropics_version_is_sent_unless_the_client_sent_one() -> None:
 
 def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
     edits = "{set: {X-Team: blue}, remove: [user-agent], forward: [x-mine]}"
-    bench = Bench(
-        f"providers: {{main: {{kind: openai, api_key: k, headers: {edits}}}}}\ndefaults: {{openai_dialect: main}}"
-    )
+    provider = f"{{kind: openai, api_key: k, headers: {edits}}}"
+    bench = Bench(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
     bench.ask(headers=[(b"User-Agent", b"u"), (b"X-Mine", b"m"), (b"X-Other", b"o")])
     headers = bench.heard()[1]
     assert value_of(headers, b"x-team") == b"blue"

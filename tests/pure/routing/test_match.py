@@ -14,9 +14,7 @@ TABLE = RouteTable(ROUTES)
 NONE: frozenset[bytes] = frozenset()
 
 
-def match(
-    method: str, path: str, query: bytes | None = None, names: frozenset[bytes] = NONE
-) -> Matched:
+def match(method: str, path: str, query: bytes | None = None, names: frozenset[bytes] = NONE) -> Matched:
     return TABLE.match(method, path, query, names)
 
 
@@ -81,7 +79,14 @@ def test_a_shared_path_goes_to_the_family_that_the_client_shows(
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/v1", "/v1/chat", "/v1/chat/completions/", "//v1/chat/completions", "/v1beta/models/m:generateImages"],
+    [
+        "/nothing",
+        "/v1",
+        "/v1/chat",
+        "/v1/chat/completions/",
+        "//v1/chat/completions",
+        "/v1beta/models/m:generateImages",
+    ],
 )
 def test_an_unknown_path_is_404(path: str) -> None:
     with pytest.raises(GatewayError) as refusal:
