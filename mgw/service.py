@@ -194,7 +194,10 @@ class GatewayService(Service):
     def startService(self) -> None:
         """Take requests."""
         super().startService()  # type: ignore[no-untyped-call]  # Twisted's
-        self._use_sinks(self.site.generation.config)
+        try:
+            self._use_sinks(self.site.generation.config)
+        except OSError as error:
+            raise SystemExit(f"mgw: hooks.jsonl.output: {error.filename}: {error.strerror}") from None
         if hasattr(signal, "SIGHUP"):
             signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self.reload))
         for address in self.addresses:
@@ -211,6 +214,7 @@ class GatewayService(Service):
             generation = build_generation(self.site.generation.number + 1, config, self._reactor)
             if self._certificate is not None and config.tls is not None:
                 self._certificate.renew(config.tls)
+            self._use_sinks(config)
         except (ConfigError, OSError, ValueError) as error:
             self._metrics.reload_failed()
             _log.error("the configuration was not reloaded, the old one stays:\n{error}", error=error)
@@ -219,7 +223,6 @@ class GatewayService(Service):
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
         self.site.use(generation)
         self.channels.limits = channel_limits(config)
-        self._use_sinks(config)
         self._metrics.reloaded(generation.number, config.providers)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
         for warning in warnings(config):
@@ -259,14 +262,19 @@ class GatewayService(Service):
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)
 
     def _use_sinks(self, config: Config) -> None:
-        sinks: list[Sink] = [self._metrics, self._usage_log]
-        jsonl = config.hooks.jsonl
+        """Tell these sinks from now on.
+
+        :raises OSError: one of them cannot be opened; those before stay in use.
+        """
+        jsonl, before = config.hooks.jsonl, self._jsonl
         if jsonl is None:
             self._jsonl = None
-        else:
-            if self._jsonl is None or self._jsonl[0] != jsonl.output:
-                lines = self._lines(f"usage events to {jsonl.output}", opener_of(jsonl.output))
-                self._jsonl = (jsonl.output, JsonlSink(lines))
+        elif before is None or before[0] != jsonl.output:
+            lines = self._lines(f"usage events to {jsonl.output}", opener_of(jsonl.output))
+            lines.open()
+            self._jsonl = (jsonl.output, JsonlSink(lines))
+        sinks: list[Sink] = [self._metrics, self._usage_log]
+        if self._jsonl is not None:
             sinks.append(self._jsonl[1])
         self._closing = self._journal.replace(sinks)
 

@@ -141,6 +141,3 @@ ROUTES: Final = TEXT_ROUTES + OWN_ROUTES
 
 OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
 """What needs no edge key (decisions, part 3)."""
-
-UNLOGGED_ROUTES: Final = frozenset({"healthz", "readyz", "metrics"})
-"""What access logging skips (specification 4.6)."""

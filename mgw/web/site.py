@@ -20,7 +20,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
 from mgw.routing.match import Matched, RouteTable, dialect_of
 from mgw.routing.route import Route, Treatment
-from mgw.routing.routes import OPEN_ROUTES, UNLOGGED_ROUTES
+from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
 from mgw.web.answers import refuse
 from mgw.web.bodies import BodyBudget
@@ -157,14 +157,13 @@ class Site:
     def ended(self, visit: RequestVisit, status: int) -> None:
         """A visit is over."""
         self._open.pop(id(visit), None)
-        if visit.matched.route.name not in UNLOGGED_ROUTES:
-            self.witness.access(
-                visit.head.method.decode("latin-1"),
-                visit.raw_path.decode("latin-1"),
-                status,
-                self.clock.seconds() - visit.started,
-                visit.request_id,
-            )
+        self.witness.access(
+            visit.head.method.decode("latin-1"),
+            visit.raw_path.decode("latin-1"),
+            status,
+            self.clock.seconds() - visit.started,
+            visit.request_id,
+        )
         if not self._open and self.on_idle is not None:
             self.on_idle()
 

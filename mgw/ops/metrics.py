@@ -1,0 +1,287 @@
+"""Counters and histograms of the process, for ``GET /metrics``.
+
+Fed from usage events, so they agree with them by construction; what has no event is counted by calls of its
+own.  Every label value is one of a set that the operator's configuration bounds, never something that a
+client sent: routes are rows of the table, providers are configured ones, whatever else comes is ``other``.
+
+The counts are plain numbers in plain objects, and :meth:`Metrics.collect` turns them into the library's
+families when somebody asks: ``labels()`` and ``observe()`` of the library take several times as long.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.utils import floatToGoString
+from twisted.internet.defer import Deferred, succeed
+
+from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.journal import Tally
+
+BUCKETS: Final = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
+)
+"""Upper bounds in seconds: a count of tokens takes milliseconds, a long answer ten minutes."""
+NONE: Final = "none"
+OTHER: Final = "other"
+EDGE_REASONS: Final = frozenset({"key", "origin"})
+_BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
+
+
+@dataclass(slots=True)
+class _Histogram:
+    """How many values fell into each bucket."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
+    total: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.total += seconds
+
+    def add_to(self, family: HistogramMetricFamily, labels: tuple[str, ...]) -> None:
+        family.add_metric(labels, list(zip(_BOUNDS, accumulate(self.counts), strict=True)), self.total)
+
+
+@dataclass(slots=True)
+class _Timings:
+    """The histograms of one route at one provider."""
+
+    latency: _Histogram = field(default_factory=_Histogram)
+    first_byte: _Histogram = field(default_factory=_Histogram)
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """The tokens of one provider."""
+
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+    def add(self, event: UsageEvent) -> None:
+        self.tokens_in += event.tokens_in or 0
+        self.tokens_out += event.tokens_out or 0
+        self.cache_read += event.cache_read_tokens or 0
+        self.cache_write += event.cache_write_tokens or 0
+        self.reasoning += event.reasoning_tokens or 0
+
+    def rows(self) -> Iterator[tuple[str, int]]:
+        yield "in", self.tokens_in
+        yield "out", self.tokens_out
+        yield "cache_read", self.cache_read
+        yield "cache_write", self.cache_write
+        yield "reasoning", self.reasoning
+
+
+@dataclass(slots=True)
+class _Row:
+    """The requests of one set of labels."""
+
+    timings: _Timings
+    tokens: _Tokens
+    count: int = 0
+
+
+_Labels = tuple[str, str, str, str]
+_Key = tuple[str, str | None, int, Outcome]
+
+
+def _zero() -> int:
+    return 0
+
+
+def _no_tallies() -> Mapping[str, Tally]:
+    return {}
+
+
+@dataclass(slots=True, eq=False)
+class Metrics:
+    """The numbers of one process: a usage sink, and what counts the rest."""
+
+    routes: frozenset[str]
+    """The names of the rows of the route table."""
+    providers: set[str] = field(default_factory=set)
+    """Every provider that was ever configured; see :meth:`reloaded`."""
+    requests_in_flight: Callable[[], int] = _zero
+    sessions_in_flight: Callable[[], int] = _zero
+    tallies: Callable[[], Mapping[str, Tally]] = _no_tallies
+    """What became of the events, by name of sink: the journal's."""
+    name: str = field(default="metrics", init=False)
+    errors: int = field(default=0, init=False)
+    dropped: int = field(default=0, init=False)
+    _generation: int = 0
+    _reload_ok: int = 1
+    _reload_failures: int = 0
+    _malformed: int = 0
+    _edge_rejections: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EDGE_REASONS, 0))
+    _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
+    _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
+    _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict, repr=False)
+    _tokens: dict[str, _Tokens] = field(default_factory=dict, repr=False)
+    _registry: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
+
+    def __post_init__(self) -> None:
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        PlatformCollector(registry=self._registry)
+        GCCollector(registry=self._registry)
+
+    def record(self, event: UsageEvent) -> None:
+        """Count an exchange."""
+        key = (event.route, event.provider, (event.http_status or 0) // 100, event.status)
+        row = self._known.get(key)
+        if row is None:
+            row = self._row_of(key)
+        row.count += 1
+        row.timings.latency.observe(event.latency_ms / 1000)
+        if event.ttft_ms is not None:
+            row.timings.first_byte.observe(event.ttft_ms / 1000)
+        if event.tokens_in is not None or event.tokens_out is not None:
+            row.tokens.add(event)
+
+    def flush(self) -> None:
+        """Do nothing: numbers wait for nobody."""
+
+    def reopen(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> Deferred[None]:
+        """Do nothing; the numbers stay readable."""
+        return succeed(None)
+
+    def reloaded(self, generation: int, providers: Iterable[str]) -> None:
+        """A configuration is in use, the first one included."""
+        self._generation = generation
+        self._reload_ok = 1
+        self.providers.update(providers)
+
+    def reload_failed(self) -> None:
+        """A configuration was not valid; the one before stays in use."""
+        self._reload_ok = 0
+        self._reload_failures += 1
+
+    def edge_rejected(self, reason: str = "key") -> None:
+        """A caller was turned away: its ``key`` or its ``origin`` did not fit."""
+        name = reason if reason in EDGE_REASONS else OTHER
+        self._edge_rejections[name] = self._edge_rejections.get(name, 0) + 1
+
+    def malformed(self) -> None:
+        """Something came in that is no HTTP."""
+        self._malformed += 1
+
+    def render(self, accept: bytes | None) -> tuple[bytes, bytes]:
+        """Return the media type and the text, in the format that the ``Accept`` header asks for."""
+        try:
+            encoder, media_type = choose_encoder((accept or b"").decode("ascii"))
+        except (TypeError, ValueError):  # a version that is no number
+            encoder, media_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
+        return media_type.encode("ascii"), encoder(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families; the library's registry asks for it."""
+        yield from self._exchanges()
+        yield from self._state()
+        yield from self._sinks()
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing: names are not checked against other collectors'."""
+        return ()
+
+    def _row_of(self, key: _Key) -> _Row:
+        route, provider, hundreds, outcome = key
+        known = route in self.routes and (provider is None or provider in self.providers) and hundreds < 10
+        names = (
+            route if route in self.routes else OTHER,
+            NONE if provider is None else provider if provider in self.providers else OTHER,
+        )
+        hundreds = hundreds if 1 <= hundreds <= 5 else 0
+        labels = (*names, f"{hundreds}xx" if hundreds else OTHER, outcome.value)
+        row = self._rows.get(labels)
+        if row is None:
+            timings = self._timings.setdefault(names, _Timings())
+            tokens = self._tokens.setdefault(names[1], _Tokens())
+            row = self._rows[labels] = _Row(timings, tokens)
+        if known:  # what a client might have made up is never a key here
+            self._known[key] = row
+        return row
+
+    def _exchanges(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "mgw_requests",
+            "Exchanges that left a usage event.",
+            labels=("route", "provider", "status_class", "outcome"),
+        )
+        for labels, row in self._rows.items():
+            requests.add_metric(labels, row.count)
+        yield requests
+        tokens = CounterMetricFamily(
+            "mgw_tokens",
+            "Tokens that upstreams reported; in includes the cache's, out includes reasoning.",
+            labels=("provider", "direction"),
+        )
+        for provider, counts in self._tokens.items():
+            for direction, count in counts.rows():
+                tokens.add_metric((provider, direction), count)
+        yield tokens
+        latency = HistogramMetricFamily(
+            "mgw_request_seconds",
+            "From the complete request head to the last byte handed to the transport.",
+            labels=("route", "provider"),
+        )
+        first_byte = HistogramMetricFamily(
+            "mgw_time_to_first_byte_seconds",
+            "From the complete request head to the first body byte of the answer.",
+            labels=("route", "provider"),
+        )
+        for names, timings in self._timings.items():
+            timings.latency.add_to(latency, names)
+            if any(timings.first_byte.counts):
+                timings.first_byte.add_to(first_byte, names)
+        yield latency
+        yield first_byte
+
+    def _state(self) -> Iterator[Metric]:
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        yield gauge("mgw_requests_in_flight", "Requests under way.", self.requests_in_flight())
+        yield gauge("mgw_sessions_in_flight", "Realtime sessions under way.", self.sessions_in_flight())
+        yield gauge("mgw_config_generation", "The number of the configuration in use.", self._generation)
+        yield gauge("mgw_config_reload_ok", "Whether the last configuration was valid.", self._reload_ok)
+        yield counter(
+            "mgw_config_reload_failures", "Configurations that were not valid.", self._reload_failures
+        )
+        yield counter("mgw_malformed_requests", "Requests that were no HTTP.", self._malformed)
+        rejections = counter("mgw_edge_rejections", "Callers that were turned away.", labels=("reason",))
+        for reason, count in sorted(self._edge_rejections.items()):
+            rejections.add_metric((reason,), count)
+        yield rejections
+
+    def _sinks(self) -> Iterator[Metric]:
+        label = ("sink",)
+        events = CounterMetricFamily("mgw_usage_events", "Usage events given to a sink.", labels=label)
+        errors = CounterMetricFamily("mgw_usage_sink_errors", "Failures of a sink.", labels=label)
+        dropped = CounterMetricFamily(
+            "mgw_usage_events_dropped", "Events that a sink took and lost.", labels=label
+        )
+        for name, tally in sorted(self.tallies().items()):
+            events.add_metric((name,), tally.events)
+            errors.add_metric((name,), tally.errors)
+            dropped.add_metric((name,), tally.dropped)
+        yield events
+        yield errors
+        yield dropped

@@ -1,0 +1,141 @@
+"""The usage event: what one exchange was, said once.
+
+The names, their order and their meaning are those of decisions, part 7.  ``None`` means unknown and is left
+out of the line; a count of zero is known and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, StrEnum
+from functools import lru_cache
+from time import gmtime, strftime
+from typing import Any, Final, Literal
+
+from msgspec import Struct, defstruct
+from msgspec.json import Encoder
+from msgspec.structs import astuple, replace
+
+MAX_DROPPED_NAMES: Final = 256
+"""How many names of dropped fields an event holds; an ellipsis says that there were more."""
+MAX_LINE_BYTES: Final = 64 * 1024
+"""A line above this is written again with every text cut: a client's model name must not fill the sink."""
+MAX_TEXT: Final = 512
+MAX_NAME: Final = 128
+ELLIPSIS: Final = "…"
+
+
+class Outcome(StrEnum):
+    """How an exchange ended."""
+
+    OK = "ok"
+    UPSTREAM_ERROR = "upstream_error"
+    CLIENT_ABORT = "client_abort"
+    REJECTED = "rejected"
+
+
+class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One exchange, or one realtime session."""
+
+    request_id: str
+    time: float
+    """Unix seconds; written as RFC 3339 in UTC."""
+    dialect: str
+    """The client's family."""
+    route: str
+    """The name of a row of the route table."""
+    provider: str | None = None
+    model: str | None = None
+    """As requested."""
+    upstream_model: str | None = None
+    modality: str
+    transport: Literal["http", "websocket"]
+    tokens_in: int | None = None
+    """Includes those read from and written to the cache, whatever the provider's own convention is."""
+    tokens_out: int | None = None
+    """Includes reasoning."""
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    session_minutes: float | None = None
+    stream: bool | None = None
+    """Whether the answer was an event stream or an array in pieces."""
+    status: Outcome
+    http_status: int | None = None
+    """What the client got; 499 for a client that left first."""
+    latency_ms: float
+    """From the complete request head to the last byte handed to the transport."""
+    ttft_ms: float | None = None
+    """To the first body byte of the answer."""
+    attempts: int | None = None
+    """Upstream requests begun."""
+    key_hash: str | None = None
+    dropped_fields: tuple[str, ...] | None = None
+    bytes_in: int | None = None
+    """Realtime: from the client."""
+    bytes_out: int | None = None
+    frames_in: int | None = None
+    frames_out: int | None = None
+
+
+_FIELDS: Final = UsageEvent.__struct_fields__
+_TIME: Final = _FIELDS.index("time")
+_ROUNDED: Final = tuple(_FIELDS.index(name) for name in ("session_minutes", "latency_ms", "ttft_ms"))
+# Any: encoding looks at values alone, and time is text here.
+_Line: Final = defstruct("_Line", [(name, Any, None) for name in _FIELDS], omit_defaults=True)
+_ENCODER: Final = Encoder()
+
+
+def encode(event: UsageEvent) -> bytes:
+    """Return the event as one line of JSON that ends in a newline; any event has one."""
+    try:
+        line = _encoded(event)
+    except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
+        return _encoded(_tamed(event))
+    return line if len(line) <= MAX_LINE_BYTES else _encoded(_tamed(event))
+
+
+def timestamp(unix_seconds: float) -> str:
+    """Return RFC 3339 in UTC with milliseconds, as ``2026-01-31T12:00:00.250Z``."""
+    seconds, milliseconds = divmod(int(unix_seconds * 1000), 1000)
+    return f"{_second(seconds)}.{milliseconds:03d}Z"
+
+
+def dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
+    """Return ``dropped_fields``: sorted, unique, at most 256 and then an ellipsis; ``None`` for none."""
+    found = tuple(sorted(set(names)))
+    if len(found) > MAX_DROPPED_NAMES:
+        return (*found[:MAX_DROPPED_NAMES], ELLIPSIS)
+    return found or None
+
+
+def _encoded(event: UsageEvent) -> bytes:
+    values = list(astuple(event))
+    values[_TIME] = timestamp(event.time)
+    for index in _ROUNDED:
+        value = values[index]
+        if value is not None:
+            values[index] = round(value, 3)
+    return _ENCODER.encode(_Line(*values)) + b"\n"
+
+
+@lru_cache(maxsize=4)
+def _second(unix_seconds: int) -> str:
+    return strftime("%Y-%m-%dT%H:%M:%S", gmtime(unix_seconds))
+
+
+def _tamed(event: UsageEvent) -> UsageEvent:
+    changed: dict[str, Any] = {}  # Any: replace() takes the fields by name
+    for name in _FIELDS:
+        value = getattr(event, name)
+        if isinstance(value, str) and not isinstance(value, Enum):
+            changed[name] = _cut(value, MAX_TEXT)
+    if event.dropped_fields is not None:
+        changed["dropped_fields"] = tuple(_cut(name, MAX_NAME) for name in event.dropped_fields)
+    return replace(event, **changed)
+
+
+def _cut(text: str, length: int) -> str:
+    if len(text) > length:
+        text = text[:length] + ELLIPSIS
+    return text.encode("utf-8", "replace").decode()

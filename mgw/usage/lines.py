@@ -1,0 +1,284 @@
+"""Write lines to something that may be slow, full or broken, and make nobody wait for it.
+
+::
+
+    write(line)  ->  waiting lines  -- every 50 ms, one batch at a time -->  thread: output
+                          ^                                                       |
+                          +---- what was not written comes back to the front -----+
+
+All state but the output belongs to the reactor's thread, so there is no lock.  The rules:
+
+- order is kept;
+- at most ``max_bytes`` are held; beyond that the oldest waiting lines go, and ``dropped`` counts them;
+- after an error the rest is tried again every second, and ``errors`` counts the tries that failed;
+- a line that was written in part is completed by the next write.  Where its rest is no longer there, or the
+  file ended so when it was opened, a newline comes before anything else: a reader loses one line at most;
+- :meth:`LineWriter.reopen` opens anew before it closes the old one, and keeps the old one if it cannot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from mgw.usage.outputs import Output
+from mgw.usage.seldom import Seldom
+from mgw.usage.writer_thread import Runner
+
+INTERVAL: Final = 0.05
+"""Seconds that a line waits for others."""
+RETRY: Final = 1.0
+"""Seconds between two tries of an output that fails."""
+MAX_BYTES: Final = 4 * 1024 * 1024
+BATCH_BYTES: Final = 256 * 1024
+CLOSE_SECONDS: Final = 5.0
+_NEWLINE: Final = 10
+
+_log: Final = Logger()
+
+
+class Written(Struct, frozen=True):
+    """What became of a batch."""
+
+    size: int
+    """Bytes of the batch that are out, those of earlier tries included."""
+    error: OSError | None
+
+
+@dataclass(slots=True)
+class Pen:
+    """The thread's side of a :class:`LineWriter`: the output and what it ends in."""
+
+    open_output: Callable[[], Output]
+    _output: Output | None = None
+    _stale: bool = True
+    _mid_line: bool = False
+
+    def open(self) -> None:
+        """Open, or open anew and close the old one.
+
+        :raises OSError: the old one, if any, is still in use.
+        """
+        before, self._output = self._output, self.open_output()
+        self._mid_line = self._output.mid_line
+        self._stale = False
+        if before is not None:
+            with suppress(OSError):  # what it took it has taken
+                before.close()
+
+    def write(self, data: bytes, start: int, *, anew: bool) -> Written:
+        """Write ``data`` from ``start`` on, and all of it where the output is a new one."""
+        trouble: OSError | None = None
+        self._stale = self._stale or anew
+        if self._stale:
+            try:
+                self.open()
+                start = 0
+            except OSError as error:
+                trouble = error
+        if self._output is None:
+            return Written(start, trouble)
+        try:
+            if self._mid_line and start == 0:
+                self._output.write(memoryview(b"\n"))
+                self._mid_line = False
+            view = memoryview(data)
+            while start < len(data):
+                start += self._output.write(view[start:])
+                self._mid_line = data[start - 1] != _NEWLINE
+        except OSError as error:
+            trouble = error
+        return Written(start, trouble)
+
+    def close(self) -> None:
+        """Close the output."""
+        if self._output is not None:
+            output, self._output, self._stale = self._output, None, True
+            output.close()
+
+
+@dataclass(slots=True)
+class LineWriter:
+    """Lines to one output; see the module for its promises."""
+
+    name: str
+    clock: IReactorTime
+    runner: Runner
+    open_output: Callable[[], Output]
+    max_bytes: int = MAX_BYTES
+    interval: float = INTERVAL
+    dropped: int = 0
+    """Lines that went because the output was too slow or failed."""
+    errors: int = 0
+    """Tries to write or open that failed."""
+    _lines: deque[bytes] = field(default_factory=deque, repr=False)
+    _held: int = 0
+    _done: int = 0  # bytes of the first line that are out already
+    _flying: list[bytes] = field(default_factory=list, repr=False)
+    _busy: bool = False
+    _anew: bool = False
+    _hurry: bool = False
+    _closed: bool = False
+    _gone: bool = False
+    _timer: IDelayedCall | None = field(default=None, repr=False)
+    _give_up: IDelayedCall | None = field(default=None, repr=False)
+    _waiters: list[Deferred[None]] = field(default_factory=list, repr=False)
+    _reports: Seldom = field(init=False, repr=False)
+    _pen: Pen = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._reports = Seldom(self.clock)
+        self._pen = Pen(self.open_output)
+
+    def open(self) -> None:
+        """Open the output now rather than with the first line, so that a bad path is known at start.
+
+        :raises OSError: it cannot be opened.
+        """
+        self._pen.open()
+
+    def write(self, line: bytes) -> None:
+        """Take a line, which ends in a newline."""
+        if self._closed:
+            self.dropped += 1
+            return
+        self._lines.append(line)
+        self._held += len(line)
+        if self._held > self.max_bytes:
+            self._drop_oldest()
+        if self._timer is None and not self._busy:
+            self._timer = self.clock.callLater(self.interval, self._send)
+
+    def flush(self) -> None:
+        """Write what waits without waiting for more."""
+        if self._lines or self._busy:
+            self._hurry = True
+            self._send_soon(0)
+
+    def reopen(self) -> None:
+        """Open the output anew: its file was renamed."""
+        self._anew = True
+        self._send_soon(0)
+
+    def close(self, within: float = CLOSE_SECONDS) -> Deferred[None]:
+        """Write what waits and close; the rest is dropped after ``within`` seconds, or at the first error."""
+        if self._gone:
+            return succeed(None)
+        waiter: Deferred[None] = Deferred(self._waiters.remove)
+        self._waiters.append(waiter)
+        if not self._closed:
+            self._closed = True
+            self._give_up = self.clock.callLater(within, self._abandon)
+            self._send_soon(0)
+        return waiter
+
+    def _send_soon(self, seconds: float) -> None:
+        if self._busy:
+            return
+        if self._timer is None:
+            self._timer = self.clock.callLater(seconds, self._send)
+        elif self._timer.getTime() > self.clock.seconds() + seconds:
+            self._timer.reset(seconds)
+
+    def _send(self) -> None:
+        self._timer = None
+        if not self._lines and not self._anew:
+            if self._closed:
+                self._busy = True
+                self.runner.run(self._pen.close, lambda _: self._end())
+            return
+        size, batch, lines = 0, self._flying, self._lines
+        while lines and size < BATCH_BYTES:
+            line = lines.popleft()
+            batch.append(line)
+            size += len(line)
+        self._busy = True
+        data, start, anew, pen = b"".join(batch), self._done, self._anew, self._pen
+        self._anew = False
+        self.runner.run(lambda: pen.write(data, start, anew=anew), self._landed)
+
+    def _landed(self, written: Written | Exception) -> None:
+        self._busy = False
+        if isinstance(written, Exception):
+            written = self._crashed(written)
+        self._take_back(written.size)
+        if written.error is not None:
+            self._failed(written.error)
+        if self._gone:
+            self._drop_waiting()
+        elif written.error is not None:
+            self._after_error()
+        elif self._lines or self._anew or self._closed:
+            at_once = self._hurry or self._anew or self._closed or self._held > BATCH_BYTES
+            self._send_soon(0 if at_once else self.interval)
+        else:
+            self._hurry = False
+
+    def _take_back(self, size: int) -> None:
+        batch, self._flying = self._flying, []
+        for index, line in enumerate(batch):
+            if size < len(line):
+                self._lines.extendleft(reversed(batch[index:]))
+                break
+            size -= len(line)
+            self._held -= len(line)
+        self._done = size
+
+    def _after_error(self) -> None:
+        self._hurry = False
+        if self._closed:
+            self._abandon()
+        elif self._lines or self._anew:
+            self._send_soon(RETRY)
+
+    def _crashed(self, error: Exception) -> Written:
+        failure = Failure(error)
+        _log.failure("a bug: lines of {name} were not written", failure=failure, name=self.name)
+        self.dropped += len(self._flying)
+        return Written(sum(map(len, self._flying)), None)
+
+    def _failed(self, error: OSError) -> None:
+        self.errors += 1
+        if self._reports.due():
+            _log.error(
+                "{name}: cannot write: {error}; {waiting} lines wait, {dropped} were dropped",
+                name=self.name,
+                error=error.strerror or str(error),
+                waiting=len(self._lines),
+                dropped=self.dropped,
+            )
+
+    def _drop_oldest(self) -> None:
+        while self._held > self.max_bytes and self._lines:
+            self._held -= len(self._lines.popleft())
+            self.dropped += 1
+            self._done = 0  # the rest of a torn line is gone
+
+    def _drop_waiting(self) -> None:
+        self.dropped += len(self._lines)
+        self._lines.clear()
+
+    def _abandon(self) -> None:
+        self._drop_waiting()
+        self.runner.run(self._pen.close, lambda _: None)  # after whatever holds the thread
+        self._end()
+
+    def _end(self) -> None:
+        self._gone = True
+        for timer in (self._give_up, self._timer):
+            if timer is not None and timer.active():
+                timer.cancel()
+        self._timer = self._give_up = None
+        self.runner.stop()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            waiter.callback(None)

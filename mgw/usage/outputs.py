@@ -1,0 +1,138 @@
+"""What lines are written to: a file, a descriptor of the process, or the stream of the process log.
+
+These calls may block, so they are made on a thread of their own (:mod:`mgw.usage.writer_thread`), never on
+the reactor's.  An output says how many bytes it took; who calls it deals with the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from contextlib import suppress
+from io import TextIOBase, UnsupportedOperation
+from typing import Any, Final, Protocol
+
+STDOUT: Final = 1
+STDERR: Final = 2
+
+
+class Output(Protocol):
+    """Where bytes go."""
+
+    @property
+    def mid_line(self) -> bool:
+        """Whether what was there before we opened it ends in a torn line."""
+        ...
+
+    def write(self, data: memoryview) -> int:
+        """Write some of ``data``, wait if need be, and return how many bytes went out.
+
+        :raises OSError: nothing of ``data`` was written.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close what we opened ourselves."""
+        ...
+
+
+class DescriptorOutput:
+    """A descriptor that is open already, as standard output is; it is left open."""
+
+    __slots__ = ("_descriptor",)
+
+    mid_line = False
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, data: memoryview) -> int:
+        """Write some bytes."""
+        return _write(self._descriptor, data)
+
+    def close(self) -> None:
+        """Do nothing: others write there too."""
+
+
+class FileOutput:
+    """A file that is appended to; made with mode 0600 if it is not there."""
+
+    __slots__ = ("_descriptor", "mid_line")
+
+    def __init__(self, path: str) -> None:
+        # O_NONBLOCK keeps a named pipe without a reader from holding us; for files it means nothing.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        self._descriptor = os.open(path, flags, 0o600)
+        self.mid_line = _ends_mid_line(path, self._descriptor)
+
+    def write(self, data: memoryview) -> int:
+        """Write some bytes."""
+        return _write(self._descriptor, data)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+class StreamOutput:
+    """Anything with ``write`` and ``flush``, as twistd's log file; it is left open.
+
+    It takes all or raises, so a line that tore in it is written again whole.
+    """
+
+    __slots__ = ("_stream", "_text")
+
+    mid_line = False
+
+    def __init__(self, stream: Any) -> None:  # Any: twistd's LogFile has no type of its own
+        self._stream = stream
+        self._text = isinstance(stream, TextIOBase)
+
+    def write(self, data: memoryview) -> int:
+        """Write all bytes."""
+        try:
+            self._stream.write(str(data, "utf-8", "replace") if self._text else bytes(data))
+            self._stream.flush()
+        except ValueError as error:  # what a closed Python file raises
+            raise OSError(str(error)) from error
+        return len(data)
+
+    def close(self) -> None:
+        """Do nothing: twistd owns it."""
+
+
+def output_to(stream: Any) -> Output:  # Any: as above
+    """Return the output for the process log's stream.
+
+    A stream with a descriptor is written past its own buffer, which is not ours to share between threads
+    (twistd's observer flushes it after each event).  twistd's log file has none, and a lock of its own.
+    """
+    try:
+        descriptor: int = stream.fileno()
+    except (AttributeError, UnsupportedOperation):
+        descriptor = -1  # what Twisted's stand-in for a standard stream says
+    return StreamOutput(stream) if descriptor < 0 else DescriptorOutput(descriptor)
+
+
+def _write(descriptor: int, data: memoryview) -> int:
+    while True:
+        try:
+            return os.write(descriptor, data)
+        except BlockingIOError:  # somebody has made the pipe non-blocking
+            waiter = select.poll()
+            waiter.register(descriptor, select.POLLOUT)
+            waiter.poll()
+
+
+def _ends_mid_line(path: str, descriptor: int) -> bool:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+        return False
+    with suppress(OSError):  # one that may be written but not read
+        reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(reader, 1, found.st_size - 1) != b"\n"
+        finally:
+            os.close(reader)
+    return False

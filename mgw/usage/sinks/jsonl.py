@@ -1,0 +1,56 @@
+"""One JSON line per event, to standard output, standard error or a file (``hooks.jsonl.output``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from twisted.internet.defer import Deferred
+
+from mgw.usage.event import UsageEvent, encode
+from mgw.usage.lines import LineWriter
+from mgw.usage.outputs import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
+
+
+@dataclass(slots=True)
+class JsonlSink:
+    """A usage sink that writes lines; :mod:`mgw.usage.lines` says what becomes of them."""
+
+    lines: LineWriter
+    name: str = "jsonl"
+
+    @property
+    def errors(self) -> int:
+        """How many writes failed."""
+        return self.lines.errors
+
+    @property
+    def dropped(self) -> int:
+        """How many events went because the output was too slow or failed."""
+        return self.lines.dropped
+
+    def record(self, event: UsageEvent) -> None:
+        """Take an event; it is written within a twentieth of a second."""
+        self.lines.write(encode(event))
+
+    def flush(self) -> None:
+        """Begin to write what waits."""
+        self.lines.flush()
+
+    def reopen(self) -> None:
+        """Open the file anew; no line is lost between the two."""
+        self.lines.reopen()
+
+    def close(self) -> Deferred[None]:
+        """Write what waits and close."""
+        return self.lines.close()
+
+
+def opener_of(output: str) -> Callable[[], Output]:
+    """Return what opens ``stdout``, ``stderr`` or the file of that path."""
+    if output == "stdout":
+        return partial(DescriptorOutput, STDOUT)
+    if output == "stderr":
+        return partial(DescriptorOutput, STDERR)
+    return partial(FileOutput, output)

@@ -1,0 +1,164 @@
+"""The plain lines of the process log (specification, part 6; decisions, part 7)."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.task import Clock
+
+from mgw.ops.logs import AccessLog, UsageLog, shown, usage_line
+from mgw.usage.event import ELLIPSIS, Outcome
+from mgw.usage.lines import INTERVAL, LineWriter
+from tests.support.usage import AtOnce, MemoryOutput, event
+
+# A value is a bare word or a JSON string; the order is that of the line.
+PAIR = re.compile(r' ([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"=]+)')
+
+
+def taken_apart(line: str) -> dict[str, str]:
+    """Read a line as a program would."""
+    _, _, rest = line.partition(" ")
+    pairs = PAIR.findall(" " + rest)
+    assert "".join(f" {name}={value}" for name, value in pairs) == " " + rest
+    return {name: json.loads(value) if value.startswith('"') else value for name, value in pairs}
+
+
+def log_on(clock: Clock) -> tuple[LineWriter, MemoryOutput]:
+    """A writer of lines, and where they arrive."""
+    output = MemoryOutput()
+    return LineWriter("log", clock, AtOnce(), lambda: output), output
+
+
+def test_a_usage_line_has_its_fields_in_a_fixed_order() -> None:
+    assert usage_line(event()) == (
+        "usage time=2025-11-24T16:00:00.250Z status=200 outcome=ok dialect=openai route=chat provider=main "
+        "model=fast upstream_model=gpt-5 tokens_in=12 tokens_out=0 latency_ms=1234.6 request_id=req_1 "
+        "ttft_ms=99.0 stream=true attempts=1 key_hash=0123456789ab"
+    )
+
+
+def test_a_usage_line_says_what_is_unknown() -> None:
+    line = usage_line(
+        event(
+            provider=None, model=None, upstream_model=None, tokens_in=None, tokens_out=None, http_status=None
+        )
+    )
+    for name in ("provider", "model", "upstream_model", "tokens_in", "tokens_out", "status"):
+        assert f" {name}=- " in line
+
+
+def test_a_usage_line_tells_of_a_session() -> None:
+    line = usage_line(event(session_minutes=1.5, bytes_in=1, bytes_out=2, frames_in=3, frames_out=0))
+    assert " bytes_in=1 bytes_out=2 frames_in=3 frames_out=0 session_minutes=1.500 " in line
+
+
+def test_a_usage_line_names_the_dropped_fields() -> None:
+    line = usage_line(event(dropped_fields=("logit_bias", "messages[].name")))
+    assert line.endswith(" dropped_fields=logit_bias,messages[].name")
+
+
+def test_an_outcome_stands_beside_the_status() -> None:
+    line = usage_line(event(status=Outcome.CLIENT_ABORT, http_status=499))
+    assert " status=499 outcome=client_abort " in line
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("gpt-5", "gpt-5"),
+        ("meta/llama:4@x", "meta/llama:4@x"),
+        ("größe", "größe"),
+        (None, "-"),
+        ("-", '"-"'),
+        ("", '""'),
+        ("a b", '"a b"'),
+        ("a=b", '"a=b"'),
+        ('a"b', r'"a\"b"'),
+        ("a\nusage status=200", r'"a\nusage status=200"'),
+        ("a\x9b31m", r'"a\u009b31m"'),
+        ("a\u2028b", r'"a\u2028b"'),
+        ("a\ud800", r'"a\ud800"'),
+    ],
+)
+def test_a_value_is_a_bare_word_or_a_json_string(value: str | None, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_a_long_value_is_cut() -> None:
+    assert shown("m" * 256) == "m" * 256
+    assert shown("m" * 257) == "m" * 256 + ELLIPSIS
+
+
+def test_a_credential_in_a_path_is_not_shown() -> None:
+    assert "canary" not in shown("/v1beta/models/x%3Fkey=canary-1234")
+
+
+@given(model=st.one_of(st.text(st.sampled_from('a -="\\\n\x9b\u2028\ud800')), st.text()))
+def test_any_model_name_leaves_a_line_that_can_be_taken_apart(model: str) -> None:
+    line = usage_line(event(model=model))
+    assert line.isprintable()
+    found = taken_apart(line)
+    assert (found["status"], found["request_id"]) == ("200", "req_1")
+    assert found["model"] == model or "[redacted]" in found["model"]
+
+
+def test_the_usage_log_writes_one_line_per_event() -> None:
+    clock = Clock()
+    lines, output = log_on(clock)
+    sink = UsageLog(lines)
+    sink.record(event(model="größe"))
+    sink.record(event())
+    sink.reopen()
+    sink.flush()
+    clock.advance(0)
+    assert output.taken.decode() == f"{usage_line(event(model='größe'))}\n{usage_line(event())}\n"
+
+
+def test_the_usage_log_writes_what_waits_when_it_is_closed() -> None:
+    clock = Clock()
+    lines, output = log_on(clock)
+    sink = UsageLog(lines)
+    sink.record(event())
+    closed = sink.close()
+    clock.pump([0, 0])
+    assert closed.called
+    assert output.taken
+    assert (sink.errors, sink.dropped) == (0, 0)
+
+
+def access(method: str, raw_path: str) -> str:
+    """The access line of one request."""
+    clock = Clock()
+    lines, output = log_on(clock)
+    AccessLog(lines, lambda: 1_764_000_000.25).line(method, raw_path, 200, 0.0123, "req_1")
+    clock.advance(INTERVAL)
+    return output.taken.decode()
+
+
+def test_an_access_line_has_its_fields_in_a_fixed_order() -> None:
+    assert access("POST", "/v1/chat/completions") == (
+        "http time=2025-11-24T16:00:00.250Z status=200 method=POST path=/v1/chat/completions latency_ms=12.3 "
+        "request_id=req_1\n"
+    )
+
+
+def test_a_query_is_not_logged() -> None:
+    line = access("GET", "/v1beta/models?key=canary&pageSize=2")
+    assert " path=/v1beta/models " in line
+    assert "canary" not in line
+
+
+@pytest.mark.parametrize("raw_path", ["/healthz", "/metrics", "/metrics?x=1"])
+def test_what_is_asked_all_the_time_is_not_logged(raw_path: str) -> None:
+    assert not access("GET", raw_path)
+
+
+def test_a_path_cannot_forge_a_line() -> None:
+    line = access("GET", "/a\r\nhttp status=500")
+    assert line.count("\n") == 1
+    assert shlex.split(line)[2] == "status=200"

@@ -1,0 +1,221 @@
+"""The numbers agree with the events, their labels are bounded, and standard parsers read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import parser as openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+from twisted.internet.task import Clock
+
+from mgw.ops.metrics import BUCKETS, EDGE_REASONS, Metrics
+from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.journal import Journal, Tally
+from tests.support.deferreds import result_of
+from tests.support.usage import MemorySink, event
+
+
+def metrics_after(*events: UsageEvent) -> Metrics:
+    """The metrics of a process that saw these events."""
+    metrics = Metrics(frozenset({"chat", "messages"}))
+    metrics.reloaded(1, ["main", "other-host"])
+    for each in events:
+        metrics.record(each)
+    return metrics
+
+
+def families(metrics: Metrics) -> dict[str, Metric]:
+    """What a scraper reads, by name of family."""
+    _, text = metrics.render(None)
+    return {family.name: family for family in text_string_to_metric_families(text.decode())}
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    """The one sample of that name and these labels; ``None`` if there is none."""
+    found = [
+        sample.value
+        for family in families(metrics).values()
+        for sample in family.samples
+        if sample.name == name and sample.labels == labels
+    ]
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+def test_requests_are_counted_by_route_provider_status_class_and_outcome() -> None:
+    metrics = metrics_after(event(), event(), event(http_status=429, status=Outcome.UPSTREAM_ERROR))
+    labels = {"route": "chat", "provider": "main"}
+    assert value(metrics, "mgw_requests_total", status_class="2xx", outcome="ok", **labels) == 2
+    assert value(metrics, "mgw_requests_total", status_class="4xx", outcome="upstream_error", **labels) == 1
+
+
+@pytest.mark.parametrize(
+    ("direction", "count"), [("in", 30), ("out", 5), ("cache_read", 10), ("cache_write", 2), ("reasoning", 4)]
+)
+def test_tokens_are_counted_by_provider_and_direction(direction: str, count: int) -> None:
+    metrics = metrics_after(
+        event(tokens_in=10, tokens_out=5, cache_read_tokens=10, cache_write_tokens=2, reasoning_tokens=4),
+        event(tokens_in=20, tokens_out=None),
+        event(tokens_in=None, tokens_out=None, provider="other-host"),
+    )
+    assert value(metrics, "mgw_tokens_total", provider="main", direction=direction) == count
+    assert value(metrics, "mgw_tokens_total", provider="other-host", direction=direction) == 0
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "le"), [(0.0, "0.005"), (5.0, "0.005"), (5.1, "0.01"), (600_000.0, "600.0"), (1e9, "+Inf")]
+)
+def test_a_latency_falls_into_the_first_bucket_that_holds_it(latency_ms: float, le: str) -> None:
+    metrics = metrics_after(event(latency_ms=latency_ms))
+    bounds = [*map(str, BUCKETS), "+Inf"]
+    for bound in bounds:
+        expected = 1 if bounds.index(bound) >= bounds.index(le) else 0
+        labels = {"route": "chat", "provider": "main", "le": bound}
+        assert value(metrics, "mgw_request_seconds_bucket", **labels) == expected
+
+
+def test_a_histogram_has_its_sum_and_count() -> None:
+    metrics = metrics_after(event(latency_ms=250.0), event(latency_ms=500.0))
+    assert value(metrics, "mgw_request_seconds_sum", route="chat", provider="main") == 0.75
+    assert value(metrics, "mgw_request_seconds_count", route="chat", provider="main") == 2
+
+
+def test_the_first_byte_is_timed_only_where_there_was_one() -> None:
+    metrics = metrics_after(event(ttft_ms=100.0), event(ttft_ms=None))
+    labels = {"route": "chat", "provider": "main"}
+    assert value(metrics, "mgw_time_to_first_byte_seconds_count", **labels) == 1
+    assert value(metrics, "mgw_request_seconds_count", **labels) == 2
+
+
+def test_labels_and_memory_are_bounded_whatever_comes() -> None:
+    metrics = metrics_after(
+        *(
+            event(route=f"r{number}", provider=f"p{number}", http_status=number, model=f"m{number}")
+            for number in range(3000)
+        )
+    )
+    found = {tuple(sample.labels.values()) for sample in families(metrics)["mgw_requests"].samples}
+    assert found == {
+        ("ok", "other", "other", status_class)  # as the parser sorts them: outcome, provider, route, status
+        for status_class in ("1xx", "2xx", "3xx", "4xx", "5xx", "other")
+    }
+    assert not metrics._known
+
+
+def test_a_request_without_a_provider_or_a_status_is_counted_so() -> None:
+    metrics = metrics_after(event(provider=None, http_status=None, status=Outcome.REJECTED))
+    assert (
+        value(
+            metrics,
+            "mgw_requests_total",
+            route="chat",
+            provider="none",
+            status_class="other",
+            outcome="rejected",
+        )
+        == 1
+    )
+
+
+def test_counts_of_a_provider_outlive_the_configuration_that_named_it() -> None:
+    metrics = metrics_after(event())
+    metrics.reloaded(2, ["new"])
+    metrics.record(event())
+    labels = {"route": "chat", "provider": "main", "status_class": "2xx", "outcome": "ok"}
+    assert value(metrics, "mgw_requests_total", **labels) == 2
+
+
+def test_what_is_in_flight_is_asked_when_somebody_scrapes() -> None:
+    flying = [3]
+    metrics = Metrics(frozenset(), requests_in_flight=lambda: flying[0], sessions_in_flight=lambda: 1)
+    assert value(metrics, "mgw_requests_in_flight") == 3
+    flying[0] = 0
+    assert value(metrics, "mgw_requests_in_flight") == 0
+    assert value(metrics, "mgw_sessions_in_flight") == 1
+
+
+def test_a_failed_reload_shows_until_one_succeeds() -> None:
+    metrics = metrics_after()
+    metrics.reload_failed()
+    assert value(metrics, "mgw_config_reload_ok") == 0
+    assert value(metrics, "mgw_config_generation") == 1
+    metrics.reloaded(2, [])
+    assert value(metrics, "mgw_config_reload_ok") == 1
+    assert value(metrics, "mgw_config_generation") == 2
+    assert value(metrics, "mgw_config_reload_failures_total") == 1
+
+
+def test_callers_that_are_turned_away_are_counted_by_a_bounded_reason() -> None:
+    metrics = metrics_after()
+    metrics.edge_rejected()
+    for number in range(9):
+        metrics.edge_rejected(f"reason {number}")
+    assert value(metrics, "mgw_edge_rejections_total", reason="key") == 1
+    assert value(metrics, "mgw_edge_rejections_total", reason="origin") == 0
+    assert value(metrics, "mgw_edge_rejections_total", reason="other") == 9
+    assert len(families(metrics)["mgw_edge_rejections"].samples) == len(EDGE_REASONS) + 1
+
+
+def test_malformed_requests_are_counted() -> None:
+    metrics = metrics_after()
+    metrics.malformed()
+    assert value(metrics, "mgw_malformed_requests_total") == 1
+
+
+def test_the_fate_of_events_is_told_by_sink() -> None:
+    metrics = Metrics(frozenset(), tallies=lambda: {"jsonl": Tally(events=7, errors=2, dropped=1)})
+    assert value(metrics, "mgw_usage_events_total", sink="jsonl") == 7
+    assert value(metrics, "mgw_usage_sink_errors_total", sink="jsonl") == 2
+    assert value(metrics, "mgw_usage_events_dropped_total", sink="jsonl") == 1
+
+
+def test_the_metrics_are_a_sink_of_the_journal_that_they_tell_of() -> None:
+    journal = Journal(Clock())
+    metrics = Metrics(frozenset({"chat"}), {"main"}, tallies=journal.tallies)
+    result_of(journal.replace([metrics, MemorySink()]))
+    journal.record(event())
+    assert value(metrics, "mgw_usage_events_total", sink="metrics") == 1
+    assert value(metrics, "mgw_usage_events_total", sink="memory") == 1
+    assert value(metrics, "mgw_request_seconds_count", route="chat", provider="main") == 1
+
+
+@pytest.mark.parametrize("name", ["process_resident_memory_bytes", "python_info", "python_gc_collections"])
+def test_the_process_and_the_runtime_are_told_of(name: str) -> None:
+    assert families(Metrics(frozenset()))[name].samples
+
+
+def test_two_processes_worth_of_metrics_share_no_numbers() -> None:
+    metrics_after(event())
+    assert not families(Metrics(frozenset()))["mgw_requests"].samples
+
+
+@pytest.mark.parametrize("accept", [None, b"", b"*/*", b"text/plain;version=0.0.4"])
+def test_the_plain_format_is_the_default(accept: bytes | None) -> None:
+    media_type, text = metrics_after(event()).render(accept)
+    assert media_type == b"text/plain; version=0.0.4; charset=utf-8"
+    assert list(text_string_to_metric_families(text.decode()))
+
+
+def test_openmetrics_is_served_to_those_who_ask() -> None:
+    media_type, text = metrics_after(event()).render(b"application/openmetrics-text; version=1.0.0")
+    assert media_type.startswith(b"application/openmetrics-text; version=1.0.0")
+    read = openmetrics.text_string_to_metric_families(text.decode())  # type: ignore[no-untyped-call]  # theirs
+    found = {family.name for family in read}
+    assert {"mgw_requests", "mgw_tokens", "mgw_request_seconds", "mgw_config_generation"} <= found
+
+
+@pytest.mark.parametrize(
+    "accept", [b"\xff", b"application/openmetrics-text; version=x", b"text/plain; version=1.x", b";;==,,"]
+)
+def test_an_accept_header_that_makes_no_sense_gets_some_format(accept: bytes) -> None:
+    _, text = metrics_after(event()).render(accept)
+    assert b"mgw_requests_total{" in text
+
+
+def test_every_metric_of_ours_is_documented() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "metrics.rst").read_text(encoding="utf-8")
+    for name, family in families(metrics_after(event())).items():
+        shown = f"{name}_total" if family.type == "counter" else name
+        assert f"``{shown}" in document or not name.startswith("mgw_")

@@ -1,0 +1,121 @@
+"""What may block does so on a thread, in order, and its results come back on the reactor's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event, current_thread, get_ident
+from typing import Any
+
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from mgw.usage.lines import INTERVAL, LineWriter
+from mgw.usage.outputs import DescriptorOutput
+from mgw.usage.writer_thread import WriterThread
+
+PATIENCE = 20.0
+"""Seconds after which a test gives up; never waited for when all is well."""
+
+
+@implementer(IReactorFromThreads)
+class Turns:
+    """The part of a reactor that threads talk to; a test takes its turns by hand."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
+
+    # Any: Twisted's interface takes the arguments of whatever is called
+    def callFromThread(self, callable: Callable[..., Any], *args: Any, **kw: Any) -> None:  # noqa: A002 its name
+        self._calls.put(lambda: callable(*args, **kw))
+
+    def turn(self) -> None:
+        """Make one call; wait for it."""
+        self._calls.get(timeout=PATIENCE)()
+
+
+def test_work_is_done_in_order_on_one_other_thread() -> None:
+    reactor, results = Turns(), list[tuple[int, int] | Exception]()
+    thread = WriterThread(reactor, "test")
+    for number in range(3):
+        thread.run(lambda number=number: (number, get_ident()), results.append)  # type: ignore[misc]  # a default
+    for _ in range(3):
+        reactor.turn()
+    thread.stop()
+    other = results[0][1] if isinstance(results[0], tuple) else 0
+    assert results == [(0, other), (1, other), (2, other)]
+    assert other != get_ident()
+
+
+def test_what_work_raises_comes_back_and_the_thread_goes_on() -> None:
+    reactor, results = Turns(), list[str | Exception]()
+    thread = WriterThread(reactor, "test")
+    trouble = RuntimeError("x")
+
+    def fail() -> str:
+        raise trouble
+
+    thread.run(fail, results.append)
+    thread.run(lambda: "next", results.append)
+    reactor.turn()
+    reactor.turn()
+    thread.stop()
+    assert results == [trouble, "next"]
+
+
+def test_the_thread_does_not_keep_the_process_alive() -> None:
+    reactor, results = Turns(), list[bool | Exception]()
+    thread = WriterThread(reactor, "test")
+    thread.run(lambda: current_thread().daemon, results.append)
+    reactor.turn()
+    thread.stop()
+    assert results == [True]
+
+
+def test_the_thread_ends_when_it_is_stopped() -> None:
+    reactor, threads = Turns(), list[Any]()  # Any: the thread, or what went wrong
+    thread = WriterThread(reactor, "test")
+    thread.run(current_thread, threads.append)
+    reactor.turn()
+    thread.stop()
+    threads[0].join(PATIENCE)
+    assert not threads[0].is_alive()
+
+
+def test_a_pipe_that_nobody_reads_holds_up_the_thread_alone() -> None:
+    clock, reactor = Clock(), Turns()
+    reader, sender = os.pipe()
+    lines = LineWriter(
+        "pipe", clock, WriterThread(reactor, "pipe"), lambda: DescriptorOutput(sender), max_bytes=300_000
+    )
+    recorded = [b"%06d%s\n" % (number, b"x" * 993) for number in range(1000)]
+    for line in recorded:
+        lines.write(line)
+        clock.advance(INTERVAL)
+    closed, read = lines.close(within=PATIENCE), bytearray()
+    ended = Event()
+    thread = WriterThread(reactor, "reader")
+
+    def read_all() -> None:
+        while data := os.read(reader, 65536):
+            read.extend(data)
+
+    def over(_: Exception | None) -> None:
+        ended.set()
+
+    thread.run(read_all, over)
+    while not closed.called:
+        reactor.turn()
+        clock.advance(0)
+    os.close(sender)
+    while not ended.is_set():
+        reactor.turn()
+    thread.stop()
+    os.close(reader)
+    found = bytes(read).splitlines(keepends=True)
+    assert found == [line for line in recorded if line in set(found)]
+    assert len(found) + lines.dropped == len(recorded)
+    assert lines.dropped > 0
+    assert found[-1] == recorded[-1]
