@@ -1,0 +1,317 @@
+"""One connection to a provider, our HTTP/1.1 client side: one request at a time, kept alive (RFC 9112, 9).
+
+::
+
+    securing --handshake--> resting --send--> waiting --head--> answering --end--> resting
+                                |                |                  |
+                                +----------------+------------------+--> gone
+
+``gone`` is entered when we close, abort or lose the connection, whichever comes first; then, once, its home
+hears of it.  One time limit serves all states: it costs no timer per request (:mod:`mgw.time_limit`).
+"""
+
+from __future__ import annotations
+
+from typing import Final, cast
+from typing import Protocol as Interface
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import (
+    IHandshakeListener,
+    INegotiated,
+    IReactorTime,
+)
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.tcp import Connection as TcpConnection
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.time_limit import TimeLimit
+from mgw.upstream.answer import Answer
+from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
+from mgw.upstream.request import UpstreamLimits
+from mgw.upstream.response import ResponseReader
+from mgw.upstream.transport import Wire
+from mgw.upstream.upload import Upload
+
+REST_SECONDS: Final = 55.0
+"""How long an idle connection is kept: below the 60 to 75 s after which common servers close theirs."""
+UNTAKEN_SECONDS: Final = 60.0
+"""How long an answer may wait to be read or abandoned: longer than a credential takes to be renewed."""
+LINGER_SECONDS: Final = 5.0
+"""How long an orderly close may take before the connection is aborted."""
+MAX_JOINED_BYTES: Final = 16 * 1024
+"""A body up to this size is copied to its head, which saves a write."""
+MAX_UNWATCHED_BYTES: Final = 64 * 1024
+"""A body above this size is watched until it is written."""
+
+
+class Home(Interface):
+    """Where a connection belongs: its pool."""
+
+    def rested(self, connection: Connection) -> None:
+        """The connection is free for another request."""
+
+    def lost(self, connection: Connection) -> None:
+        """The connection is gone; told once."""
+
+
+@implementer(IHandshakeListener)
+class Connection(Protocol):
+    """The client's side of one connection; :meth:`send` starts an exchange on it when it rests."""
+
+    def __init__(self, provider: str, limits: UpstreamLimits, clock: IReactorTime, home: Home) -> None:
+        self._provider = provider
+        self._limits = limits
+        self._home = home
+        self._limit = TimeLimit(clock, self._expired)
+        self._wire: Wire
+        self._tcp: TcpConnection | None = None
+        self._secure = False
+        self._securing: Deferred[None] | None = None
+        self._gone = False
+        self._lost: Failure | None = None
+        self._used = False
+        self._reader: ResponseReader | None = None
+        self._waiting: Deferred[Answer] | None = None
+        self._answer: Answer | None = None
+        self._upload: Upload | None = None
+        self._halted = False
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self._provider}, {'gone' if self._gone else 'open'}>"
+
+    # What the pool and the client ask.
+
+    def secured(self) -> Deferred[None]:
+        """Fire when requests may be sent; fail with what Twisted or OpenSSL says."""
+        if self._lost is not None:
+            return fail(self._lost)
+        if self._secure:
+            return succeed(None)
+        self._securing = Deferred(self._give_up_securing)
+        return self._securing
+
+    def send(self, method: bytes, head: bytes, body: bytes) -> Deferred[Answer]:
+        """Send one request; fires with the answer when its head is there.
+
+        Cancelling aborts the connection at once.  Fails with :class:`UpstreamFailure`.
+        """
+        assert self._secure
+        assert self._reader is None
+        self._reader = ResponseReader(method)
+        waiting: Deferred[Answer] = Deferred(self._give_up_waiting)
+        self._waiting = waiting
+        self._limit.within(self._limits.first_byte)
+        self._write(head, body)
+        return waiting
+
+    def rest(self) -> None:
+        """Called by the pool that keeps it: wait for another request, but not for ever."""
+        self._limit.within(REST_SECONDS)
+
+    def close(self) -> None:
+        """Close in order; only for a connection that rests."""
+        if not self._gone:
+            self._leave()
+            self._wire.loseConnection()
+            self._limit.within(LINGER_SECONDS)
+
+    # What an answer asks (mgw.upstream.answer.Source).
+
+    def read_on(self) -> None:
+        """Read, and hand on what comes; from now on the provider's silence counts."""
+        if self._gone:
+            return
+        self._limit.within(self._limits.idle)
+        if self._halted:
+            self._halted = False
+            self._wire.resumeProducing()
+
+    def halt(self) -> None:
+        """Read nothing more for now; the provider's silence does not count."""
+        if not self._gone and not self._halted:
+            self._limit.lift()
+            self._halted = True
+            self._wire.pauseProducing()
+
+    def answered(self) -> None:
+        """The answer was read to its end: rest, if both sides may go on, else close."""
+        reader, self._reader, self._answer = self._reader, None, None
+        if self._gone:
+            return
+        self._limit.lift()
+        if self._upload is not None and not self._upload.over:
+            self.abort()  # an early answer: the rest of the request would be read as the next one
+        elif reader is None or not reader.reusable:
+            self.close()
+        else:
+            self._used = True
+            self._upload = None
+            if self._halted:
+                self._halted = False
+                self._wire.resumeProducing()
+            self._home.rested(self)
+
+    def abort(self) -> None:
+        """Close at once, whatever is under way; nobody is told but the pool."""
+        if not self._gone:
+            self._limit.close()
+            self._leave()
+            self._reader = self._answer = None
+            self._wire.abortConnection()
+
+    # What Twisted calls.
+
+    def connectionMade(self) -> None:
+        """The TCP connection stands; where TLS is spoken the handshake begins."""
+        self._wire = cast(Wire, self.transport)  # Twisted's interface for transports names less than all have
+        self._secure = not INegotiated.providedBy(self.transport)
+        if isinstance(self.transport, TcpConnection):
+            self._tcp = self.transport
+
+    def handshakeCompleted(self) -> None:
+        """The handshake is done, and the certificate is the right one."""
+        protocol = INegotiated(self.transport).negotiatedProtocol
+        securing, self._securing = self._securing, None
+        if protocol not in {None, b"http/1.1"}:
+            self.abort()
+            if securing is not None:
+                securing.errback(
+                    broken(self._provider, "insists on another protocol than HTTP/1.1", Phase.CONNECT)
+                )
+            return
+        self._secure = True
+        if securing is not None:
+            securing.callback(None)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Bytes of the answer."""
+        reader = self._reader
+        if reader is None or self._gone:
+            self.abort()  # nobody asked: what an idle connection says cannot be trusted
+            return
+        reader.feed(data)
+        answer = self._answer
+        if answer is None:
+            self._look_for_head(reader)
+        elif reader.fault is not None:
+            self._break(answer, broken(self._provider, reader.fault, Phase.BODY))
+        else:
+            if not answer.paused:
+                self._limit.within(self._limits.idle)
+            answer.pump()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection has ended, by whomever."""
+        self._limit.close()
+        reader, waiting, answer, securing = self._reader, self._waiting, self._answer, self._securing
+        self._waiting = self._securing = self._upload = None
+        self._lost = reason
+        self._leave()
+        if securing is not None:
+            securing.errback(reason)
+        elif waiting is not None and reader is not None:
+            waiting.errback(self._loss_before_head(reader))
+        elif answer is not None and reader is not None and not reader.ended:
+            if isinstance(reason.value, ConnectionDone) and reader.closed():
+                answer.pump()
+            elif reader.fault is None:
+                answer.fail(broken(self._provider, "broke off in the middle of its answer", Phase.BODY))
+
+    # The rest.
+
+    def _write(self, head: bytes, body: bytes) -> None:
+        if len(body) <= MAX_JOINED_BYTES:
+            self._write_now(head + body)
+        elif len(body) <= MAX_UNWATCHED_BYTES:
+            self._write_now(head)
+            self._write_now(body)
+        else:
+            self._wire.write(head)
+            self._upload = Upload(self._wire, self._uploaded)
+            self._upload.start(body)
+
+    def _write_now(self, data: bytes) -> None:
+        """Write without waiting for the reactor's next turn, which saves that turn and two system calls.
+
+        Only while the transport's own buffer is sure to be empty: until the kernel once took less than all.
+        """
+        if self._tcp is not None:
+            sent = self._tcp.writeSomeData(data)
+            if sent == len(data):
+                return
+            self._tcp = None
+            if isinstance(sent, int):
+                data = data[sent:]
+        self._wire.write(data)
+
+    def _uploaded(self) -> None:
+        if self._waiting is not None:
+            self._limit.within(self._limits.first_byte)
+
+    def _look_for_head(self, reader: ResponseReader) -> None:
+        waiting = self._waiting
+        assert waiting is not None
+        if reader.head is None:
+            if reader.fault is not None:
+                self._fail(waiting, broken(self._provider, reader.fault, Phase.HEAD))
+            return
+        answer = self._answer = Answer(reader.head, reader, self)
+        self._waiting = None
+        self._limit.lift()
+        if reader.fault is not None:
+            self.abort()
+            answer.fail(broken(self._provider, reader.fault, Phase.BODY))
+        waiting.callback(answer)
+        if self._answer is answer and not answer.taken:
+            if not reader.ended:
+                self.halt()
+            self._limit.within(UNTAKEN_SECONDS)
+
+    def _fail(self, waiting: Deferred[Answer], failure: UpstreamFailure) -> None:
+        self._waiting = None
+        self.abort()
+        waiting.errback(failure)
+
+    def _break(self, answer: Answer, failure: UpstreamFailure) -> None:
+        self.abort()
+        answer.fail(failure)
+
+    def _loss_before_head(self, reader: ResponseReader) -> UpstreamFailure:
+        if reader.began:
+            return broken(self._provider, "broke off in the middle of its answer's head", Phase.HEAD)
+        what = "closed the connection before it answered"
+        return broken(self._provider, what, Phase.SENT, stale=self._used)
+
+    def _expired(self) -> None:
+        limits = self._limits
+        if self._gone:
+            self._wire.abortConnection()
+        elif self._waiting is not None:
+            phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
+            what = f"sent no answer within {limits.first_byte:g} s"
+            self._fail(self._waiting, too_slow(self._provider, what, phase))
+        elif self._answer is not None:
+            what = f"was silent for {limits.idle:g} s in the middle of its answer"
+            if not self._answer.taken:
+                what = f"answered, but nobody read the answer for {UNTAKEN_SECONDS:g} s"
+            self._break(self._answer, too_slow(self._provider, what, Phase.BODY))
+        else:
+            self.close()
+
+    def _give_up_securing(self, _: Deferred[None]) -> None:
+        self._securing = None
+        self.abort()
+
+    def _give_up_waiting(self, _: Deferred[Answer]) -> None:
+        self._waiting = None
+        self.abort()
+
+    def _leave(self) -> None:
+        if not self._gone:
+            self._gone = True
+            if self._reader is not None:
+                self._reader.drop()
+            self._home.lost(self)

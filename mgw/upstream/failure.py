@@ -1,0 +1,46 @@
+"""How talking to a provider can fail, and how far it had come by then.
+
+Whoever sends decides by the phase whether the same bytes may be sent again (decisions, part 2, ``retries``).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from mgw.errors import GatewayError, Reason
+
+
+class Phase(Enum):
+    """How far an upstream request had come when it failed."""
+
+    CONNECT = "connect"
+    """No byte of the request was sent."""
+    SENT = "sent"
+    """The request was written, wholly or in part; no byte of an answer came."""
+    HEAD = "head"
+    """The answer's head had begun, or could not be read."""
+    BODY = "body"
+    """The answer's head was handed over; its body broke."""
+
+
+class UpstreamFailure(GatewayError):  # noqa: N818  # what happened, as in Phase; the base is the error
+    """A provider that could not be reached, broke off, or was too slow.
+
+    :param phase: how far the request had come.
+    :param stale: a connection used before turned out closed before any byte of this answer came.
+    """
+
+    def __init__(self, reason: Reason, message: str, *, phase: Phase, stale: bool = False) -> None:
+        super().__init__(reason, message)
+        self.phase = phase
+        self.stale = stale
+
+
+def broken(provider: str, what: str, phase: Phase, *, stale: bool = False) -> UpstreamFailure:
+    """Return the failure of a provider that cannot be reached or read; ``what`` completes the sentence."""
+    return UpstreamFailure(Reason.UPSTREAM_BROKEN, f"provider {provider} {what}", phase=phase, stale=stale)
+
+
+def too_slow(provider: str, what: str, phase: Phase) -> UpstreamFailure:
+    """Return the failure of a provider that let a time limit pass; ``what`` completes the sentence."""
+    return UpstreamFailure(Reason.UPSTREAM_TOO_SLOW, f"provider {provider} {what}", phase=phase)

@@ -1,0 +1,71 @@
+"""What goes to a provider, and the bytes that it becomes (RFC 9112, parts 2 to 6).
+
+Requests carry their body whole and with its length: every upstream takes that, and some refuse chunked ones.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.headers import RawHeaders
+
+_ALWAYS_WITH_LENGTH: Final = frozenset({b"POST", b"PUT", b"PATCH"})  # RFC 9110 8.6
+
+
+class UpstreamLimits(Struct, frozen=True):
+    """How long a provider may take, in seconds (decisions, part 2, ``timeouts``)."""
+
+    connect: float = 10.0
+    """For the name, the TCP connection and TLS together; also for a free place among ``max_connections``."""
+    first_byte: float = 600.0
+    """From the request written to the head of the answer; also for taking the request."""
+    idle: float = 300.0
+    """Between two pieces of the body; not counted while we do not read."""
+
+
+class UpstreamRequest(Struct, frozen=True):
+    """One request as it shall be sent.
+
+    ``target`` is complete and in origin-form.  ``headers`` go out as they are, in their order; they hold no
+    ``Host``, ``Content-Length`` or ``Connection``, which are the connection's own.
+    """
+
+    method: bytes
+    target: bytes
+    headers: RawHeaders
+    body: bytes = b""
+
+    def __repr__(self) -> str:  # headers hold the credential, bodies hold prompts
+        path = self.target.partition(b"?")[0]
+        return f"UpstreamRequest({self.method!r}, {path!r}, {len(self.body)} bytes of body)"
+
+
+def head_of(request: UpstreamRequest, host: bytes) -> bytes:
+    """Return the request's head, down to the empty line.
+
+    :raises GatewayError: MALFORMED, where a part holds a line break, NUL or blank that would end it early.
+    """
+    method, target, body = request.method, request.target, request.body
+    parts = [method, b" ", target, b" HTTP/1.1\r\nHost: ", host]
+    breaks = 3 + len(request.headers)
+    for name, value in request.headers:
+        parts += (b"\r\n", name, b": ", value)
+    if body or method in _ALWAYS_WITH_LENGTH:
+        parts.append(b"\r\nContent-Length: %d" % len(body))
+        breaks += 1
+    parts.append(b"\r\n\r\n")
+    head = b"".join(parts)
+    # Nothing that a client or a setting names may add a line (RFC 9112 11.1): the lines are counted.
+    if (
+        head.count(b"\n") != breaks
+        or head.count(b"\r") != breaks
+        or b"\0" in head
+        or b" " in target
+        or not target
+    ):
+        message = "a header or the path holds a line break, a NUL or a blank that may not stand there"
+        raise GatewayError(Reason.MALFORMED, message)
+    return head

@@ -1,0 +1,186 @@
+"""Read one answer of an upstream from bytes that arrive in any pieces (RFC 9112; the parser is Node.js's).
+
+One :class:`ResponseReader` reads one answer.  Strict, without any of the parser's leniencies; what the parser
+lets pass and a gateway must not is refused here: other protocols and versions, transfer codings other than
+``chunked``, and an endless head, trailer or chunk extension.
+
+Framing, in the order of RFC 9112 6.3: no body for HEAD, 1xx, 204 and 304; chunked; Content-Length; else all
+until the connection closes, which :meth:`ResponseReader.closed` knows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from msgspec import Struct
+
+from mgw.wire.headers import RawHeaders
+
+MAX_HEAD_BYTES: Final = 64 * 1024
+_PROTOCOL: Final = b"HTTP/"
+
+
+class _UnreadableError(Exception):
+    """Raised within the parser's callbacks; its text says what is wrong with the answer."""
+
+
+class Head(Struct, frozen=True):
+    """The final head of an answer: names and order as received."""
+
+    status: int
+    reason: bytes
+    headers: RawHeaders
+
+
+class ResponseReader:
+    """Read one answer: feed it bytes, then look at ``head``, ``pieces``, ``ended`` and ``fault``.
+
+    ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the answer is
+    unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
+    on the connection.  Interim answers (1xx) are skipped.
+    """
+
+    __slots__ = (
+        "_chunked",
+        "_headers",
+        "_headless_bytes",
+        "_length_known",
+        "_method",
+        "_parser",
+        "_reason",
+        "_seen",
+        "ended",
+        "fault",
+        "head",
+        "on_body",
+        "on_status",
+        "pieces",
+        "reusable",
+    )
+
+    def __init__(self, method: bytes) -> None:
+        self._method = method
+        self._headers: RawHeaders = []
+        self._reason: list[bytes] = []
+        self._seen = b""
+        self._headless_bytes = 0
+        self._chunked = self._length_known = False
+        self.head: Head | None = None
+        self.pieces: deque[bytes] = deque()
+        self.ended = self.reusable = False
+        self.fault: str | None = None
+        self.on_body = self.pieces.append
+        self.on_status = self._reason.append
+        self._parser: HttpResponseParser | None = HttpResponseParser(self)
+
+    @property
+    def began(self) -> bool:
+        """Whether any byte of the answer has come."""
+        return bool(self._seen)
+
+    def feed(self, data: bytes) -> None:
+        """Read on; bytes after the end, or after a fault, only make the connection unfit for reuse."""
+        parser = self._parser
+        if parser is None:
+            self.reusable = False
+            return
+        if len(self._seen) < len(_PROTOCOL):
+            self._seen += data[: len(_PROTOCOL) - len(self._seen)]
+            if not _PROTOCOL.startswith(self._seen):  # the parser takes RTSP and ICE, and leading line breaks
+                self._stop("sent something that is not HTTP")
+                return
+        try:
+            parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._stop("switched to another protocol, which was not asked for")
+        except HttpParserError as error:
+            self._stop(_words_for(error))
+        if self.ended:
+            self._end()
+        elif self.pieces:
+            self._headless_bytes = 0
+        else:
+            self._headless_bytes += len(data)
+            if self._headless_bytes > MAX_HEAD_BYTES:
+                self._stop(f"sent a head or trailer of more than {MAX_HEAD_BYTES} bytes")
+
+    def closed(self) -> bool:
+        """Take note that the connection closed in order; true if that is how this answer ends."""
+        whole = not (self.head is None or self.ended or self.fault or self._chunked or self._length_known)
+        if whole:
+            self.ended = True
+        self.drop()
+        return whole
+
+    def drop(self) -> None:
+        """Read no more: the parser and its reader, which hold one another, let go."""
+        self._parser = None
+        self.reusable = False
+
+    def on_message_begin(self) -> None:
+        """Called by the parser at a status line."""
+        if self.ended:
+            raise _UnreadableError("sent more than it was asked for")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Called by the parser for each header, and for each trailer, which is dropped."""
+        if self.head is not None:
+            return
+        self._headers.append((name, value))
+        if len(name) == 14 and name.lower() == b"content-length":
+            self._length_known = True
+        elif len(name) == 17 and name.lower() == b"transfer-encoding":
+            if self._chunked or value.lower() != b"chunked":
+                raise _UnreadableError("used a transfer coding that nobody asked for")
+            self._chunked = True
+
+    def on_headers_complete(self) -> None:
+        """Called by the parser at the end of a head."""
+        parser = self._parser
+        assert parser is not None
+        status = parser.get_status_code()
+        version = parser.get_http_version()
+        if version not in {"1.1", "1.0"} or status < 100:
+            raise _UnreadableError("sent a status line that HTTP/1.1 does not know")
+        if status == 101:
+            raise _UnreadableError("switched to another protocol, which was not asked for")
+        if status < 200:
+            self._headers, self._chunked, self._length_known = [], False, False
+            self._reason.clear()
+            return
+        if self._chunked and version == "1.0":  # RFC 9112 6.1: its framing is faulty
+            raise _UnreadableError("used a transfer coding that HTTP/1.0 does not know")
+        if sum(len(name) + len(value) + 4 for name, value in self._headers) > MAX_HEAD_BYTES:
+            raise _UnreadableError(f"sent a head of more than {MAX_HEAD_BYTES} bytes")
+        self.head = Head(status, b"".join(self._reason), self._headers)
+        self.reusable = parser.should_keep_alive()
+        if self._method == b"HEAD":
+            self.ended = True  # the parser cannot know, and waits for a body
+
+    def on_message_complete(self) -> None:
+        """Called by the parser at the end of an answer, interim ones included."""
+        if self.head is not None:
+            self.ended = True
+
+    def _end(self) -> None:
+        if self._method == b"HEAD" and self.pieces:
+            self.pieces.clear()
+            self.reusable = False
+        self._parser = None
+
+    def _stop(self, fault: str) -> None:
+        self.drop()
+        if not self.ended:
+            self.fault = fault
+
+
+def _words_for(error: HttpParserError) -> str:
+    """Say what is wrong; the parser's own texts are constants and hold nothing of the answer."""
+    cause = error.__context__
+    if cause is None:
+        return f"sent an unreadable answer: {error}"
+    if isinstance(cause, _UnreadableError):
+        return str(cause)
+    raise cause

@@ -1,0 +1,86 @@
+"""The promises of mgw.upstream.connect and mgw.upstream.address that need no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from twisted.internet.error import ConnectionRefusedError as Refused
+from twisted.internet.error import DNSLookupError, NoRouteError
+from twisted.internet.error import TimeoutError as TcpTimedOut
+from twisted.internet.testing import MemoryReactorClock
+
+from mgw.errors import Reason
+from mgw.upstream.address import address_of
+from mgw.upstream.client import Phase, UpstreamLimits, build_upstream
+from mgw.upstream.connect import endpoint_to, explain
+from tests.support.upstreams import get, outcome_of
+
+API = address_of("https://api.example.com/v1/")
+
+
+@pytest.mark.parametrize(
+    ("base_url", "host", "port", "host_header", "path"),
+    [
+        ("https://api.example.com/v1", "api.example.com", 443, b"api.example.com", b"/v1"),
+        ("https://api.example.com:443/v1/", "api.example.com", 443, b"api.example.com", b"/v1"),
+        ("http://api.example.com", "api.example.com", 80, b"api.example.com", b""),
+        ("http://127.0.0.1:8080/a/b", "127.0.0.1", 8080, b"127.0.0.1:8080", b"/a/b"),
+        ("http://[::1]:8080/", "::1", 8080, b"[::1]:8080", b""),
+        ("https://[2001:db8::1]/v1", "2001:db8::1", 443, b"[2001:db8::1]", b"/v1"),
+    ],
+)
+def test_an_address_is_taken_apart(
+    base_url: str, host: str, port: int, host_header: bytes, path: bytes
+) -> None:
+    address = address_of(base_url)
+    assert (address.host, address.port, address.host_header, address.path) == (host, port, host_header, path)
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    ["ftp://a/", "api.example.com/v1", "https:///v1", "https://user:pw@a/", "https://a/#x", "https://ü/"],
+)
+def test_what_is_no_base_address_is_refused(base_url: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  # the text is for people
+        address_of(base_url)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "words"),
+    [
+        (Refused(), Reason.UPSTREAM_BROKEN, "refused the connection to api.example.com"),
+        (DNSLookupError(), Reason.UPSTREAM_BROKEN, "no address for api.example.com"),
+        (NoRouteError(), Reason.UPSTREAM_BROKEN, "no route to api.example.com"),
+        (TimeoutError(), Reason.UPSTREAM_TOO_SLOW, "within 10 s"),
+        (TcpTimedOut(), Reason.UPSTREAM_TOO_SLOW, "within 10 s"),
+        (ValueError("sk-canary"), Reason.UPSTREAM_BROKEN, "host name that is not valid"),
+        (RuntimeError("sk-canary"), Reason.UPSTREAM_BROKEN, "could not be connected to"),
+    ],
+)
+def test_a_failed_attempt_is_told_in_plain_words(error: Exception, reason: Reason, words: str) -> None:
+    failure = explain(error, "main", API, 10)
+    assert (failure.reason, failure.phase) == (reason, Phase.CONNECT)
+    assert failure.message.startswith("provider main ")
+    assert words in failure.message
+    assert "canary" not in failure.message
+
+
+@pytest.mark.parametrize(("url", "host"), [("http://127.0.0.1:81", "127.0.0.1"), ("http://[::1]:81", "::1")])
+def test_an_ip_address_is_dialled_without_a_name_service(url: str, host: str) -> None:
+    reactor = MemoryReactorClock()
+    upstream = build_upstream("main", url, UpstreamLimits(), reactor)
+    outcome_of(upstream.open(get()))
+    assert reactor.tcpClients[0][:2] == (host, 81)
+
+
+def test_a_file_without_certificates_is_refused_when_the_upstream_is_built(tmp_path: Path) -> None:
+    empty = tmp_path / "ca.pem"
+    empty.write_text("nothing")
+    with pytest.raises(ValueError):  # noqa: PT011  # cryptography's own text
+        endpoint_to(API, MemoryReactorClock(), str(empty))
+
+
+def test_a_missing_file_of_certificates_is_refused_when_the_upstream_is_built(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        endpoint_to(API, MemoryReactorClock(), str(tmp_path / "absent.pem"))

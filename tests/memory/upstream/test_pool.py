@@ -1,0 +1,238 @@
+"""The promises of mgw.upstream.pool, seen through the upstream that it serves."""
+
+from __future__ import annotations
+
+import pytest
+from twisted.internet.defer import CancelledError
+from twisted.internet.error import ConnectingCancelledError
+from twisted.internet.error import ConnectionRefusedError as Refused
+
+from mgw.errors import GatewayError, Reason
+from mgw.upstream import pool
+from mgw.upstream.client import Phase, UpstreamFailure
+from tests.support.upstreams import OK, Bench, Result, Wire, bench, get, outcome_of, taken
+
+
+def ask(b: Bench, *, fresh: bool = False) -> Result:
+    return outcome_of(b.upstream.open(get(), fresh=fresh))
+
+
+def answer(wire: Wire, result: Result) -> None:
+    wire.says(OK)
+    taken(result.answer)
+
+
+def resting(count: int) -> Bench:
+    """An upstream with ``count`` connections that rest, in the order of their wires."""
+    b = bench()
+    results = [ask(b) for _ in range(count)]
+    for wire, result in zip(b.endpoint.wires, results, strict=True):
+        answer(wire, result)
+    return b
+
+
+def test_the_connection_that_rested_last_is_used_first() -> None:
+    b = resting(3)
+    before = b.endpoint.wires[2].heard
+    ask(b)
+    assert len(b.endpoint.wires[2].heard) > len(before)
+
+
+def test_a_fresh_request_takes_no_resting_connection() -> None:
+    b = resting(1)
+    ask(b, fresh=True)
+    assert len(b.endpoint.wires) == 2
+    assert b.upstream.idle == 1
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_connection_that_the_provider_closed_leaves_at_once(reset: bool) -> None:
+    b = resting(1)
+    if reset:
+        b.wire.breaks()
+    else:
+        b.wire.closes()
+    assert (b.upstream.idle, b.upstream.active) == (0, 0)
+
+
+def test_no_more_connections_rest_than_allowed_and_the_oldest_goes() -> None:
+    b = resting(pool.MAX_IDLE + 1)
+    assert b.upstream.idle == pool.MAX_IDLE
+    assert b.endpoint.wires[0].closing
+    assert not b.endpoint.wires[1].closing
+
+
+def test_counters_tell_active_idle_and_opened() -> None:
+    b = resting(2)
+    ask(b)
+    assert (b.upstream.active, b.upstream.idle, b.upstream.opened_total) == (1, 1, 2)
+
+
+def crowded() -> tuple[Bench, Result]:
+    """An upstream with one connection allowed, and that one in use."""
+    b = bench(max_connections=1)
+    return b, ask(b)
+
+
+def test_a_request_beyond_the_limit_waits_for_a_connection() -> None:
+    b, first = crowded()
+    second = ask(b)
+    assert (len(b.endpoint.wires), b.upstream.waiting) == (1, 1)
+    answer(b.wire, first)
+    assert (b.upstream.waiting, b.upstream.active) == (0, 1)
+    answer(b.wire, second)
+    assert b.upstream.idle == 1
+
+
+def test_waiters_are_served_in_their_order() -> None:
+    b, result = crowded()
+    waiters = [ask(b) for _ in range(3)]
+    served = []
+    for _ in range(3):
+        answer(b.wire, result)
+        b.wire.says(OK)
+        (result,) = [waiter for waiter in waiters if waiter.value is not None and waiter not in served]
+        served.append(result)
+    assert served == waiters
+
+
+def test_a_connection_that_ends_gives_its_place_to_the_first_in_line() -> None:
+    b, _ = crowded()
+    second = ask(b)
+    b.wire.breaks()
+    assert len(b.endpoint.wires) == 2
+    answer(b.wire, second)
+
+
+def test_an_attempt_that_fails_gives_its_place_to_the_first_in_line() -> None:
+    b = bench(max_connections=1)
+    b.endpoint.held = True
+    first, second = ask(b), ask(b)
+    b.endpoint.pending[0][1].errback(Refused())
+    assert isinstance(first.error, UpstreamFailure)
+    b.endpoint.pending.pop(0)
+    b.endpoint.let_through()
+    answer(b.wire, second)
+
+
+def test_a_fresh_request_gets_the_place_of_one_that_rests() -> None:
+    b, first = crowded()
+    answer(b.wire, first)
+    second = ask(b, fresh=True)
+    assert b.endpoint.wires[0].closing
+    assert len(b.endpoint.wires) == 2
+    assert b.upstream.active == 1
+    answer(b.wire, second)
+
+
+def test_a_fresh_waiter_gets_the_place_but_not_the_connection() -> None:
+    b, first = crowded()
+    second = ask(b, fresh=True)
+    answer(b.wire, first)
+    assert b.endpoint.wires[0].closing
+    assert len(b.endpoint.wires) == 2
+    answer(b.wire, second)
+    assert (b.upstream.active, b.upstream.idle) == (0, 1)
+
+
+def test_a_waiter_is_told_to_come_back_when_it_waits_too_long() -> None:
+    b, _ = crowded()
+    second = ask(b)
+    b.clock.advance(10)
+    assert isinstance(second.error, GatewayError)
+    assert (second.error.reason, second.error.retry_after) == (Reason.OVERLOADED, 1)
+    assert b.upstream.waiting == 0
+
+
+def test_a_waiter_beyond_the_line_is_told_to_come_back_at_once() -> None:
+    b, _ = crowded()
+    for _ in range(pool.MAX_WAITERS):
+        ask(b)
+    last = ask(b)
+    assert isinstance(last.error, GatewayError)
+    assert last.error.reason is Reason.OVERLOADED
+
+
+def test_a_cancelled_waiter_leaves_the_others_waiting() -> None:
+    b, first = crowded()
+    leaving = b.upstream.open(get())
+    left = outcome_of(leaving)
+    third = ask(b)
+    leaving.cancel()
+    assert isinstance(left.error, CancelledError)
+    assert b.upstream.waiting == 1
+    answer(b.wire, first)
+    answer(b.wire, third)
+
+
+def test_cancelling_while_connecting_cancels_the_attempt_and_frees_its_place() -> None:
+    b = bench(max_connections=1)
+    b.endpoint.held = True
+    waiting = b.upstream.open(get())
+    result = outcome_of(waiting)
+    waiting.cancel()
+    assert isinstance(result.error, CancelledError)
+    assert (b.endpoint.cancelled, b.upstream.active, b.timers()) == (1, 0, 0)
+
+
+def test_an_endpoint_with_its_own_word_for_cancelling_is_understood() -> None:
+    b = bench()
+    b.endpoint.held = True
+    result = ask(b)
+    b.endpoint.pending[0][1].errback(ConnectingCancelledError(None))
+    assert isinstance(result.error, CancelledError)
+
+
+def test_connecting_takes_no_longer_than_its_limit() -> None:
+    b = bench()
+    b.endpoint.held = True
+    result = ask(b)
+    b.clock.advance(9)
+    assert result.error is None
+    b.clock.advance(1)
+    assert isinstance(result.error, UpstreamFailure)
+    assert (result.error.reason, result.error.phase) == (Reason.UPSTREAM_TOO_SLOW, Phase.CONNECT)
+    assert (b.endpoint.cancelled, b.upstream.active, b.timers()) == (1, 0, 0)
+
+
+def test_a_refused_connection_is_told_with_the_providers_name() -> None:
+    b = bench()
+    b.endpoint.refusal = Refused()
+    result = ask(b)
+    assert isinstance(result.error, UpstreamFailure)
+    assert (result.error.reason, result.error.phase) == (Reason.UPSTREAM_BROKEN, Phase.CONNECT)
+    assert result.error.message == "provider main refused the connection to api.example"
+
+
+def test_closing_closes_what_rests_and_lets_the_active_finish() -> None:
+    b = resting(2)
+    active = ask(b)
+    b.upstream.close()
+    assert [wire.closing for wire in b.endpoint.wires] == [True, False]
+    answer(b.endpoint.wires[1], active)
+    assert b.endpoint.wires[1].closing
+    assert b.upstream.idle == 0
+
+
+def test_a_closed_upstream_is_drained_when_the_last_request_is_done() -> None:
+    b = bench()
+    active = ask(b)
+    b.upstream.close()
+    drained = b.upstream.drained()
+    assert not drained.called
+    answer(b.wire, active)
+    assert drained.called
+
+
+def test_an_upstream_without_connections_is_drained() -> None:
+    b = bench()
+    b.upstream.close()
+    assert b.upstream.drained().called
+
+
+def test_a_request_that_began_before_the_close_may_still_open_a_connection() -> None:
+    b = bench()
+    b.upstream.close()
+    result = ask(b)
+    answer(b.wire, result)
+    assert (b.wire.closing, b.upstream.idle) == (True, 0)

@@ -1,0 +1,232 @@
+"""A provider in memory: an endpoint whose other side is played by the test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.errors import GatewayError
+from mgw.upstream.answer import Answer
+from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest
+
+LIMITS = UpstreamLimits(connect=10.0, first_byte=600.0, idle=300.0)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+
+
+class MemoryTransport(StringTransport):
+    """A transport in memory; while ``full`` it keeps producers waiting until :meth:`drain`."""
+
+    full = False
+
+    def write(self, data: bytes) -> None:
+        """Keep ``data``, and pause whoever produces it if the buffer is full."""
+        super().write(data)  # type: ignore[no-untyped-call]  # Twisted has no types here
+        if self.full and self.producer is not None:
+            self.producer.pauseProducing()
+
+    def drain(self) -> None:
+        """Everything was sent: ask the producer for more."""
+        assert self.producer is not None
+        self.producer.resumeProducing()
+
+
+@dataclass(slots=True)
+class Wire:
+    """One connection as the provider sees it."""
+
+    protocol: IProtocol
+    transport: MemoryTransport
+    over: bool = False
+
+    @property
+    def heard(self) -> bytes:
+        """What the client has written."""
+        return bytes(self.transport.value())  # type: ignore[no-untyped-call]  # Twisted has no types here
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the client closed at once."""
+        return bool(self.transport.disconnected)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the client closed, in order or at once."""
+        return bool(self.transport.disconnecting)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the client reads nothing."""
+        return bool(self.transport.producerState == "paused")
+
+    def says(self, data: bytes) -> None:
+        """Send ``data`` to the client."""
+        self.protocol.dataReceived(data)
+
+    def closes(self) -> None:
+        """Close in order."""
+        self._end(Failure(ConnectionDone()))
+
+    def breaks(self) -> None:
+        """Reset the connection."""
+        self._end(Failure(ConnectionLost()))
+
+    def _end(self, reason: Failure) -> None:
+        if not self.over:
+            self.over = True
+            self.transport.connected = False
+            self.protocol.connectionLost(reason)
+
+
+@implementer(IStreamClientEndpoint)
+@dataclass(slots=True, eq=False)
+class MemoryEndpoint:
+    """Makes connections, which live in ``wires``; ``held`` ones stay pending, ``full`` ones take no more."""
+
+    wires: list[Wire] = field(default_factory=list)
+    held: bool = False
+    full: bool = False
+    refusal: Exception | None = None
+    pending: list[tuple[IProtocolFactory, Deferred[IProtocol]]] = field(default_factory=list)
+    cancelled: int = 0
+
+    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Connect, or hold, or refuse."""
+        if self.refusal is not None:
+            raise self.refusal
+        if not self.held:
+            return succeed(self._made(protocol_factory))
+        attempt: Deferred[IProtocol] = Deferred(self._count)
+        self.pending.append((protocol_factory, attempt))
+        return attempt
+
+    def let_through(self) -> None:
+        """Complete the oldest pending attempt."""
+        protocol_factory, attempt = self.pending.pop(0)
+        attempt.callback(self._made(protocol_factory))
+
+    def settle(self) -> None:
+        """Let every closed connection come to its end, as the reactor's next turn does."""
+        for wire in self.wires:
+            if wire.closing:
+                wire.closes()
+
+    def _made(self, protocol_factory: IProtocolFactory) -> IProtocol:
+        protocol = protocol_factory.buildProtocol(None)  # type: ignore[arg-type]  # nobody looks at the address
+        assert protocol is not None
+        transport = MemoryTransport()  # type: ignore[no-untyped-call]  # Twisted has no types here
+        transport.full = self.full
+        wire = Wire(protocol, transport)
+        self.wires.append(wire)
+        protocol.makeConnection(transport)
+        return protocol
+
+    def _count(self, _: Deferred[IProtocol]) -> None:
+        self.cancelled += 1
+
+
+@dataclass(slots=True)
+class Bench:
+    """An upstream over memory, its clock and its other side."""
+
+    clock: Clock
+    endpoint: MemoryEndpoint
+    upstream: Upstream
+
+    @property
+    def wire(self) -> Wire:
+        """The newest connection."""
+        return self.endpoint.wires[-1]
+
+    def timers(self) -> int:
+        """How many timers are left on the clock."""
+        return len(self.clock.getDelayedCalls())
+
+
+def bench(max_connections: int | None = None, limits: UpstreamLimits = LIMITS) -> Bench:
+    """Return an upstream in memory, named ``main`` at ``http://api.example/v1``."""
+    clock, endpoint = Clock(), MemoryEndpoint()
+    upstream = Upstream("main", "http://api.example/v1", limits, endpoint, clock, max_connections)
+    return Bench(clock, endpoint, upstream)
+
+
+def post(body: bytes = b"{}") -> UpstreamRequest:
+    """Return a small request."""
+    return UpstreamRequest(b"POST", b"/v1/chat", [(b"Authorization", b"Bearer sk-canary")], body)
+
+
+def get() -> UpstreamRequest:
+    """Return a request without a body."""
+    return UpstreamRequest(b"GET", b"/v1/models", [])
+
+
+@dataclass(slots=True)
+class Result:
+    """What became of a Deferred."""
+
+    value: Answer | None = None
+    error: BaseException | None = None
+
+    @property
+    def answer(self) -> Answer:
+        """The answer, which must have come."""
+        assert self.value is not None, self.error
+        return self.value
+
+
+def outcome_of(waiting: Deferred[Answer]) -> Result:
+    """Watch a Deferred, and take its error."""
+    result = Result()
+
+    def came(answer: Answer) -> None:
+        result.value = answer
+
+    def failed(failure: Failure) -> None:
+        result.error = failure.value
+
+    _ = waiting.addCallbacks(came, failed)
+    return result
+
+
+@dataclass(slots=True)
+class Taken:
+    """A sink that keeps what it gets."""
+
+    pieces: list[bytes] = field(default_factory=list)
+    ended: int = 0
+    errors: list[GatewayError] = field(default_factory=list)
+
+    def body_arrived(self, data: bytes) -> None:
+        """Keep it."""
+        self.pieces.append(data)
+
+    def body_ended(self) -> None:
+        """Count it."""
+        self.ended += 1
+
+    def body_broke(self, error: GatewayError) -> None:
+        """Keep it."""
+        self.errors.append(error)
+
+    @property
+    def body(self) -> bytes:
+        """All that came."""
+        return b"".join(self.pieces)
+
+    @property
+    def over(self) -> bool:
+        """Whether the body has ended, one way or the other."""
+        return self.ended + len(self.errors) > 0
+
+
+def taken(answer: Answer) -> Taken:
+    """Take the body of ``answer``."""
+    sink = Taken()
+    answer.deliver_to(sink)
+    return sink
