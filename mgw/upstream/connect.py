@@ -46,6 +46,9 @@ from mgw.upstream.address import Address
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 
 KEEPALIVE_SECONDS: Final = 30
+ATTEMPT_SECONDS: Final = 0.1
+"""Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted waits
+it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
 _ALERTS: Final = {
     44: "was revoked",
     45: "has expired",
@@ -115,7 +118,7 @@ def _tcp_endpoint(address: Address, reactor: Any) -> IStreamClientEndpoint:  # A
     try:
         version = ip_address(address.host).version
     except ValueError:
-        return HostnameEndpoint(reactor, address.host, address.port)
+        return HostnameEndpoint(reactor, address.host, address.port, attemptDelay=ATTEMPT_SECONDS)
     kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
     endpoint: IStreamClientEndpoint = kind(reactor, address.host, address.port)
     return endpoint
