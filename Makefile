@@ -29,7 +29,7 @@ schema: $(VENV)/run.stamp
 	$(BIN)/python -m mgw.config.schema > etc/mgw.schema.json
 
 bench: $(VENV)/dev.stamp
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench.run
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

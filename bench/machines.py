@@ -1,0 +1,80 @@
+"""The machine under the measurement: what it is, and what a process on it has used."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_implementation, python_version, release
+
+ROOT = Path(__file__).resolve().parent.parent
+NGINX = "/usr/sbin/nginx"
+PACKAGES = ("mgw", "twisted", "klein", "treq", "httptools", "msgspec")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process with all its threads, in nanosecond steps (clock_getcpuclockid(3))."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def stolen_seconds() -> float:
+    """Time that the hypervisor kept from this machine since it started, over all cores."""
+    cpu = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return int(cpu[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds() -> float:
+    """Time that all cores together have worked since the machine started."""
+    user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def description() -> dict[str, str]:
+    """What a reader of the results must know about the machine and the programs."""
+    return {
+        "cpu": _first(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text()),
+        "cores": str(os.cpu_count()),
+        "kernel": release(),
+        "memory": _first(r"MemTotal:\s*(.+)", Path("/proc/meminfo").read_text()),
+        "load average at the start": " ".join(f"{load:.2f}" for load in os.getloadavg()),
+        "commit": _commit(),
+        "python": f"{python_implementation()} {python_version()}",
+        **{name: _installed(name) for name in PACKAGES},
+        "nginx": _first(r"nginx/(\S+)", _said(NGINX, "-v")),
+        "wrk": _first(r"wrk (\S+ \S+)", _said("wrk", "--version")),
+        "gcc": _first(r"\) (\S+)", _said("gcc", "--version")),
+    }
+
+
+def _commit() -> str:
+    changed = " with changes" if _said("git", "-C", str(ROOT), "status", "--porcelain") else ""
+    return _said("git", "-C", str(ROOT), "rev-parse", "--short", "HEAD").strip() + changed
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _first(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    return found[1].strip() if found else "unknown"
+
+
+def _said(*command: str) -> str:
+    """What a program writes, to either output; nothing when it cannot be run."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    except OSError:
+        return ""
+    return done.stdout + done.stderr

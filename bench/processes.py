@@ -1,0 +1,163 @@
+"""The processes of a run: each on its core, none of them longer alive than the run."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from types import TracebackType
+
+from bench.machines import NGINX, ROOT
+
+HERE = Path(__file__).resolve().parent
+LOAD_CORE = 0
+PROXY_CORE = 1
+START_LIMIT = 20.0
+
+
+class DidNotStartError(Exception):
+    """A process ended, or did not answer in time; the text is the end of what it wrote."""
+
+
+@dataclass(slots=True)
+class Server:
+    """A process that answers HTTP on ``port``."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    port: int
+    start_seconds: float
+    model_prefix: str = ""
+
+    @property
+    def pid(self) -> int:
+        """The process whose time and memory count."""
+        return self.process.pid
+
+    def stop(self) -> None:
+        """End the process: asked first, killed when it does not listen."""
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass(slots=True)
+class Bench:
+    """A folder for the run, the compiled programs in it, and the servers that it started."""
+
+    folder: Path
+    upstream_port: int = 0
+    servers: list[Server] = field(default_factory=list)
+
+    def __enter__(self) -> Bench:
+        for program in ("upstream", "streams"):
+            source = HERE / "c" / f"{program}.c"
+            subprocess.run(["gcc", "-O2", "-o", self.folder / program, source], check=True)
+        upstream = subprocess.Popen(pinned(LOAD_CORE, str(self.folder / "upstream")), stdout=subprocess.PIPE)
+        assert upstream.stdout is not None
+        with upstream.stdout as said:
+            self.upstream_port = int(said.readline())
+        self.servers.append(Server("direct", upstream, self.upstream_port, 0.0))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for server in self.servers:
+            server.stop()
+
+    def start(self, name: str, *options: str) -> Server:
+        """Start one of the proxies and wait until it answers ``/healthz``; ``options`` are twistd's."""
+        port = free_port()
+        fill = {"temp": str(self.folder), "port": str(port), "upstream_port": str(self.upstream_port)}
+        command = COMMANDS[name](self.folder, fill, options)
+        began = time.perf_counter()
+        with (self.folder / f"{name}.out").open("wb") as out:
+            process = subprocess.Popen(
+                pinned(PROXY_CORE, *command),
+                stdout=out,
+                stderr=out,
+                cwd=self.folder,
+                env=environment(),
+            )
+        server = Server(name, process, port, 0.0, "up/" if name == "gateway" else "")
+        self.servers.append(server)
+        wait_until_answers(server, began, self.folder)
+        return server
+
+    def stop(self, server: Server) -> None:
+        """End a server before the others."""
+        server.stop()
+        self.servers.remove(server)
+
+
+def environment() -> dict[str, str]:
+    """This process's environment; compiled modules are kept, as those of an installed package are."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
+def gateway_command(folder: Path, fill: dict[str, str], options: tuple[str, ...]) -> list[str]:
+    """Serve with everything on, by ``twistd`` as an operator would."""
+    config = written(folder / "mgw.yaml", fill)
+    twistd = str(Path(sys.executable).with_name("twistd"))
+    log = f"--logfile={folder / 'mgw.log'}"
+    return [sys.executable, twistd, "-n", "--pidfile=", log, *options, "mgw", "-c", str(config)]
+
+
+def nginx_command(folder: Path, fill: dict[str, str], _: tuple[str, ...]) -> list[str]:
+    """Serve by Debian's nginx, with nothing of its own outside the run's folder."""
+    config = written(folder / "nginx.conf", fill)
+    return [NGINX, "-p", str(folder), "-e", str(folder / "nginx-error.log"), "-c", str(config)]
+
+
+def klein_command(folder: Path, fill: dict[str, str], _: tuple[str, ...]) -> list[str]:
+    """Serve by ``klein_proxy.py``."""
+    return [sys.executable, "-m", "bench.klein_proxy", fill["port"], fill["upstream_port"]]
+
+
+COMMANDS = {"gateway": gateway_command, "nginx": nginx_command, "klein+treq": klein_command}
+
+
+def pinned(core: int, *command: str) -> list[str]:
+    """The command on one core, and ended by the kernel should this process die."""
+    return ["setpriv", "--pdeathsig", "TERM", "taskset", "-c", str(core), *command]
+
+
+def written(path: Path, fill: dict[str, str]) -> Path:
+    """The template of that name, filled in and written."""
+    path.write_text(Template((HERE / path.name).read_text()).safe_substitute(fill))
+    return path
+
+
+def free_port() -> int:
+    """A port of the loopback address that nobody has now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def wait_until_answers(server: Server, began: float, folder: Path) -> None:
+    """Ask ``/healthz`` until it is answered and note how long that took."""
+    while time.perf_counter() - began < START_LIMIT and server.process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=START_LIMIT)
+        try:
+            connection.request("GET", "/healthz")
+            if connection.getresponse().status == 200:
+                server.start_seconds = time.perf_counter() - began
+                return
+        except OSError:
+            time.sleep(0.002)
+        finally:
+            connection.close()
+    logs = (folder / f"{server.name}.out", folder / "mgw.log")
+    said = "\n".join(log.read_text(errors="replace")[-1500:] for log in logs if log.exists())
+    raise DidNotStartError(f"{server.name} did not answer /healthz:\n{said}")

@@ -1,0 +1,113 @@
+"""Measure the gateway beside nginx and beside a Klein and treq proxy: ``python -m bench.run [--quick]``.
+
+Two cores are enough: the proxies have one, the load and the upstream the other.  Everything listens on the
+loopback address, nothing outlives the run, nothing is asserted.  The results go to ``bench/results``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.load import NothingMeasuredError
+from bench.machines import busy_seconds, description, stolen_seconds
+from bench.measure import QUICK, Found, Plan, measure
+from bench.processes import COMMANDS, HERE, LOAD_CORE, Bench, DidNotStartError
+from bench.profiling import profile
+from bench.report import as_data, as_text, table
+
+LIMIT_SECONDS = 240
+RESULTS = HERE / "results"
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    options = _options()
+    os.sched_setaffinity(0, {LOAD_CORE})
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGALRM, _end)
+    signal.alarm(LIMIT_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder:
+        if options.profile:
+            return _profile(Path(folder), options.profile)
+        plan = QUICK if options.quick else Plan()
+        _measure(Path(folder), options.targets.split(","), plan)
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="one short round, about 40 s")
+    parser.add_argument(
+        "--profile",
+        nargs="?",
+        const="unary",
+        choices=["unary", "large", "streams"],
+        help="the gateway alone under cProfile, with 1 kB bodies, 100 kB bodies, or streams",
+    )
+    everything = ",".join(["direct", *COMMANDS])
+    parser.add_argument("--targets", default=everything, help=f"what to measure (default: {everything})")
+    return parser.parse_args()
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(f"ended by {signal.Signals(number).name}")
+
+
+def _profile(folder: Path, what: str) -> int:
+    try:
+        with Bench(folder) as bench:
+            profile(bench, what)
+    except (DidNotStartError, NothingMeasuredError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _measure(folder: Path, names: list[str], plan: Plan) -> None:
+    facts = description()
+    before, began = _clocks(), time.monotonic()
+    with Bench(folder) as bench:
+        found = measure(bench, names, plan)
+    elapsed = time.monotonic() - began
+    rounds = max(len(one.streams.get("flat", ())) for one in found.values())
+    busy, ours, stolen = (after - earlier for after, earlier in zip(_clocks(), before, strict=True))
+    cores = elapsed * (os.cpu_count() or 1)
+    facts["taken"] = f"{elapsed:.0f} s, {rounds} of {plan.rounds} rounds"
+    facts["used by other processes meanwhile"] = f"{max(busy - ours, 0) / cores:.1%} of all cores"
+    facts["kept by the hypervisor meanwhile"] = f"{stolen / cores:.1%} of all cores"
+    if "gateway" in found:
+        facts["usage events"] = _events(folder, found["gateway"])
+    lines = table(found)
+    text = as_text(lines, facts, {name: one.problems for name, one in found.items()})
+    RESULTS.mkdir(exist_ok=True)
+    to = RESULTS / datetime.now(UTC).strftime("%Y-%m-%d-%H%M%S")
+    to.with_suffix(".txt").write_text(text)
+    to.with_suffix(".json").write_text(json.dumps(as_data(lines, facts, found), indent=1))
+    print(f"{text}\nwritten: {to}.txt, {to}.json")
+
+
+def _clocks() -> tuple[float, float, float]:
+    """Seconds: work of all cores, work of this process and its children, what the hypervisor kept."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return busy_seconds(), sum(one.ru_utime + one.ru_stime for one in used), stolen_seconds()
+
+
+def _events(folder: Path, found: Found) -> str:
+    """How many usage events the gateway wrote for how many finished requests; those cut off have one too."""
+    written = folder / "usage.jsonl"
+    events = written.read_bytes().count(b"\n") if written.exists() else 0
+    finished = sum(run.requests for runs in found.unary.values() for run in runs)
+    return f"{events:,} written, {finished:,.0f} whole answers measured"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
