@@ -1,0 +1,105 @@
+"""What can go wrong on request: words of a model's name, or headers.
+
+A model name is cut at ``+``, ``.`` and ``/``; each piece that begins with ``sim-`` is a word of this table,
+with its number after it: ``gpt-5+sim-delay-500+sim-status-429``.  A header ``x-sim-delay: 500`` says the
+same.  A word that is not in the table is refused, since a misspelt fault would be a test that tests
+nothing.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+WORDS: Final[Mapping[str, int]] = {
+    "status": 1,
+    "retry-after": 1,
+    "flaky": 2,
+    "key": 1,
+    "delay": 1,
+    "chunk-delay": 1,
+    "chunks": 1,
+    "big": 1,
+    "cut": 1,
+    "stall-head": 0,
+    "stall-body-after": 1,
+    "reset-before": 0,
+    "reset-after": 1,
+    "truncate-after": 1,
+    "error-in-stream-after": 1,
+    "garbage": 0,
+    "garbage-after": 1,
+    "1xx": 0,
+    "close-after": 0,
+    "http10": 0,
+    "gzip": 0,
+    "force-gzip": 0,
+    "refuse": 0,
+    "cached": 1,
+    "cache-write": 1,
+    "reasoning": 0,
+    "interleave": 0,
+    "lenient": 0,
+    "strict-signatures": 0,
+}
+"""Each word with how many values follow it.  docs/simulator.rst explains them."""
+
+TEXT_WORDS: Final = frozenset({"key"})
+"""Words whose value is a name and not a number."""
+
+
+class UnknownFaultError(ValueError):
+    """A word after ``sim-`` that means nothing here."""
+
+
+class Faults(Struct, frozen=True):
+    """The words of one request, each with its values as text."""
+
+    words: dict[str, tuple[str, ...]] = {}
+
+    def __contains__(self, word: str) -> bool:
+        return word in self.words
+
+    def number(self, word: str, *, place: int = 0) -> int | None:
+        """A word's value, or None where the word was not said."""
+        values = self.words.get(word)
+        return int(values[place]) if values else None
+
+    def text(self, word: str) -> str | None:
+        """A word's value as it was written, or None."""
+        values = self.words.get(word)
+        return values[0] if values else None
+
+
+def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:
+    """Gather the words of a model name and of ``x-sim-`` headers (names in lower case).
+
+    Raises UnknownFaultError for a word or a number that is not understood.
+    """
+    words: dict[str, tuple[str, ...]] = {}
+    for piece in re.split(r"[+./]", model):
+        if piece.startswith("sim-"):
+            word, values = _word(piece[4:])
+            words[word] = values
+    for name, value in headers:
+        if name.startswith("x-sim-"):
+            said = name[6:] if WORDS.get(name[6:]) == 0 else f"{name[6:]}-{value.strip()}"
+            word, values = _word(said)
+            words[word] = values
+    return Faults(words)
+
+
+def _word(said: str) -> tuple[str, tuple[str, ...]]:
+    for word, count in WORDS.items():
+        rest = said.removeprefix(word)
+        if rest == said or (rest and not rest.startswith("-")):
+            continue
+        values = tuple(rest[1:].split("-")) if rest else ()
+        if word in TEXT_WORDS:
+            values = (rest[1:],) if rest else ()
+        elif not all(value.isdigit() for value in values):
+            continue
+        if len(values) == count:
+            return word, values
+    raise UnknownFaultError(f"sim-{said} is no fault of the simulator; known: {', '.join(WORDS)}")

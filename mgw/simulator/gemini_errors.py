@@ -1,0 +1,77 @@
+"""Google's errors: ``{"error": {"code", "message", "status", "details"}}``."""
+
+import json
+import re
+from typing import Final
+
+from mgw.simulator.answer import Json, Refusal, Unary
+from mgw.simulator.checks import Path, Problem, Trouble
+
+_STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+
+
+def error_value(refusal: Refusal) -> Json:
+    """The JSON value of a refusal: ``code`` as the reason of an ErrorInfo, ``param`` as a field violation."""
+    status = _STATUSES.get(refusal.status) or ("INTERNAL" if refusal.status >= 500 else "INVALID_ARGUMENT")
+    error: Json = {"code": refusal.status, "message": refusal.message, "status": status}
+    if refusal.code:
+        info = "type.googleapis.com/google.rpc.ErrorInfo"
+        error["details"] = [{"@type": info, "reason": refusal.code, "domain": "googleapis.com"}]
+    elif refusal.param is not None:
+        violation = {"field": refusal.param, "description": refusal.message}
+        error["details"] = [
+            {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}
+        ]
+    return {"error": error}
+
+
+def error_answer(refusal: Refusal, request_id: str) -> Unary:  # noqa: ARG001  Google's answers carry none
+    """The answer for a refusal."""
+    body = json.dumps(error_value(refusal), indent=2).encode() + b"\n"
+    return Unary(body, refusal.status, "application/json; charset=UTF-8")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", name)
+
+
+def spell(path: Path) -> str:
+    """A path as Google writes it: ``contents[0].function_call``."""
+    path = tuple(step if isinstance(step, int) else _snake(step) for step in path)
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def refusal_for(problem: Problem) -> Refusal:
+    """The refusal for a problem, in the words of Google's JSON reader."""
+    where = spell(problem.path[:-1])
+    match problem.trouble:
+        case Trouble.UNKNOWN:
+            at = f" at '{where}'" if where else ""
+            name = problem.path[-1]
+            return Refusal(
+                400, f'Invalid JSON payload received. Unknown name "{name}"{at}: Cannot find field.', where
+            )
+        case Trouble.MISSING:
+            name = spell(problem.path)
+            return Refusal(400, f"* GenerateContentRequest.{name}: {name} is not specified\n", name)
+        case Trouble.TYPE:
+            message = (
+                f"Invalid value at '{spell(problem.path)}': expected {problem.wanted}, got {problem.found}"
+            )
+            return Refusal(400, message, spell(problem.path))
+    message = f"Invalid value at '{spell(problem.path)}': {problem.found} is not {problem.wanted}"
+    return Refusal(400, message, spell(problem.path))

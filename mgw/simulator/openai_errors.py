@@ -1,0 +1,57 @@
+"""OpenAI's errors: ``{"error": {"message", "type", "param", "code"}}``."""
+
+from typing import Any
+
+from mgw.simulator.answer import Json, Refusal, Unary, dump
+from mgw.simulator.checks import Field, Path, Problem, Shape, Trouble, problems
+
+_TYPES = {
+    401: "invalid_request_error",
+    403: "permission_error",
+    404: "invalid_request_error",
+    429: "rate_limit_error",
+    503: "server_error",
+}
+
+
+def error_value(refusal: Refusal) -> Json:
+    """The JSON value of a refusal."""
+    kind = _TYPES.get(refusal.status) or (
+        "server_error" if refusal.status >= 500 else "invalid_request_error"
+    )
+    code = refusal.code or ("rate_limit_exceeded" if refusal.status == 429 else None)
+    return {"error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": code}}
+
+
+def error_answer(refusal: Refusal, request_id: str) -> Unary:
+    """The answer for a refusal."""
+    return Unary(dump(error_value(refusal)), refusal.status, headers=(("x-request-id", request_id),))
+
+
+def spell(path: Path) -> str:
+    """A path as OpenAI writes it: ``messages[0].content``."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+
+
+def require(body: Any, shape: Shape, *, lenient: bool) -> None:  # any JSON value
+    """Raise the Refusal for the first problem of a body."""
+    for problem in problems(body, Field(("object",), null=False, shape=shape)):
+        if not (lenient and problem.trouble is Trouble.UNKNOWN):
+            raise refusal_for(problem)
+
+
+def refusal_for(problem: Problem) -> Refusal:
+    """The refusal for a problem."""
+    name = spell(problem.path)
+    match problem.trouble:
+        case Trouble.UNKNOWN:
+            return Refusal(400, f"Unknown parameter: '{name}'.", name, "unknown_parameter")
+        case Trouble.MISSING:
+            return Refusal(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
+        case Trouble.TYPE:
+            message = (
+                f"Invalid type for '{name}': expected {problem.wanted}, but got {problem.found} instead."
+            )
+            return Refusal(400, message, name, "invalid_type")
+    message = f"Invalid value: {problem.found} for '{name}'. Expected {problem.wanted}."
+    return Refusal(400, message, name, "invalid_value")

@@ -1,0 +1,150 @@
+"""What the simulator saw: the last requests, as they came, and a few counts."""
+
+import base64
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+
+from mgw.simulator.http1 import Head
+
+KEPT: Final = 200
+MOST_BYTES: Final = 256 * 1024 * 1024  # of bodies in all
+
+
+def is_operation(target: str) -> bool:
+    """Whether a target is the simulator's own and none of a vendor's."""
+    return target == "/" or target.startswith("/_sim/")
+
+
+@dataclass(slots=True, eq=False)
+class RecordedRequest:
+    """One request; it is recorded when its head has come, and fills up from there."""
+
+    number: int
+    connection: int
+    head: Head
+    body: bytearray = field(default_factory=bytearray)
+    complete: bool = False
+    status: int | None = None
+    pieces_sent: int = 0
+    bytes_sent: int = 0
+    answered: bool = False
+    client_left: bool = False
+    counted: bool = True
+
+    @property
+    def method(self) -> str:
+        """The method."""
+        return self.head.method.decode("ascii")
+
+    @property
+    def target(self) -> str:
+        """Raw path and query."""
+        return self.head.target.decode("ascii")
+
+    @property
+    def headers(self) -> list[tuple[str, str]]:
+        """Header pairs in order, names in the case that they came in."""
+        return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in self.head.headers]
+
+    def as_json(self) -> dict[str, Any]:
+        """The record for ``GET /_sim/requests``."""
+        return {
+            "number": self.number,
+            "connection": self.connection,
+            "method": self.method,
+            "target": self.target,
+            "version": self.head.version.decode("ascii"),
+            "headers": self.headers,
+            "body": base64.b64encode(self.body).decode("ascii"),
+            "complete": self.complete,
+            "status": self.status,
+            "pieces_sent": self.pieces_sent,
+            "bytes_sent": self.bytes_sent,
+            "answered": self.answered,
+            "client_left": self.client_left,
+        }
+
+
+@dataclass(slots=True)
+class Recorder:
+    """The last requests (``KEPT`` and ``MOST_BYTES`` bound them) and the counts since the last ``clear``."""
+
+    requests: deque[RecordedRequest] = field(default_factory=lambda: deque(maxlen=KEPT))
+    received: int = 0
+    answered: int = 0
+    left: int = 0
+    malformed: int = 0
+    connections: int = 0
+    connections_open: int = 0
+    failures: dict[str, int] = field(default_factory=dict)
+    _serial: int = 0
+    _waiters: list[tuple[Callable[[], bool], Deferred[None]]] = field(default_factory=list)
+
+    def begin(self, connection: int, head: Head) -> RecordedRequest:
+        """Record a request whose head has come, but for those that ask for the records."""
+        self._serial += 1
+        request = RecordedRequest(self._serial, connection, head)
+        request.counted = not is_operation(request.target)
+        if request.counted:
+            self.received += 1
+            self.requests.append(request)
+            while sum(len(kept.body) for kept in self.requests) > MOST_BYTES:
+                self.requests.popleft()
+        self._changed()
+        return request
+
+    def finish(self, request: RecordedRequest) -> None:
+        """The answer has been written to its end, as far as was asked."""
+        request.answered = True
+        self.answered += request.counted
+        self._changed()
+
+    def leave(self, request: RecordedRequest) -> None:
+        """The client closed before its answer was over."""
+        request.client_left = True
+        self.left += request.counted
+        self._changed()
+
+    def fail_again(self, name: str, times: int) -> bool:
+        """Whether ``name`` still has failures to give; counts this one."""
+        self.failures[name] = self.failures.get(name, 0) + 1
+        return self.failures[name] <= times
+
+    def clear(self) -> None:
+        """Forget requests and counts; open connections stay counted."""
+        self.requests.clear()
+        self.failures.clear()
+        self.received = self.answered = self.left = self.malformed = self.connections = 0
+
+    def counters(self) -> dict[str, int]:
+        """The counts for ``GET /_sim/counters``."""
+        return {
+            "received": self.received,
+            "answered": self.answered,
+            "client_left": self.left,
+            "malformed": self.malformed,
+            "connections": self.connections,
+            "connections_open": self.connections_open,
+        }
+
+    def when(self, holds: Callable[[], bool]) -> Deferred[None]:
+        """Fire when ``holds()`` is true, asked now and after each change."""
+        waiter: Deferred[None] = Deferred(self._forget)
+        if holds():
+            waiter.callback(None)
+        else:
+            self._waiters.append((holds, waiter))
+        return waiter
+
+    def _forget(self, waiter: Deferred[None]) -> None:
+        self._waiters = [pair for pair in self._waiters if pair[1] is not waiter]
+
+    def _changed(self) -> None:
+        for pair in [pair for pair in self._waiters if pair[0]()]:
+            if pair in self._waiters:
+                self._waiters.remove(pair)
+                pair[1].callback(None)
