@@ -4,132 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass, field
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
-from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from mgw.credentials import credentials_of
-from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.client import ClientRequest, Source
-from mgw.exchange.exchange import Exchange
-from mgw.exchange.pipeline import serve
-from mgw.generation import Generation
-from mgw.routing.catalog import Catalog
-from mgw.routing.match import RouteTable
-from mgw.routing.resolve import Resolver
-from mgw.routing.routes import ROUTES
-from mgw.upstream.client import Upstream
-from mgw.usage.event import Outcome, UsageEvent
-from mgw.wire.headers import RawHeaders, value_of
-from tests.support.configs import THREE_FAMILIES, config
-from tests.support.upstreams import LIMITS, MemoryEndpoint, Wire
-
-TABLE = RouteTable(ROUTES)
-CHAT = b'{ "model" : "fast", "messages": [] }'
-ANSWER = b'{"id":"x","usage":{"prompt_tokens":7,"completion_tokens":5}}'
-
-
-def answered(
-    body: bytes = ANSWER, status: bytes = b"200 OK", content_type: bytes = b"application/json"
-) -> bytes:
-    return (
-        b"HTTP/1.1 " + status + b"\r\nContent-Type: " + content_type + b"\r\nX-Up: 1\r\n"
-        b"Set-Cookie: a=b\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    )
-
-
-@dataclass
-class FakeClient:
-    """A client that keeps what it gets."""
-
-    started: bool = False
-    status: int = 0
-    headers: RawHeaders = field(default_factory=list)
-    body: bytes = b""
-    finished: bool = False
-    aborted: bool = False
-    source: Source | None = None
-
-    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
-        self.started, self.status, self.headers = True, status, headers
-
-    def write(self, data: bytes) -> None:
-        self.body += data
-
-    def finish(self) -> None:
-        self.finished = True
-
-    def abort(self) -> None:
-        self.aborted = True
-
-    def flush(self) -> None:
-        pass
-
-    def register(self, source: Source) -> None:
-        self.source = source
-
-    def unregister(self) -> None:
-        self.source = None
-
-
-@dataclass
-class Bench:
-    """A gateway without its HTTP face."""
-
-    text: str = THREE_FAMILIES
-    clock: Clock = field(default_factory=Clock)
-    endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
-    events: list[UsageEvent] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        settings = config(self.text)
-        resolver = Resolver(settings)
-        self.generation = Generation(
-            1,
-            settings,
-            resolver,
-            Catalog(settings, resolver, 0),
-            {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},
-            {
-                name: Upstream(name, provider.base_url, LIMITS, self.endpoint, self.clock)
-                for name, provider in settings.providers.items()
-            },
-        )
-
-    @property
-    def wire(self) -> Wire:
-        return self.endpoint.wires[-1]
-
-    def ask(
-        self,
-        path: str = "/v1/chat/completions",
-        body: bytes = CHAT,
-        headers: RawHeaders | None = None,
-        query: bytes | None = None,
-        key: ClientKey | None = None,
-    ) -> tuple[FakeClient, Deferred[None]]:
-        headers = headers or []
-        matched = TABLE.match("POST", path, query, frozenset())
-        exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
-        request = ClientRequest(
-            "req_1", b"POST", path.encode(), query, headers, body, matched.model, matched.version, key
-        )
-        client = FakeClient()
-        return client, Deferred.fromCoroutine(serve(exchange, request, client))
-
-    def heard(self) -> tuple[bytes, RawHeaders, bytes]:
-        """The request line, headers and body that reached the upstream last."""
-        head, _, body = self.wire.heard.partition(b"\r\n\r\n")
-        line, *rest = head.split(b"\r\n")
-        return line, [(name, value) for name, _, value in (row.partition(b": ") for row in rest)], body
-
-    def event(self) -> UsageEvent:
-        (event,) = self.events
-        return event
+from mgw.usage.event import Outcome
+from mgw.wire.headers import value_of
+from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered
+from tests.support.upstreams import LIMITS
 
 
 def refusal_of(work: Deferred[None]) -> GatewayError:
@@ -141,7 +27,7 @@ def refusal_of(work: Deferred[None]) -> GatewayError:
 
 
 def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> None:
-    bench = Bench()
+    bench = Pipeline()
     client, work = bench.ask()
     line, headers, body = bench.heard()
     assert line == b"POST /v1/chat/completions HTTP/1.1"
@@ -156,7 +42,7 @@ def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> N
 
 
 def test_the_event_says_what_happened() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask()
     bench.clock.advance(0.25)
     bench.wire.says(answered())
@@ -168,14 +54,14 @@ def test_the_event_says_what_happened() -> None:
 
 
 def test_a_body_that_needs_no_change_is_the_very_same() -> None:
-    bench = Bench()
+    bench = Pipeline()
     body = b'{"model":"gpt-9",\r\n "x": 1e400}'
     bench.ask(body=body)
     assert bench.heard()[2] == body
 
 
 def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
-    bench = Bench()
+    bench = Pipeline()
     encoded = gzip.compress(CHAT)
     bench.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
     _, headers, body = bench.heard()
@@ -183,7 +69,7 @@ def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
     assert value_of(headers, b"content-encoding") is None
 
     encoded = gzip.compress(b'{"model":"gpt-9"}')
-    bench = Bench()
+    bench = Pipeline()
     bench.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
     _, headers, body = bench.heard()
     assert body == encoded
@@ -210,7 +96,7 @@ def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
 def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
     path: str, query: bytes | None, line: bytes
 ) -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask(path, b"not json", query=query)
     assert bench.heard()[0] == b"POST " + line + b" HTTP/1.1"
     assert bench.heard()[2] == b"not json"
@@ -233,26 +119,26 @@ def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
     ],
 )
 def test_a_body_that_repeats_the_paths_model_follows_it(verb: str, body: bytes, expected: bytes) -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask(f"/v1beta/models/gem/p:{verb}", body)
     assert bench.heard()[2] == expected
-    bench = Bench()
+    bench = Pipeline()
     bench.ask(f"/v1beta/models/p:{verb}", body)
     assert bench.heard()[2] == body
 
 
 def test_the_beta_path_takes_the_place_of_the_version_in_the_base_address() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask("/beta/completions", b'{"model":"host/m"}')
     assert bench.heard()[0] == b"POST /beta/completions HTTP/1.1"
 
 
 def test_anthropics_version_is_sent_unless_the_client_sent_one() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask("/v1/messages", b'{"model":"m"}')
     assert value_of(bench.heard()[1], b"anthropic-version") == b"2023-06-01"
     assert value_of(bench.heard()[1], b"x-api-key") == b"sk-ant-0003"
-    bench = Bench()
+    bench = Pipeline()
     bench.ask("/v1/messages", b'{"model":"m"}', [(b"Anthropic-Version", b"2099-01-01")])
     versions = [pair for pair in bench.heard()[1] if pair[0].lower() == b"anthropic-version"]
     assert versions == [(b"Anthropic-Version", b"2099-01-01")]
@@ -261,7 +147,7 @@ def test_anthropics_version_is_sent_unless_the_client_sent_one() -> None:
 def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
     edits = "{set: {X-Team: blue}, remove: [user-agent], forward: [x-mine]}"
     provider = f"{{kind: openai, api_key: k, headers: {edits}}}"
-    bench = Bench(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
+    bench = Pipeline(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
     bench.ask(headers=[(b"User-Agent", b"u"), (b"X-Mine", b"m"), (b"X-Other", b"o")])
     headers = bench.heard()[1]
     assert value_of(headers, b"x-team") == b"blue"
@@ -287,7 +173,7 @@ def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
 def test_a_refusal_reaches_no_upstream_and_leaves_one_event(
     path: str, body: bytes, reason: Reason | None
 ) -> None:
-    bench = Bench()
+    bench = Pipeline()
     _, work = bench.ask(path, body)
     if reason is None:  # the path as sent is the client's own affair
         assert bench.heard()[0] == b"POST /v1beta/models/x%3Fy:generateContent HTTP/1.1"
@@ -299,13 +185,13 @@ def test_a_refusal_reaches_no_upstream_and_leaves_one_event(
 
 
 def test_an_optional_model_that_is_absent_goes_to_the_default() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask("/v1/moderations", b'{"input":"x"}')
     assert bench.heard()[2] == b'{"input":"x"}'
 
 
 def test_an_upstreams_own_error_is_passed_on_and_is_an_upstream_error() -> None:
-    bench = Bench()
+    bench = Pipeline()
     client, _ = bench.ask()
     bench.wire.says(answered(b'{"error":{}}', b"429 Slow Down"))
     assert (client.status, client.body, client.finished) == (429, b'{"error":{}}', True)
@@ -313,7 +199,7 @@ def test_an_upstreams_own_error_is_passed_on_and_is_an_upstream_error() -> None:
 
 
 def test_a_client_that_leaves_cancels_its_upstream_at_once() -> None:
-    bench = Bench()
+    bench = Pipeline()
     _, work = bench.ask()
     work.cancel()
     assert bench.wire.aborted
@@ -323,7 +209,7 @@ def test_a_client_that_leaves_cancels_its_upstream_at_once() -> None:
 
 
 def test_a_client_that_leaves_in_mid_stream_cancels_its_upstream_and_keeps_the_counts() -> None:
-    bench = Bench()
+    bench = Pipeline()
     _, work = bench.ask()
     bench.wire.says(answered(content_type=b"text/event-stream")[:-10].replace(ANSWER[:-10], b""))
     bench.wire.says(b'data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'[:40])
@@ -335,7 +221,7 @@ def test_a_client_that_leaves_in_mid_stream_cancels_its_upstream_and_keeps_the_c
 
 
 def test_an_upstream_that_breaks_in_mid_body_breaks_the_clients_connection() -> None:
-    bench = Bench()
+    bench = Pipeline()
     client, work = bench.ask()
     bench.wire.says(answered()[:-10])
     bench.wire.breaks()
@@ -347,7 +233,7 @@ def test_an_upstream_that_breaks_in_mid_body_breaks_the_clients_connection() -> 
 
 
 def test_a_stalled_upstream_is_504_before_its_head() -> None:
-    bench = Bench()
+    bench = Pipeline()
     client, work = bench.ask()
     bench.clock.advance(LIMITS.first_byte)
     assert refusal_of(work).reason is Reason.UPSTREAM_TOO_SLOW
@@ -356,7 +242,7 @@ def test_a_stalled_upstream_is_504_before_its_head() -> None:
 
 
 def test_a_slow_client_holds_the_upstream_back() -> None:
-    bench = Bench()
+    bench = Pipeline()
     client, _ = bench.ask()
     bench.wire.says(answered()[:-10])
     assert client.source is not None
@@ -367,7 +253,7 @@ def test_a_slow_client_holds_the_upstream_back() -> None:
 
 
 def test_a_stale_connection_is_tried_again_once_with_the_same_bytes() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask()
     bench.wire.says(answered())
     client, _ = bench.ask()
@@ -382,7 +268,7 @@ def test_a_stale_connection_is_tried_again_once_with_the_same_bytes() -> None:
 
 
 def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
-    bench = Bench()
+    bench = Pipeline()
     _, work = bench.ask()
     bench.wire.closes()
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
@@ -390,7 +276,7 @@ def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
 
 
 def test_no_timer_is_left_when_all_is_done() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask()
     bench.wire.says(answered())
     bench.generation.retire()
@@ -399,7 +285,7 @@ def test_no_timer_is_left_when_all_is_done() -> None:
 
 
 def test_the_generation_closes_when_its_last_request_is_done() -> None:
-    bench = Bench()
+    bench = Pipeline()
     bench.ask()
     bench.generation.retire()
     assert not bench.wire.closing
@@ -409,9 +295,46 @@ def test_the_generation_closes_when_its_last_request_is_done() -> None:
 
 
 def test_a_gzipped_answer_is_metered_and_passes_untouched() -> None:
-    bench = Bench()
+    bench = Pipeline()
     client, _ = bench.ask()
     body = gzip.compress(json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode())
     bench.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
     assert client.body == body
     assert bench.event().tokens_in == 9
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            b"data: ",
+            b"\n\n",
+            b"\r\n",
+            b'{"usage":{"prompt_tokens":3}}',
+            b'"usage"',
+            b"[DONE]",
+            b"\xff\x00",
+            b"event: x\n",
+        ]
+    )
+    | st.binary(max_size=40),
+    max_size=12,
+)
+
+
+@given(pieces=PIECES, content_type=st.sampled_from([b"text/event-stream", b"application/json", b"image/png"]))
+def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
+    pieces: list[bytes], content_type: bytes
+) -> None:
+    bench = Pipeline()
+    client, work = bench.ask()
+    bench.wire.says(
+        b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n" % content_type
+    )
+    for piece in pieces:
+        if piece:
+            bench.wire.says(b"%x\r\n%b\r\n" % (len(piece), piece))
+    assert client.body == b"".join(pieces)
+    assert not work.called
+    bench.wire.says(b"0\r\n\r\n")
+    assert client.finished
+    assert bench.event().status is Outcome.OK

@@ -1,0 +1,127 @@
+"""A gateway without its HTTP face: the pipeline between a client and a provider, both in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from mgw.credentials import credentials_of
+from mgw.credentials.provider import ClientKey
+from mgw.exchange.client import ClientRequest, Source
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.pipeline import serve
+from mgw.generation import Generation
+from mgw.routing.catalog import Catalog
+from mgw.routing.match import RouteTable
+from mgw.routing.resolve import Resolver
+from mgw.routing.routes import ROUTES
+from mgw.upstream.client import Upstream
+from mgw.usage.event import UsageEvent
+from mgw.wire.headers import RawHeaders
+from tests.support.configs import THREE_FAMILIES, config
+from tests.support.upstreams import LIMITS, MemoryEndpoint, Wire
+
+TABLE = RouteTable(ROUTES)
+CHAT = b'{ "model" : "fast", "messages": [] }'
+ANSWER = b'{"id":"x","usage":{"prompt_tokens":7,"completion_tokens":5}}'
+
+
+def answered(
+    body: bytes = ANSWER, status: bytes = b"200 OK", content_type: bytes = b"application/json"
+) -> bytes:
+    return (
+        b"HTTP/1.1 " + status + b"\r\nContent-Type: " + content_type + b"\r\nX-Up: 1\r\n"
+        b"Set-Cookie: a=b\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    )
+
+
+@dataclass
+class FakeClient:
+    """A client that keeps what it gets."""
+
+    started: bool = False
+    status: int = 0
+    headers: RawHeaders = field(default_factory=list)
+    body: bytes = b""
+    finished: bool = False
+    aborted: bool = False
+    source: Source | None = None
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        self.started, self.status, self.headers = True, status, headers
+
+    def write(self, data: bytes) -> None:
+        self.body += data
+
+    def finish(self) -> None:
+        self.finished = True
+
+    def abort(self) -> None:
+        self.aborted = True
+
+    def flush(self) -> None:
+        pass
+
+    def register(self, source: Source) -> None:
+        self.source = source
+
+    def unregister(self) -> None:
+        self.source = None
+
+
+@dataclass
+class Pipeline:
+    """The pipeline, its clock, its provider and the events that it left."""
+
+    text: str = THREE_FAMILIES
+    clock: Clock = field(default_factory=Clock)
+    endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
+    events: list[UsageEvent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        settings = config(self.text)
+        resolver = Resolver(settings)
+        self.generation = Generation(
+            1,
+            settings,
+            resolver,
+            Catalog(settings, resolver, 0),
+            {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},
+            {
+                name: Upstream(name, provider.base_url, LIMITS, self.endpoint, self.clock)
+                for name, provider in settings.providers.items()
+            },
+        )
+
+    @property
+    def wire(self) -> Wire:
+        return self.endpoint.wires[-1]
+
+    def ask(
+        self,
+        path: str = "/v1/chat/completions",
+        body: bytes = CHAT,
+        headers: RawHeaders | None = None,
+        query: bytes | None = None,
+        key: ClientKey | None = None,
+    ) -> tuple[FakeClient, Deferred[None]]:
+        headers = headers or []
+        matched = TABLE.match("POST", path, query, frozenset())
+        exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
+        request = ClientRequest(
+            "req_1", b"POST", path.encode(), query, headers, body, matched.model, matched.version, key
+        )
+        client = FakeClient()
+        return client, Deferred.fromCoroutine(serve(exchange, request, client))
+
+    def heard(self) -> tuple[bytes, RawHeaders, bytes]:
+        """The request line, headers and body that reached the upstream last."""
+        head, _, body = self.wire.heard.partition(b"\r\n\r\n")
+        line, *rest = head.split(b"\r\n")
+        return line, [(name, value) for name, _, value in (row.partition(b": ") for row in rest)], body
+
+    def event(self) -> UsageEvent:
+        (event,) = self.events
+        return event
