@@ -1,0 +1,101 @@
+"""The channels of one listener, taken together: made, drained, and watched for clients that stopped reading.
+
+One channel is :mod:`mgw.web.connection`; what lives behind it is :mod:`mgw.web.door`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
+from twisted.internet.protocol import ServerFactory
+
+from mgw.web.connection import CLOSE_SECONDS, GatewayChannel
+from mgw.web.door import ChannelLimits, Door, Visit
+
+__all__ = ["ChannelFactory", "ChannelLimits", "Door", "GatewayChannel", "Visit"]
+
+STOP_SECONDS: Final = 5.0
+"""How long the last answers may take on their way to the clients when the gateway stops."""
+
+_LOOKS_PER_STALL: Final = 4
+"""A stalled client is found at most a quarter of the limit too late."""
+
+
+class ChannelFactory(ServerFactory):
+    """Make channels that lead to one door.
+
+    One timer looks at all of them in turn, while there are any, so that the limit on stalled writes costs an
+    answer nothing.
+    """
+
+    noisy = False
+
+    def __init__(self, door: Door, clock: IReactorTime, limits: ChannelLimits) -> None:
+        self.door = door
+        self.clock = clock
+        self.limits = limits
+        """New connections keep the limits that they find here."""
+        self.draining = False
+        self._open: set[GatewayChannel] = set()
+        self._next_look: IDelayedCall | None = None
+        self._waiting: set[Deferred[None]] = set()
+
+    @property
+    def channels(self) -> int:
+        """How many connections are open."""
+        return len(self._open)
+
+    def buildProtocol(self, addr: IAddress | None) -> GatewayChannel:  # noqa: ARG002  the transport knows it
+        """Make the channel of a new connection."""
+        return GatewayChannel(self)
+
+    def drain(self) -> None:
+        """Close every connection as soon as no answer is under way on it."""
+        self.draining = True
+        for channel in list(self._open):
+            channel.drain()
+
+    def abort(self) -> None:
+        """Break every connection that is left."""
+        for channel in list(self._open):
+            channel.abort()
+
+    def stopped(self) -> Deferred[None]:
+        """Fire when no connection is left: the idle are closed, those still writing have some seconds."""
+        self.drain()
+        if not self._open:
+            return succeed(None)
+        waiter: Deferred[None] = Deferred(self._waiting.discard)
+        self._waiting.add(waiter)
+        limit = self.clock.callLater(STOP_SECONDS, self.abort)
+        return waiter.addBoth(lambda _: limit.cancel() if limit.active() else None)
+
+    def opened(self, channel: GatewayChannel) -> None:
+        """Count a connection in."""
+        self._open.add(channel)
+        if self._next_look is None:
+            self._look_later()
+
+    def closed(self, channel: GatewayChannel) -> None:
+        """Count a connection out."""
+        self._open.discard(channel)
+        if self._open:
+            return
+        if self._next_look is not None:
+            self._next_look.cancel()
+            self._next_look = None
+        waiting, self._waiting = self._waiting, set()
+        for waiter in waiting:
+            waiter.callback(None)
+
+    def _look_later(self) -> None:
+        period = min(self.limits.write_stall / _LOOKS_PER_STALL, CLOSE_SECONDS)
+        self._next_look = self.clock.callLater(period, self._look)
+
+    def _look(self) -> None:
+        self._look_later()
+        now = self.clock.seconds()
+        for channel in list(self._open):
+            channel.look(now)

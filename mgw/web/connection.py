@@ -1,0 +1,396 @@
+"""Our HTTP/1.1 server side: one channel is one client's connection.
+
+It reads heads (:mod:`mgw.web.head`) and bodies (:mod:`mgw.web.framing`), opens a visit for each request at
+its door (:mod:`mgw.web.door`), and writes one answer at a time (:mod:`mgw.web.writing`)::
+
+      ┌──────────── finished, kept alive ────────────┐
+    idle ── byte ──> head ── complete ──> serving ───┴─ finished, to be closed ──────────> closing ──> gone
+                       └── refused ──────────┴─ finished before its body ended ──> lingering ─┘
+
+Requests are answered strictly in order: the next one is looked at when the answer before it is finished and
+the client has taken most of it.  Until then a channel goes on reading, so as to notice that the client has
+left, but holds at most :data:`MAX_HELD` bytes of what comes behind the request.
+
+Lingering (RFC 9112, 9.6): a client that still sends would lose its answer to the reset that closing causes,
+so the channel reads and discards for a while.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, cast
+
+from twisted.internet.interfaces import IAddress, IPushProducer, ISSLTransport
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.errors import GatewayError, Reason
+from mgw.time_limit import TimeLimit
+from mgw.web.door import House, Visit
+from mgw.web.framing import ChunkedBody, CountedBody, body_of
+from mgw.web.head import HeadReader, RequestHead
+from mgw.web.progress import Progress, Taken, taken
+from mgw.web.writing import AnswerHead, AnswerWriter, Wire
+from mgw.wire.headers import RawHeaders
+
+if TYPE_CHECKING:
+    from mgw.exchange.client import Source
+
+MAX_HELD: Final = 64 * 1024
+"""The most bytes behind a request that wait for its answer; then the channel stops reading."""
+LINGER_BYTES: Final = 256 * 1024
+LINGER_SECONDS: Final = 2.0
+CLOSE_SECONDS: Final = 15.0
+"""How long a client that has everything may take to agree to the end, as TLS asks it to."""
+
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class _State(Enum):
+    OPEN = auto()
+    LINGERING = auto()
+    CLOSING = auto()
+    """What was written still goes out."""
+    GONE = auto()
+
+
+@implementer(IPushProducer)
+class GatewayChannel(Protocol):
+    """One connection of a client.
+
+    The visit of the request that is being served calls :meth:`start`, :meth:`write` and :meth:`finish`, or
+    :meth:`abort`; once the connection is gone they do nothing.
+    """
+
+    peer: str = ""
+    """The client's address, without its port."""
+    is_secure: bool = False
+
+    def __init__(self, house: House) -> None:
+        self.clock = house.clock
+        self.requests = 0
+        """How many requests have been opened, counting refusals."""
+        self._house = house
+        self._limits = house.limits
+        self._limit = TimeLimit(house.clock, self._expired)
+        self._state = _State.GONE
+        # what the client sends
+        self._input = b""
+        self._reader: HeadReader | None = None
+        self._body: CountedBody | ChunkedBody | None = None
+        self._body_paused = False
+        self._reading = True
+        self._advancing = self._was_idle = False
+        self._discarded = 0
+        # the request that is being served, only while the state is OPEN
+        self._serving = False
+        self._visit: Visit | None = None
+        self._method = self._version = b""
+        self._keep_alive = self._may_continue = False
+        # what the client takes
+        self._source: Source | None = None
+        self._full = False
+        self._emptied = 0
+
+    # What the transport calls
+
+    def connectionMade(self) -> None:
+        """Begin: the first head must arrive in time."""
+        self._wire = cast(Wire, self.transport)  # Twisted declares less than all its transports have
+        self._answer = AnswerWriter(self._wire)
+        self._progress = Progress(self.clock.seconds())
+        self._state = _State.OPEN
+        self.is_secure = bool(ISSLTransport.providedBy(self.transport))
+        self._addresses = self._wire.getPeer(), self._wire.getHost()
+        self.peer = str(getattr(self._addresses[0], "host", ""))
+        self._wire.registerProducer(self, True)  # noqa: FBT003  Twisted's signature
+        self._limit.within(self._limits.client_headers)
+        self._house.opened(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take the next bytes of the client."""
+        if self._state is _State.OPEN:
+            self._input = self._input + data if self._input else data
+            self._advance()
+        elif self._state is _State.LINGERING:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES:
+                self._close()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
+        """Tell the visit that nobody hears its answer any more."""
+        self._state = _State.GONE
+        self._limit.close()
+        self._input = b""
+        self._reader = self._body = None
+        visit = self._end_serving()
+        if visit is not None:
+            visit.left()
+        self._house.closed(self)
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full."""
+        self._full = True
+        if self._source is not None:
+            self._source.pause()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer is empty."""
+        self._full = False
+        self._emptied += 1
+        if self._source is not None:
+            self._source.resume()
+        if self._state is _State.OPEN:
+            self._advance()
+
+    def stopProducing(self) -> None:
+        """The connection is lost, which :meth:`connectionLost` hears too."""
+
+    # What the visit calls
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Begin the answer.
+
+        The end of the body is marked by a ``Content-Length`` among the headers; without one by chunks, in
+        HTTP/1.0 by the end of the connection.  The head of a counted answer waits for the first bytes of its
+        body.
+        """
+        if not self._serving:
+            return
+        head = AnswerHead(status, reason, headers)
+        head.answer_to(self._method, self._version)
+        if self._body is not None or not self._keep_alive or self._house.draining:
+            head.close = True
+        self._keep_alive = not head.close
+        self._answer.begin(head)
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body.  More than the head announced breaks the connection."""
+        if data and self._serving and not self._answer.write(data):
+            self.abort()
+
+    def finish(self) -> None:
+        """End the answer.  Less than the head announced breaks the connection."""
+        if not self._serving:
+            return
+        if not self._answer.finish():
+            self.abort()
+            return
+        self._end_serving()
+        if self._body is not None:
+            self._linger()
+        elif not self._keep_alive or self._house.draining:
+            self._close()
+        else:
+            self._was_idle = True
+            self._limit.within(self._limits.client_idle)
+            self._advance()
+
+    def abort(self) -> None:
+        """Break the connection, so that the client cannot take what it has for a whole answer."""
+        if self._state is not _State.GONE:
+            self._end_serving()
+            self._state = _State.CLOSING
+            self._limit.close()
+            self._wire.abortConnection()
+
+    def close_after(self) -> None:
+        """Close the connection behind the answer, which says so unless it has begun."""
+        self._keep_alive = False
+        if self._is_idle():
+            self._close()
+
+    def send_continue(self) -> None:
+        """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
+        if self._serving and self._may_continue and not self._answer.begun:
+            self._may_continue = False
+            self._wire.write(_CONTINUE)
+
+    def register(self, source: Source) -> None:
+        """Name what is told to pause while the client takes less than is written."""
+        self._source = source
+        if self._full:
+            source.pause()
+
+    def unregister(self) -> None:
+        """There is nothing to pause any more."""
+        self._source = None
+
+    def pause_body(self) -> None:
+        """Take nothing more of the body for now."""
+        if self._serving:
+            self._body_paused = True
+            self._limit.lift()
+            self._read_or_not()
+
+    def resume_body(self) -> None:
+        """Go on taking the body."""
+        if self._body_paused:
+            self._body_paused = False
+            self._advance()
+
+    def getPeer(self) -> IAddress:
+        """Return the client's address."""
+        return self._addresses[0]
+
+    def getHost(self) -> IAddress:
+        """Return our own address, as the client knows it."""
+        return self._addresses[1]
+
+    # What the factory calls
+
+    def drain(self) -> None:
+        """Close the connection if no request is under way; the house says that it is draining."""
+        if self._is_idle():
+            self._close()
+
+    def look(self, now: float) -> None:
+        """Break the connection if its client has stopped reading, or does not agree to its end."""
+        closing = self._state is _State.CLOSING
+        at = taken(self._wire) or Taken(self._emptied, waiting=self._full or closing)
+        idle = self._progress.idle_seconds(at.total, now, owed=at.waiting or closing)
+        if idle >= (self._limits.write_stall if at.waiting else CLOSE_SECONDS):
+            self._wire.abortConnection()
+
+    # Reading
+
+    def _advance(self) -> None:
+        """Take from the input what can be taken now."""
+        if self._advancing:  # called back from below: the loop goes on by itself
+            return
+        self._advancing = True
+        try:
+            while self._input and self._state is _State.OPEN and self._step():
+                pass
+        finally:
+            self._advancing = False
+        if self._state is _State.OPEN:
+            self._read_or_not()
+            if self._body is not None and not self._body_paused:
+                self._limit.within(self._limits.client_body_idle)
+
+    def _step(self) -> bool:
+        """Take the next part of a message; say whether there may be another."""
+        if not self._serving:
+            return not self._full and self._take_head()
+        if self._body is None or self._body_paused or self._visit is None:
+            return False
+        self._take_body(self._visit, self._body)
+        return True
+
+    def _take_head(self) -> bool:
+        reader = self._reader
+        if reader is None:
+            self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
+            if not self._input:
+                return False
+            self._reader = reader = HeadReader(self._limits.max_head_bytes, self._limits.max_headers)
+        try:
+            end = reader.feed(self._input)
+            head = None if end is None else reader.head()
+        except GatewayError as error:
+            self._refuse(error)
+            return False
+        if head is None:
+            self._input = b""
+            if self._was_idle:  # the limit of the first head runs since the connection
+                self._was_idle = False
+                self._limit.within(self._limits.client_headers)
+            return False
+        self._input = self._input[end:]
+        self._reader = None
+        self._limit.lift()
+        self._open(head)
+        return True
+
+    def _open(self, head: RequestHead) -> None:
+        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
+        self._may_continue = head.expects_continue
+        self._body = body_of(head)
+        visit = self._house.door.open(self, head)
+        if not self._serving:  # answered already
+            return
+        self._visit = visit
+        if self._body is None:
+            visit.body_ended()
+
+    def _take_body(self, visit: Visit, body: CountedBody | ChunkedBody) -> None:
+        try:
+            content, self._input = body.feed(self._input)
+        except GatewayError as error:
+            self._input = b""
+            self._keep_alive = False
+            visit.broken(error)
+            return
+        self._may_continue = False
+        if body.ended:
+            self._body = None
+            self._limit.lift()
+        if content:
+            visit.body_arrived(content)
+        if body.ended and self._visit is visit:
+            visit.body_ended()
+
+    def _read_or_not(self) -> None:
+        wanted = not self._body_paused and len(self._input) <= MAX_HELD
+        if wanted is not self._reading:
+            self._reading = wanted
+            (self._wire.resumeProducing if wanted else self._wire.pauseProducing)()
+
+    # The ends of requests and connections
+
+    def _begin_serving(self, method: bytes, version: bytes, *, keep_alive: bool) -> None:
+        self.requests += 1
+        self._serving = True
+        self._method, self._version = method, version
+        self._keep_alive = keep_alive
+
+    def _end_serving(self) -> Visit | None:
+        visit, self._visit = self._visit, None
+        self._serving = False
+        self._source = None
+        self._body_paused = False
+        self._answer.reset()
+        return visit
+
+    def _refuse(self, error: GatewayError) -> None:
+        """Have the door answer what is no request, and close."""
+        target = None if self._reader is None else self._reader.target
+        self._input = b""
+        self._reader = None
+        self._begin_serving(b"", b"1.1", keep_alive=False)
+        self._body = CountedBody(1)  # whatever else comes is discarded
+        self._house.door.refused(self, error, target)
+
+    def _is_idle(self) -> bool:
+        return self._state is _State.OPEN and not self._serving and self._reader is None
+
+    def _linger(self) -> None:
+        self._state = _State.LINGERING
+        self._input = b""
+        self._read_or_not()
+        self._limit.within(LINGER_SECONDS)
+
+    def _close(self) -> None:
+        """Close once everything is written."""
+        self._state = _State.CLOSING
+        self._limit.close()
+        self._input = b""
+        self._wire.unregisterProducer()
+        self._wire.loseConnection()
+
+    def _expired(self) -> None:
+        """A time limit has passed; which one follows from what the channel is doing."""
+        if self._state is _State.LINGERING:
+            self._close()
+        elif self._serving:
+            self._keep_alive = False
+            if self._visit is not None:
+                self._visit.too_slow()
+        elif self._full:  # the client is still busy with our last answer
+            self._limit.within(self._limits.client_idle)
+        elif self._reader is not None:
+            self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the head of the request stopped arriving"))
+        else:
+            self._close()

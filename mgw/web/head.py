@@ -1,0 +1,249 @@
+"""The head of a request: read strictly, and reduced to what the door behind the channel needs.
+
+``httptools`` does the lexing; it refuses bare line feeds, folded lines, spaces before the colon, control
+characters, doubled or odd lengths, and a length together with a transfer coding.  It is fed as bytes arrive,
+so garbage is refused at its first wrong byte.  What it lets pass and a server must not is checked here, with
+the rule's origin beside each check: other protocols that share its grammar (``RTSP/1.0``, ``ICE/1.0``,
+HTTP/0.9 and 2.0), spare blanks in the request line, targets of other forms, codings other than ``chunked``,
+and hosts.
+
+A reader stops at the empty line: what follows is the body's (:mod:`mgw.web.framing`) or the next request's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from msgspec import Struct
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.headers import RawHeaders
+
+_END: Final = b"\r\n\r\n"
+_REQUEST_LINE: Final = re.compile(rb"([A-Z-]+) ([!-~]+) HTTP/(1\.[01])")
+_ABSOLUTE: Final = re.compile(rb"(?i:https?)://([^/?#]+)((?:[/?][^#]*)?)")  # RFC 9112 3.2.2
+_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")  # RFC 9110 4.2.3, 7.2
+_OTHER_PROTOCOLS: Final = frozenset({b"CONNECT", b"PRI", b"SOURCE"})
+"""Methods of tunnels, of HTTP/2's preface and of Icecast, which the parser takes in HTTP/1.1 too."""
+
+_SINGLE: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
+_WATCHED: Final = _SINGLE | {b"connection", b"upgrade", b"expect"}
+
+OLD: Final = b"1.0"
+WEBSOCKET: Final = b"websocket"
+
+
+class RequestHead(Struct, frozen=True, kw_only=True):
+    """A complete head that passed every check."""
+
+    method: bytes
+    target: bytes
+    """As sent, in origin form: an absolute form is reduced once its authority is known to equal the host."""
+    version: bytes
+    """``1.1`` or ``1.0``."""
+    headers: RawHeaders
+    host: bytes
+    """Empty where an HTTP/1.0 client sent none."""
+    has_body: bool
+    content_length: int | None
+    """``None`` without a body, and for a chunked one."""
+    expects_continue: bool
+    upgrade: bytes | None
+    """``websocket`` or nothing: every other upgrade is ignored (RFC 9110 7.8)."""
+    keep_alive: bool
+    """Whether the client wants to go on using the connection."""
+
+
+def malformed(message: str) -> GatewayError:
+    """Return the refusal of an input that is no HTTP that we speak."""
+    return GatewayError(Reason.MALFORMED, message)
+
+
+class HeadReader:
+    """Read one head, however it arrives.
+
+    :param max_bytes: the most that the head may measure, empty line included.
+    :param max_headers: the most lines that it may have.
+    """
+
+    __slots__ = (
+        "_has_blanks",
+        "_headers",
+        "_line",
+        "_max_bytes",
+        "_max_headers",
+        "_method",
+        "_parser",
+        "_size",
+        "_tail",
+        "_version",
+        "target",
+    )
+
+    def __init__(self, max_bytes: int, max_headers: int) -> None:
+        self.target: bytes | None = None
+        """The target as sent, once the request line was read: a refusal may need it."""
+        self._max_bytes = max_bytes
+        self._max_headers = max_headers
+        self._headers: RawHeaders = []
+        self._parser = HttpRequestParser(self)
+        self._line = b""
+        self._method = self._version = b""
+        self._size = 0
+        self._tail = b""
+        self._has_blanks = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take one header from the parser."""
+        self._headers.append((name, value))
+
+    def feed(self, data: bytes) -> int | None:
+        """Take the next bytes.
+
+        :returns: how many of them belong to the head if it is complete now, ``None`` if it goes on.
+        :raises GatewayError: ``MALFORMED``, or ``HEAD_TOO_LARGE``.
+        """
+        end = self._end_in(data)
+        piece = data if end is None else data[:end]
+        self._size += len(piece)
+        if self.target is None:
+            self._read_request_line(piece)
+        try:
+            self._parser.feed_data(piece)
+        except HttpParserUpgrade:  # RFC 9110 7.8: whoever ignores an upgrade reads an ordinary request
+            pass
+        except HttpParserError as error:
+            raise malformed(f"the request is malformed: {error}") from error
+        self._has_blanks = self._has_blanks or b" \r" in piece or b"\t\r" in piece or piece[:1] == b"\r"
+        if self._size > self._max_bytes or len(self._headers) > self._max_headers:
+            limits = f"{self._max_bytes} bytes in {self._max_headers} lines"
+            raise GatewayError(Reason.HEAD_TOO_LARGE, f"the head of the request is larger than {limits}")
+        return end
+
+    def head(self) -> RequestHead:
+        """Check the complete head and return it.
+
+        :raises GatewayError: ``MALFORMED``.
+        """
+        assert self.target is not None
+        if (
+            self._has_blanks
+        ):  # RFC 9112 5: blanks behind a value are no part of it, and the parser leaves them
+            self._headers = [(name, value.rstrip()) for name, value in self._headers]
+        found = self._watched()
+        version = self._version
+        has_body, length = _framing(found, version)
+        host = _host(found.get(b"host"), version)
+        connection = _tokens(found.get(b"connection"))
+        return RequestHead(
+            method=self._method,
+            target=_origin_form(self.target, host),
+            version=version,
+            headers=self._headers,
+            host=host,
+            has_body=has_body,
+            content_length=length,
+            expects_continue=_expects_continue(found.get(b"expect"), version) and has_body,
+            upgrade=_upgrade(found.get(b"upgrade"), connection, version),
+            keep_alive=b"keep-alive" in connection if version == OLD else b"close" not in connection,
+        )
+
+    def _end_in(self, data: bytes) -> int | None:
+        """Return where the head ends in ``data``; its empty line may have begun before."""
+        tail = self._tail
+        if tail:
+            at = (tail + data[:3]).find(_END)
+            if at >= 0:
+                return at + len(_END) - len(tail)
+        at = data.find(_END)
+        if at >= 0:
+            return at + len(_END)
+        self._tail = data[-3:] if len(data) >= 3 else (tail + data)[-3:]
+        return None
+
+    def _read_request_line(self, piece: bytes) -> None:
+        self._line += piece[: self._max_bytes]
+        line, ended, _ = self._line.partition(b"\r\n")
+        if not ended:
+            return
+        match = _REQUEST_LINE.fullmatch(line)
+        if match is None or match[1] in _OTHER_PROTOCOLS:
+            raise malformed("the request line is not one of HTTP/1.1 or HTTP/1.0")
+        self._method, self.target, self._version = match.groups()
+        self._line = b""
+
+    def _watched(self) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = {}
+        for name, value in self._headers:
+            lower = name.lower()
+            if lower in _WATCHED:
+                if lower in found:
+                    if lower in _SINGLE:
+                        raise malformed(f"the request has more than one {lower.decode()} header")
+                    found[lower] += b"," + value
+                else:
+                    found[lower] = value
+        return found
+
+
+def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | None]:
+    """Say whether a body follows, and its length where it is counted (RFC 9112 6.1 to 6.3)."""
+    coding = found.get(b"transfer-encoding")
+    length = found.get(b"content-length")
+    if coding is not None:
+        if version == OLD or length is not None or coding.lower() != b"chunked":
+            raise malformed("the only transfer coding is chunked, in HTTP/1.1 and without a content length")
+        return True, None
+    if length is None:
+        return False, None
+    if not length.isdigit():
+        raise malformed("the content length is not a number")
+    count = int(length)
+    return count > 0, count
+
+
+def _host(value: bytes | None, version: bytes) -> bytes:
+    """Return the host (RFC 9112 3.2: exactly one in HTTP/1.1)."""
+    if value is None:
+        if version != OLD:
+            raise malformed("the request has no host header")
+        return b""
+    if _HOST.fullmatch(value) is None:
+        raise malformed("the host header is not a host with an optional port")
+    return value
+
+
+def _origin_form(target: bytes, host: bytes) -> bytes:
+    """Return path and query; an absolute form must name the same authority as the host header."""
+    if target[:1] == b"/" and b"#" not in target:  # RFC 9112 3.2.1
+        return target
+    match = _ABSOLUTE.fullmatch(target)
+    if match is None:
+        raise malformed("the target is neither a path nor an absolute address")
+    if match[1].lower() != host.lower():
+        raise malformed("the target names another host than the host header")
+    path = match[2]
+    return path if path[:1] == b"/" else b"/" + path
+
+
+def _tokens(value: bytes | None) -> frozenset[bytes]:
+    if value is None:
+        return frozenset()
+    return frozenset([token.strip().lower() for token in value.split(b",")])
+
+
+def _expects_continue(value: bytes | None, version: bytes) -> bool:
+    """Say whether the client waits for a 100 (RFC 9110 10.1.1: ignored in HTTP/1.0)."""
+    if value is None or version == OLD:
+        return False
+    if value.lower() != b"100-continue":
+        raise malformed("the only expectation that can be met is 100-continue")
+    return True
+
+
+def _upgrade(value: bytes | None, connection: frozenset[bytes], version: bytes) -> bytes | None:
+    if value is None or version == OLD or b"upgrade" not in connection:
+        return None
+    return WEBSOCKET if WEBSOCKET in _tokens(value) else None

@@ -1,0 +1,235 @@
+"""Twisted's request object over our channel, so that Klein and every ``twisted.web`` resource can serve.
+
+Cheap to make: the headers become Twisted's when somebody first looks, and forms are never read (``args``
+stays empty).  Most relayed requests have one for Klein's sake alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote_to_bytes
+
+from twisted.internet.interfaces import IAddress, IDelayedCall, IPullProducer, IPushProducer, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
+from twisted.web.server import Request
+
+from mgw.web.connection import GatewayChannel
+from mgw.web.head import RequestHead
+from mgw.web.writing import phrase
+from mgw.wire.headers import RawHeaders
+
+if TYPE_CHECKING:
+    from mgw.web.visit import RequestVisit
+
+_log: Final = Logger()
+_FAILED: Final = b"the gateway failed; its log says why\n"
+
+
+class GatewayRequest(Request):
+    """A request whose head has arrived, and its body as far as it is wanted here.
+
+    It is answered as Twisted's requests are (``setResponseCode``, ``setHeader``, ``write``, ``finish``), with
+    :meth:`start` for raw headers, or past it through the channel that it came from.  Its visit calls
+    :meth:`connectionLost` when the client has left.
+    """
+
+    visit: RequestVisit
+    """The visit that it belongs to; the site sets it for its endpoints."""
+
+    def __init__(self, channel: GatewayChannel, head: RequestHead, body: bytes) -> None:
+        self.head = head
+        self.body = body
+        self.answer = RequestChannel(channel)
+        self._headers: Headers | None = None
+        self._postpath: list[bytes] | None = None
+        super().__init__(self.answer, parsePOSTFormSubmission=False)  # type: ignore[no-untyped-call]  # Twisted's
+        self.method = head.method
+        self.uri = head.target
+        self.path = head.target.partition(b"?")[0]
+        self.clientproto = b"HTTP/" + head.version
+        self.args: dict[bytes, list[bytes]] = {}
+        self.content = BytesIO(body)
+        self.prepath: list[bytes] = []
+
+    @property
+    def requestHeaders(self) -> Headers:
+        """The headers of the request, as Twisted holds them."""
+        headers = self._headers
+        if headers is None:
+            headers = self._headers = Headers()
+            for name, value in self.head.headers:
+                headers.addRawHeader(name, value)
+        return headers
+
+    @requestHeaders.setter
+    def requestHeaders(self, headers: Headers) -> None:
+        pass  # Twisted makes itself an empty one
+
+    @property
+    def postpath(self) -> list[bytes]:
+        """The decoded segments of the path that no resource has consumed yet."""
+        if self._postpath is None:
+            self._postpath = [unquote_to_bytes(segment) for segment in self.path[1:].split(b"/")]
+        return self._postpath
+
+    @postpath.setter
+    def postpath(self, segments: list[bytes]) -> None:
+        self._postpath = segments
+
+    @property
+    def chunked(self) -> int:
+        """Never set: the channel marks the end of the body."""
+        return 0
+
+    @chunked.setter
+    def chunked(self, chunked: int) -> None:
+        pass
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Begin the answer with headers as they are, in place of ``responseHeaders``."""
+        self.startedWriting = 1
+        self.code = status
+        self.code_message = reason
+        self.answer.channel.start(status, reason, headers)
+
+    def setResponseCode(self, code: int, message: bytes | None = None) -> None:
+        """Set the status; Twisted knows fewer phrases."""
+        super().setResponseCode(code, phrase(code) if message is None else message)
+
+    def connectionLost(self, reason: Failure) -> None:
+        """Tell whoever waits for the end, or produces the answer, that the client has left."""
+        producer, self.producer = self.producer, None
+        if producer is not None:
+            self.answer.unregisterProducer()
+            producer.stopProducing()
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]  # Twisted's
+
+    def processingFailed(self, reason: Failure) -> Failure:
+        """Log a bug, and answer 500 or break an answer that has begun."""
+        _log.failure("a bug: request {path} failed", reason, path=self.path)
+        if self._disconnected or self.finished:
+            return reason
+        if self.startedWriting:
+            self.answer.abortConnection()
+        else:
+            self.setResponseCode(500)
+            self.responseHeaders = Headers({b"Content-Type": [b"text/plain"]})
+            self.write(_FAILED)  # type: ignore[no-untyped-call]  # Twisted's
+            self.finish()  # type: ignore[no-untyped-call]  # Twisted's
+        return reason
+
+
+class RequestChannel:
+    """Our channel as Twisted's request expects it, for the length of one request.
+
+    A request that is used after its end reaches no other request's answer.
+    """
+
+    def __init__(self, channel: GatewayChannel) -> None:
+        self.channel = channel
+        self.transport = channel.transport
+        self._number = channel.requests
+        self._source: _Pushing | _Pulling | None = None
+
+    def writeHeaders(self, version: bytes, code: bytes, reason: bytes, headers: Headers) -> None:  # noqa: ARG002
+        """Begin the answer; the version is the channel's business."""
+        if self._is_current():
+            pairs = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
+            self.channel.start(int(code), reason, pairs)
+
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body."""
+        if self._is_current():
+            self.channel.write(data)
+
+    def writeSequence(self, pieces: Iterable[bytes]) -> None:
+        """Send some pieces of the body."""
+        self.write(b"".join(pieces))
+
+    def requestDone(self, request: Request) -> None:  # noqa: ARG002  there is one
+        """End the answer."""
+        if self._is_current():
+            self.channel.finish()
+
+    def loseConnection(self) -> None:
+        """Break the connection: the answer is not finished."""
+        self.abortConnection()
+
+    def abortConnection(self) -> None:
+        """Break the connection."""
+        if self._is_current():
+            self.channel.abort()
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:  # noqa: FBT001  Any: two interfaces of Twisted
+        """Let a producer write at the client's pace."""
+        self._source = _Pushing(producer) if streaming else _Pulling(producer, self.channel.clock)
+        self.channel.register(self._source)
+
+    def unregisterProducer(self) -> None:
+        """There is no producer any more."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.pause_for_good()
+            if self._is_current():
+                self.channel.unregister()
+
+    def getPeer(self) -> IAddress:
+        """Return the client's address."""
+        return self.channel.getPeer()
+
+    def getHost(self) -> IAddress:
+        """Return our address."""
+        return self.channel.getHost()
+
+    def isSecure(self) -> bool:
+        """Say whether the connection is encrypted."""
+        return self.channel.is_secure
+
+    def _is_current(self) -> bool:
+        return self.channel.requests == self._number
+
+
+class _Pushing:
+    """A producer that writes until it is told to pause."""
+
+    def __init__(self, producer: IPushProducer) -> None:
+        self._producer = producer
+
+    def pause(self) -> None:
+        self._producer.pauseProducing()
+
+    def resume(self) -> None:
+        self._producer.resumeProducing()
+
+    def pause_for_good(self) -> None:
+        """It stops by itself."""
+
+
+class _Pulling:
+    """A producer that writes one piece whenever it is asked: asked once in every turn of the reactor."""
+
+    def __init__(self, producer: IPullProducer, clock: IReactorTime) -> None:
+        self._producer = producer
+        self._clock = clock
+        self._next: IDelayedCall | None = None
+        self.resume()
+
+    def pause(self) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+
+    def resume(self) -> None:
+        if self._next is None:
+            self._next = self._clock.callLater(0, self._pull)
+
+    def pause_for_good(self) -> None:
+        self.pause()
+
+    def _pull(self) -> None:
+        self._next = self._clock.callLater(0, self._pull)
+        self._producer.resumeProducing()

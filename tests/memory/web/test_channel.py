@@ -1,0 +1,425 @@
+"""The channel's conversation with one client: order, framing, and the end of a connection."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.web.connection import LINGER_BYTES, MAX_HELD
+from tests.support.channels import Line, Recorded, RecordingDoor, answer, chunked, get, post
+
+CLOSE = "Connection: close"
+
+
+def silent() -> Line:
+    """Return a line whose visits answer nothing by themselves."""
+    return Line(RecordingDoor())
+
+
+def test_a_kept_connection_serves_one_request_after_the_other() -> None:
+    line = Line()
+    line.send(get("/one"))
+    line.send(post(b"body", path="/two"))
+    assert line.take() == answer(b"GET /one ") + answer(b"POST /two body")
+    assert not line.closing
+
+
+def test_a_request_without_a_body_ends_at_once() -> None:
+    line = silent()
+    line.send(get())
+    assert line.visits[0].events == ["ended"]
+
+
+def test_a_body_arrives_as_it_is_sent() -> None:
+    line = silent()
+    line.send(post(b"0123456789")[:-4])
+    assert (line.visits[0].body, line.visits[0].events) == (b"012345", ["body"])
+    line.send(b"6789")
+    assert (line.visits[0].body, line.visits[0].events) == (b"0123456789", ["body", "ended"])
+
+
+def test_trailers_of_a_chunked_request_are_dropped() -> None:
+    line = Line()
+    line.send(chunked(b"ab", b"c", trailers=b"X-Sum: 1\r\nHost: other\r\n") + get("/next"))
+    assert line.take() == answer(b"POST / abc") + answer(b"GET /next ")
+    assert b"X-Sum" not in dict(line.visits[0].head.headers)
+
+
+def test_pipelined_requests_are_opened_one_after_the_other() -> None:
+    line = silent()
+    line.send(get("/one") + get("/two"))
+    assert [visit.head.target for visit in line.visits] == [b"/one"]
+    line.visits[0].say(b"1")
+    assert [visit.head.target for visit in line.visits] == [b"/one", b"/two"]
+    line.visits[1].say(b"2")
+    assert line.take() == answer(b"1") + answer(b"2")
+
+
+def test_many_pipelined_requests_do_not_nest() -> None:
+    line = Line()
+    line.send(get() * 3000)
+    assert len(line.visits) == 3000
+    assert line.take() == answer(b"GET / ") * 3000
+
+
+def test_what_is_pipelined_is_bounded_and_read_on_later() -> None:
+    line = silent()
+    line.send(get("/first"))
+    more = get("/more")
+    pieces = MAX_HELD // len(more) + 1
+    for number in range(pieces):
+        assert line.reading, number
+        line.send(more)
+    assert not line.reading
+    line.door.answer = Recorded.echo
+    line.visits[0].say(b"")
+    assert line.reading
+    assert len(line.visits) == 1 + pieces
+
+
+def test_while_an_answer_is_under_way_the_channel_goes_on_reading() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [])
+    assert line.reading
+    line.leave()
+    assert line.visits[0].events == ["ended", "left"]
+
+
+def test_a_client_that_leaves_in_its_body_has_left() -> None:
+    line = silent()
+    line.send(post(b"body")[:-1])
+    line.leave()
+    assert line.visits[0].events == ["body", "left"]
+
+
+def test_a_client_that_leaves_after_its_answer_has_not_left() -> None:
+    line = Line()
+    line.send(get())
+    line.leave()
+    assert line.visits[0].events == ["ended"]
+
+
+def test_an_answer_without_a_length_is_chunked() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [(b"X-One", b"1")])
+    assert line.take() == b"HTTP/1.1 200 OK\r\nX-One: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    line.channel.write(b"")
+    line.channel.write(b"0123456789abcdef")
+    assert line.take() == b"10\r\n0123456789abcdef\r\n"
+    line.channel.finish()
+    assert line.take() == b"0\r\n\r\n"
+    assert not line.closing
+
+
+def test_the_head_of_a_counted_answer_goes_out_with_its_body() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [(b"Content-Length", b"2")])
+    assert line.take() == b""
+    line.channel.write(b"a")
+    assert line.take().endswith(b"\r\n\r\na")
+    line.channel.write(b"b")
+    line.channel.finish()
+    assert line.take() == b"b"
+
+
+def test_an_answer_of_no_bytes_has_a_head() -> None:
+    line = silent()
+    line.send(get())
+    line.visits[0].say(b"")
+    assert line.take() == answer(b"")
+
+
+@pytest.mark.parametrize("written", [b"1234", b"123456"], ids=["less", "more"])
+def test_an_answer_of_another_length_than_it_says_breaks_the_connection(written: bytes) -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [(b"Content-Length", b"5")])
+    line.channel.write(written)
+    line.channel.finish()
+    assert line.aborted
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "headers", "expected"),
+    [
+        ("HEAD", 200, [(b"Content-Length", b"9")], b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
+        ("HEAD", 200, [], b"HTTP/1.1 200 OK\r\n\r\n"),
+        ("GET", 304, [(b"Content-Length", b"9")], b"HTTP/1.1 304 OK\r\nContent-Length: 9\r\n\r\n"),
+        ("GET", 204, [(b"Content-Length", b"9")], b"HTTP/1.1 204 OK\r\n\r\n"),
+    ],
+    ids=["HEAD", "HEAD without a length", "304", "204"],
+)
+def test_an_answer_that_has_no_body_writes_none(
+    method: str, status: int, headers: list[tuple[bytes, bytes]], expected: bytes
+) -> None:
+    line = silent()
+    line.send(get(method=method))
+    line.channel.start(status, b"OK", headers)
+    line.channel.write(b"body")
+    line.channel.finish()
+    assert line.take() == expected
+    assert not line.closing
+
+
+def test_http_1_0_closes_behind_the_answer() -> None:
+    line = Line()
+    line.send(get(version="1.0"))
+    assert line.take() == answer(b"GET / ", 200, CLOSE)
+    assert line.closing
+
+
+def test_http_1_0_is_kept_alive_where_it_asks_for_it_and_the_answer_is_counted() -> None:
+    line = Line()
+    line.send(get("/", "Connection: Keep-Alive", version="1.0"))
+    assert line.take() == answer(b"GET / ", 200, "Connection: keep-alive")
+    assert not line.closing
+
+
+def test_http_1_0_gets_an_answer_without_a_length_until_the_end_of_the_connection() -> None:
+    line = silent()
+    line.send(get("/", "Connection: keep-alive", version="1.0"))
+    line.channel.start(200, b"OK", [])
+    line.channel.write(b"body")
+    line.channel.finish()
+    assert line.take() == b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbody"
+    assert line.closing
+
+
+def test_a_client_that_asks_for_the_end_gets_it_after_its_answer() -> None:
+    line = Line()
+    line.send(get("/", "Connection: foo, Close") + get("/never"))
+    assert line.take() == answer(b"GET / ", 200, CLOSE)
+    assert line.closing
+    assert len(line.visits) == 1
+
+
+def test_close_after_closes_after_the_answer() -> None:
+    line = Line(RecordingDoor(Recorded.echo, on_open=lambda visit: visit.channel.close_after()))
+    line.send(get())
+    assert line.take() == answer(b"GET / ", 200, CLOSE)
+    assert line.closing
+
+
+def test_an_answer_before_the_end_of_the_body_says_that_the_connection_ends() -> None:
+    line = Line(RecordingDoor(on_open=lambda visit: visit.say(b"no", 413)))
+    line.send(post(b"body")[:-1])
+    assert line.take() == answer(b"no", 413, CLOSE)
+    assert line.visits[0].events == []
+
+
+def test_after_an_early_answer_the_rest_is_read_for_a_while_and_never_served() -> None:
+    line = Line(RecordingDoor(on_open=lambda visit: visit.say(b"no", 413)))
+    line.send(post(b"x" * 100, path="/one")[:-50])
+    line.send(b"x" * 50 + get("/two"))
+    assert len(line.visits) == 1
+    assert line.reading
+    assert not line.closing
+    line.clock.advance(2)
+    assert line.closing
+
+
+def test_after_an_early_answer_a_bounded_rest_is_read() -> None:
+    line = Line(RecordingDoor(on_open=lambda visit: visit.say(b"no", 413)))
+    line.send(get("/", "Content-Length: 1000000000", method="POST"))
+    for _ in range(LINGER_BYTES // 65536):
+        line.send(b"x" * 65536)
+    assert not line.closing
+    line.send(b"x")
+    assert line.closing
+
+
+def test_a_waiting_client_is_told_to_go_on_once() -> None:
+    line = silent()
+    line.send(post(b"", "Expect: 100-Continue").replace(b"Length: 0", b"Length: 4"))
+    assert line.visits[0].head.expects_continue
+    line.channel.send_continue()
+    line.channel.send_continue()
+    assert line.take() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    line.send(b"body")
+    assert line.visits[0].body == b"body"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+def test_a_client_that_does_not_wait_is_not_told_to_go_on(version: str) -> None:
+    expectation = "Expect: 100-continue" if version == "1.0" else "X-Other: 1"
+    line = silent()
+    line.send(get("/", "Content-Length: 4", expectation, version=version, method="POST"))
+    line.channel.send_continue()
+    assert line.take() == b""
+
+
+def test_a_client_that_has_begun_its_body_is_not_told_to_go_on() -> None:
+    line = silent()
+    line.send(post(b"body", "Expect: 100-continue")[:-1])
+    line.channel.send_continue()
+    assert line.take() == b""
+
+
+def test_abort_breaks_the_connection() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [])
+    line.channel.abort()
+    assert line.aborted
+    line.leave()
+    assert line.visits[0].events == ["ended"]
+
+
+def test_a_body_that_is_no_http_reaches_the_visit_as_broken() -> None:
+    line = silent()
+    line.send(get("/", "Transfer-Encoding: chunked", method="POST") + b"3\r\nabc\r\nnonsense\r\n" + get("/x"))
+    assert line.visits[0].events == ["broken"]
+    assert line.take() == answer(b"broken", 400, CLOSE)
+    line.clock.advance(2)
+    assert line.closing
+    assert len(line.visits) == 1
+
+
+def test_a_paused_body_stops_the_reading() -> None:
+    line = silent()
+    line.send(post(b"0123456789")[:-8])
+    line.channel.pause_body()
+    assert not line.reading
+    line.send(b"23")
+    assert line.visits[0].body == b"01"
+    line.channel.resume_body()
+    assert line.reading
+    assert line.visits[0].body == b"0123"
+
+
+def test_a_visit_that_pauses_in_its_first_piece_gets_nothing_more() -> None:
+    line = silent()
+    line.send(post(b"0123456789")[:-8])
+    line.channel.pause_body()
+    line.send(b"2")
+    line.send(b"3")
+    line.send(b"456789" + get("/next"))
+    assert line.visits[0].body == b"01"
+    line.channel.resume_body()
+    assert line.visits[0].body == b"0123456789"
+    assert line.visits[0].events[-1] == "ended"
+
+
+class Source:
+    """Something that writes, and what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pause(self) -> None:
+        self.told.append("pause")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+
+
+def test_a_slow_client_pauses_the_source() -> None:
+    line, source = silent(), Source()
+    line.send(get())
+    line.channel.register(source)
+    line.channel.pauseProducing()
+    line.channel.resumeProducing()
+    line.channel.unregister()
+    line.channel.pauseProducing()
+    assert source.told == ["pause", "resume"]
+
+
+def test_a_source_that_comes_while_the_buffer_is_full_is_paused_at_once() -> None:
+    line, source = silent(), Source()
+    line.channel.pauseProducing()
+    line.channel.register(source)
+    assert source.told == ["pause"]
+
+
+def test_a_client_that_takes_no_answers_gets_no_more_requests_served() -> None:
+    line = Line()
+    line.channel.pauseProducing()
+    line.send(get("/one"))
+    assert line.visits == []
+    line.channel.resumeProducing()
+    assert len(line.visits) == 1
+
+
+def test_an_upgrade_to_anything_but_websocket_is_an_ordinary_request() -> None:
+    line = Line()
+    upgrade = ("Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABk")
+    line.send(post(b"body", *upgrade) + chunked(b"a", b"b", path="/two") + get("/three"))
+    assert [visit.head.upgrade for visit in line.visits] == [None, None, None]
+    assert line.take() == answer(b"POST / body") + answer(b"POST /two ab") + answer(b"GET /three ")
+
+
+def test_an_upgrade_to_websocket_is_seen() -> None:
+    line = silent()
+    line.send(get("/v1/realtime?model=m", "Upgrade: WebSocket", "Connection: keep-alive, Upgrade"))
+    assert line.visits[0].head.upgrade == b"websocket"
+    assert line.visits[0].events == ["ended"]
+
+
+def test_headers_arrive_in_order_as_they_were_sent() -> None:
+    line = silent()
+    line.send(get("/", "X-b: 2 ", "x-A:1", "X-b: \t3", "Empty:"))
+    pairs = [(b"Host", b"gateway"), (b"X-b", b"2"), (b"x-A", b"1"), (b"X-b", b"3"), (b"Empty", b"")]
+    assert line.visits[0].head.headers == pairs
+
+
+@pytest.mark.parametrize(
+    ("sent", "seen"),
+    [
+        ("http://gateway/a?b=%20", b"/a?b=%20"),
+        ("HTTP://GateWay", b"/"),
+        ("http://gateway?x", b"/?x"),
+        ("//gateway/a", b"//gateway/a"),
+        ("/a//b/../%2e%2e", b"/a//b/../%2e%2e"),
+    ],
+)
+def test_targets_come_in_origin_form(sent: str, seen: bytes) -> None:
+    line = silent()
+    line.send(get(sent))
+    assert line.visits[0].head.target == seen
+
+
+def test_empty_lines_before_a_request_are_nothing() -> None:
+    line = Line()
+    line.send(b"\r\n\r\n" + get("/one") + b"\r\n")
+    line.send(b"\r\n" + get("/two"))
+    assert line.take() == answer(b"GET /one ") + answer(b"GET /two ")
+
+
+def test_a_header_of_ours_with_a_line_end_is_never_written() -> None:
+    line = silent()
+    line.send(get())
+    with pytest.raises(ValueError, match="line end"):
+        line.channel.start(200, b"OK", [(b"X", b"1\r\nSet-Cookie: a")])
+    assert line.take() == b""
+
+
+def test_a_caller_s_connection_headers_are_obeyed_and_not_repeated() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(
+        200, b"OK", [(b"connection", b"Close"), (b"Transfer-Encoding", b"chunked"), (b"Content-Length", b"0")]
+    )
+    line.channel.finish()
+    assert line.take() == b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    assert line.closing
+
+
+def test_a_second_answer_to_one_request_is_a_bug() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [])
+    with pytest.raises(RuntimeError):
+        line.channel.start(200, b"OK", [])
+
+
+def test_an_answer_to_a_client_that_has_left_goes_nowhere() -> None:
+    line = silent()
+    line.send(get())
+    line.leave()
+    line.visits[0].say(b"late")
+    line.channel.abort()
+    line.channel.send_continue()
+    line.channel.close_after()
+    assert line.take() == b""

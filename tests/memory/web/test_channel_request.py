@@ -1,0 +1,341 @@
+# mypy: disable-error-code="no-untyped-call"
+# Twisted's request has hardly any types.
+"""Twisted's request over our channel: Klein and plain resources serve as they do on Twisted's own server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from klein import Klein
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IPushProducer
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from twisted.web.resource import IResource, Resource
+from twisted.web.server import NOT_DONE_YET
+from twisted.web.static import File
+from zope.interface import implementer
+
+from mgw.web.request import GatewayRequest
+from tests.support.channels import Line, Recorded, RecordingDoor, get, post
+
+
+@dataclass
+class ResourceDoor(RecordingDoor):
+    """A door behind which every request is rendered by one resource."""
+
+    resource: IResource | None = None
+    request: GatewayRequest | None = None
+
+    def __post_init__(self) -> None:
+        self.answer = self.render
+
+    def render(self, visit: Recorded) -> None:
+        self.request = GatewayRequest(visit.channel, visit.head, visit.body)
+        self.request.render(self.resource)
+
+
+class Leaf(Resource):
+    """A resource that is one function."""
+
+    isLeaf = True
+
+    def __init__(self, work: Callable[[GatewayRequest], Any]) -> None:  # Any: bytes or NOT_DONE_YET
+        super().__init__()
+        self.work = work
+
+    def render(self, request: GatewayRequest) -> Any:  # Any: as above
+        return self.work(request)
+
+
+def serving(resource: IResource) -> tuple[Line, ResourceDoor]:
+    door = ResourceDoor(resource=resource)
+    return Line(door), door
+
+
+def leaf(work: Callable[[GatewayRequest], Any]) -> tuple[Line, ResourceDoor]:  # Any: as above
+    return serving(Leaf(work))
+
+
+def klein() -> tuple[Line, ResourceDoor, list[Deferred[str]], list[Deferred[str]]]:
+    """Return a line to a Klein application, its slow answers, and those of them that were cancelled."""
+    app = Klein()
+    waiting: list[Deferred[str]] = []
+    cancelled: list[Deferred[str]] = []
+
+    @app.route("/hello/<name>", methods=["POST"])
+    def hello(request: GatewayRequest, name: str) -> str:
+        request.setHeader("X-Agent", request.getHeader("user-agent") or "none")
+        return f"{name} {request.body.decode()} {request.args}"
+
+    @app.route("/slow")
+    def slow(request: GatewayRequest) -> Deferred[str]:
+        answer: Deferred[str] = Deferred(cancelled.append)
+        waiting.append(answer)
+        return answer
+
+    line, door = serving(app.resource())
+    return line, door, waiting, cancelled
+
+
+def test_klein_serves_with_path_body_and_headers() -> None:
+    line, *_ = klein()
+    line.send(post(b"body", "User-Agent: me", path="/hello/w%C3%B6rld?a=b"))
+    head, _, body = line.take().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"X-Agent: me" in head
+    assert body == b"%x\r\nw\xc3\xb6rld body {}\r\n0\r\n\r\n" % len("w\u00f6rld body {}".encode())
+
+
+def test_klein_answers_one_after_the_other_on_a_kept_connection() -> None:
+    line, *_ = klein()
+    line.send(post(b"1", path="/hello/a") + get("/nothing") + post(b"2", path="/hello/b"))
+    taken = line.take()
+    assert [taken.count(b"HTTP/1.1 200 OK"), taken.count(b"HTTP/1.1 404 Not Found")] == [2, 1]
+    assert not line.closing
+
+
+def test_klein_knows_a_wrong_method() -> None:
+    line, *_ = klein()
+    line.send(get("/hello/a"))
+    assert line.take().startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+
+
+def test_a_client_that_leaves_cancels_klein_s_endpoint() -> None:
+    line, door, waiting, cancelled = klein()
+    line.send(get("/slow"))
+    assert door.request is not None
+    line.leave()
+    door.request.connectionLost(Failure(ConnectionDone()))
+    assert cancelled == waiting
+
+
+def test_an_endpoint_that_ends_late_answers_late() -> None:
+    line, _, waiting, _ = klein()
+    line.send(get("/slow") + get("/slow"))
+    assert len(waiting) == 1
+    waiting[0].callback("one")
+    waiting[1].callback("two")
+    assert line.take().count(b"3\r\none\r\n0\r\n\r\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "line_of_status"),
+    [
+        (409, b"HTTP/1.1 409 Conflict\r\n"),
+        (429, b"HTTP/1.1 429 Too Many Requests\r\n"),
+        (529, b"HTTP/1.1 529 Overloaded\r\n"),
+        (599, b"HTTP/1.1 599 Unknown\r\n"),
+    ],
+)
+def test_statuses_have_their_phrases(code: int, line_of_status: bytes) -> None:
+    def work(request: GatewayRequest) -> bytes:
+        request.setResponseCode(code)
+        return b""
+
+    line, _ = leaf(work)
+    line.send(get())
+    assert line.take().startswith(line_of_status)
+
+
+def test_a_phrase_of_one_s_own_stands() -> None:
+    def work(request: GatewayRequest) -> bytes:
+        request.setResponseCode(200, b"Fine")
+        return b""
+
+    line, _ = leaf(work)
+    line.send(get())
+    assert line.take().startswith(b"HTTP/1.1 200 Fine\r\n")
+
+
+def test_a_redirect_has_its_location() -> None:
+    def work(request: GatewayRequest) -> bytes:
+        request.redirect(b"/there")
+        return b""
+
+    line, _ = leaf(work)
+    line.send(get())
+    taken = line.take()
+    assert taken.startswith(b"HTTP/1.1 302 Found\r\n")
+    assert b"\r\nLocation: /there\r\n" in taken
+
+
+def test_head_has_the_headers_and_no_body() -> None:
+    line, _ = leaf(lambda request: b"body")
+    line.send(get(method="HEAD") + get(method="HEAD"))
+    assert line.take().count(b"\r\nContent-Length: 4\r\n") == 2
+    assert b"body" not in line.take()
+
+
+def test_a_resource_that_streams_is_chunked_once() -> None:
+    def work(request: GatewayRequest) -> int:
+        request.write(b"one")
+        request.write(b"two")
+        request.finish()
+        return NOT_DONE_YET
+
+    line, _ = leaf(work)
+    line.send(get())
+    assert line.take().endswith(b"Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+
+
+def test_raw_headers_go_out_as_they_are() -> None:
+    def work(request: GatewayRequest) -> int:
+        request.start(429, b"Slow Down", [(b"retry-AFTER", b"1"), (b"Content-Length", b"3")])
+        request.write(b"one")
+        request.finish()
+        return NOT_DONE_YET
+
+    line, _ = leaf(work)
+    line.send(get())
+    assert line.take() == b"HTTP/1.1 429 Slow Down\r\nretry-AFTER: 1\r\nContent-Length: 3\r\n\r\none"
+
+
+def test_whoever_waits_for_the_end_is_told() -> None:
+    ended: list[object] = []
+    ending: list[Deferred[None]] = []
+
+    def work(request: GatewayRequest) -> bytes:
+        ending.append(request.notifyFinish().addBoth(ended.append))
+        return b""
+
+    line, _ = leaf(work)
+    line.send(get())
+    assert ended == [None]
+
+
+def test_whoever_waits_for_the_end_is_told_that_the_client_left() -> None:
+    ended: list[Failure] = []
+    ending: list[Deferred[None]] = []
+
+    def work(request: GatewayRequest) -> int:
+        ending.append(request.notifyFinish().addErrback(ended.append))
+        return NOT_DONE_YET
+
+    line, door = leaf(work)
+    line.send(get())
+    line.leave()
+    assert door.request is not None
+    door.request.connectionLost(Failure(ConnectionDone()))
+    assert ended[0].check(ConnectionDone)
+    door.request.write(b"late")
+
+
+def test_a_request_after_its_end_does_not_reach_the_next_answer() -> None:
+    requests: list[GatewayRequest] = []
+
+    def work(request: GatewayRequest) -> int:
+        requests.append(request)
+        return NOT_DONE_YET
+
+    line, _ = leaf(work)
+    line.send(get() + get())
+    first = requests[0].answer
+    line.visits[0].say(b"one")
+    line.take()
+    first.writeHeaders(b"HTTP/1.1", b"200", b"OK", requests[0].responseHeaders)
+    first.write(b"stray")
+    first.requestDone(requests[0])
+    first.abortConnection()
+    assert line.take() == b""
+    assert not line.aborted
+
+
+def test_a_bug_is_answered_with_500_and_logged() -> None:
+    logged: list[LogEvent] = []
+
+    def work(request: GatewayRequest) -> int:
+        request.setHeader(b"X-Secret", b"half done")
+        request.processingFailed(Failure(ZeroDivisionError()))
+        return NOT_DONE_YET
+
+    @implementer(ILogObserver)
+    def observe(event: LogEvent) -> None:
+        logged.append(event)
+
+    globalLogPublisher.addObserver(observe)
+    try:
+        line, _ = leaf(work)
+        line.send(get())
+    finally:
+        globalLogPublisher.removeObserver(observe)
+    taken = line.take()
+    assert taken.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    assert b"ZeroDivisionError" not in taken
+    assert b"X-Secret" not in taken
+    assert any(event.get("log_failure") is not None for event in logged)
+
+
+def test_a_bug_in_the_middle_of_an_answer_breaks_it() -> None:
+    def work(request: GatewayRequest) -> int:
+        request.write(b"half")
+        request.processingFailed(Failure(ZeroDivisionError()))
+        return NOT_DONE_YET
+
+    line, _ = leaf(work)
+    line.send(get())
+    assert line.aborted
+
+
+@implementer(IPushProducer)
+class Producer:
+    """A push producer that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def pauseProducing(self) -> None:
+        self.told.append("pause")
+
+    def resumeProducing(self) -> None:
+        self.told.append("resume")
+
+    def stopProducing(self) -> None:
+        self.told.append("stop")
+
+
+def test_a_push_producer_writes_at_the_client_s_pace_and_stops_with_it() -> None:
+    producer = Producer()
+
+    def work(request: GatewayRequest) -> int:
+        request.registerProducer(producer, True)
+        return NOT_DONE_YET
+
+    line, door = leaf(work)
+    line.send(get())
+    line.channel.pauseProducing()
+    line.channel.resumeProducing()
+    line.leave()
+    assert door.request is not None
+    door.request.connectionLost(Failure(ConnectionDone()))
+    assert producer.told == ["pause", "resume", "stop"]
+
+
+def test_a_file_is_served_by_its_pull_producer(tmp_path: Path) -> None:
+    content = b"0123456789" * 50_000
+    (tmp_path / "page").write_bytes(content)
+    line, _ = serving(File(str(tmp_path / "page")))
+    line.send(get("/page"))
+    line.channel.pauseProducing()
+    line.clock.advance(0)
+    assert line.take() == b""
+    line.channel.resumeProducing()
+    line.clock.advance(0)
+    assert line.take().partition(b"\r\n\r\n")[2] == content
+    line.leave()
+    assert line.timers() == 0
+
+
+def test_addresses_are_those_of_the_transport() -> None:
+    line, door = leaf(lambda request: b"")
+    line.send(get())
+    assert door.request is not None
+    assert door.request.getClientAddress() == line.transport.getPeer()
+    assert door.request.getHost() == line.transport.getHost()
+    assert not door.request.isSecure()
+    assert line.channel.peer == "192.168.1.1"

@@ -1,0 +1,156 @@
+"""A client's connection in memory, and a door behind the channel that writes down what it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+
+from mgw.errors import GatewayError
+from mgw.web.channel import ChannelFactory, ChannelLimits, GatewayChannel
+from mgw.web.head import RequestHead
+from mgw.web.writing import phrase
+
+LIMITS = ChannelLimits(client_headers=10, client_body_idle=60, client_idle=90, write_stall=300)
+
+
+@dataclass
+class Recorded:
+    """One visit, and what happened to it."""
+
+    channel: GatewayChannel
+    head: RequestHead
+    door: RecordingDoor
+    body: bytes = b""
+    events: list[str] = field(default_factory=list)
+
+    def body_arrived(self, data: bytes) -> None:
+        self.body += data
+        if not self.events or self.events[-1] != "body":
+            self.events.append("body")
+
+    def body_ended(self) -> None:
+        self.events.append("ended")
+        if self.door.answer is not None:
+            self.door.answer(self)
+
+    def left(self) -> None:
+        self.events.append("left")
+
+    def too_slow(self) -> None:
+        self.events.append("too slow")
+        self.say(b"too slow", 408)
+
+    def broken(self, error: GatewayError) -> None:
+        self.events.append("broken")
+        self.say(b"broken", error.status)
+
+    def say(self, body: bytes, status: int = 200) -> None:
+        """Give a counted answer."""
+        self.channel.start(status, phrase(status), [(b"Content-Length", b"%d" % len(body))])
+        self.channel.write(body)
+        self.channel.finish()
+
+    def echo(self) -> None:
+        """Answer with what was asked."""
+        self.say(b"%b %b %b" % (self.head.method, self.head.target, self.body))
+
+
+@dataclass
+class RecordingDoor:
+    """A door that opens for everybody; ``answer`` is called for each complete request."""
+
+    answer: Callable[[Recorded], None] | None = None
+    on_open: Callable[[Recorded], None] | None = None
+    visits: list[Recorded] = field(default_factory=list)
+    refusals: list[tuple[int, bytes | None]] = field(default_factory=list)
+
+    def open(self, channel: GatewayChannel, head: RequestHead) -> Recorded:
+        visit = Recorded(channel, head, self)
+        self.visits.append(visit)
+        if self.on_open is not None:
+            self.on_open(visit)
+        return visit
+
+    def refused(self, channel: GatewayChannel, error: GatewayError, target: bytes | None) -> None:
+        self.refusals.append((error.status, target))
+        message = error.message.encode()
+        channel.start(error.status, phrase(error.status), [(b"Content-Length", b"%d" % len(message))])
+        channel.write(message)
+        channel.finish()
+
+
+class Line:
+    """One client, connected to a channel in front of ``door``."""
+
+    def __init__(self, door: RecordingDoor | None = None, limits: ChannelLimits = LIMITS) -> None:
+        self.clock = Clock()
+        self.door = RecordingDoor(Recorded.echo) if door is None else door
+        self.factory = ChannelFactory(self.door, self.clock, limits)
+        self.transport = StringTransport()
+        self.channel = self.factory.buildProtocol(None)
+        self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
+
+    def send(self, data: bytes) -> None:
+        """Send some bytes."""
+        self.channel.dataReceived(data)
+
+    def leave(self) -> None:
+        """Close the client's side."""
+        self.channel.connectionLost(Failure(ConnectionDone()))
+
+    def take(self) -> bytes:
+        """Return what has come since the last time."""
+        data: bytes = self.transport.value()
+        self.transport.clear()
+        return data
+
+    @property
+    def visits(self) -> list[Recorded]:
+        return self.door.visits
+
+    @property
+    def closing(self) -> bool:
+        """Whether the channel has asked for the end of the connection."""
+        return self.transport.disconnecting
+
+    @property
+    def aborted(self) -> bool:
+        """Whether it has asked for it at once."""
+        return self.transport.disconnected
+
+    @property
+    def reading(self) -> bool:
+        """Whether the channel still reads."""
+        return self.transport.producerState == "producing"
+
+    def timers(self) -> int:
+        """Return how many timers there are."""
+        return len(self.clock.getDelayedCalls())
+
+
+def get(path: str = "/", *headers: str, version: str = "1.1", method: str = "GET") -> bytes:
+    """Return a request without a body."""
+    host = ["Host: gateway"] if version == "1.1" else []
+    return "\r\n".join([f"{method} {path} HTTP/{version}", *host, *headers, "", ""]).encode("latin-1")
+
+
+def post(body: bytes, *headers: str, path: str = "/") -> bytes:
+    """Return a request with a counted body."""
+    return get(path, f"Content-Length: {len(body)}", *headers, method="POST") + body
+
+
+def chunked(*chunks: bytes, path: str = "/", trailers: bytes = b"") -> bytes:
+    """Return a request with a chunked body."""
+    body = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
+    return get(path, "Transfer-Encoding: chunked", method="POST") + body + b"0\r\n" + trailers + b"\r\n"
+
+
+def answer(body: bytes, status: int = 200, *headers: str) -> bytes:
+    """Return the counted answer that :class:`Recorded` gives."""
+    lines = [f"HTTP/1.1 {status} {phrase(status).decode()}", f"Content-Length: {len(body)}", *headers, "", ""]
+    return "\r\n".join(lines).encode() + body
