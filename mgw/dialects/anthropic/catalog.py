@@ -1,0 +1,96 @@
+"""The catalog as Anthropic's clients read it, in pages.
+
+Sources: the SDK's ``ModelInfo``, ``ModelListParams`` (``limit`` from 1 to 1000, 20 by default; ``after_id``
+and ``before_id`` name the entry next to which the page lies) and ``SyncPage``.  The gateway's booleans stand
+under ``gateway_capabilities``, since ``capabilities`` has a shape of its own there (decisions, part 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+from msgspec.json import Encoder
+
+from mgw.canonical.catalog import CatalogEntry
+from mgw.dialects.paging import count_asked
+from mgw.errors import GatewayError, Reason
+
+DEFAULT_LIMIT: Final = 20
+MAX_LIMIT: Final = 1000
+_LAST_SECOND: Final = 253402300799
+"""9999-12-31T23:59:59Z, the last that RFC 3339 can say."""
+
+
+class _Model(Struct, frozen=True, kw_only=True):
+    type: str = "model"
+    id: str
+    display_name: str
+    created_at: str
+    lifecycle: str = "active"
+    line: None = None
+    max_input_tokens: None = None
+    max_tokens: None = None
+    deprecated_at: None = None
+    retires_at: None = None
+    capabilities: None = None
+    gateway_capabilities: Mapping[str, bool]
+
+
+class _Page(Struct, frozen=True, kw_only=True):
+    data: list[_Model]
+    has_more: bool
+    first_id: str | None
+    last_id: str | None
+
+
+_ENCODER: Final = Encoder()
+
+
+def _model(entry: CatalogEntry) -> _Model:
+    created = datetime.fromtimestamp(min(max(entry.created, 0), _LAST_SECOND), UTC)
+    return _Model(
+        id=entry.id,
+        display_name=entry.id,
+        created_at=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        gateway_capabilities=entry.capabilities,
+    )
+
+
+def _place(entries: Sequence[CatalogEntry], cursor: str, param: str) -> int:
+    for place, entry in enumerate(entries):
+        if entry.id == cursor:
+            return place
+    raise GatewayError(Reason.MALFORMED, f"{param} names no model of this list: {cursor!r}", param=param)
+
+
+def _page(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> tuple[Sequence[CatalogEntry], bool]:
+    """Return the entries that the query asks for, and whether there are more in its direction."""
+    limit = count_asked(query, "limit", default=DEFAULT_LIMIT, highest=MAX_LIMIT)
+    after, before = query.get("after_id"), query.get("before_id")
+    if after and before:
+        raise GatewayError(Reason.MALFORMED, "use after_id or before_id, not both", param="before_id")
+    if before:
+        end = _place(entries, before, "before_id")
+        start = max(end - limit, 0)
+        return entries[start:end], start > 0
+    start = _place(entries, after, "after_id") + 1 if after else 0
+    return entries[start : start + limit], start + limit < len(entries)
+
+
+def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:
+    """Return the page that ``limit``, ``after_id`` and ``before_id`` ask for.
+
+    :raises GatewayError: a limit that is no number or out of its range, a cursor that names no entry.
+    """
+    shown, has_more = _page(entries, query)
+    first, last = (shown[0].id, shown[-1].id) if shown else (None, None)
+    models = [_model(entry) for entry in shown]
+    return _ENCODER.encode(_Page(data=models, has_more=has_more, first_id=first, last_id=last))
+
+
+def render_entry(entry: CatalogEntry) -> bytes:
+    """Return one entry."""
+    return _ENCODER.encode(_model(entry))

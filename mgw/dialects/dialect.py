@@ -1,0 +1,45 @@
+"""What every dialect brings: the words of its refusals, its meter and its model list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from mgw.canonical.catalog import CatalogEntry
+from mgw.canonical.reply import TokenUsage
+from mgw.errors import GatewayError
+from mgw.vocabulary import Dialect
+
+
+class Meter(Protocol):
+    """Reads token counts from a copy of a passing response body.
+
+    A meter never raises, whatever bytes come, and holds bounded memory.  ``usage`` may be read at any
+    moment; it is complete after ``finish``.
+    """
+
+    @property
+    def usage(self) -> TokenUsage:
+        """What is known so far, in the canonical convention."""
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next bytes of the body, cut anywhere, without any content coding."""
+
+    def finish(self) -> None:
+        """Say that nothing more comes, be it the end or a break."""
+
+
+class Codec(Struct, frozen=True):
+    """One dialect's side of a same-family exchange."""
+
+    dialect: Dialect
+    error_body: Callable[[GatewayError, str], bytes]
+    """A refusal and the gateway's request id, as the JSON body that this dialect's clients read."""
+    meter: Callable[[bytes], Meter]
+    """A fresh meter for a response of this ``Content-Type``; a blind one where nothing can be read."""
+    render_list: Callable[[Sequence[CatalogEntry], Mapping[str, str]], bytes]
+    """The catalog as the client's query asks for it; a query that asks wrongly raises ``GatewayError``."""
+    render_entry: Callable[[CatalogEntry], bytes]
+    """One entry of the catalog."""

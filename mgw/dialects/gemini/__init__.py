@@ -1,0 +1,14 @@
+"""Gemini's wire: generateContent and its neighbours."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mgw.dialects.dialect import Codec
+from mgw.dialects.gemini.catalog import render_entry, render_list
+from mgw.dialects.gemini.errors import error_body
+from mgw.dialects.gemini.meter import meter
+from mgw.vocabulary import Dialect
+
+CODEC: Final = Codec(Dialect.GEMINI, error_body, meter, render_list, render_entry)
+"""What this dialect brings."""

@@ -1,0 +1,89 @@
+"""The catalog as Google's clients read it: the SDK's ``Model``, in pages as ``models.list`` has them.
+
+Source: the Gemini API's reference of ``models.list``: ``pageSize`` is 50 where absent or 0, and a larger one
+than 1000 counts as 1000; ``pageToken`` is what the page before handed out.  The token is opaque to clients
+and holds the id after which the next page begins, so the gateway keeps nothing.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.json import Encoder
+
+from mgw.canonical.catalog import CatalogEntry
+from mgw.dialects.paging import count_asked
+from mgw.errors import GatewayError, Reason
+
+DEFAULT_PAGE_SIZE: Final = 50
+MAX_PAGE_SIZE: Final = 1000
+_VERSION: Final = "001"
+"""Google's name of a model's first version; the field is required and the catalog knows none."""
+_METHODS: Final = (
+    ("chat", ("generateContent", "streamGenerateContent", "countTokens")),
+    ("realtime", ("bidiGenerateContent",)),
+)
+"""The methods that follow from each capability."""
+
+
+class _Model(Struct, frozen=True, rename="camel", kw_only=True):
+    name: str
+    version: str = _VERSION
+    display_name: str
+    supported_generation_methods: list[str]
+    capabilities: Mapping[str, bool]
+
+
+class _Page(Struct, frozen=True, rename="camel", omit_defaults=True):
+    models: list[_Model]
+    next_page_token: str | None = None
+
+
+_ENCODER: Final = Encoder()
+
+
+def _model(entry: CatalogEntry) -> _Model:
+    methods = [name for capability, names in _METHODS if entry.capabilities.get(capability) for name in names]
+    model = entry.id.removeprefix("models/")  # the id may be what the client asked for
+    return _Model(
+        name=f"models/{model}",
+        display_name=model,
+        supported_generation_methods=methods,
+        capabilities=entry.capabilities,
+    )
+
+
+def _token(last: CatalogEntry) -> str:
+    return urlsafe_b64encode(last.id.encode()).decode()
+
+
+def _start(entries: Sequence[CatalogEntry], token: str) -> int:
+    """Return where the page begins that ``token`` stands for."""
+    for place, entry in enumerate(entries):
+        if _token(entry) == token:
+            return place + 1
+    raise GatewayError(
+        Reason.MALFORMED, "pageToken is none that this list handed out; begin without one", param="pageToken"
+    )
+
+
+def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:
+    """Return the page that ``pageSize`` and ``pageToken`` ask for.
+
+    :raises GatewayError: a size that is no number, a token that this list did not hand out.
+    """
+    size = count_asked(query, "pageSize", default=DEFAULT_PAGE_SIZE, highest=None, lowest=0)
+    size = min(size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
+    token = query.get("pageToken")
+    start = _start(entries, token) if token else 0
+    shown = entries[start : start + size]
+    more = start + size < len(entries)
+    return _ENCODER.encode(_Page([_model(entry) for entry in shown], _token(shown[-1]) if more else None))
+
+
+def render_entry(entry: CatalogEntry) -> bytes:
+    """Return one entry."""
+    return _ENCODER.encode(_model(entry))

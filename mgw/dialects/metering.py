@@ -1,0 +1,211 @@
+"""Read token counts from passing bytes: the machinery that all dialects share.
+
+A dialect brings a :data:`UsageReader`, which knows one JSON document of its wire: the whole body of a unary
+answer, or the data of one event of a stream.  The meters here bring the document to it, however the bytes
+were cut (decisions, part 5: metering reads a copy).
+
+Almost every chunk of a stream is whole events that say nothing of usage.  Such a chunk costs two looks at
+its bytes and is not touched otherwise.  A quote inside JSON text is escaped, so the bytes ``"usage"`` stand
+where the key stands and hardly elsewhere; there, the reader decides.  (A key spelled with
+escapes would be missed; nobody spells it so.)
+
+Event streams follow the WHATWG HTML standard, 9.2.6: lines end with CR LF, LF or CR, and a blank line ends
+an event.  Hence an event ends where one of the byte pairs LF LF, LF CR or CR CR stands, and line ends that
+are left over at the begin of the next event mean nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Final
+
+from msgspec import Meta, MsgspecError
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+
+MAX_BODY_BYTES: Final = 8 * 2**20
+"""What a meter keeps of a unary body before it gives up."""
+MAX_EVENT_BYTES: Final = 2**20
+"""What a meter keeps of one event before it skips that event."""
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+"""A number of tokens that can be believed; it fits into every sink."""
+
+UsageReader = Callable[[bytes, TokenUsage], TokenUsage]
+"""What one JSON document adds to what was known before it; may raise what :func:`attempt` catches."""
+
+_WHOLE_EVENTS: Final = (b"\n\n", b"\n\r\n")
+_MOST_LINE_ENDS: Final = 4
+"""CR LF CR may close a held event."""
+
+
+def updated(before: TokenUsage, now: TokenUsage) -> TokenUsage:
+    """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added."""
+    return TokenUsage(
+        before.tokens_in if now.tokens_in is None else now.tokens_in,
+        before.tokens_out if now.tokens_out is None else now.tokens_out,
+        before.cache_read if now.cache_read is None else now.cache_read,
+        before.cache_write if now.cache_write is None else now.cache_write,
+        before.reasoning if now.reasoning is None else now.reasoning,
+    )
+
+
+def total(*counts: int | None) -> int | None:
+    """Return the sum of what is known; ``None`` when nothing is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def attempt(read: UsageReader, document: bytes, before: TokenUsage) -> TokenUsage:
+    """Read ``document``, or return ``before`` where it is no JSON, is cut off, or has another shape."""
+    try:
+        return read(document, before)
+    except (MsgspecError, RecursionError):  # RecursionError: nesting without end
+        return before
+
+
+@dataclass(slots=True)
+class BlindMeter:
+    """Meters a body that says nothing of tokens, such as audio."""
+
+    usage: TokenUsage = NO_USAGE
+
+    def feed(self, data: bytes) -> None:
+        """Look away."""
+
+    def finish(self) -> None:
+        """Know nothing still."""
+
+
+@dataclass(slots=True)
+class UnaryMeter:
+    """Meters a body that is one JSON document, read when it has ended."""
+
+    read: UsageReader
+    max_bytes: int = MAX_BODY_BYTES
+    usage: TokenUsage = NO_USAGE
+    _kept: bytearray = field(default_factory=bytearray)
+    _given_up: bool = False
+
+    def feed(self, data: bytes) -> None:
+        """Keep a copy while the body is not too long."""
+        if self._given_up:
+            return
+        if len(self._kept) + len(data) > self.max_bytes:
+            self._given_up = True
+            self._kept.clear()
+        else:
+            self._kept += data
+
+    def finish(self) -> None:
+        """Read the document."""
+        self.usage = attempt(self.read, bytes(self._kept), self.usage)
+        self._kept.clear()
+
+
+def _last_end(data: bytes) -> int:
+    """Return where the last event of ``data`` has ended; 0 when none has."""
+    found = max(data.rfind(b"\n\n"), data.rfind(b"\n\r"), data.rfind(b"\r\r"))
+    return found + 2 if found >= 0 else 0
+
+
+def _first_end(data: bytes) -> int:
+    """Return where the first event of ``data`` has ended; 0 when none has."""
+    found = [place for pair in (b"\n\n", b"\n\r", b"\r\r") if (place := data.find(pair)) >= 0]
+    return min(found) + 2 if found else 0
+
+
+def _events(data: bytes) -> list[bytes]:
+    """Cut ``data`` at each end of an event."""
+    if b"\r" not in data:
+        return data.split(b"\n\n")
+    return [c for a in data.split(b"\n\n") for b in a.split(b"\n\r") for c in b.split(b"\r\r")]
+
+
+@dataclass(slots=True)
+class EventStreamMeter:
+    """Meters a ``text/event-stream``: each event that has ``mark`` in it is read, all else passes by.
+
+    ``mark`` is the begin of the key that usage stands under, with its opening quote.  ``null`` is that key
+    with nothing in it, as OpenAI sends it in every chunk but the last.
+    """
+
+    read: UsageReader
+    mark: bytes = b'"usage"'
+    null: bytes = b'"usage":null'
+    max_event_bytes: int = MAX_EVENT_BYTES
+    usage: TokenUsage = NO_USAGE
+    _open: bool = False
+    """An event has begun that has not ended."""
+    _held: bytearray = field(default_factory=bytearray)
+    _last: bytes = b""
+    """The last byte of the open event, which may be the first half of its end."""
+    _skipping: bool = False
+    """The open event is too long."""
+
+    def feed(self, data: bytes) -> None:
+        """Pass whole events without usage by; look at the others."""
+        if self._open or not data.endswith(_WHOLE_EVENTS):
+            self._take(data)
+        elif self.mark in data and data.count(self.mark) != data.count(self.null):
+            self._look_at_each(data)
+
+    def finish(self) -> None:
+        """Read the last event even without the blank line that should end it."""
+        self._close()
+
+    def _take(self, data: bytes) -> None:
+        if self._open:
+            end = 1 if self._last + data[:1] in (b"\n\n", b"\n\r", b"\r\r") else _first_end(data)
+            self._hold(data[:end] if end else data)
+            if not end:
+                return
+            self._close()
+            data = data[end:]
+        end = _last_end(data)
+        if self.mark in data:
+            self._look_at_each(data[:end])
+        self._hold(data[end:].lstrip(b"\r\n"))
+
+    def _hold(self, piece: bytes) -> None:
+        if not piece:
+            return
+        self._open = True
+        self._last = piece[-1:]
+        if self._skipping or len(self._held) + len(piece) > self.max_event_bytes + _MOST_LINE_ENDS:
+            self._skipping = True
+            self._held.clear()
+        else:
+            self._held += piece
+
+    def _close(self) -> None:
+        self._look(bytes(self._held))
+        self._held.clear()
+        self._open = self._skipping = False
+
+    def _look_at_each(self, events: bytes) -> None:
+        for event in _events(events):
+            self._look(event)
+
+    def _look(self, event: bytes) -> None:
+        if self.mark not in event:
+            return
+        event = event.strip(b"\r\n")
+        if len(event) > self.max_event_bytes:
+            return
+        values = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
+        self.usage = attempt(self.read, b"\n".join(values), self.usage)
+
+
+def media_type(content_type: bytes) -> bytes:
+    """Return the type without its parameters, in lower case."""
+    return content_type.partition(b";")[0].strip().lower()
+
+
+def meter_of(content_type: bytes, read: UsageReader) -> BlindMeter | UnaryMeter | EventStreamMeter:
+    """Return the meter for a response of ``content_type`` whose usage stands under ``usage``."""
+    kind = media_type(content_type)
+    if kind == b"text/event-stream":
+        return EventStreamMeter(read)
+    return UnaryMeter(read) if kind == b"application/json" else BlindMeter()

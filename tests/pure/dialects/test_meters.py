@@ -1,0 +1,375 @@
+"""Each dialect's token counts, unary and streamed, in the canonical convention."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.dialects import codec_of
+from mgw.vocabulary import Dialect
+
+JSON = b"application/json; charset=utf-8"
+SSE = b"text/event-stream"
+
+
+def metered(dialect: Dialect, content_type: bytes, chunks: list[bytes]) -> TokenUsage:
+    meter = codec_of(dialect).meter(content_type)
+    for chunk in chunks:
+        meter.feed(chunk)
+    meter.finish()
+    return meter.usage
+
+
+def sse(*events: Any, named: bool = False, end: str = "\n") -> bytes:
+    out = []
+    for event in events:
+        text = event if isinstance(event, str) else json.dumps(event, separators=(",", ":"))
+        name = f"event: {event['type']}{end}" if named else ""
+        out.append(f"{name}data: {text}{end}{end}")
+    return "".join(out).encode()
+
+
+CHAT_USAGE = {
+    "prompt_tokens": 100,
+    "completion_tokens": 40,
+    "total_tokens": 140,
+    "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 7, "audio_tokens": 0},
+    "completion_tokens_details": {"reasoning_tokens": 30},
+}
+RESPONSE_USAGE = {
+    "input_tokens": 100,
+    "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 7},
+    "output_tokens": 40,
+    "output_tokens_details": {"reasoning_tokens": 30},
+    "total_tokens": 140,
+}
+OPENAI_COUNTS = TokenUsage(100, 40, 60, 7, 30)
+CHAT_CHUNK = {
+    "id": "c",
+    "object": "chat.completion.chunk",
+    "choices": [{"index": 0, "delta": {"content": 'h\u00e9 "usage": {} \u20ac'}}],
+    "usage": None,
+}
+CHAT_STREAM = sse(CHAT_CHUNK, CHAT_CHUNK, {"choices": [], "usage": CHAT_USAGE}, "[DONE]")
+RESPONSE_STREAM = sse(
+    {"type": "response.created", "response": {"status": "in_progress", "usage": None}},
+    {"type": "response.output_text.delta", "delta": "\u20ac usage"},
+    {"type": "response.completed", "response": {"status": "completed", "usage": RESPONSE_USAGE}},
+    named=True,
+)
+MESSAGE_USAGE = {
+    "input_tokens": 10,
+    "cache_read_input_tokens": 60,
+    "cache_creation_input_tokens": 30,
+    "cache_creation": {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 0},
+    "output_tokens": 1,
+}
+MESSAGE_STREAM = sse(
+    {"type": "message_start", "message": {"id": "m", "type": "message", "usage": MESSAGE_USAGE}},
+    {"type": "ping"},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "\u20ac usage"}},
+    {"type": "message_delta", "delta": {"stop_reason": None}, "usage": {"output_tokens": 20}},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 40, "output_tokens_details": {"thinking_tokens": 30}},
+    },
+    {"type": "message_stop"},
+    named=True,
+)
+MESSAGE_COUNTS = TokenUsage(100, 40, 60, 30, 30)
+GEMINI_USAGE = {
+    "promptTokenCount": 95,
+    "toolUsePromptTokenCount": 5,
+    "candidatesTokenCount": 10,
+    "thoughtsTokenCount": 30,
+    "cachedContentTokenCount": 60,
+    "totalTokenCount": 140,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 95}],
+}
+GEMINI_PARTS = [
+    {
+        "candidates": [{"content": {"parts": [{"text": '} ]\u20ac "usageMetadata"'}]}}],
+        "usageMetadata": {"promptTokenCount": 95, "totalTokenCount": 95},
+    },
+    {"candidates": [{"finishReason": "STOP"}], "usageMetadata": GEMINI_USAGE},
+]
+GEMINI_COUNTS = TokenUsage(100, 40, 60, None, 30)
+GEMINI_STREAM = sse(*GEMINI_PARTS, end="\r\n")
+GEMINI_ARRAY = b"[" + b"\n,\r\n".join(json.dumps(part, indent=1).encode() for part in GEMINI_PARTS) + b"\n]\n"
+
+CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
+    "chat": (
+        Dialect.OPENAI_CHAT,
+        JSON,
+        json.dumps({"choices": [], "usage": CHAT_USAGE}).encode(),
+        OPENAI_COUNTS,
+    ),
+    "chat stream": (Dialect.OPENAI_CHAT, SSE, CHAT_STREAM, OPENAI_COUNTS),
+    "chat stream with CRLF": (
+        Dialect.OPENAI_CHAT,
+        SSE,
+        CHAT_STREAM.replace(b"\n", b"\r\n"),
+        OPENAI_COUNTS,
+    ),
+    "chat stream with usage in every chunk": (
+        Dialect.OPENAI_CHAT,
+        SSE,
+        sse({"usage": {"prompt_tokens": 100, "completion_tokens": 1}}, {"usage": CHAT_USAGE}, "[DONE]"),
+        OPENAI_COUNTS,
+    ),
+    "chat of DeepSeek": (
+        Dialect.OPENAI_CHAT,
+        JSON,
+        b'{"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}',
+        TokenUsage(9, 2, 4),
+    ),
+    "chat of a host that writes floats": (
+        Dialect.OPENAI_CHAT,
+        JSON,
+        b'{"usage":{"prompt_tokens":9.0,"completion_tokens":2.0,"prompt_tokens_details":null}}',
+        TokenUsage(9, 2),
+    ),
+    "embeddings": (
+        Dialect.OPENAI,
+        JSON,
+        b'{"object":"list","data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":8,"total_tokens":8}}',
+        TokenUsage(8),
+    ),
+    "moderations": (Dialect.OPENAI, JSON, b'{"id":"m","results":[]}', NO_USAGE),
+    "image stream": (
+        Dialect.OPENAI,
+        SSE,
+        sse({"type": "image_generation.completed", "b64_json": "", "usage": RESPONSE_USAGE}, named=True),
+        OPENAI_COUNTS,
+    ),
+    "transcription billed by length": (
+        Dialect.OPENAI,
+        JSON,
+        b'{"text":"","usage":{"type":"duration","seconds":1.5}}',
+        NO_USAGE,
+    ),
+    "responses": (
+        Dialect.OPENAI_RESPONSES,
+        JSON,
+        json.dumps({"object": "response", "output": [], "usage": RESPONSE_USAGE}).encode(),
+        OPENAI_COUNTS,
+    ),
+    "responses stream": (Dialect.OPENAI_RESPONSES, SSE, RESPONSE_STREAM, OPENAI_COUNTS),
+    "responses stream cut short": (
+        Dialect.OPENAI_RESPONSES,
+        SSE,
+        RESPONSE_STREAM.replace(b"response.completed", b"response.incomplete"),
+        OPENAI_COUNTS,
+    ),
+    "responses stream that failed": (
+        Dialect.OPENAI_RESPONSES,
+        SSE,
+        RESPONSE_STREAM.replace(b"response.completed", b"response.failed"),
+        OPENAI_COUNTS,
+    ),
+    "responses token count": (
+        Dialect.OPENAI_RESPONSES,
+        JSON,
+        b'{"object":"response.input_tokens","input_tokens":11}',
+        TokenUsage(11),
+    ),
+    "messages": (
+        Dialect.ANTHROPIC,
+        JSON,
+        json.dumps(
+            {
+                "type": "message",
+                "usage": {
+                    **MESSAGE_USAGE,
+                    "output_tokens": 40,
+                    "output_tokens_details": {"thinking_tokens": 30},
+                },
+            }
+        ).encode(),
+        MESSAGE_COUNTS,
+    ),
+    "messages without a cache": (
+        Dialect.ANTHROPIC,
+        JSON,
+        b'{"usage":{"input_tokens":10,"output_tokens":4,"cache_read_input_tokens":null}}',
+        TokenUsage(10, 4),
+    ),
+    "messages stream": (Dialect.ANTHROPIC, SSE, MESSAGE_STREAM, MESSAGE_COUNTS),
+    "messages stream with CRLF": (
+        Dialect.ANTHROPIC,
+        SSE,
+        MESSAGE_STREAM.replace(b"\n", b"\r\n"),
+        MESSAGE_COUNTS,
+    ),
+    "messages stream that corrects its input": (
+        Dialect.ANTHROPIC,
+        SSE,
+        sse(
+            {"type": "message_start", "message": {"usage": MESSAGE_USAGE}},
+            {"type": "message_delta", "usage": {"input_tokens": 20, "output_tokens": 5}},
+            {"type": "message_delta", "usage": {"cache_read_input_tokens": 70, "output_tokens": 6}},
+        ),
+        TokenUsage(120, 6, 70, 30),
+    ),
+    "count_tokens": (
+        Dialect.ANTHROPIC,
+        JSON,
+        b'{"input_tokens":11,"context_management":null}',
+        TokenUsage(11),
+    ),
+    "generateContent": (
+        Dialect.GEMINI,
+        JSON,
+        json.dumps(GEMINI_PARTS[1]).encode(),
+        GEMINI_COUNTS,
+    ),
+    "generateContent that only thought": (
+        Dialect.GEMINI,
+        JSON,
+        b'{"usageMetadata":{"promptTokenCount":3,"thoughtsTokenCount":64,"totalTokenCount":67}}',
+        TokenUsage(3, 64, reasoning=64),
+    ),
+    "streamGenerateContent as events": (Dialect.GEMINI, SSE, GEMINI_STREAM, GEMINI_COUNTS),
+    "streamGenerateContent as an array": (Dialect.GEMINI, JSON, GEMINI_ARRAY, GEMINI_COUNTS),
+    "countTokens": (
+        Dialect.GEMINI,
+        JSON,
+        b'{"totalTokens":11,"cachedContentTokenCount":4}',
+        TokenUsage(11, cache_read=4),
+    ),
+    "embedContent": (
+        Dialect.GEMINI,
+        JSON,
+        b'{"embedding":{"values":[0.5]},"usageMetadata":{"promptTokenCount":5}}',
+        TokenUsage(5),
+    ),
+    "interaction": (
+        Dialect.GEMINI,
+        JSON,
+        b'{"id":"i","usage":{"total_input_tokens":7,"total_output_tokens":20,"total_thought_tokens":22}}',
+        TokenUsage(7, 42, reasoning=22),
+    ),
+    "interaction stream": (
+        Dialect.GEMINI,
+        SSE,
+        sse(
+            {"event_type": "step.delta", "metadata": {"total_usage": {"total_input_tokens": 7}}},
+            {
+                "event_type": "interaction.completed",
+                "interaction": {"usage": {"total_input_tokens": 7, "total_output_tokens": 20}},
+            },
+        ),
+        TokenUsage(7, 20),
+    ),
+}
+TABLE = [pytest.param(*row, id=name) for name, row in CASES.items()]
+
+
+@pytest.mark.parametrize(("dialect", "content_type", "body", "counts"), TABLE)
+def test_each_answer_gives_its_counts(
+    dialect: Dialect, content_type: bytes, body: bytes, counts: TokenUsage
+) -> None:
+    assert metered(dialect, content_type, [body]) == counts
+
+
+@pytest.mark.parametrize(("dialect", "content_type", "body", "counts"), TABLE)
+def test_each_answer_gives_its_counts_cut_at_every_byte(
+    dialect: Dialect, content_type: bytes, body: bytes, counts: TokenUsage
+) -> None:
+    for at in range(len(body)):
+        assert metered(dialect, content_type, [body[:at], body[at:]]) == counts
+    assert metered(dialect, content_type, [body[i : i + 1] for i in range(len(body))]) == counts
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body", "seen"),
+    [
+        pytest.param(Dialect.ANTHROPIC, MESSAGE_STREAM, TokenUsage(100, 1, 60, 30), id="messages"),
+        pytest.param(Dialect.GEMINI, GEMINI_STREAM, TokenUsage(95), id="generateContent"),
+        pytest.param(Dialect.OPENAI_CHAT, CHAT_STREAM, NO_USAGE, id="chat"),
+    ],
+)
+def test_a_stream_that_breaks_after_its_first_event_keeps_that_events_counts(
+    dialect: Dialect, body: bytes, seen: TokenUsage
+) -> None:
+    first = body.index(b"data: ", body.index(b"data: ") + 1)
+    assert metered(dialect, SSE, [body[: first + 10]]) == seen
+
+
+def test_an_array_that_breaks_keeps_the_counts_of_its_whole_elements() -> None:
+    assert metered(Dialect.GEMINI, JSON, [GEMINI_ARRAY[:-40]]) == TokenUsage(95)
+
+
+def test_an_array_that_turns_out_to_be_none_keeps_what_was_seen() -> None:
+    broken = [GEMINI_ARRAY[: GEMINI_ARRAY.rindex(b",\r\n")], b"} nonsense", GEMINI_ARRAY[1:]]
+    assert metered(Dialect.GEMINI, JSON, broken) == TokenUsage(95)
+
+
+def test_counts_are_known_before_the_end() -> None:
+    meter = codec_of(Dialect.ANTHROPIC).meter(SSE)
+    meter.feed(MESSAGE_STREAM[: MESSAGE_STREAM.index(b"event: ping")])
+    assert meter.usage == TokenUsage(100, 1, 60, 30)
+
+
+ODD = st.one_of(
+    st.binary(max_size=60),
+    st.sampled_from(
+        [
+            b"[",
+            b"]",
+            b"{",
+            b"}",
+            b",",
+            b'"',
+            b"\\",
+            b'{"usage":',
+            b'"usageMetadata":',
+            b'"message":',
+            b'"response":1',
+            b"1e400",
+            b"-1",
+            b'{"usage":{"prompt_tokens":99999999999999999999,"input_tokens":"x"}}',
+            b'{"usageMetadata":[]}',
+            b"[" * 3000,
+            b'{"usage":null,"x":' + b"[" * 3000,
+            b"\xff\xfe",
+            b"\n\n",
+            b"data: ",
+        ]
+    ),
+)
+
+
+@given(
+    dialect=st.sampled_from(Dialect),
+    content_type=st.sampled_from([JSON, SSE, b""]),
+    chunks=st.lists(ODD, max_size=10),
+)
+def test_no_bytes_make_a_meter_raise(dialect: Dialect, content_type: bytes, chunks: list[bytes]) -> None:
+    metered(dialect, content_type, chunks)
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+def test_nesting_without_end_is_no_usage(dialect: Dialect) -> None:
+    assert metered(dialect, JSON, [b'{"usage":null,"x":', b"[" * 100_000]) == NO_USAGE
+
+
+@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": -1, "input_tokens": -1, "promptTokenCount": -1},
+        {"prompt_tokens": 2**60, "input_tokens": 2**60, "promptTokenCount": 2**60},
+        {"prompt_tokens": True, "input_tokens": True, "promptTokenCount": True},
+    ],
+    ids=["negative", "huge", "bool"],
+)
+def test_counts_that_cannot_be_are_unknown(dialect: Dialect, usage: dict[str, Any]) -> None:
+    body = json.dumps({"usage": usage, "usageMetadata": usage}).encode()
+    assert metered(dialect, JSON, [body]) == NO_USAGE
