@@ -1,0 +1,43 @@
+"""What the specification and the decisions name and this version does not do yet.
+
+Such a setting is an error of its own: an operator who wrote it relies on it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mgw.config.paths import ANY, Path
+
+NOT_AVAILABLE: Final[tuple[Path, ...]] = (
+    ("realtime",),
+    ("caching",),
+    ("health_checks",),
+    ("observe_dropped_fields",),
+    ("translation",),
+    ("stream_keepalive",),
+    ("server_timing",),
+    ("routes",),
+    ("retries",),
+    ("dashboard",),
+    ("public_url",),
+    ("trusted_proxies",),
+    ("rewrite_urls",),
+    ("hooks", "webhook"),
+    ("hooks", "sqlite"),
+    ("spool", "dir"),
+    ("spool", "max_bytes"),
+    ("spool", "body_disk"),
+    ("providers", ANY, "proxy"),
+    ("providers", ANY, "retries"),
+    ("providers", ANY, "pool"),
+    ("providers", ANY, "oauth"),
+    ("providers", ANY, "service_account_file"),
+    ("providers", ANY, "stream_usage"),
+)
+"""Keys."""
+
+AUTH_NOT_AVAILABLE: Final = frozenset({"oauth2", "adc", "service_account"})
+"""Values of a provider's ``auth``."""
+
+MESSAGE: Final = "not available in this version"

@@ -1,0 +1,70 @@
+"""What a valid configuration still makes worth saying: warnings, and the final address of one call each."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import urlsplit
+
+from mgw.config.model import Config, Provider
+from mgw.kinds import KINDS
+from mgw.vocabulary import Family, Kind
+
+_SAMPLE_PATHS: Final = MappingProxyType(
+    {
+        Family.OPENAI: "/chat/completions",
+        Family.ANTHROPIC: "/messages",
+        Family.GEMINI: "/models/{model}:generateContent",
+    }
+)
+_ANY_VERSION: Final = MappingProxyType({Kind.OPENAI_COMPAT: re.compile(r"v[0-9]+[a-z0-9]*")})
+"""Kinds whose hosts number their versions as they like."""
+
+
+def warnings(config: Config) -> list[str]:
+    """Return a sentence for each thing that will hurt, in the order of the settings."""
+    found = []
+    auth = config.edge_auth
+    if config.listen.beyond_loopback and not auth.enabled:
+        found.append(
+            f"listen: {config.listen} may be reached from other machines and edge_auth is off: whoever "
+            "reaches it spends the providers' keys"
+        )
+    if auth.keys and not auth.enabled:
+        found.append("edge_auth.enabled: keys are set, but edge auth is off and nobody is asked for one")
+    for provider in config.providers.values():
+        found += _of_base_url(provider)
+    if config.spool.body_memory < config.max_body_bytes:
+        found.append("spool.body_memory: less than max_body_bytes, so the largest allowed bodies never fit")
+    return found
+
+
+def final_addresses(config: Config) -> list[str]:
+    """Return, per provider, the method and address of one call as it will go out."""
+    return [f"{provider.name}: POST {_sample(provider)}" for provider in config.providers.values()]
+
+
+def _sample(provider: Provider) -> str:
+    path = _SAMPLE_PATHS[KINDS[provider.kind].family]
+    return provider.base_url + path.replace("{model}", provider.models[0] if provider.models else "{model}")
+
+
+def _of_base_url(provider: Provider) -> list[str]:
+    """Warn of an address without its version, or with the path of a call at its end."""
+    row = KINDS[provider.kind]
+    segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
+    where = f"providers.{provider.name}.base_url: {provider.base_url}"
+    if provider.base_url.endswith(_SAMPLE_PATHS[row.family]):
+        return [f"{where} holds the path of a call; calls will go to {_sample(provider)}"]
+    pattern = _ANY_VERSION.get(provider.kind)
+    versioned = any(
+        f"/{segment}" in row.version_segments or (pattern is not None and pattern.fullmatch(segment))
+        for segment in segments
+    )
+    if versioned:
+        return []
+    usual = " or ".join(row.version_segments)
+    return [
+        f"{where} has no version segment ({usual}), and none is added; calls will go to {_sample(provider)}"
+    ]

@@ -1,0 +1,166 @@
+"""What a text must be to serve as an address, a header, a name or a key.
+
+Each check returns the text as it will be used and raises ``ValueError`` with a sentence that says what is
+wrong and never quotes a value that could hold a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv6Address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from mgw.config.paths import shown
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
+_BLANK_OR_CONTROL: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
+_HOST_NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?")
+_URL_PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110 5.6.2
+_HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff]*")
+_PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+CREDENTIAL_HEADERS: Final = frozenset(
+    {
+        "authorization",
+        "proxy-authorization",
+        "x-api-key",
+        "x-goog-api-key",
+        "cookie",
+        "set-cookie",
+        "openai-insecure-api-key",
+    }
+)
+"""Carriers of credentials (decisions, part 3): keys belong into ``api_key`` and its like."""
+
+FRAMING_HEADERS: Final = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "expect",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""What belongs to one connection or one body (RFC 9110 7.6.1): the gateway's own to write."""
+
+
+def checked_text(text: str) -> str:
+    """Take any text that is not empty and has no control characters."""
+    if not text:
+        raise ValueError("expected text, found empty text")
+    if _CONTROL.search(text):
+        raise ValueError("expected text without control characters")
+    return text
+
+
+def checked_name(text: str) -> str:
+    """Take a model id or an alias: text without blanks or control characters."""
+    if not text:
+        raise ValueError("expected a name, found empty text")
+    if _BLANK_OR_CONTROL.search(text) or _CONTROL.search(text):
+        raise ValueError(f"expected a name without blanks and control characters, found {shown(text)}")
+    return text
+
+
+def checked_variable(text: str) -> str:
+    """Take the name of an environment variable; anything else may be a key in the wrong place."""
+    if not _VARIABLE.fullmatch(text):
+        raise ValueError("expected the name of an environment variable (letters, digits and _)")
+    return text
+
+
+def checked_provider_name(text: str) -> str:
+    """Take a provider's name: it stands before ``/`` in a model id, in a query and in a header."""
+    if not _PROVIDER_NAME.fullmatch(text):
+        raise ValueError(
+            f"a provider's name is made of letters, digits, '.', '_' and '-', found {shown(text)}"
+        )
+    return text
+
+
+def checked_key(text: str) -> str:
+    """Take a key that can travel in a header, as it is."""
+    if not text:
+        raise ValueError("is empty")
+    if _BLANK_OR_CONTROL.search(text):
+        raise ValueError("holds blanks or control characters, which no key can (a line break at its end?)")
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise ValueError("holds characters that cannot travel in a header (outside Latin-1)") from None
+    return text
+
+
+def checked_header_name(text: str) -> str:
+    """Take a header name that an operator may edit."""
+    if not _TOKEN.fullmatch(text):
+        raise ValueError(f"expected a header name, found {shown(text)}")
+    lower = text.lower()
+    if lower in CREDENTIAL_HEADERS:
+        raise ValueError(
+            f"{text} carries credentials: set the provider's api_key, token_file or auth instead"
+        )
+    if lower in FRAMING_HEADERS or lower.startswith("sec-websocket-"):
+        raise ValueError(f"{text} belongs to the connection and is the gateway's own to write")
+    return text
+
+
+def checked_header_value(text: str) -> str:
+    """Take a header value (RFC 9110 5.5) without blanks around it."""
+    if not _HEADER_VALUE.fullmatch(text):
+        raise ValueError("expected a header value: no control characters, nothing outside Latin-1")
+    if text != text.strip():
+        raise ValueError("expected a header value without blanks around it")
+    return text
+
+
+def checked_base_url(text: str) -> str:
+    """Take a provider's base address; scheme and host become lower case, a trailing ``/`` goes."""
+    if not text.isascii():
+        raise ValueError(
+            "expected an address in ASCII: write a host name in its xn-- form, a path percent-encoded"
+        )
+    if _BLANK_OR_CONTROL.search(text):
+        raise ValueError("expected an address without blanks and control characters")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise ValueError("expected an address with a host and a port from 1 to 65535") from None
+    if parts.scheme not in ("http", "https") or not text[len(parts.scheme) :].startswith("://"):
+        raise ValueError("expected an address that begins with http:// or https://")
+    if "@" in parts.netloc:
+        raise ValueError("expected an address without user and password: keys belong into api_key")
+    if "?" in text or "#" in text:
+        raise ValueError("expected an address without query and fragment (no ? and no #)")
+    if not _URL_PATH.fullmatch(parts.path) or {".", ".."} & set(parts.path.split("/")):
+        raise ValueError("expected a plain, percent-encoded path without . and .. segments")
+    if port == 0:
+        raise ValueError("expected a port from 1 to 65535, found 0")
+    return (
+        f"{parts.scheme}://{_checked_host(parts)}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+    )
+
+
+def _checked_host(parts: SplitResult) -> str:
+    host = parts.hostname or ""
+    if "[" in parts.netloc:
+        try:
+            return f"[{IPv6Address(host).compressed}]"
+        except ValueError:
+            raise ValueError("expected an IPv6 address between the brackets") from None
+    if not _HOST_NAME.fullmatch(host):
+        raise ValueError("expected a host name or an IP address after ://")
+    return host

@@ -1,0 +1,212 @@
+"""YAML text as plain values, with the place of each in the file.
+
+PyYAML's composer gives nodes with marks; this module walks them once.  It takes what a configuration needs
+(mappings with text keys, lists, scalars of YAML 1.1) and refuses the rest with a problem that names the line:
+duplicate keys, tags, several documents, aliases that nest into something huge or into themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+import yaml
+
+from mgw.config.paths import SECRET_PLACES, Path, is_among
+from mgw.config.problems import FIRST, Mark, Report
+
+MAX_CHARACTERS: Final = 1024 * 1024
+MAX_VALUES: Final = 20_000
+"""Values in a file, each alias counted as often as it is used."""
+MAX_DEPTH: Final = 32
+
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+"""What a file can say."""
+
+_TAG: Final = "tag:yaml.org,2002:"
+_NUMBERS: Final = frozenset({_TAG + "int", _TAG + "float"})
+_TEXTS: Final = frozenset({_TAG + name for name in ("str", "timestamp", "value", "merge")})
+_QUOTED: Final = re.compile(r"""'[^'<]{2,}'|"[^"<]{2,}\"""")
+
+
+class _UnreadableError(Exception):
+    """The text is no YAML document that we take."""
+
+    def __init__(self, message: str, mark: Mark) -> None:
+        super().__init__(message)
+        self.message = message
+        self.mark = mark
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, but for a limit on nesting."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise _UnreadableError(f"nested deeper than {MAX_DEPTH} levels", _mark(self.get_mark()))
+        node = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
+
+
+@dataclass(slots=True)
+class Document:
+    """What a file says, and how it said it."""
+
+    report: Report
+    value: Value = None
+    _nodes: dict[Path, yaml.Node] = field(default_factory=dict)
+    _above: set[int] = field(default_factory=set)
+
+    def found(self, path: Path) -> str:
+        """Describe the value at ``path`` without its text, and at a secret place without its number."""
+        node = self._nodes.get(path)
+        if isinstance(node, yaml.MappingNode):
+            return "a mapping"
+        if isinstance(node, yaml.SequenceNode):
+            return "a list"
+        if not isinstance(node, yaml.ScalarNode) or node.tag == _TAG + "null":
+            return "nothing"
+        if node.tag in _TEXTS:
+            return "text" if node.value else "empty text"
+        if is_among(path, SECRET_PLACES):
+            return "a number" if node.tag in _NUMBERS else "something else"
+        return _found_plain(node)
+
+    def walk(self, node: yaml.Node, path: Path) -> Value:
+        """Return the value of a node and note where it and all below it stand."""
+        mark = _mark(node.start_mark)
+        if len(self._nodes) >= MAX_VALUES:
+            raise _UnreadableError(f"more than {MAX_VALUES} values, do its aliases nest?", mark)
+        if id(node) in self._above:
+            raise _UnreadableError("an alias that holds itself", mark)
+        self._nodes[path] = node
+        self.report.marks.setdefault(path, mark)
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        self._above.add(id(node))
+        value = self._mapping(node, path) if isinstance(node, yaml.MappingNode) else self._list(node, path)
+        self._above.discard(id(node))
+        return value
+
+    def _mapping(self, node: yaml.MappingNode, path: Path) -> Value:
+        if node.tag != _TAG + "map":
+            self.report.add(path, "expected a plain mapping, found one with a tag")
+        found: dict[str, Value] = {}
+        for key_node, value_node in node.value:
+            key = self._key(key_node, path)
+            if key is None:
+                continue
+            here = (*path, key)
+            if key in found:
+                first = int(self.report.marks[here][0])
+                self.report.add(here, f"duplicate key, first on line {first}", at=_mark(key_node.start_mark))
+                continue
+            self.report.marks[here] = _mark(key_node.start_mark)
+            found[key] = self.walk(value_node, here)
+        return found
+
+    def _key(self, node: yaml.Node, path: Path) -> str | None:
+        mark = _mark(node.start_mark)
+        if not isinstance(node, yaml.ScalarNode):
+            self.report.add(path, "expected text as a key, found a list or a mapping", at=mark)
+            return None
+        text = str(node.value)
+        if node.tag == _TAG + "merge":
+            self.report.add((*path, text), "merge keys are not supported: write the keys out", at=mark)
+            return None
+        if node.tag not in _TEXTS:
+            self.report.add((*path, text), "expected text as a key: put it in quotes", at=mark)
+            return None
+        return text
+
+    def _list(self, node: yaml.Node, path: Path) -> Value:
+        if node.tag != _TAG + "seq":
+            self.report.add(path, "expected a plain list, found one with a tag")
+        return [self.walk(item, (*path, index)) for index, item in enumerate(node.value)]
+
+    def _scalar(self, node: yaml.ScalarNode, path: Path) -> Value:
+        if node.tag in _TEXTS:
+            return str(node.value)
+        try:
+            return _plain_value(node)
+        except (ValueError, KeyError, IndexError, OverflowError):
+            self.report.add(
+                path, "expected a plain value, found one that its tag or its form makes unreadable"
+            )
+            return None
+
+
+def read(text: str, report: Report) -> Document:
+    """Read a YAML text; what is wrong with its form goes to ``report``, the value is what could be read."""
+    document = Document(report)
+    try:
+        node = _compose(text)
+        if node is not None:
+            document.value = document.walk(node, ())
+    except _UnreadableError as error:
+        report.add((), error.message, at=error.mark)
+    return document
+
+
+def _compose(text: str) -> yaml.Node | None:
+    if len(text) > MAX_CHARACTERS:
+        raise _UnreadableError(f"longer than {MAX_CHARACTERS} characters", FIRST)
+    loader = None
+    try:
+        loader = _Loader(text)
+        return loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        raise _UnreadableError(_words_of(error), _mark(error.problem_mark or error.context_mark)) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, int(error.position)) + 1
+        raise _UnreadableError(
+            f"not YAML: the character U+{int(error.character):04X} is not allowed", (line, 1)
+        ) from None
+    except (
+        yaml.YAMLError,
+        ValueError,
+        OverflowError,
+    ):  # PyYAML hands absurd escapes and versions to int() and chr()
+        mark = FIRST if loader is None else _mark(loader.get_mark())
+        raise _UnreadableError("not YAML: an escape or a number that cannot be read", mark) from None
+
+
+def _words_of(error: yaml.MarkedYAMLError) -> str:
+    """Say a syntax error in PyYAML's words, without the snippets that it quotes: they may be keys."""
+    words = ": ".join(part for part in (error.context, error.problem) if part)
+    return f"not YAML: {_QUOTED.sub('…', words)}"
+
+
+def _mark(mark: yaml.Mark | yaml.error.Mark | None) -> Mark:
+    return FIRST if mark is None else (mark.line + 1, mark.column + 1)
+
+
+def _plain_value(node: yaml.ScalarNode) -> bool | int | float | None:
+    text = str(node.value)
+    constructor = yaml.constructor.SafeConstructor()
+    match node.tag.removeprefix(_TAG):
+        case "null":
+            return None
+        case "bool":
+            return bool(constructor.construct_yaml_bool(node))
+        case "int":
+            return int(constructor.construct_yaml_int(node))
+        case "float":
+            return float(constructor.construct_yaml_float(node))
+    raise ValueError(text)
+
+
+def _found_plain(node: yaml.ScalarNode) -> str:
+    written = str(node.value)
+    try:
+        value = _plain_value(node)
+    except (ValueError, KeyError, IndexError, OverflowError):
+        return "something unreadable"
+    said = str(value).lower() if isinstance(value, bool) else f"the number {value}"
+    plain = written.lower() in ("true", "false") or not (isinstance(value, bool) or ":" in written)
+    return said if plain else f"{said} (what YAML makes of {written} without quotes)"

@@ -1,0 +1,123 @@
+"""Where the gateway listens (decisions, part 2)."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.config.paths import shown
+
+ENDPOINT_TYPES: Final = frozenset({"tcp", "tcp6", "ssl", "tls", "unix", "systemd", "haproxy"})
+"""First words of a Twisted server endpoint string that make a listener; a test asks Twisted for them."""
+
+_NOT_ENDPOINTS: Final = MappingProxyType(
+    {
+        "fd": "Twisted has no endpoint type fd: a socket of systemd is systemd:domain=INET:index=0",
+        "stdio": "stdio is no listener",
+        "unix": "expected unix:/path/of/the/socket",
+    }
+)
+_BINDS_LOCALLY: Final = re.compile(r"(?:^|:)unix:")
+_INTERFACE: Final = re.compile(r"(?:^|:)interface=((?:\\.|[^:\\])*)")
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_FORMS: Final = 'expected "host:port", ":port", "[address]:port" or a Twisted endpoint string'
+MAX_PORT: Final = 65535
+
+
+class Listen(Struct, frozen=True):
+    """A TCP listener."""
+
+    host: str
+    """A host name or address without brackets; empty: all interfaces."""
+    port: int
+    """0: any free port."""
+
+    @property
+    def beyond_loopback(self) -> bool:
+        """Whether other machines may reach it."""
+        return not _is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class EndpointText(Struct, frozen=True):
+    """A Twisted server endpoint string, to be read by ``serverFromString``."""
+
+    text: str
+
+    @property
+    def brings_tls(self) -> bool:
+        """Whether the endpoint itself speaks TLS."""
+        return self.text.partition(":")[0] in ("ssl", "tls")
+
+    @property
+    def beyond_loopback(self) -> bool:
+        """Whether other machines may reach it; a socket that somebody else opened counts as such."""
+        if _BINDS_LOCALLY.search(self.text):
+            return False
+        interface = _INTERFACE.search(self.text)
+        return interface is None or not _is_loopback(interface[1].replace("\\", ""))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+DEFAULT_LISTEN: Final = Listen("127.0.0.1", 8787)
+
+
+def parse_listen(text: str) -> Listen | EndpointText:
+    """Read one of the forms of ``listen``.
+
+    :raises ValueError: with what was expected and what was found.
+    """
+    if not text.isprintable() or text != text.strip():
+        raise ValueError(f"{_FORMS}, found blanks or control characters")
+    first, colon, rest = text.partition(":")
+    if colon and rest and first in ENDPOINT_TYPES:
+        return EndpointText(text)
+    if first in _NOT_ENDPOINTS:
+        raise ValueError(_NOT_ENDPOINTS[first])
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        hint = f'; for this port on loopback write "127.0.0.1:{text}"' if text.isdecimal() else ""
+        raise ValueError(f"{_FORMS}, found {shown(text)}{hint}")
+    return Listen(_host(host), _port(port))
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= MAX_PORT):
+        raise ValueError(f"expected a port from 0 to {MAX_PORT}, found {shown(text)}")
+    return int(text)
+
+
+def _host(text: str) -> str:
+    bracketed = text.startswith("[") and text.endswith("]")
+    host = text[1:-1] if bracketed else text
+    if bracketed or host.replace(".", "").isdecimal():
+        if _is_address(host) and bracketed == (":" in host):
+            return host
+        raise ValueError(f"expected an IP address, found {shown(text)}")
+    if _is_address(host):
+        raise ValueError(f'an IPv6 address stands in brackets: "[::1]:8787", found {shown(text)}')
+    if host == "*":
+        raise ValueError('for all interfaces write ":port", without the *')
+    if host and not _HOST.fullmatch(host):
+        raise ValueError(f"expected a host name or an IP address, found {shown(text)}")
+    return host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)

@@ -1,0 +1,145 @@
+"""The settings as the rest of the gateway reads them: checked, resolved, frozen.
+
+The environment has been read, both vocabularies are one, defaults are filled in and a provider's own settings
+are merged over the general ones.  What an operator may write stands in :mod:`mgw.config.written`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen
+from mgw.kinds import KINDS
+from mgw.secret import Secret
+from mgw.vocabulary import Capability, Family, Kind
+
+MIB: Final = 1024 * 1024
+DEFAULT_MAX_BODY_BYTES: Final = 32 * MIB
+DEFAULT_BODY_MEMORY: Final = 512 * MIB
+DEFAULT_DRAIN_SECONDS: Final = 30.0
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
+    )
+
+
+class AuthMode(StrEnum):
+    """How the gateway shows itself to a provider (specification 5.2)."""
+
+    API_KEY = "api_key"
+    """A static key in the kind's own header."""
+    BEARER = "bearer"
+    """A static token as ``Authorization: Bearer``."""
+    CLIENT_BEARER = "client_bearer"
+    """The client's own bearer token."""
+    TOKEN_FILE = "token_file"  # noqa: S105 (the name of a mode)
+    """A bearer token read from a file that somebody else renews."""
+
+
+class Timeouts(_Frozen):
+    """Time limits in seconds (decisions, part 2)."""
+
+    connect: float = 10.0
+    first_byte: float = 600.0
+    idle: float = 300.0
+    """The upstream is silent between two chunks."""
+    write_stall: float = 300.0
+    """The client takes no byte of a waiting answer."""
+    client_headers: float = 10.0
+    client_body_idle: float = 60.0
+    client_idle: float = 90.0
+
+
+class HeaderEdits(_Frozen):
+    """What an operator changes in the headers that go upstream."""
+
+    set: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Names as spelled in the file; the values may be secrets and do not print."""
+    remove: tuple[str, ...] = ()
+    """Lower-case names."""
+    forward: tuple[str, ...] = ()
+    """Lower-case names of the client's headers that go upstream beside the usual ones."""
+
+
+def _default_capabilities(data: dict[str, Any]) -> frozenset[Capability]:  # Any: pydantic's own signature
+    kind = data.get("kind")
+    return KINDS[kind].capabilities if isinstance(kind, Kind) else frozenset()
+
+
+class Provider(_Frozen):
+    """One upstream, as it will be called."""
+
+    name: str
+    kind: Kind
+    base_url: str
+    """With the version prefix, without a trailing ``/``."""
+    auth: AuthMode | None = None
+    """``None``: the client's own credential."""
+    key: Secret | None = None
+    """The static key or token of ``API_KEY`` and ``BEARER``."""
+    token_file: str | None = None
+    capabilities: frozenset[Capability] = Field(default_factory=_default_capabilities)
+    """Those that are on."""
+    models: tuple[str, ...] = ()
+    headers: HeaderEdits = HeaderEdits()
+    ca_file: str | None = None
+    max_connections: int | None = None
+    """``None``: no limit."""
+    timeouts: Timeouts = Timeouts()
+
+
+class EdgeAuth(_Frozen):
+    """Who may call the gateway."""
+
+    enabled: bool = False
+    keys: tuple[Secret, ...] = ()
+
+
+class JsonlHook(_Frozen):
+    """Where usage events go, one JSON line each."""
+
+    output: str
+    """``stdout``, ``stderr`` or a path."""
+
+
+class Hooks(_Frozen):
+    """Who is told of usage."""
+
+    jsonl: JsonlHook | None = None
+
+
+class Tls(_Frozen):
+    """Paths of the certificate chain and the key of an HTTPS listener."""
+
+    cert_file: str
+    key_file: str
+
+
+class Spool(_Frozen):
+    """How much may wait in the gateway."""
+
+    body_memory: int = DEFAULT_BODY_MEMORY
+    """Bytes of request bodies in memory, of all requests together."""
+
+
+class Config(_Frozen):
+    """Everything that one configuration file says."""
+
+    listen: Listen | EndpointText = DEFAULT_LISTEN
+    providers: dict[str, Provider] = Field(default_factory=dict)
+    defaults: dict[Family, str] = Field(default_factory=dict)
+    """The provider of bare model ids, by the client's family."""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    """Alias to ``<provider>/<model>``."""
+    edge_auth: EdgeAuth = EdgeAuth()
+    hooks: Hooks = Hooks()
+    max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    tls: Tls | None = None
+    timeouts: Timeouts = Timeouts()
+    drain_seconds: float = DEFAULT_DRAIN_SECONDS
+    spool: Spool = Spool()

@@ -1,0 +1,56 @@
+"""Where a setting stands in the file, and which of those places hold secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+Path = tuple[str | int, ...]
+"""The keys and list positions that lead to a value."""
+
+ANY: Final = "*"
+"""In a pattern: any one key."""
+
+SECRET_PLACES: Final[tuple[Path, ...]] = (
+    ("edge_auth", "keys"),
+    ("edge_auth", "keys_env"),
+    ("providers", ANY, "api_key"),
+    ("providers", ANY, "api_key_env"),
+    ("providers", ANY, "base_url"),
+    ("providers", ANY, "headers", "set", ANY),
+)
+"""Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
+
+MAX_SHOWN: Final = 60
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
+
+
+def matches(path: Path, pattern: Path) -> bool:
+    """Say whether ``path`` is at or below the place that ``pattern`` names."""
+    return len(path) >= len(pattern) and all(
+        wanted in (ANY, part) for part, wanted in zip(path, pattern, strict=False)
+    )
+
+
+def is_among(path: Path, patterns: Iterable[Path]) -> bool:
+    """Say whether ``path`` is at or below one of these places."""
+    return any(matches(path, pattern) for pattern in patterns)
+
+
+def dotted(path: Path) -> str:
+    """Write a path as an operator reads it: one line, without what stands below a secret place."""
+    return ".".join(
+        "…" if isinstance(part, str) and is_among(path[:depth], SECRET_PLACES) else _component(part)
+        for depth, part in enumerate(path)
+    )
+
+
+def shown(text: str) -> str:
+    """Quote a text for a message: one line, printable, not too long."""
+    return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}…"
+
+
+def _component(part: str | int) -> str:
+    text = str(part)
+    return text if _PLAIN.fullmatch(text) and len(text) <= MAX_SHOWN else shown(text)

@@ -1,0 +1,97 @@
+"""What is wrong with a configuration: every problem at once, each with its file, line and path.
+
+Source: decisions, part 2.  A message says what was expected and what was found, never a secret's value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import inf
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.config.paths import Path, dotted
+
+Mark = tuple[float, float]
+"""Line and column, counted from 1."""
+
+FIRST: Final[Mark] = (1, 1)
+_AFTER_THE_FILE: Final[Mark] = (inf, inf)
+_LONGEST_GUESS: Final = 100
+
+
+class Problem(Struct, frozen=True):
+    """One thing to change."""
+
+    file: str
+    """The file's name, or ``environment``."""
+    line: int | None
+    path: str
+    """The dotted path of the setting, or the variable's name; empty for the file as a whole."""
+    message: str
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; ``problems`` says all that is wrong with it."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(slots=True)
+class Report:
+    """Collect the problems of one file, and know where in it things stand."""
+
+    file: str
+    marks: dict[Path, Mark] = field(default_factory=dict)
+    """Where each value is named, by its path."""
+    _found: list[tuple[Mark, Problem]] = field(default_factory=list)
+    _spoiled: set[Path] = field(default_factory=set)
+
+    def add(self, path: Path, message: str, *, at: Mark | None = None) -> None:
+        """Note a problem; it stands at ``at``, else where ``path`` or its nearest known ancestor does."""
+        mark = self._mark_of(path) if at is None else at
+        self._spoiled.add(path)
+        self._found.append((mark, Problem(self.file, int(mark[0]), dotted(path), message)))
+
+    def add_environment(self, variable: str, message: str) -> None:
+        """Note a problem of an environment variable that overrides the file."""
+        self._found.append((_AFTER_THE_FILE, Problem("environment", None, variable, message)))
+
+    def holds(self, path: Path) -> bool:
+        """Say whether a problem is known at exactly this place."""
+        return path in self._spoiled
+
+    def spoiled(self, path: Path) -> bool:
+        """Say whether a problem is known at or below ``path``: what would follow from it is not asked."""
+        return any(known[: len(path)] == path for known in self._spoiled)
+
+    def raise_if_any(self) -> None:
+        """Raise all problems together, in the order of the file.
+
+        :raises ConfigError: if there is one.
+        """
+        if self._found:
+            ordered = sorted(self._found, key=lambda entry: entry[0])
+            raise ConfigError(tuple(problem for _, problem in ordered))
+
+    def _mark_of(self, path: Path) -> Mark:
+        for depth in range(len(path), 0, -1):
+            mark = self.marks.get(path[:depth])
+            if mark is not None:
+                return mark
+        return FIRST
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """Return ``, did you mean …?`` for the nearest known word, or nothing."""
+    close = get_close_matches(wrong[:_LONGEST_GUESS].lower(), list(known), n=1)
+    return f", did you mean {close[0]}?" if close else ""

@@ -1,0 +1,149 @@
+"""One provider, from what is written to what will be called."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from mgw.config.checks import checked_header_name, checked_provider_name
+from mgw.config.model import AuthMode, HeaderEdits, Provider, Timeouts
+from mgw.config.paths import Path
+from mgw.config.scope import Scope
+from mgw.config.written import WrittenCapabilities, WrittenHeaders, WrittenProvider
+from mgw.kinds import KINDS
+from mgw.secret import Secret
+from mgw.vocabulary import Capability, Kind
+
+BASE_URLS: Final = MappingProxyType(
+    {
+        Kind.OPENAI: "https://api.openai.com/v1",
+        Kind.ANTHROPIC: "https://api.anthropic.com/v1",
+        Kind.GEMINI: "https://generativelanguage.googleapis.com/v1beta",
+    }
+)
+"""The addresses of the first-party kinds."""
+
+IMPOSSIBLE: Final = MappingProxyType({Kind.ANTHROPIC: frozenset(Capability) - {Capability.TEXT}})
+"""What a kind cannot do, whatever an operator says (specification 4.3, 4.4)."""
+
+
+def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, scope: Scope) -> Provider | None:
+    """Resolve one provider; ``None`` if a problem leaves nothing to call."""
+    path: Path = ("providers", name)
+    try:
+        checked_provider_name(name)
+    except ValueError as error:
+        scope.report.add(path, str(error))
+    auth, key = _credential(written, path, scope)
+    headers = _headers(written.headers, (*path, "headers"), scope)
+    if written.kind is None:
+        if not scope.report.spoiled((*path, "kind")):
+            scope.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")
+        return None
+    capabilities = _capabilities(written.kind, written.capabilities, (*path, "capabilities"), scope)
+    base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
+    own_limits = {} if written.timeouts is None else written.timeouts.model_dump(exclude_none=True)
+    return Provider(
+        name=name,
+        kind=written.kind,
+        base_url=base_url,
+        auth=auth,
+        key=key,
+        token_file=written.token_file,
+        capabilities=capabilities,
+        models=tuple(dict.fromkeys(written.models or ())),
+        headers=headers,
+        ca_file=written.ca_file,
+        max_connections=written.max_connections,
+        timeouts=general.model_copy(update=own_limits),
+    )
+
+
+def _credential(written: WrittenProvider, path: Path, scope: Scope) -> tuple[AuthMode | None, Secret | None]:
+    """Settle how the gateway shows itself, and with what key (decisions, part 3)."""
+    literal = scope.stated(written.api_key, (*path, "api_key"))
+    by_name = scope.stated(written.api_key_env, (*path, "api_key_env"))
+    has_file = scope.stated(written.token_file, (*path, "token_file"))
+    key = written.api_key
+    if literal and by_name:
+        scope.report.add((*path, "api_key_env"), "api_key is set too: keep one of the two")
+    if written.api_key_env is not None:
+        key = scope.key_from(written.api_key_env, (*path, "api_key_env"))
+    if scope.report.spoiled((*path, "auth")):
+        return None, key
+    has_key = literal or by_name
+    fault = _fault(written.auth, has_key=has_key, has_file=has_file)
+    if fault is not None:
+        scope.report.add((*path, "auth") if written.auth else (*path, "token_file"), fault)
+    if written.auth is not None:
+        return written.auth, key
+    if has_file:
+        return AuthMode.TOKEN_FILE, None
+    return (AuthMode.API_KEY, key) if has_key else (None, None)
+
+
+def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | None:
+    """Say what keeps a mode and the credentials beside it from working together."""
+    match auth:
+        case None:
+            both = has_key and has_file
+            return "a provider has one credential: keep token_file or the api_key" if both else None
+        case AuthMode.API_KEY | AuthMode.BEARER:
+            if has_file:
+                return (
+                    f"auth {auth} takes api_key or api_key_env, found token_file (for that: auth token_file)"
+                )
+            return None if has_key else f"auth {auth} needs api_key or api_key_env, found neither"
+        case AuthMode.TOKEN_FILE:
+            if has_key:
+                return "auth token_file takes token_file alone: remove the api_key"
+            return None if has_file else "auth token_file needs token_file, found none"
+        case AuthMode.CLIENT_BEARER:
+            own = has_key or has_file
+            return (
+                "auth client_bearer sends the client's own token: remove the provider's own" if own else None
+            )
+
+
+def _base_url(kind: Kind, written: str | None, path: Path, scope: Scope) -> str:
+    if written is not None:
+        return written
+    if kind not in BASE_URLS and not scope.report.spoiled(path):
+        scope.report.add(path, f"missing, expected the address of the host: kind {kind} has no usual one")
+    return BASE_URLS.get(kind, "")
+
+
+def _capabilities(
+    kind: Kind, written: WrittenCapabilities | None, path: Path, scope: Scope
+) -> frozenset[Capability]:
+    """Lay what is written over what the kind has (specification 2.2)."""
+    stated = {} if written is None else written.model_dump(exclude_none=True)
+    for capability in IMPOSSIBLE.get(kind, frozenset()):
+        if stated.get(capability):
+            scope.report.add((*path, capability.value), f"a provider of kind {kind} cannot do {capability}")
+    usual = KINDS[kind].capabilities
+    return frozenset(capability for capability in Capability if stated.get(capability, capability in usual))
+
+
+def _headers(written: WrittenHeaders | None, path: Path, scope: Scope) -> HeaderEdits:
+    if written is None:
+        return HeaderEdits()
+    edits = HeaderEdits(
+        set=written.set or {},
+        remove=tuple(dict.fromkeys(name.lower() for name in written.remove or ())),
+        forward=tuple(dict.fromkeys(name.lower() for name in written.forward or ())),
+    )
+    seen: dict[str, str] = {}
+    for name in edits.set:
+        here = (*path, "set", name)
+        try:
+            checked_header_name(name)
+        except ValueError as error:
+            scope.report.add(here, str(error))
+        if name.lower() in seen:
+            scope.report.add(here, f"the same header as {seen[name.lower()]}: keep one")
+        seen[name.lower()] = name
+    for name in edits.remove:
+        if name in seen or name in edits.forward:
+            scope.report.add((*path, "remove"), f"{name} is set or forwarded too: keep one")
+    return edits

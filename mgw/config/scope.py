@@ -1,0 +1,67 @@
+"""What resolving a setting needs beside the setting: the environment, and where problems go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mgw.config.checks import checked_key
+from mgw.config.paths import Path, shown
+from mgw.config.problems import Report, nearest
+from mgw.secret import Secret
+
+_BETWEEN_KEYS: Final = re.compile(r"[,\s]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The surroundings of one file."""
+
+    report: Report
+    environ: Mapping[str, str]
+    provider_names: tuple[str, ...]
+    """As written, whether or not the provider itself is in order."""
+
+    def stated(self, value: object, path: Path) -> bool:
+        """Say whether the operator set this, be it wrongly."""
+        return value is not None or self.report.spoiled(path)
+
+    def key_from(self, variable: str, path: Path) -> Secret | None:
+        """Read one key from the variable that the setting at ``path`` names."""
+        text = self._variable(variable, path)
+        return None if text is None else self._key(text, variable, path)
+
+    def keys_from(self, variable: str, path: Path) -> tuple[Secret, ...]:
+        """Read several keys, with commas or white space between them."""
+        text = self._variable(variable, path)
+        if text is None:
+            return ()
+        pieces = [piece for piece in _BETWEEN_KEYS.split(text) if piece]
+        if not pieces:
+            self.report.add(path, f"the environment variable {variable} holds no key")
+        keys = [self._key(piece, variable, path) for piece in pieces]
+        return tuple(key for key in keys if key is not None)
+
+    def need_provider(self, name: str, path: Path) -> None:
+        """Note a problem if no provider has this name."""
+        if name not in self.provider_names:
+            known = ", ".join(self.provider_names) or "none"
+            guess = nearest(name, self.provider_names)
+            self.report.add(path, f"no provider is named {shown(name)}{guess} (known: {known})")
+
+    def _variable(self, variable: str, path: Path) -> str | None:
+        text = self.environ.get(variable)
+        if not text:
+            what = "is not set" if text is None else "is empty"
+            self.report.add(path, f"the environment variable {variable} {what}")
+            return None
+        return text
+
+    def _key(self, text: str, variable: str, path: Path) -> Secret | None:
+        try:
+            return Secret(checked_key(text))
+        except ValueError as error:
+            self.report.add(path, f"the key in the environment variable {variable} {error}")
+            return None

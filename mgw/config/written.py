@@ -1,0 +1,222 @@
+"""What an operator may write: the shape of the file, one class per block.
+
+The editor's schema is made from these classes, and a field's description is what the editor shows.  All may
+be left out; what is required is said where the settings are resolved, so that one mistake hides no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mgw.config.fields import (
+    Address,
+    AliasTarget,
+    AuthName,
+    BaseUrl,
+    Bytes,
+    Connections,
+    DefaultNames,
+    DrainSeconds,
+    HeaderName,
+    HeaderValue,
+    Key,
+    KindName,
+    MemoryBytes,
+    Name,
+    OnOff,
+    Seconds,
+    Stated,
+    Text,
+    Variable,
+)
+
+
+class Block(BaseModel):
+    """A mapping whose keys are all known."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
+
+
+class WrittenTls(Block):
+    """HTTPS on the listener."""
+
+    cert_file: Stated[Text] = Field(
+        default=None, description="PEM file with the certificate chain (or GATEWAY_TLS_CERT)."
+    )
+    key_file: Stated[Text] = Field(
+        default=None, description="PEM file with the private key (or GATEWAY_TLS_KEY)."
+    )
+
+
+class WrittenUpstreamTimeouts(Block):
+    """Time limits towards a provider, in seconds."""
+
+    connect: Stated[Seconds] = Field(
+        default=None, description="Until the connection to the provider stands; 10."
+    )
+    first_byte: Stated[Seconds] = Field(default=None, description="Until the first byte of its answer; 600.")
+    idle: Stated[Seconds] = Field(default=None, description="Between two chunks of its answer; 300.")
+
+
+class WrittenTimeouts(WrittenUpstreamTimeouts):
+    """All time limits, in seconds."""
+
+    write_stall: Stated[Seconds] = Field(
+        default=None, description="While the client takes no byte of a waiting answer; 300."
+    )
+    client_headers: Stated[Seconds] = Field(
+        default=None, description="Until a request's head is complete; 10."
+    )
+    client_body_idle: Stated[Seconds] = Field(
+        default=None, description="Between two pieces of a request's body; 60."
+    )
+    client_idle: Stated[Seconds] = Field(
+        default=None, description="Between two requests of a connection; 90."
+    )
+
+
+class WrittenCapabilities(Block):
+    """What a provider may be asked for; what is not said follows from its kind."""
+
+    text: Stated[OnOff] = Field(default=None, description="Chat, messages, responses, content generation.")
+    image_gen: Stated[OnOff] = Field(default=None, description="Images.")
+    video_gen: Stated[OnOff] = Field(default=None, description="Videos.")
+    audio_speech: Stated[OnOff] = Field(default=None, description="Speech synthesis.")
+    audio_transcribe: Stated[OnOff] = Field(
+        default=None, description="Transcription and translation of audio."
+    )
+    realtime: Stated[OnOff] = Field(default=None, description="WebSocket sessions.")
+
+
+class WrittenHeaders(Block):
+    """Changes to the headers that go upstream."""
+
+    set: dict[str, HeaderValue] | None = Field(
+        default=None, description="Headers to send, whatever the client sent."
+    )
+    remove: Stated[list[HeaderName]] = Field(
+        default=None, description="Headers of the client that do not go upstream."
+    )
+    forward: Stated[list[HeaderName]] = Field(
+        default=None, description="Headers of the client that go upstream beside the usual ones."
+    )
+
+
+class WrittenProvider(Block):
+    """One upstream."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["kind"]})
+
+    kind: Stated[KindName] = Field(default=None, description="Which wire the provider speaks.")
+    base_url: Stated[BaseUrl] = Field(
+        default=None,
+        description="Its address with the version prefix; the first-party kinds know their vendor's.",
+    )
+    auth: Stated[AuthName] = Field(default=None, description="How the gateway shows itself to the provider.")
+    api_key: Stated[Key] = Field(
+        default=None, description="The key itself; api_key_env keeps it out of the file."
+    )
+    api_key_env: Stated[Variable] = Field(
+        default=None, description="The environment variable that holds the key."
+    )
+    token_file: Stated[Text] = Field(
+        default=None, description="A file with an access token that somebody else renews."
+    )
+    capabilities: WrittenCapabilities | None = Field(default=None, description="What it may be asked for.")
+    models: Stated[list[Name]] = Field(default=None, description="Model ids that the catalog lists for it.")
+    headers: WrittenHeaders | None = Field(
+        default=None, description="Changes to the headers that go upstream."
+    )
+    ca_file: Stated[Text] = Field(
+        default=None, description="PEM file of certificates to trust in place of the system's."
+    )
+    max_connections: Stated[Connections] = Field(
+        default=None, description="Most connections at a time; no limit if absent."
+    )
+    timeouts: WrittenUpstreamTimeouts | None = Field(default=None, description="Its own time limits.")
+
+
+class WrittenEdgeAuth(Block):
+    """Who may call the gateway."""
+
+    enabled: Stated[OnOff] = Field(default=None, description="Whether callers need a key; false.")
+    keys: Stated[list[Key]] = Field(default=None, description="Accepted keys.")
+    keys_env: Stated[Variable] = Field(
+        default=None,
+        description="The environment variable that holds accepted keys, with commas or blanks between them.",
+    )
+
+
+class WrittenJsonl(Block):
+    """Usage events as JSON lines."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["output"]})
+
+    output: Stated[Text] = Field(default=None, description="stdout, stderr or the path of a file.")
+
+
+class WrittenHooks(Block):
+    """Who is told of usage."""
+
+    jsonl: WrittenJsonl | None = Field(default=None, description="Usage events as JSON lines.")
+
+
+class WrittenSpool(Block):
+    """How much may wait in the gateway."""
+
+    body_memory: Stated[MemoryBytes] = Field(
+        default=None, description="Bytes of request bodies in memory, all together; 536870912 (512 MiB)."
+    )
+
+
+class WrittenFile(Block):
+    """Configuration of mgw, the multi-dialect model gateway."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["providers"]})
+
+    listen: Stated[Address] = Field(
+        default=None, description='"127.0.0.1:8787", ":8787", "[::1]:8787" or a Twisted endpoint string.'
+    )
+    tls: WrittenTls | None = Field(default=None, description="HTTPS on the listener.")
+    edge_auth: WrittenEdgeAuth | None = Field(default=None, description="Who may call the gateway.")
+    providers: dict[str, WrittenProvider] | None = Field(default=None, description="Upstreams by name.")
+    defaults: DefaultNames | None = Field(
+        default=None, description="Which provider serves bare model ids of each family of clients."
+    )
+    aliases: dict[str, AliasTarget] | None = Field(default=None, description="Names for <provider>/<model>.")
+    hooks: WrittenHooks | None = Field(default=None, description="Who is told of usage.")
+    max_body_bytes: Stated[Bytes] = Field(
+        default=None, description="Largest request body, decompressed; 33554432 (32 MiB)."
+    )
+    timeouts: WrittenTimeouts | None = Field(default=None, description="Time limits in seconds.")
+    drain_seconds: Stated[DrainSeconds] = Field(
+        default=None, description="How long requests in flight may go on when the gateway stops; 30."
+    )
+    spool: WrittenSpool | None = Field(default=None, description="How much may wait in the gateway.")
+
+
+def keys_of(block: type[BaseModel], path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Return the keys that are known where ``path``, taken from ``block``, leads."""
+    if not path:
+        return tuple(block.model_fields)
+    head, *rest = path
+    inner = _block_in(block.model_fields[str(head)].annotation) if head in block.model_fields else None
+    if inner is None:
+        return ()
+    named, kind = inner
+    return keys_of(kind, tuple(rest[1:] if named else rest))
+
+
+def _block_in(
+    annotation: Any,
+) -> tuple[bool, type[BaseModel]] | None:  # Any: an annotation has no type of its own
+    """Find the block that an annotation holds, and whether it stands there by name in a mapping."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return False, annotation
+    found = [inner for part in getattr(annotation, "__args__", ()) if (inner := _block_in(part)) is not None]
+    if not found:
+        return None
+    named, kind = found[0]
+    return named or getattr(annotation, "__origin__", None) is dict, kind

@@ -1,0 +1,73 @@
+"""What a valid file still makes worth saying."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.config.advice import final_addresses, warnings
+from mgw.config.load import parse
+
+
+def warnings_of(text: str) -> list[str]:
+    return warnings(parse(text, "mgw.yaml", {}))
+
+
+def test_an_ordinary_file_has_no_warnings() -> None:
+    assert warnings_of("providers: {a: {kind: openai}, b: {kind: anthropic}, c: {kind: gemini}}") == []
+
+
+def test_an_open_listener_without_edge_auth_is_warned_about() -> None:
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nlisten: ':8787'")
+    assert said.startswith("listen: :8787 may be reached from other machines and edge_auth is off")
+
+
+def test_an_open_listener_with_edge_auth_is_fine() -> None:
+    text = "providers: {a: {kind: openai}}\nlisten: ':8787'\nedge_auth: {enabled: true, keys: [k]}"
+    assert warnings_of(text) == []
+
+
+def test_keys_that_nobody_is_asked_for_are_warned_about() -> None:
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nedge_auth: {keys: [k]}")
+    assert said.startswith("edge_auth.enabled: keys are set")
+
+
+def test_less_memory_than_one_body_is_warned_about() -> None:
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nspool: {body_memory: 1000}")
+    assert said.startswith("spool.body_memory: less than max_body_bytes")
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "said"),
+    [
+        ("openai", "https://h", "has no version segment (/v1)"),
+        ("openai", "https://h/v1beta", "has no version segment (/v1)"),
+        ("anthropic", "https://h/v2", "has no version segment (/v1)"),
+        ("gemini", "https://h", "has no version segment (/v1beta or /v1 or /v1alpha)"),
+        ("openai", "https://h/v1/chat/completions", "holds the path of a call"),
+        ("openai", "https://h/v1", None),
+        ("openai_compat", "https://h/api/paas/v4", None),
+        ("openai_compat", "https://h/v1beta/openai", None),
+        ("gemini", "https://h/v1/projects/p/locations/l/publishers/google", None),
+        ("gemini", "https://h/v1alpha", None),
+    ],
+)
+def test_an_address_without_its_version_is_warned_about(kind: str, address: str, said: str | None) -> None:
+    found = warnings_of(f"providers: {{a: {{kind: {kind}, base_url: '{address}'}}}}")
+    assert len(found) == (said is not None)
+    assert all(f"providers.a.base_url: {address} {said}" in sentence for sentence in found)
+
+
+def test_the_final_address_of_one_call_is_shown_for_each_provider() -> None:
+    text = """
+providers:
+  main: {kind: openai}
+  claude: {kind: anthropic}
+  google: {kind: gemini, models: [gemini-x]}
+  vertex: {kind: gemini, base_url: 'https://h/v1/publishers/google'}
+"""
+    assert final_addresses(parse(text, "mgw.yaml", {})) == [
+        "main: POST https://api.openai.com/v1/chat/completions",
+        "claude: POST https://api.anthropic.com/v1/messages",
+        "google: POST https://generativelanguage.googleapis.com/v1beta/models/gemini-x:generateContent",
+        "vertex: POST https://h/v1/publishers/google/models/{model}:generateContent",
+    ]

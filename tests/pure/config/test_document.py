@@ -1,0 +1,111 @@
+"""What the reader takes and refuses of YAML."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.config.document import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES, read
+from mgw.config.problems import ConfigError, Report
+
+
+def problems_of(text: str) -> list[str]:
+    report = Report("mgw.yaml")
+    read(text, report)
+    try:
+        report.raise_if_any()
+    except ConfigError as error:
+        return [str(problem) for problem in error.problems]
+    return []
+
+
+def test_values_are_those_of_yaml() -> None:
+    report = Report("mgw.yaml")
+    text = "a: 1\nb: [true, 0.5, text, ~, '']\nc: {d: 2026-01-01, e: =}\n"
+    assert read(text, report).value == {
+        "a": 1,
+        "b": [True, 0.5, "text", None, ""],
+        "c": {"d": "2026-01-01", "e": "="},
+    }
+
+
+def test_each_value_knows_the_line_of_its_key() -> None:
+    report = Report("mgw.yaml")
+    read("a: 1\nb:\n  - x\n  -\n    c: 2\n", report)
+    assert report.marks[("a",)] == (1, 1)
+    assert report.marks[("b", 0)] == (3, 5)
+    assert report.marks[("b", 1, "c")] == (5, 5)
+
+
+def test_a_duplicate_key_names_both_lines() -> None:
+    assert problems_of("a:\n  b: 1\n  'b': 2\n") == ["mgw.yaml:3: a.b: duplicate key, first on line 2"]
+
+
+def test_an_alias_repeats_a_value() -> None:
+    report = Report("mgw.yaml")
+    assert read("a: &x {b: 1}\nc: *x\n", report).value == {"a": {"b": 1}, "c": {"b": 1}}
+
+
+def test_an_alias_that_holds_itself_is_refused() -> None:
+    assert problems_of("a: &x\n  - *x\n") == ["mgw.yaml:1: an alias that holds itself"]
+
+
+def test_nested_aliases_do_not_explode() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 5)]
+    (problem,) = problems_of("\n".join(lines))
+    assert f"more than {MAX_VALUES} values" in problem
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- "], ids=["list", "mapping", "block"])
+def test_deep_nesting_is_refused(opening: str) -> None:
+    (problem,) = problems_of(opening * 5000)
+    assert problem == f"mgw.yaml:1: nested deeper than {MAX_DEPTH} levels"
+
+
+def test_a_file_that_is_too_long_is_refused_unread() -> None:
+    assert problems_of("#" * (MAX_CHARACTERS + 1)) == [f"mgw.yaml:1: longer than {MAX_CHARACTERS} characters"]
+
+
+def test_several_documents_are_refused() -> None:
+    (problem,) = problems_of("a: 1\n---\nb: 2\n")
+    assert problem.startswith("mgw.yaml:2: not YAML: expected a single document")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nb: [", "mgw.yaml:2: not YAML: while parsing a flow node"),
+        ("a: 1\n\tb: 2", "mgw.yaml:2: not YAML: while scanning for the next token"),
+        ("a: 1\nb: \x00", "mgw.yaml:2: not YAML: the character U+0000 is not allowed"),
+        ('a: "\\UFFFFFFFF"', "mgw.yaml:1: not YAML: an escape or a number that cannot be read"),
+    ],
+    ids=["open-list", "tab", "nul", "escape"],
+)
+def test_a_syntax_error_names_its_line(text: str, problem: str) -> None:
+    (found,) = problems_of(text)
+    assert found.startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "text", ["a: *sk-canary", "a: !sk-canary!x y", "a: &sk-canary 1\nb: &sk-canary [*c]"]
+)
+def test_a_syntax_error_does_not_quote_the_file(text: str) -> None:
+    assert "canary" not in "".join(problems_of(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1: x", "mgw.yaml:1: 1: expected text as a key: put it in quotes"),
+        ("yes: x", "mgw.yaml:1: yes: expected text as a key: put it in quotes"),
+        ("? [a]\n: x", "mgw.yaml:1: expected text as a key, found a list or a mapping"),
+        ("<<: {a: 1}", "mgw.yaml:1: '<<': merge keys are not supported: write the keys out"),
+        ("a: !!set {x}", "mgw.yaml:1: a: expected a plain mapping, found one with a tag"),
+        ("a: !!python/name:os.system ''", "mgw.yaml:1: a: expected a plain value, found one"),
+        ("a: !!int x", "mgw.yaml:1: a: expected a plain value, found one"),
+        (f"a: {'9' * 5000}", "mgw.yaml:1: a: expected a plain value, found one"),
+    ],
+    ids=["number-key", "bool-key", "list-key", "merge", "set", "python", "no-int", "huge-int"],
+)
+def test_what_a_configuration_does_not_need_is_refused(text: str, problem: str) -> None:
+    assert [found[: len(problem)] for found in problems_of(text)][:1] == [problem]

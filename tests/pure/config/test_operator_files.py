@@ -1,0 +1,124 @@
+"""The shipped files and the documents say what the code does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgw.config.advice import warnings
+from mgw.config.checks import CREDENTIAL_HEADERS
+from mgw.config.load import parse
+from mgw.config.model import Config
+from mgw.config.schema import schema_text
+from mgw.config.written import WrittenCapabilities, WrittenFile, keys_of
+from mgw.secret import Secret
+from mgw.vocabulary import Capability, Family
+
+ROOT = Path(__file__).parents[3]
+ETC = ROOT / "etc"
+VARIABLES = ("MGW_EDGE_KEYS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY")
+
+
+def settings_of_the_schema() -> Iterator[str]:
+    """Every setting's path as the schema knows it, names of providers and the like left out."""
+    schema = json.loads(schema_text())
+
+    def walk(node: dict[str, Any], path: str) -> Iterator[str]:  # Any: JSON
+        if "$ref" in node:
+            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+        for inner in (*node.get("anyOf", ()), *filter(None, [node.get("additionalProperties")])):
+            yield from walk(inner, path)
+        for key, inner in node.get("properties", {}).items():
+            here = f"{path}.{key}" if path else key
+            below = list(walk(inner, here))
+            yield from below or [here]
+
+    return walk(schema, "")
+
+
+SETTINGS = sorted(
+    {setting for setting in settings_of_the_schema() if not re.search(r"alpha|beta|gamma|google", setting)}
+)
+
+
+def uncommented() -> str:
+    return re.sub(r"(?m)^(\s*)#(?! \S|\s*$)", r"\1", (ETC / "mgw.yaml").read_text(encoding="utf-8"))
+
+
+def test_the_schema_for_editors_is_that_of_the_code() -> None:
+    assert (ETC / "mgw.schema.json").read_text(encoding="utf-8") == schema_text()
+
+
+def test_the_shipped_configuration_starts_without_any_environment() -> None:
+    config = parse((ETC / "mgw.yaml").read_text(encoding="utf-8"), "mgw.yaml", {})
+    assert set(config.defaults) == set(Family)
+    assert warnings(config) == []
+
+
+def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
+    config = parse(uncommented(), "mgw.yaml", dict.fromkeys(VARIABLES, "a-key"))
+    assert warnings(config) == []
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_shipped_configuration_shows_every_setting(setting: str) -> None:
+    key = setting.rpartition(".")[2]
+    assert re.search(rf"(?m)^\s*{key}:", uncommented()), setting
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_document_describes_every_setting(setting: str) -> None:
+    text = (ROOT / "docs" / "configuration.rst").read_text(encoding="utf-8")
+    inner = setting.removeprefix("providers.")
+    described = f"``{inner}``" in text or (inner.startswith("timeouts.") and f"``{inner[9:]}``" in text)
+    assert described, setting
+
+
+def test_the_demo_reaches_the_simulator_in_three_dialects() -> None:
+    config = parse((ETC / "mgw-demo.yaml").read_text(encoding="utf-8"), "mgw-demo.yaml", {})
+    assert {name: provider.base_url for name, provider in config.providers.items()} == {
+        "main-openai": "http://127.0.0.1:8788/v1",
+        "main-anthropic": "http://127.0.0.1:8788/v1",
+        "main-gemini": "http://127.0.0.1:8788/v1beta",
+    }
+    assert {provider.key for provider in config.providers.values()} == {Secret("demo-key")}
+    assert set(config.aliases) == {"fast", "smart"}
+    assert set(config.defaults) == set(Family)
+    assert config.hooks.jsonl is not None
+    assert config.hooks.jsonl.output == "stdout"
+    assert warnings(config) == []
+
+
+def test_every_capability_can_be_written() -> None:
+    assert set(WrittenCapabilities.model_fields) == set(Capability)
+
+
+def test_every_setting_of_the_file_reaches_the_configuration() -> None:
+    assert set(WrittenFile.model_fields) == set(Config.model_fields)
+
+
+def test_keys_are_known_at_every_depth() -> None:
+    assert "kind" in keys_of(WrittenFile, ("providers", "main"))
+    assert keys_of(WrittenFile, ("hooks", "jsonl")) == ("output",)
+    assert "idle" in keys_of(WrittenFile, ("providers", "main", "timeouts"))
+    assert keys_of(WrittenFile, ("aliases", "a")) == ()
+
+
+def test_credential_headers_are_compared_in_lower_case() -> None:
+    assert all(name == name.lower() for name in CREDENTIAL_HEADERS)
+
+
+def test_the_room_loads_neither_twisted_nor_the_schema() -> None:
+    code = (
+        "import sys, mgw.config.load, mgw.config.advice\n"
+        "print({'twisted', 'zope', 'treq', 'mgw.config.schema'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "set()"
