@@ -54,6 +54,10 @@ class Client(Protocol):
         """Send a piece of the body."""
         ...
 
+    def flush(self) -> None:
+        """Send what waits for more of the body: there is none for now."""
+        ...
+
     def finish(self) -> None:
         """End the answer."""
         ...

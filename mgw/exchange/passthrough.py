@@ -6,6 +6,7 @@ Sources: specification 4.1.2, decisions part 5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
@@ -114,14 +115,16 @@ class Passthrough:
     def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
         provider = self.target.provider
         edits = provider.headers
-        forward = frozenset(name.lower().encode("latin-1") for name in edits.forward)
         headers = request_headers(
-            self.request.headers, client=self.route.family, target=self.target.family, forward=forward
+            self.request.headers,
+            client=self.route.family,
+            target=self.target.family,
+            forward=_encoded(edits.forward),
         )
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
         if edits.set or edits.remove:
-            replaced = {name.lower().encode("latin-1") for name in (*edits.set, *edits.remove)}
+            replaced = _encoded((*edits.set, *edits.remove))
             headers = [pair for pair in headers if pair[0].lower() not in replaced]
             headers += [
                 (name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()
@@ -158,6 +161,11 @@ class PassthroughFilter:
     def usage(self) -> TokenUsage:
         """Return the counts seen so far."""
         return self._meter.usage
+
+
+@lru_cache(maxsize=1024)  # as many as there are providers, at the most
+def _encoded(names: tuple[str, ...]) -> frozenset[bytes]:
+    return frozenset(name.lower().encode("latin-1") for name in names)
 
 
 def _bare(model: str) -> str:

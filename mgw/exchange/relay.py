@@ -98,4 +98,6 @@ def relay(exchange: Exchange, answer: Answer, body_filter: BodyFilter, client: C
     run = Relay(exchange, answer, body_filter, client)
     client.register(run)
     answer.deliver_to(run)
+    if exchange.first_byte_at is None and not run.done.called:
+        client.flush()
     return run.done

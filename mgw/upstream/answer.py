@@ -155,7 +155,12 @@ class Answer:
         pieces = self._reader.pieces
         while pieces and not self._paused:
             assert self._sink is not None
-            self._sink.body_arrived(pieces.popleft())
+            if len(pieces) == 1:
+                self._sink.body_arrived(pieces.popleft())
+                continue
+            together = b"".join(pieces)  # what came in one read costs one write
+            pieces.clear()
+            self._sink.body_arrived(together)
 
     def _finish(self) -> None:
         sink, source = self._sink, self._source

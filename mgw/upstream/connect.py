@@ -47,8 +47,8 @@ from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 
 KEEPALIVE_SECONDS: Final = 30
 ATTEMPT_SECONDS: Final = 0.1
-"""Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted waits
-it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
+"""Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
+waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
 _ALERTS: Final = {
     44: "was revoked",
     45: "has expired",

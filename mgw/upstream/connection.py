@@ -23,10 +23,10 @@ from twisted.internet.interfaces import (
     IReactorTime,
 )
 from twisted.internet.protocol import Protocol, connectionDone
-from twisted.internet.tcp import Connection as TcpConnection
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from mgw.eager import EagerWriter
 from mgw.time_limit import TimeLimit
 from mgw.upstream.answer import Answer
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
@@ -67,7 +67,7 @@ class Connection(Protocol):
         self._home = home
         self._limit = TimeLimit(clock, self._expired)
         self._wire: Wire
-        self._tcp: TcpConnection | None = None
+        self._out: EagerWriter
         self._secure = False
         self._securing: Deferred[None] | None = None
         self._gone = False
@@ -168,8 +168,7 @@ class Connection(Protocol):
         """The TCP connection stands; where TLS is spoken the handshake begins."""
         self._wire = cast(Wire, self.transport)  # Twisted's interface for transports names less than all have
         self._secure = not INegotiated.providedBy(self.transport)
-        if isinstance(self.transport, TcpConnection):
-            self._tcp = self.transport
+        self._out = EagerWriter(self._wire)
 
     def handshakeCompleted(self) -> None:
         """The handshake is done, and the certificate is the right one."""
@@ -224,28 +223,14 @@ class Connection(Protocol):
 
     def _write(self, head: bytes, body: bytes) -> None:
         if len(body) <= MAX_JOINED_BYTES:
-            self._write_now(head + body)
+            self._out.write(head + body)
         elif len(body) <= MAX_UNWATCHED_BYTES:
-            self._write_now(head)
-            self._write_now(body)
+            self._out.write(head)
+            self._out.write(body)
         else:
             self._wire.write(head)
             self._upload = Upload(self._wire, self._uploaded)
             self._upload.start(body)
-
-    def _write_now(self, data: bytes) -> None:
-        """Write without waiting for the reactor's next turn, which saves that turn and two system calls.
-
-        Only while the transport's own buffer is sure to be empty: until the kernel once took less than all.
-        """
-        if self._tcp is not None:
-            sent = self._tcp.writeSomeData(data)
-            if sent == len(data):
-                return
-            self._tcp = None
-            if isinstance(sent, int):
-                data = data[sent:]
-        self._wire.write(data)
 
     def _uploaded(self) -> None:
         if self._waiting is not None:

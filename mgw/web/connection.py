@@ -25,6 +25,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from mgw.eager import EagerWriter
 from mgw.errors import GatewayError, Reason
 from mgw.time_limit import TimeLimit
 from mgw.web.door import House, Visit
@@ -98,7 +99,8 @@ class GatewayChannel(Protocol):
     def connectionMade(self) -> None:
         """Begin: the first head must arrive in time."""
         self._wire = cast(Wire, self.transport)  # Twisted declares less than all its transports have
-        self._answer = AnswerWriter(self._wire)
+        self._out = EagerWriter(self._wire)
+        self._answer = AnswerWriter(self._out)
         self._progress = Progress(self.clock.seconds())
         self._state = _State.OPEN
         self.is_secure = bool(ISSLTransport.providedBy(self.transport))
@@ -139,6 +141,7 @@ class GatewayChannel(Protocol):
         """The transport's buffer is empty."""
         self._full = False
         self._emptied += 1
+        self._out.caught_up()
         if self._source is not None:
             self._source.resume()
         if self._state is _State.OPEN:
@@ -187,6 +190,11 @@ class GatewayChannel(Protocol):
             self._limit.within(self._limits.client_idle)
             self._advance()
 
+    def flush(self) -> None:
+        """Send a head that waits for the first bytes of its body."""
+        if self._serving:
+            self._answer.flush()
+
     def abort(self) -> None:
         """Break the connection, so that the client cannot take what it has for a whole answer."""
         if self._state is not _State.GONE:
@@ -194,6 +202,14 @@ class GatewayChannel(Protocol):
             self._state = _State.CLOSING
             self._limit.close()
             self._wire.abortConnection()
+
+    def break_off(self) -> None:
+        """End an answer that will never be whole: behind what was written, where the client sees the gap."""
+        if not self._serving or not self._answer.break_off():
+            self.abort()
+            return
+        self._end_serving()
+        self._close()
 
     def close_after(self) -> None:
         """Close the connection behind the answer, which says so unless it has begun."""
@@ -205,7 +221,7 @@ class GatewayChannel(Protocol):
         """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
         if self._serving and self._may_continue and not self._answer.begun:
             self._may_continue = False
-            self._wire.write(_CONTINUE)
+            self._out.write(_CONTINUE)
 
     def register(self, source: Source) -> None:
         """Name what is told to pause while the client takes less than is written."""

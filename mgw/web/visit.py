@@ -21,7 +21,6 @@ from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.routing.match import Matched
-from mgw.usage.event import Outcome
 from mgw.web.answers import refuse
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
@@ -42,11 +41,13 @@ class ChannelClient:
     started: bool = False
     status: int | None = None
     write: Callable[[bytes], None] = field(init=False, repr=False)
+    flush: Callable[[], None] = field(init=False, repr=False)
     finish: Callable[[], None] = field(init=False, repr=False)
     unregister: Callable[[], None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.write = self.channel.write  # bound here: one call less for every chunk
+        self.flush = self.channel.flush
         self.finish = self.channel.finish
         self.unregister = self.channel.unregister
 
@@ -57,8 +58,8 @@ class ChannelClient:
         self.channel.start(status, reason, headers)
 
     def abort(self) -> None:
-        """End the connection visibly broken."""
-        self.channel.abort()
+        """End the connection visibly broken, behind what was written."""
+        self.channel.break_off()
 
     def register(self, source: Source) -> None:
         """Name what is to pause while the client reads slowly."""
@@ -139,14 +140,19 @@ class RequestVisit:
         self.refuse(error)
 
     def cut(self) -> None:
-        """The drain has run out: end the request, visibly broken if it had begun to answer."""
+        """The drain has run out: refuse the request, or break the answer that has begun."""
+        if self._over:
+            return
+        error = GatewayError(Reason.DRAINING, "the gateway has shut down; try another", retry_after=1.0)
         if self.exchange is not None:
-            self.exchange.settle(Outcome.REJECTED, Reason.DRAINING.status)
-        if self._work is not None and not self._over:
+            self.exchange.refused(error)
+        if self._work is None:
+            self.channel.close_after()
+        else:
             self._work.cancel()
-        if not self._over:
-            self._end(Reason.DRAINING.status)
-        self.channel.abort()
+        status = self.client.status or error.status
+        self._say(error)
+        self._end(status)
 
     def request(self) -> ClientRequest:
         """Return the request as the exchange sees it."""
@@ -187,7 +193,7 @@ class RequestVisit:
 
     def _say(self, error: GatewayError) -> None:
         if self.client.started:
-            self.channel.abort()
+            self.client.abort()
         else:
             refuse(self.client, error, self.matched.route.dialect, self.request_id)
 

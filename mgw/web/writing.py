@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from twisted.internet.interfaces import IAddress, IPushProducer
 
+from mgw.eager import Writer
 from mgw.web.head import OLD
 from mgw.wire.headers import RawHeaders
 
@@ -139,7 +140,7 @@ class AnswerWriter:
 
     __slots__ = ("_framing", "_head", "_left", "_wire")
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Writer) -> None:
         self._wire = wire
         self._framing: Framing | None = None
         self._head = b""
@@ -192,6 +193,12 @@ class AnswerWriter:
             raise RuntimeError("the answer has not begun")
         return True
 
+    def flush(self) -> None:
+        """Write a head that is still held."""
+        if self._head:
+            self._wire.write(self._head)
+            self._head = b""
+
     def finish(self) -> bool:
         """Mark the end of the body; say whether it is what the head announced.
 
@@ -202,11 +209,17 @@ class AnswerWriter:
         elif self._framing is Framing.COUNTED:
             if self._left:
                 return False
-            if self._head:
-                self._wire.write(self._head)
+            self.flush()
         elif self._framing is None:
             raise RuntimeError("the answer has not begun")
         return True
+
+    def break_off(self) -> bool:
+        """Write what waits; say whether an orderly close now tells the client that the rest is missing."""
+        self.flush()
+        if self._framing is Framing.COUNTED:
+            return self._left > 0
+        return self._framing is Framing.CHUNKED
 
 
 def phrase(status: int) -> bytes:

@@ -267,6 +267,48 @@ def test_abort_breaks_the_connection() -> None:
     assert line.visits[0].events == ["ended"]
 
 
+@pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"9")]], ids=["chunked", "counted"])
+def test_an_answer_that_breaks_off_keeps_what_was_written_and_ends_without_its_end(
+    headers: list[tuple[bytes, bytes]],
+) -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", headers)
+    line.channel.write(b"half")
+    line.channel.break_off()
+    assert (line.closing, line.aborted) == (True, False)
+    written = line.take()
+    assert b"half" in written
+    assert not written.endswith(b"0\r\n\r\n")
+    line.leave()
+    assert line.visits[0].events == ["ended"]
+
+
+def test_the_head_of_an_answer_that_breaks_off_before_its_body_is_sent() -> None:
+    line = silent()
+    line.send(get())
+    line.channel.start(200, b"OK", [(b"Content-Length", b"9")])
+    line.channel.break_off()
+    assert line.take().endswith(b"Content-Length: 9\r\n\r\n")
+    assert line.closing
+
+
+@pytest.mark.parametrize(
+    ("version", "headers"),
+    [("1.0", []), ("1.1", [(b"Content-Length", b"4")])],
+    ids=["until close", "all of it written"],
+)
+def test_an_answer_that_would_look_whole_breaks_the_connection(
+    version: str, headers: list[tuple[bytes, bytes]]
+) -> None:
+    line = silent()
+    line.send(get("/", version=version))
+    line.channel.start(200, b"OK", headers)
+    line.channel.write(b"half")
+    line.channel.break_off()
+    assert line.aborted
+
+
 def test_a_body_that_is_no_http_reaches_the_visit_as_broken() -> None:
     line = silent()
     line.send(get("/", "Transfer-Encoding: chunked", method="POST") + b"3\r\nabc\r\nnonsense\r\n" + get("/x"))
