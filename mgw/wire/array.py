@@ -1,0 +1,195 @@
+"""A JSON array that arrives in pieces: how Gemini streams without ``alt=sse``.
+
+The reader cuts the array into its elements, each as soon as it is complete, and leaves their meaning, and
+whether each is valid in itself, to whoever parses them.  Its states, white space between elements skipped::
+
+    BEFORE --[--> FIRST --]--------------------> AFTER
+                    |                              ^
+                  (value)                          |
+                    v                              |
+              ELEMENT or WORD --(its end)--> BETWEEN --]
+                    ^                              |
+                    +--(value)-- NEXT <-----,------+
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import Final
+
+from mgw.errors import GatewayError, Reason
+
+MAX_ELEMENT_BYTES: Final = 64 * 1024 * 1024
+"""How much of one element is held by default: an image in base64 travels as one element."""
+
+
+class _State(Enum):
+    BEFORE = auto()
+    FIRST = auto()
+    NEXT = auto()
+    ELEMENT = auto()
+    """Within an object, an array or a string."""
+    WORD = auto()
+    """Within a number or a literal."""
+    BETWEEN = auto()
+    AFTER = auto()
+
+
+_MOVES: Final = MappingProxyType(
+    {
+        (_State.BEFORE, b"["): _State.FIRST,
+        (_State.FIRST, b"]"): _State.AFTER,
+        (_State.BETWEEN, b","): _State.NEXT,
+        (_State.BETWEEN, b"]"): _State.AFTER,
+    }
+)
+_WITHIN: Final = frozenset({_State.ELEMENT, _State.WORD})
+_BEFORE_A_VALUE: Final = (_State.FIRST, _State.NEXT)
+_NO_VALUE: Final = b",]}:"
+_BACKSLASH: Final = ord("\\")
+_SPACES: Final = re.compile(rb"[ \t\r\n]*+")
+_TO_A_BRACKET: Final = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{}]*+)*+', re.DOTALL)
+_REST_OF_STRING: Final = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_REST_OF_WORD: Final = re.compile(rb'[^ \t\r\n,:"\[\]{}]*+')
+
+
+class ElementReader:
+    """Cut a top-level JSON array into its elements, however it arrives.
+
+    Holds the bytes of one unfinished element, at most ``max_bytes`` of them, and takes time in proportion to
+    its input.
+    """
+
+    __slots__ = ("_depth", "_escaped", "_held", "_held_bytes", "_in_string", "_max_bytes", "_state")
+
+    def __init__(self, max_bytes: int = MAX_ELEMENT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._state = _State.BEFORE
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._depth = 0
+        self._in_string = False
+        self._escaped = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the elements that these bytes complete, without the white space around them.
+
+        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where this is no array, or an element is larger
+        than the limit.
+        """
+        elements: list[bytes] = []
+        position, size = 0, len(data)
+        while position < size:
+            if self._state in _WITHIN:
+                start = position
+                position = self._end(data, start)
+                self._hold(data[start:position])
+                if self._state is _State.BETWEEN:
+                    elements.append(b"".join(self._held))
+                    self._held.clear()
+                    self._held_bytes = 0
+            else:
+                position = self._around(data, position)
+        return elements
+
+    def finish(self) -> None:
+        """Say that nothing follows.
+
+        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where the array has not ended.
+        """
+        if self._state is not _State.AFTER:
+            raise GatewayError(
+                Reason.UPSTREAM_BROKEN, "the upstream's answer ended in the middle of its array"
+            )
+
+    def _around(self, data: bytes, position: int) -> int:
+        """Take one character outside of elements, after white space; return where to go on."""
+        position = _end_of(_SPACES, data, position)
+        character = data[position : position + 1]
+        if not character:
+            return position
+        move = _MOVES.get((self._state, character))
+        if move is not None:
+            self._state = move
+        elif self._state in _BEFORE_A_VALUE and character not in _NO_VALUE:
+            self._begin(character)
+        else:
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is not a JSON array")
+        return position + 1
+
+    def _begin(self, character: bytes) -> None:
+        self._depth = 1 if character in b"{[" else 0
+        self._in_string = character == b'"'
+        self._state = _State.ELEMENT if self._depth or self._in_string else _State.WORD
+        self._hold(character)
+
+    def _end(self, data: bytes, position: int) -> int:
+        """Return where the element ends, and say so in the state, or the end of the data."""
+        if self._state is _State.WORD:
+            position = _end_of(_REST_OF_WORD, data, position)
+            if position < len(data):
+                self._state = _State.BETWEEN
+            return position
+        if self._in_string:
+            position = self._end_of_string(data, position)
+        while self._depth and not self._in_string:
+            position = _end_of(_TO_A_BRACKET, data, position)
+            if position == len(data):
+                return position
+            character = data[position : position + 1]
+            position += 1
+            if character == b'"':
+                self._in_string = True
+                position = self._end_of_string(data, position)
+            else:
+                self._depth += 1 if character in b"{[" else -1
+        if not self._in_string:
+            self._state = _State.BETWEEN
+        return position
+
+    def _end_of_string(self, data: bytes, position: int) -> int:
+        """Return where a string that is not closed yet ends, or the end of the data."""
+        if self._escaped:
+            self._escaped = False
+            position += 1
+        position = _end_of(_REST_OF_STRING, data, position)
+        if position == len(data):
+            return position
+        self._escaped = data[position] == _BACKSLASH  # the last byte: what it escapes has not come yet
+        self._in_string = self._escaped
+        return position + 1
+
+    def _hold(self, piece: bytes) -> None:
+        self._held.append(piece)
+        self._held_bytes += len(piece)
+        if self._held_bytes > self._max_bytes:
+            raise GatewayError(
+                Reason.UPSTREAM_BROKEN, f"the upstream sent an element of more than {self._max_bytes} bytes"
+            )
+
+
+class ArrayWriter:
+    """Write elements as one JSON array, each as soon as it is there."""
+
+    __slots__ = ("_begun",)
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def element(self, element: bytes) -> bytes:
+        """Return an element with what goes before it."""
+        before = b",\n" if self._begun else b"["
+        self._begun = True
+        return before + element
+
+    def finish(self) -> bytes:
+        """Return the end of the array, all of it where it has no element."""
+        return b"]" if self._begun else b"[]"
+
+
+def _end_of(pattern: re.Pattern[bytes], data: bytes, position: int) -> int:
+    match = pattern.match(data, position)
+    assert match is not None, "these patterns match the empty string, too"
+    return match.end()

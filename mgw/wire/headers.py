@@ -1,0 +1,205 @@
+"""Raw header pairs, and which of them travel on (decisions, part 5; specification 4.1.6).
+
+Pairs keep their order, their repetition and their names as sent.  Requests go up by an allow-list, answers
+come down without what belongs to one connection (RFC 9110 7.6.1) and without what only the upstream's own
+address may say.  A name is looked up once and its decision kept in a bounded cache.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from mgw.vocabulary import NEUTRAL_HEADERS, Family
+
+RawHeaders = list[tuple[bytes, bytes]]
+"""Header pairs in order, names as sent, never merged."""
+
+CREDENTIAL_HEADERS: Final = frozenset(
+    {
+        b"authorization",
+        b"x-api-key",
+        b"api-key",
+        b"x-goog-api-key",
+        b"x-goog-iam-authorization-token",
+        b"cookie",
+        b"cookie2",
+    }
+)
+"""What carries a client's credential: no setting sends it upstream."""
+
+HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+"""What speaks of one connection (RFC 9110 7.6.1)."""
+
+_OUR_CONNECTION: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"http2-settings"}
+_UPSTREAMS_OWN: Final = frozenset({b"set-cookie", b"set-cookie2", b"server", b"alt-svc"})
+
+_FORWARDED: Final = frozenset(
+    {
+        b"accept",
+        b"content-encoding",
+        b"content-type",
+        b"user-agent",
+        b"range",
+        b"http-referer",
+        b"referer",
+        b"x-title",
+        b"x-client-request-id",
+        b"idempotency-key",
+        b"x-server-timeout",
+        b"session_id",
+        b"originator",
+        b"traceparent",
+        b"tracestate",
+        b"baggage",
+    }
+)
+_FORWARDED_PREFIXES: Final = (b"if-", b"x-stainless-", b"x-codex-")
+_FAMILY_PREFIX: Final = MappingProxyType(
+    {Family.OPENAI: b"openai-", Family.ANTHROPIC: b"anthropic-", Family.GEMINI: b"x-goog-"}
+)
+
+# What becomes of a request header: numbers, since members of an enum are slow to compare for every header.
+_STAYS: Final = 0
+_GOES: Final = 1
+_NEVER_GOES: Final = 2
+_REDUCED: Final = 3
+_NAMES_OTHERS: Final = 4
+
+_CACHED_NAMES: Final = 1024
+# ``Accept-Encoding`` is ours to state whatever a client calls it.
+_NOT_NAMES: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding"})
+_READABLE: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
+_REFUSED: Final = re.compile(rb"q[ \t]*=[ \t]*0(?:\.0{0,3})?", re.IGNORECASE)
+
+
+def value_of(pairs: RawHeaders, lower_name: bytes) -> bytes | None:
+    """Return the first value under a name, which is given in lower case."""
+    size = len(lower_name)
+    for name, value in pairs:
+        if len(name) == size and name.lower() == lower_name:
+            return value
+    return None
+
+
+def values_of(pairs: RawHeaders, lower_name: bytes) -> list[bytes]:
+    """Return all values under a name, which is given in lower case."""
+    size = len(lower_name)
+    return [value for name, value in pairs if len(name) == size and name.lower() == lower_name]
+
+
+def request_headers(
+    pairs: RawHeaders, *, client: Family, target: Family, forward: frozenset[bytes] = frozenset()
+) -> RawHeaders:
+    """Return the pairs of a client's request that go upstream.
+
+    A family's own headers go only from a client of that family to a provider of it.  ``Accept-Encoding`` is
+    reduced to what metering reads, and says ``identity`` where the client sent none.
+
+    :param forward: lower-case names that an operator adds; carriers of credentials and what speaks of the
+        connection stay even then.
+    """
+    fate = _FATES[client if client is target else None]
+    kept: RawHeaders = []
+    dropped: frozenset[bytes] = frozenset()
+    encodings = 0
+    for pair in pairs:
+        decision = fate(pair[0])
+        if decision == _GOES:
+            kept.append(pair)
+        elif decision == _REDUCED:
+            kept.append((pair[0], readable_encodings(pair[1])))
+            encodings += 1
+        elif decision == _NAMES_OTHERS:
+            dropped |= _named(pair[1])
+        elif forward and decision == _STAYS and pair[0].lower() in forward:
+            kept.append(pair)
+    if dropped:
+        kept = [pair for pair in kept if pair[0].lower() not in dropped]
+    if not encodings:
+        kept.append((b"Accept-Encoding", readable_encodings(None)))
+    return kept
+
+
+def response_headers(pairs: RawHeaders) -> RawHeaders:
+    """Return the pairs of an upstream's answer that the client gets."""
+    kept = [pair for pair in pairs if _comes_down(pair[0])]
+    connection = values_of(pairs, b"connection")
+    dropped = _named(b",".join(connection)) if connection else None
+    return [pair for pair in kept if pair[0].lower() not in dropped] if dropped else kept
+
+
+@lru_cache(maxsize=_CACHED_NAMES)
+def readable_encodings(accept_encoding: bytes | None) -> bytes:
+    """Return what of gzip and identity a client offered, as it put it; ``identity`` where nothing is left.
+
+    A refusal (``q=0``) leaves nothing of that coding, and ``*`` offers gzip unless gzip is named (RFC 9110
+    12.5.3).
+    """
+    if accept_encoding is None:
+        return b"identity"
+    offers = [offer.strip(b" \t") for offer in accept_encoding.split(b",")]
+    names = [offer.partition(b";")[0].strip(b" \t").lower() for offer in offers]
+    named_gzip = b"gzip" in names or b"x-gzip" in names
+    left = []
+    for name, offer in zip(names, offers, strict=True):
+        if any(_REFUSED.fullmatch(weight.strip(b" \t")) for weight in offer.split(b";")[1:]):
+            continue
+        if name in _READABLE:
+            left.append(offer)
+        elif name == b"*" and not named_gzip:
+            left.append(b"gzip" + offer[1:])
+    return b", ".join(left) or b"identity"
+
+
+def _named(connection: bytes) -> frozenset[bytes]:
+    """Return the lower-case names that a ``Connection`` header lists."""
+    if connection in (b"keep-alive", b"close"):
+        return frozenset()
+    return frozenset(option.strip(b" \t").lower() for option in connection.split(b",")) - _NOT_NAMES
+
+
+@lru_cache(maxsize=_CACHED_NAMES)
+def _comes_down(name: bytes) -> bool:
+    lower = name.lower()
+    return lower not in HOP_BY_HOP and lower not in _UPSTREAMS_OWN
+
+
+def _fate(name: bytes, family: Family | None) -> int:
+    """Decide about a name, between a client and a provider of one family or of two."""
+    lower = name.lower()
+    if lower == b"connection":
+        return _NAMES_OTHERS
+    if lower == b"accept-encoding":
+        return _REDUCED
+    if lower in CREDENTIAL_HEADERS or lower in _OUR_CONNECTION:
+        return _NEVER_GOES
+    if lower in _FORWARDED or lower.startswith(_FORWARDED_PREFIXES):
+        return _GOES
+    if family is None:
+        return _STAYS
+    own = lower.startswith(_FAMILY_PREFIX[family]) or lower in NEUTRAL_HEADERS[family]
+    return _GOES if own else _STAYS
+
+
+def _fate_within(family: Family | None) -> Callable[[bytes], int]:
+    return lru_cache(maxsize=_CACHED_NAMES)(lambda name: _fate(name, family))
+
+
+_FATES: Final = MappingProxyType({family: _fate_within(family) for family in (None, *Family)})

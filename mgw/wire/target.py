@@ -1,0 +1,94 @@
+"""The request target: look into a raw path or query, and edit it without re-encoding the rest.
+
+Sources: decisions, part 4; RFC 3986; for queries the form encoding of the WHATWG URL standard.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
+
+from mgw.errors import GatewayError, Reason
+
+_BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_DOTS: Final = frozenset({b".", b".."})
+_NOT_IN_A_PATH: Final = re.compile("[\x00-\x1f\x7f-\x9f?#%:]")
+
+
+def split_target(raw: bytes) -> tuple[bytes, bytes | None]:
+    """Return the path, and the query without its question mark, ``None`` where there is no question mark."""
+    path, mark, query = raw.partition(b"?")
+    return path, query if mark else None
+
+
+def check_path(raw_path: bytes) -> None:
+    """Refuse a path that another server may read as a different one.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) where the path, decoded and then split, has a segment ``.``
+    or ``..``, where it holds a NUL, and where a ``%`` begins no escape.
+    """
+    if b"%" in raw_path:
+        if _BAD_ESCAPE.search(raw_path):
+            raise GatewayError(Reason.MALFORMED, "the path has a '%' without two hexadecimal digits after it")
+        raw_path = unquote_to_bytes(raw_path)
+    if b"\x00" in raw_path:
+        raise GatewayError(Reason.MALFORMED, "the path holds a NUL character")
+    if b"." in raw_path and not _DOTS.isdisjoint(raw_path.split(b"/")):
+        raise GatewayError(Reason.MALFORMED, "the path has a segment '.' or '..': send it resolved")
+
+
+def query_value(raw_query: bytes | None, name: str) -> str | None:
+    """Return the first value of a parameter, decoded; bytes that are no UTF-8 become U+FFFD."""
+    for _, key, value in _parameters(raw_query):
+        if key == name:
+            return _decoded(value)
+    return None
+
+
+def without_parameter(raw_query: bytes | None, names: frozenset[str]) -> bytes | None:
+    """Return the query without the parameters of these names, the rest byte for byte.
+
+    ``None`` where nothing is left of it, the same object where none of them occurs.
+    """
+    parameters = list(_parameters(raw_query))
+    kept = [raw for raw, key, _ in parameters if key not in names]
+    if len(kept) == len(parameters):
+        return raw_query
+    return b"&".join(kept) if kept else None
+
+
+def path_of_model(model: str) -> bytes:
+    """Return a model's name as it stands in a path: percent-encoded but for unreserved characters and ``/``.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) where a path cannot carry the name unchanged.
+    """
+    if _NOT_IN_A_PATH.search(model):
+        raise GatewayError(
+            Reason.MALFORMED,
+            "a model that goes into a path holds no '?', '#', '%', ':' and no control characters",
+            param="model",
+        )
+    if not {"", ".", ".."}.isdisjoint(model.split("/")):
+        raise GatewayError(
+            Reason.MALFORMED,
+            "a model that goes into a path has no segment that is empty, '.' or '..'",
+            param="model",
+        )
+    try:
+        return quote(model, safe="/").encode()
+    except UnicodeEncodeError:
+        raise GatewayError(Reason.MALFORMED, "the model is not Unicode text", param="model") from None
+
+
+def _parameters(raw_query: bytes | None) -> Iterator[tuple[bytes, str, bytes]]:
+    """Yield each parameter as sent, its name decoded, and its value as sent."""
+    if raw_query:
+        for raw in raw_query.split(b"&"):
+            key, _, value = raw.partition(b"=")
+            yield raw, _decoded(key), value
+
+
+def _decoded(raw: bytes) -> str:
+    return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8", "replace")

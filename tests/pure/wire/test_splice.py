@@ -1,0 +1,277 @@
+"""The model of a JSON body is found and replaced where it stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from time import process_time
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.splice import find_model, splice
+
+# --- documents drawn as pieces of text ---------------------------------------------------------------------
+
+SPACE = st.text(" \t\r\n", max_size=2)
+PIECES_OF_STRINGS = st.sampled_from(
+    [
+        "model",
+        r"\"model\":\"x\"",
+        r"\"",
+        r"\\",
+        r"\/",
+        r"\n",
+        r"\u0041",
+        r"\ud83d\ude00",
+        r"\ud800",
+        r"\uDFFF",
+        r"\\ud800",
+        "é",
+        "😀",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        " ",
+        "x" * 20_000,
+    ]
+)
+STRINGS = st.lists(PIECES_OF_STRINGS, max_size=4).map(lambda pieces: f'"{"".join(pieces)}"')
+SPELLINGS = st.sampled_from(
+    ['"model"', '"model"', '"model"', r'"\u006dodel"', r'"mod\u0065l"', r'"\u006D\u006F\u0064\u0065\u006c"']
+)
+OTHER_KEYS = st.sampled_from(['"models"', '"Model"', '"messages"', r'"\"model"', r'"model\\"', '""'])
+KEYS = SPELLINGS | OTHER_KEYS | STRINGS
+NUMBERS = st.sampled_from(["0", "-1", "3.0", "1e999", "1E-5", "18446744073709551616", "9" * 400, "-0.0"])
+SCALARS = STRINGS | NUMBERS | st.sampled_from(["true", "false", "null", '"model"'])
+
+
+def member(keys: st.SearchStrategy[str], values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    return st.tuples(SPACE, keys, SPACE, st.just(":"), SPACE, values, SPACE).map("".join)
+
+
+def containers(values: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    arrays = st.lists(st.tuples(SPACE, values, SPACE).map("".join), max_size=3).map(",".join)
+    objects = st.lists(member(KEYS, values), max_size=3).map(",".join)
+    return arrays.map(lambda inner: f"[{inner}]") | objects.map(lambda inner: f"{{{inner}}}")
+
+
+VALUES = st.recursive(SCALARS, containers, max_leaves=8)
+MEMBERS = member(SPELLINGS, STRINGS) | member(OTHER_KEYS | STRINGS, VALUES) | member(KEYS, VALUES)
+DOCUMENTS = st.tuples(
+    SPACE, st.just("{"), st.lists(MEMBERS, max_size=6).map(",".join) | SPACE, st.just("}"), SPACE
+).map("".join)
+
+# --- a slow reference, built on the standard library's decoder ---------------------------------------------
+
+
+def refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+DECODER = json.JSONDecoder(parse_constant=refuse_constant)
+
+
+def space_from(text: str, position: int) -> int:
+    while text[position] in " \t\r\n":
+        position += 1
+    return position
+
+
+def top_level_members(text: str) -> list[tuple[str, object, int, int]]:
+    """Key, value, and where the value begins and ends, of each member of a valid object."""
+    found = []
+    position = space_from(text, space_from(text, 0) + 1)
+    while text[position] != "}":
+        key, position = DECODER.raw_decode(text, position)
+        position = space_from(text, space_from(text, position) + 1)
+        value, end = DECODER.raw_decode(text, position)
+        found.append((key, value, position, end))
+        position = space_from(text, end)
+        if text[position] == ",":
+            position = space_from(text, position + 1)
+    return found
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def refused_field_of(body: bytes) -> str | None:
+    """Return the field at fault, ``body`` for all of it, ``None`` if the body is taken."""
+    try:
+        find_model(body)
+    except GatewayError as error:
+        return error.param or "body"
+    return None
+
+
+def refusal_of(body: bytes) -> GatewayError:
+    with pytest.raises(GatewayError) as caught:
+        find_model(body)
+    assert caught.value.reason is Reason.MALFORMED
+    return caught.value
+
+
+@given(DOCUMENTS, st.sampled_from(["gpt-5", 'a"b\\c', "ä/😀", "\x00\n", ""]))
+@example(r'{"x \"model":"v"}', "new")
+@example(r'{"x\\":1,"model":"v"}', "new")
+@example('{"a":{"model":"inner"},"model":"outer","model":"outer"}', "new")
+def test_only_the_values_of_the_top_level_key_are_replaced(document: str, new: str) -> None:
+    stated = [found for found in top_level_members(document) if found[0] == "model"]
+    body = document.encode()
+    if any(not isinstance(value, str) for _, value, _, _ in stated) or (
+        stated and not is_text(stated[-1][1])
+    ):
+        refusal_of(body)
+        return
+    found = find_model(body)
+    if not stated:
+        assert found is None
+        return
+    assert found is not None
+    assert found.value == stated[-1][1]
+    if found.value == new:
+        assert splice(body, found, new) is body
+        return
+    expected = document
+    for _, _, start, end in reversed(stated):
+        expected = expected[:start] + json.dumps(new, ensure_ascii=False) + expected[end:]
+    assert splice(body, found, new) == expected.encode()
+
+
+@given(DOCUMENTS)
+def test_a_value_replaced_by_itself_gives_the_same_object(document: str) -> None:
+    body = document.encode()
+    try:
+        found = find_model(body)
+    except GatewayError:
+        return
+    if found is not None:
+        assert splice(body, found, found.value) is body
+
+
+BROKEN = st.lists(
+    DOCUMENTS | st.sampled_from(['"', "\\", ",", "}", "{", "[", "]", "\x01", "0", "NaN", "\ufeff"]),
+    max_size=3,
+)
+
+
+def stdlib_takes(body: bytes) -> bool:
+    try:
+        return isinstance(json.loads(body.decode(), parse_constant=refuse_constant), dict)
+    except ValueError:
+        return False
+
+
+@given(BROKEN, st.integers(0, 60), st.integers(0, 3), st.binary(max_size=2))
+def test_what_is_no_json_object_is_refused(pieces: list[str], at: int, cut: int, put: bytes) -> None:
+    whole = "".join(pieces).encode()
+    body = whole[:at] + put + whole[at + cut :]
+    if stdlib_takes(body):
+        assert refused_field_of(body) in (None, "model")
+    else:
+        refusal_of(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b'\xef\xbb\xbf{"model":"x"}', id="a byte order mark"),
+        pytest.param('{"model":"x"}'.encode("utf-16"), id="UTF-16"),
+        pytest.param(b'[{"model":"x"}]', id="an array"),
+        pytest.param(b'"model"', id="a string"),
+        pytest.param(b'["model":"x"}', id="an array that becomes an object"),
+        pytest.param(b'{"model":"x"} {}', id="two documents"),
+        pytest.param(b'{"model":"x","a":"\xff"}', id="a byte that is not UTF-8"),
+        pytest.param(b'{"model":"x","a":"\xed\xa0\x80"}', id="an encoded surrogate"),
+        pytest.param(b'{"model":"x","a":"' + "é".encode() * 70_000 + b"\xc3", id="cut within a character"),
+        pytest.param(b'{"model":"x","a":"\x01"}', id="a control character"),
+        pytest.param(b'{"model":"x","a":NaN}', id="not a number"),
+        pytest.param(b'{"model":"x","a":"\\ud800",}', id="a trailing comma beside a lone surrogate"),
+        pytest.param(b'{"a":"\\ud800"', id="a lone surrogate and no end"),
+        pytest.param(b'["\\ud800"]', id="a lone surrogate in an array"),
+        pytest.param(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", id="nesting without end"),
+    ],
+)
+def test_a_body_that_is_no_json_object_is_malformed(body: bytes) -> None:
+    assert refusal_of(body).param is None
+
+
+@pytest.mark.parametrize(
+    "value", ["null", "1", "[]", '{"model":"x"}', "true", "1e999", r'"a\ud800"', r'"\udc00"']
+)
+def test_a_model_that_is_no_text_is_malformed_and_named(value: str) -> None:
+    assert refusal_of(f'{{"model":{value}}}'.encode()).param == "model"
+
+
+def test_a_lone_surrogate_elsewhere_passes() -> None:
+    body = rb'{"a":"\ud800\\","model":"x","b":["\udfff"]}'
+    found = find_model(body)
+    assert found is not None
+    assert splice(body, found, "y") == rb'{"a":"\ud800\\","model":"y","b":["\udfff"]}'
+
+
+def test_another_key_is_found_in_the_same_way() -> None:
+    found = find_model(rb'{"model":"x","cached\u0043ontent":"y"}', "cachedContent")
+    assert found is not None
+    assert found.value == "y"
+
+
+def test_the_value_is_decoded() -> None:
+    found = find_model(rb'{"model":"caf\u00e9 \ud83d\ude00 \"q\""}')
+    assert found is not None
+    assert found.value == 'café 😀 "q"'
+
+
+CHAT = ",".join(
+    json.dumps({"role": "user", "content": f'turn {turn}: "quoted"\n {{braces}} [brackets] \\ model é'})
+    for turn in range(1000)
+)
+INNER = ",".join(f'{{"model":"inner-{number}","n":{number}}}' for number in range(2000))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(lambda n: f'{{"model":"x","messages":[{",".join([CHAT] * n)}]}}', id="model first"),
+        pytest.param(lambda n: f'{{"messages":[{",".join([CHAT] * n)}],"model":"x"}}', id="model last"),
+        pytest.param(
+            lambda n: f'{{"a":[{",".join([CHAT] * n)}],"model":"x","b":[{",".join([CHAT] * n)}]}}',
+            id="model in the middle",
+        ),
+        pytest.param(
+            lambda n: f'{{"a":[{",".join([INNER] * n)}],"model":"x","b":[{",".join([INNER] * n)}]}}',
+            id="many inner models",
+        ),
+        pytest.param(
+            lambda n: f'{{"model":"w","a":[{",".join([CHAT] * n)}],"model":"x"}}',
+            id="stated twice",
+        ),
+        pytest.param(
+            lambda n: rf'{{"a":["\ud800",{",".join([CHAT] * n)}],"model":"x"}}',
+            id="a lone surrogate",
+        ),
+    ],
+)
+def test_the_time_grows_with_the_size(document: Callable[[int], str]) -> None:
+    small, large = document(3).encode(), document(24).encode()
+    assert len(large) > 1_000_000
+
+    def seconds(body: bytes) -> float:
+        times = []
+        for _ in range(3):
+            begun = process_time()
+            found = find_model(body)
+            times.append(process_time() - begun)
+            assert found is not None
+            assert found.value == "x"
+        return min(times)
+
+    assert seconds(large) < 40 * seconds(small) + 0.02

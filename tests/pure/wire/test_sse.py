@@ -1,0 +1,155 @@
+"""Event streams are cut into events however they arrive, and written so that they read the same."""
+
+from __future__ import annotations
+
+import re
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.sse import Event, EventReader, render
+
+PIECES = st.sampled_from(
+    [
+        b"data:",
+        b"data: ",
+        b"data",
+        b"event:",
+        b"event: ",
+        b"event",
+        b"id: 1",
+        b"retry:2",
+        b": comment",
+        b"\n",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\n\n",
+        b"\r\n\r\n",
+        b"x",
+        b":",
+        b" ",
+        b"\xef\xbb\xbf",
+        b"\xef\xbb",
+        "é".encode(),
+        b"data: a\n\n",
+        b"data: a\r",
+        b"\n\ndata: b\r",
+        b"event: e\ndata: b\ndata: c\n\n",
+        b"",
+    ]
+)
+
+
+def events_of(stream: bytes) -> list[Event]:
+    """The standard's interpretation, read off line by line from the whole stream."""
+    *lines, _ = re.split(rb"\r\n|\r|\n", stream.removeprefix(b"\xef\xbb\xbf"))
+    events: list[Event] = []
+    kind, buffer = b"", b""
+    for line in lines:
+        if line == b"":
+            if buffer:
+                events.append(Event(kind, buffer[:-1]))
+            kind, buffer = b"", b""
+        elif b":" in line:
+            name, value = line.split(b":", 1)
+            value = value[1:] if value[:1] == b" " else value
+            kind = value if name == b"event" else kind
+            buffer = buffer + value + b"\n" if name == b"data" else buffer
+        else:
+            kind = b"" if line == b"event" else kind
+            buffer = buffer + b"\n" if line == b"data" else buffer
+    return events
+
+
+def read(pieces: list[bytes], max_bytes: int = 1_000_000) -> list[Event]:
+    reader = EventReader(max_bytes)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    reader.finish()
+    return events
+
+
+@given(st.lists(PIECES, max_size=40))
+def test_any_cut_gives_the_events_of_the_standard(pieces: list[bytes]) -> None:
+    assert read(pieces) == events_of(b"".join(pieces))
+
+
+@given(st.lists(PIECES, max_size=20).map(b"".join))
+def test_byte_by_byte_gives_the_events_of_the_standard(stream: bytes) -> None:
+    assert read([stream[at : at + 1] for at in range(len(stream))]) == events_of(stream)
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        (b"data: a\n\n", [Event(b"", b"a")]),
+        (b"data:a\r\n\r\n", [Event(b"", b"a")]),
+        (b"data:  a\r\r", [Event(b"", b" a")]),
+        (b"data\n\n", [Event(b"", b"")]),
+        (b"data: a\ndata\ndata: b\n\n", [Event(b"", b"a\n\nb")]),
+        (b"event: ping\ndata: {}\n\n", [Event(b"ping", b"{}")]),
+        (b"event: ping\n\ndata: a\n\n", [Event(b"", b"a")]),
+        (b": keep-alive\n\nid: 1\nretry: 2\nunknown: 3\ndata: a\n\n", [Event(b"", b"a")]),
+        (b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n", [Event(b"", b"a")]),
+        (b"data: a\n\ndata: b\n", [Event(b"", b"a")]),
+        (b"data: a", []),
+    ],
+)
+def test_a_stream_has_these_events(stream: bytes, events: list[Event]) -> None:
+    assert read([stream]) == events
+
+
+def test_an_event_comes_with_its_last_byte_and_not_one_later() -> None:
+    reader = EventReader()
+    assert reader.feed(b"data: a\r\n\r") == [Event(b"", b"a")]
+    assert reader.feed(b"\ndata: b\n\n") == [Event(b"", b"b")]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        pytest.param([b"data: " + b"x" * 200], id="an endless line"),
+        pytest.param([b"data: x\n"] * 40, id="endless lines"),
+        pytest.param([b":", *[b"x"] * 200], id="an endless comment"),
+        pytest.param([b"data: " + b"x" * 200 + b"\n\n"], id="a large event at once"),
+    ],
+)
+def test_an_event_beyond_the_limit_breaks_the_stream(pieces: list[bytes]) -> None:
+    with pytest.raises(GatewayError, match="more than 100 bytes") as caught:
+        read(pieces, max_bytes=100)
+    assert caught.value.reason is Reason.UPSTREAM_BROKEN
+
+
+def test_the_limit_is_for_each_event_and_comments_do_not_add_up() -> None:
+    reader = EventReader(max_bytes=100)
+    for _ in range(50):
+        assert reader.feed(b": keep-alive\n") == []
+        assert reader.feed(b"event: e\ndata: x\n\n") == [Event(b"e", b"x")]
+
+
+@given(
+    st.text("ab: é\n", max_size=12).map(str.encode),
+    st.sampled_from([b"", b"ping", b"content_block_delta"]),
+)
+def test_what_is_rendered_reads_the_same(data: bytes, event: bytes) -> None:
+    assert read([render(event, data)]) == [Event(event, data)]
+
+
+def test_an_event_is_rendered_like_this() -> None:
+    assert render(b"", b"{}") == b"data: {}\n\n"
+    assert render(b"ping", b"a\r\nb\rc") == b"event: ping\ndata: a\ndata: b\ndata: c\n\n"
+
+
+def test_a_million_small_pieces_take_linear_time() -> None:
+    def seconds(pieces: int) -> float:
+        reader = EventReader()
+        begun = process_time()
+        for _ in range(pieces):
+            reader.feed(b"x")
+        assert reader.feed(b"\ndata: a\n\n") == [Event(b"", b"a")]
+        return process_time() - begun
+
+    assert seconds(1_000_000) < 40 * seconds(100_000) + 0.1
