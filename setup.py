@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
-VERSION = re.findall(r'^__version__ = "(.+)"$', (HERE / "mgw/__init__.py").read_text(encoding="utf-8"), re.M)[0]
+[VERSION] = re.findall(r'__version__ = "(.+)"', (HERE / "mgw/__init__.py").read_text(encoding="utf-8"))
 
 TESTS = [
     "anthropic>=2.12,<3",

@@ -13,7 +13,11 @@ providers:
   host: {kind: openai_compat, base_url: "https://host.example/v1", api_key: sk-host-0002}
   claude: {kind: anthropic, base_url: "https://anthropic.example/v1", api_key: sk-ant-0003}
   gem: {kind: gemini, base_url: "https://gemini.example/v1beta", api_key: AIza-0004}
-  mute: {kind: openai_compat, base_url: "https://mute.example/v1", api_key: sk-mute, capabilities: {text: false}}
+  mute:
+    kind: openai_compat
+    base_url: "https://mute.example/v1"
+    api_key: sk-mute
+    capabilities: {text: false}
 defaults: {openai_dialect: main, anthropic_dialect: claude, gemini_dialect: gem}
 aliases:
   fast: main/gpt-b
