@@ -11,6 +11,7 @@ HERE = Path(__file__).parent
 [VERSION] = re.findall(r'__version__ = "(.+)"', (HERE / "mgw/__init__.py").read_text(encoding="utf-8"))
 
 TESTS = [
+    "docutils>=0.21,<1",
     "anthropic>=2.12,<3",
     "google-genai>=3.4,<4",
     "hypothesis>=6.170,<7",

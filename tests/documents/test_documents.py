@@ -1,0 +1,31 @@
+"""What is written for readers is well formed, and what it shows is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from docutils.core import publish_doctree
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = [ROOT / "README.rst", ROOT / "CHANGELOG.rst", *sorted((ROOT / "docs").glob("*.rst"))]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_document_is_well_formed(document: Path) -> None:
+    publish_doctree(
+        document.read_text(encoding="utf-8"), settings_overrides={"halt_level": 2, "report_level": 2}
+    )
+
+
+@pytest.mark.parametrize("document", sorted((ROOT / "docs").glob("*.rst")), ids=lambda path: path.name)
+def test_every_document_is_named_in_the_readme(document: Path) -> None:
+    assert f"docs/{document.name}" in (ROOT / "README.rst").read_text(encoding="utf-8")
+
+
+def test_nothing_outside_the_table_of_kinds_asks_for_a_kind() -> None:
+    """What differs per kind is a row of :mod:`mgw.kinds`."""
+    for room in ("exchange", "web"):
+        for module in (ROOT / "mgw" / room).glob("*.py"):
+            assert "kind ==" not in module.read_text(encoding="utf-8")
+            assert "kind is Kind" not in module.read_text(encoding="utf-8")
