@@ -205,11 +205,13 @@ class GatewayChannel(Protocol):
 
     def break_off(self) -> None:
         """End an answer that will never be whole: behind what was written, where the client sees the gap."""
-        if not self._serving or not self._answer.break_off():
-            self.abort()
+        if not self._serving:  # broken off already: what was written is on its way
             return
-        self._end_serving()
-        self._close()
+        if self._answer.break_off():
+            self._end_serving()
+            self._close()
+        else:
+            self.abort()
 
     def close_after(self) -> None:
         """Close the connection behind the answer, which says so unless it has begun."""

@@ -276,6 +276,7 @@ def test_an_answer_that_breaks_off_keeps_what_was_written_and_ends_without_its_e
     line.channel.start(200, b"OK", headers)
     line.channel.write(b"half")
     line.channel.break_off()
+    line.channel.break_off()
     assert (line.closing, line.aborted) == (True, False)
     written = line.take()
     assert b"half" in written
