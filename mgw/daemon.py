@@ -28,7 +28,11 @@ class Options(usage.Options):
     optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the configuration file"]]
     optFlags: ClassVar = [
         ["check", None, "validate the configuration, print where calls go, and exit"],
-        ["demo", None, "start the built-in simulator on 127.0.0.1:8788 as well, and say what to try"],
+        [
+            "demo",
+            None,
+            "start the simulator too, where the first provider is, and say what to try",
+        ],
     ]
 
     def opt_version(self) -> None:
@@ -69,7 +73,11 @@ def check(read: Callable[[], Config]) -> int:
 
     try:
         build_generation(0, config, reactor)
-    except (OSError, ValueError) as error:
+        if config.tls is not None:
+            from mgw.web.tls import RenewableCertificate  # OpenSSL is slow to import
+
+            RenewableCertificate(config.tls)
+    except ValueError as error:
         sys.stderr.write(f"mgw: {error}\n")
         return 1
     for warning in warnings(config):
@@ -97,7 +105,9 @@ def makeService(options: Options) -> IService:
     path, elsewhere = _log_path(options)
     try:
         gateway = GatewayService(config, read, reactor, None if elsewhere else LogFile(path))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise SystemExit(f"mgw: the log file {error.filename} cannot be opened: {error.strerror}") from None
+    except ValueError as error:
         raise SystemExit(f"mgw: {error}") from None
     if not options["demo"]:
         return gateway

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from twisted.application.service import MultiService
+from twisted.internet.error import CannotListenError
 
-from mgw.service import GatewayService
+from mgw.config.listen import Listen
+from mgw.config.model import Config
+from mgw.service import GatewayService, StartError
 from mgw.simulator.service import SimulatorService
-
-SIMULATOR: Final = ("127.0.0.1", 8788)
 
 _REQUESTS: Final = """\
 The gateway answers. Try it, in another terminal, with each of the three dialects:
@@ -28,12 +30,16 @@ The gateway answers. Try it, in another terminal, with each of the three dialect
 
 
 class Demo(MultiService):
-    """Both services as one."""
+    """Both services as one.
+
+    :raises StartError: the first provider is not at an address where a simulator could listen.
+    """
 
     def __init__(self, gateway: GatewayService, reactor: Any) -> None:  # Any: a reactor has no one type
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
         self._gateway = gateway
-        simulator: Any = SimulatorService(reactor, *SIMULATOR)  # Any: it knows nothing of our types
+        self._place = place = simulator_place(gateway.site.generation.config)
+        simulator: Any = SimulatorService(reactor, place.host, place.port)  # Any: it knows none of our types
         for service in (simulator, gateway):
             service.setServiceParent(self)
 
@@ -43,9 +49,32 @@ class Demo(MultiService):
         super().setServiceParent(parent)  # type: ignore[no-untyped-call]  # Twisted's
 
     def startService(self) -> None:
-        """Start both, and say what to try."""
-        super().startService()  # type: ignore[no-untyped-call]  # Twisted's
+        """Start both, and say what to try.
+
+        :raises StartError: an address cannot be had; the reason is printed.
+        """
+        try:
+            super().startService()  # type: ignore[no-untyped-call]  # Twisted's
+        except CannotListenError as error:
+            reason = getattr(error.socketError, "strerror", None) or error.socketError
+            raise StartError(f"mgw: the simulator cannot listen on {self._place}: {reason}") from None
         stdout = sys.__stdout__  # sys.stdout is the log by now
         if stdout is not None:
             stdout.write(_REQUESTS.format(address=self._gateway.addresses[0]))
             stdout.flush()
+
+
+def simulator_place(config: Config) -> Listen:
+    """Return where the configuration expects its first provider: there the simulator listens.
+
+    :raises StartError: that is no plain HTTP address of this machine.
+    """
+    provider = next(iter(config.providers.values()))
+    address = urlsplit(provider.base_url)
+    place = Listen(address.hostname or "", address.port or 80)
+    if address.scheme != "http" or place.beyond_loopback:
+        raise StartError(
+            f"mgw: --demo: expected providers.{provider.name}.base_url to be an http address of this "
+            "machine, as in etc/mgw-demo.yaml: the simulator listens there"
+        )
+    return place

@@ -6,21 +6,22 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 
 from __future__ import annotations
 
-import signal
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from mgw.config.advice import warnings
-from mgw.config.model import Config
+from mgw.config.model import Config, Provider
 from mgw.config.problems import ConfigError
 from mgw.credentials import credentials_of
 from mgw.generation import Generation
@@ -28,13 +29,14 @@ from mgw.ops.log_file import LogFile
 from mgw.ops.logs import AccessLog, UsageLog
 from mgw.ops.metrics import Metrics
 from mgw.ops.redaction import redacting_observer
+from mgw.ops.signals import on_signals
+from mgw.ops.witness import DoorWitness
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
-from mgw.upstream.client import UpstreamLimits, build_upstream
-from mgw.usage.event import UsageEvent
+from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
 from mgw.usage.sinks.jsonl import JsonlSink, opener_of
@@ -59,20 +61,29 @@ def build_generation(
 ) -> Generation:  # Any: a reactor has no one type
     """Build what a configuration asks for.
 
-    :raises OSError: a file that it names cannot be read.
-    :raises ValueError: such a file does not hold what it should.
+    :raises ValueError: a file that it names cannot be read, or does not hold what it should.
     """
     resolver = Resolver(config)
-    upstreams = {}
-    for name, provider in config.providers.items():
-        times = provider.timeouts
-        limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
-        upstreams[name] = build_upstream(
-            name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
-        )
+    upstreams = {name: _upstream(provider, reactor) for name, provider in config.providers.items()}
     credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
     catalog = Catalog(config, resolver, int(time()))
     return Generation(number, config, resolver, catalog, credentials, upstreams)
+
+
+def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
+    times = provider.timeouts
+    limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
+    try:
+        return build_upstream(
+            provider.name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
+        )
+    except OSError as error:
+        reason = f"{error.filename} cannot be read: {error.strerror}"
+    except ValueError as error:
+        if provider.ca_file is None:
+            raise ValueError(f"providers.{provider.name}.base_url: {error}") from None
+        reason = f"{provider.ca_file} holds no PEM certificate"
+    raise ValueError(f"providers.{provider.name}.ca_file: {reason}")
 
 
 def secrets_of(config: Config) -> list[Secret]:
@@ -85,27 +96,19 @@ def secrets_of(config: Config) -> list[Secret]:
     return found
 
 
-@dataclass(slots=True)
-class DoorWitness:
-    """Whoever counts and logs what happens at the door: the journal, the access log and the metrics."""
+class StartError(SystemExit, Exception):
+    """The gateway cannot start; the text says why.
 
-    journal: Journal
-    access_log: AccessLog
-    metrics: Metrics
-    record: Callable[[UsageEvent], None] = field(init=False, repr=False)
-    access: Callable[[str, str, int, float, str], None] = field(init=False, repr=False)
+    As a ``SystemExit`` it is printed without a traceback, and the exit code is 1.  As an ``Exception``
+    it makes twistd remove its pid file and tell the parent of a daemon, which waits for that.
+    """
 
-    def __post_init__(self) -> None:
-        self.record = self.journal.record  # bound here: one call less for every request
-        self.access = self.access_log.line
 
-    def edge_rejected(self) -> None:
-        """Count a request without a fitting key."""
-        self.metrics.edge_rejected()
+class _Jsonl(Struct, frozen=True):
+    """The sink of ``hooks.jsonl``, and the setting that it was opened for."""
 
-    def malformed(self) -> None:
-        """Count an input that is no HTTP."""
-        self.metrics.malformed()
+    output: str
+    sink: JsonlSink
 
 
 class GatewayService(Service):
@@ -124,11 +127,12 @@ class GatewayService(Service):
         self._reread = reread
         self._reactor = reactor
         self._log_file = log_file
-        self._drained: Deferred[None] | None = None
         self._ports: list[IListeningPort] = []
         self._certificate: RenewableCertificate | None = None
         self._secrets = secrets_of(config)
-        self._jsonl: tuple[str, JsonlSink] | None = None
+        self._jsonl: _Jsonl | None = None
+        self._closing: set[Deferred[None]] = set()
+        self._cut_short: Callable[[], None] | None = None
 
         generation = build_generation(1, config, reactor)
         self._journal = Journal(reactor)
@@ -175,58 +179,66 @@ class GatewayService(Service):
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.
 
-        :raises SystemExit: the address cannot be had; the reason is printed.
+        :raises StartError: the address cannot be had, or the certificate not be read; the reason is printed.
         """
         super().privilegedStartService()  # type: ignore[no-untyped-call]  # Twisted's
         config = self.site.generation.config
-        factory: IProtocolFactory = self.channels
-        if config.tls is not None:
-            from mgw.web.tls import RenewableCertificate, with_tls  # OpenSSL is slow to import
-
-            self._certificate = RenewableCertificate(config.tls)
-            factory = with_tls(self.channels, self._certificate, self._reactor)
         failures: list[Failure] = []  # a Deferred would swallow what its callback raises
-        listening: Deferred[IListeningPort] = endpoint_of(config.listen, self._reactor).listen(factory)
+        try:
+            factory = self._factory(config)
+            listening = endpoint_of(config.listen, self._reactor).listen(factory)
+        except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
+            raise self._unable(str(error)) from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
-            raise SystemExit(f"mgw: cannot listen on {config.listen}: {failure.getErrorMessage()}")
+            raise self._unable(f"cannot listen on {config.listen}: {_plainly(failure)}")
 
     def startService(self) -> None:
-        """Take requests."""
+        """Take requests.
+
+        :raises StartError: usage events cannot be written; the reason is printed.
+        """
         super().startService()  # type: ignore[no-untyped-call]  # Twisted's
+        config = self.site.generation.config
         try:
-            self._use_sinks(self.site.generation.config)
-        except OSError as error:
-            raise SystemExit(f"mgw: hooks.jsonl.output: {error.filename}: {error.strerror}") from None
-        if hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, lambda *_: self._reactor.callFromThread(self.reload))
-        for address in self.addresses:
-            scheme = "http" if self._certificate is None else "https"
-            _log.info("mgw serves {scheme}://{address}", scheme=scheme, address=address)
-        for warning in warnings(self.site.generation.config):
-            _log.warn("{warning}", warning=warning)
+            self._use_sinks(self._jsonl_of(config))
+        except ValueError as error:
+            raise self._unable(str(error)) from None
+        on_signals(self._reactor, self.reload, "SIGHUP")
+        self._reactor.callWhenRunning(self._begin)
 
     def reload(self) -> None:
         """Use the configuration as it stands in the file now; an invalid one changes nothing."""
         self._reopen_logs()
+        if self.site.draining:
+            _log.warn("the configuration is not reloaded: the gateway is stopping")
+            return
         try:
             config = self._reread()
             generation = build_generation(self.site.generation.number + 1, config, self._reactor)
-            if self._certificate is not None and config.tls is not None:
-                self._certificate.renew(config.tls)
-            self._use_sinks(config)
+            jsonl = self._jsonl_of(config)
+            self._renew_certificate(config, jsonl)
         except (ConfigError, OSError, ValueError) as error:
             self._metrics.reload_failed()
             _log.error("the configuration was not reloaded, the old one stays:\n{error}", error=error)
             return
         self._warn_of_restart(config)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
+        self._use_sinks(jsonl)
         self.site.use(generation)
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
         for warning in warnings(config):
             _log.warn("{warning}", warning=warning)
+
+    def asked_to_stop(self) -> None:
+        """Begin to drain; the second time, end what is left of it."""
+        if self._cut_short is not None:
+            _log.warn("asked to stop again: {count} requests are cut", count=self.site.in_flight)
+            self._cut_short()
+        elif self.running:
+            self._reactor.stop()
 
     def stopService(self) -> Deferred[None]:
         """Drain, then stop."""
@@ -236,14 +248,31 @@ class GatewayService(Service):
     async def _stop(self) -> None:
         seconds = self.site.generation.config.drain_seconds
         if self.site.in_flight:
-            _log.info("draining {count} requests", count=self.site.in_flight)
+            _log.info(
+                "draining {count} requests for at most {seconds:g} s",
+                count=self.site.in_flight,
+                seconds=seconds,
+            )
         await self._drain(seconds)
+        if self.site.in_flight:
+            _log.warn("the drain is over: {count} requests are cut", count=self.site.in_flight)
         self.site.cut()
         for port in self._ports:
             await _done(port.stopListening())
         await self.channels.stopped()
         self.site.generation.retire()
-        await self._journal.close()
+        for closing in [*self._closing, self._journal.close()]:
+            await closing
+
+    def _begin(self) -> None:
+        """Say that we serve, once the reactor runs and signals reach us."""
+        on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
+        scheme = "http" if self._certificate is None else "https"
+        for address in self.addresses:
+            where = address if address.startswith("unix:") else f"{scheme}://{address}"
+            _log.info("mgw serves {where}", where=where)
+        for warning in warnings(self.site.generation.config):
+            _log.warn("{warning}", warning=warning)
 
     def _drain(self, seconds: float) -> Deferred[None]:
         """Refuse new work; fire when the last request has ended, or the time is up."""
@@ -254,6 +283,7 @@ class GatewayService(Service):
                 drained.callback(None)
 
         limit = self._reactor.callLater(seconds, idle)
+        self._cut_short = idle
         self.site.draining = True
         self.site.on_idle = idle
         self.channels.drain()
@@ -261,22 +291,55 @@ class GatewayService(Service):
             idle()
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)
 
-    def _use_sinks(self, config: Config) -> None:
-        """Tell these sinks from now on.
+    def _factory(self, config: Config) -> IProtocolFactory:
+        if config.tls is None:
+            return self.channels
+        from mgw.web.tls import RenewableCertificate, with_tls  # OpenSSL is slow to import
 
-        :raises OSError: one of them cannot be opened; those before stay in use.
+        self._certificate = RenewableCertificate(config.tls)
+        return with_tls(self.channels, self._certificate, self._reactor)
+
+    def _renew_certificate(self, config: Config, jsonl: _Jsonl | None) -> None:
+        """Read the certificate anew; where that fails, an output just opened for the reload is closed."""
+        if self._certificate is None or config.tls is None:
+            return
+        try:
+            self._certificate.renew(config.tls)
+        except ValueError:
+            if jsonl is not None and jsonl is not self._jsonl:
+                self._close_later(jsonl.sink.close())
+            raise
+
+    def _jsonl_of(self, config: Config) -> _Jsonl | None:
+        """Return the sink that a configuration asks for: the one in use, where that is the same.
+
+        :raises ValueError: its output cannot be opened.
         """
         jsonl, before = config.hooks.jsonl, self._jsonl
         if jsonl is None:
-            self._jsonl = None
-        elif before is None or before[0] != jsonl.output:
-            lines = self._lines(f"usage events to {jsonl.output}", opener_of(jsonl.output))
+            return None
+        if before is not None and before.output == jsonl.output:
+            return before
+        lines = self._lines(f"usage events to {jsonl.output}", opener_of(jsonl.output))
+        try:
             lines.open()
-            self._jsonl = (jsonl.output, JsonlSink(lines))
+        except OSError as error:
+            reason = f"{jsonl.output} cannot be opened: {error.strerror}"
+            raise ValueError(f"hooks.jsonl.output: {reason}") from None
+        return _Jsonl(jsonl.output, JsonlSink(lines))
+
+    def _use_sinks(self, jsonl: _Jsonl | None) -> None:
+        """Tell these sinks from now on."""
+        self._jsonl = jsonl
         sinks: list[Sink] = [self._metrics, self._usage_log]
-        if self._jsonl is not None:
-            sinks.append(self._jsonl[1])
-        self._closing = self._journal.replace(sinks)
+        if jsonl is not None:
+            sinks.append(jsonl.sink)
+        self._close_later(self._journal.replace(sinks))
+
+    def _close_later(self, closing: Deferred[None]) -> None:
+        """Remember an output that still writes, so that a stop waits for it."""
+        self._closing.add(closing)
+        _ = closing.addBoth(lambda _: self._closing.discard(closing))
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]
         return LineWriter(name, self._reactor, WriterThread(self._reactor, name), opener)
@@ -290,6 +353,12 @@ class GatewayService(Service):
             self._log_file.reopen()
         except OSError as error:
             _log.error("the log file cannot be opened anew: {error}", error=error.strerror)
+
+    def _unable(self, reason: str) -> StartError:
+        """Return the end of a start that failed; a daemon has no standard error, so its log says it too."""
+        if self._log_file is None or self._log_file.path is not None:
+            _log.critical("mgw: {reason}", reason=reason)
+        return StartError(f"mgw: {reason}")
 
     def _warn_of_restart(self, config: Config) -> None:
         before = self.site.generation.config
@@ -308,11 +377,20 @@ def channel_limits(config: Config) -> ChannelLimits:
     )
 
 
+def _plainly(failure: Failure) -> str:
+    """Return why an address cannot be had, without the words that Twisted puts around it."""
+    error = failure.value
+    if isinstance(error, CannotListenError):
+        error = error.socketError
+    return getattr(error, "strerror", None) or str(error)
+
+
 def _shown(port: IListeningPort) -> str:
     address: Any = port.getHost()  # Any: addresses of all kinds
     host = getattr(address, "host", None)
     if host is None:
-        return str(getattr(address, "name", address))
+        name = getattr(address, "name", None)
+        return str(address) if name is None else f"unix:{os.fsdecode(name)}"
     return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
 
 

@@ -116,13 +116,16 @@ class AccessLog:
     wall: Callable[[], float]
     """Unix seconds."""
 
-    def line(self, method: str, raw_path: str, status: int, seconds: float, request_id: str) -> None:
+    def line(
+        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+    ) -> None:
         """Write a request's line, but for the routes that are asked all the time.
 
+        :param method: ``None`` where the request could not be read so far.
         :param raw_path: what stands behind a ``?`` in it is not written: it may hold a key.
         :param seconds: from the complete head to the end of the answer.
         """
-        path, _, _ = raw_path.partition("?")
+        path = None if raw_path is None else raw_path.partition("?")[0]
         if path in UNLOGGED_PATHS:
             return
         self.lines.write(

@@ -1,6 +1,6 @@
 """The door behind the channel: from the head of a request to its visit.
 
-In this order: the row of the route table, drain, edge auth, the exchange, the limits on the body.  Whatever
+In this order: the row of the route table, edge auth, the exchange, drain, the limits on the body.  Whatever
 fails is answered in the dialect that the route, or else the path, suggests.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from os import urandom
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, cast
 
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
@@ -42,8 +42,10 @@ class Witness(Protocol):
         """Take the usage event of an exchange."""
         ...
 
-    def access(self, method: str, raw_path: str, status: int, seconds: float, request_id: str) -> None:
-        """Take the end of any logged request."""
+    def access(
+        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+    ) -> None:
+        """Take the end of any logged request; ``None`` where it could not be read so far."""
         ...
 
     def edge_rejected(self) -> None:
@@ -132,6 +134,10 @@ class Site:
         visit = RequestVisit(self, channel, head, request_id, matched, caller, exchange, client, raw_path)
         self._open[id(visit)] = visit
         try:
+            if self.draining and exchange is not None:
+                raise GatewayError(
+                    Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0
+                )
             visit.reserve()
         except GatewayError as error:
             visit.refuse(error)
@@ -140,19 +146,19 @@ class Site:
     def refused(self, channel: GatewayChannel, error: GatewayError, target: bytes | None) -> None:
         """Answer what is no HTTP, or has a head too large or too slow; the channel then closes."""
         self.witness.malformed()
-        path = "" if target is None else split_target(target)[0].decode("latin-1")
+        path = ""
+        if target is not None and target.startswith(b"/"):  # another form may hold a user's password
+            path = split_target(target)[0].decode("latin-1")
         request_id = f"req_{urandom(12).hex()}"
         refuse(ChannelClient(channel), error, dialect_of(path, None, frozenset()), request_id)
-        self.witness.access("-", path or "-", error.status, 0.0, request_id)
+        self.witness.access(None, path or None, error.status, 0.0, request_id)
 
     def execute(self, visit: RequestVisit) -> Awaitable[None]:
         """Run the Klein endpoint of a visit's route."""
         request = GatewayRequest(visit.channel, visit.head, b"")
         request.visit = visit
-        result: Any = self.app.execute_endpoint(
-            visit.matched.route.name, request
-        )  # Klein's own types say Any
-        return result
+        answered = self.app.execute_endpoint(visit.matched.route.name, request)
+        return cast(Awaitable[None], answered)  # Klein's type is wider; app.py's endpoints are coroutines
 
     def ended(self, visit: RequestVisit, status: int) -> None:
         """A visit is over."""
@@ -184,10 +190,7 @@ class Site:
         if route.name in OPEN_ROUTES:
             return _NOBODY
         try:
-            caller = self.gate.admit(route.family, head.headers, raw_query)
+            return self.gate.admit(route.family, head.headers, raw_query)
         except GatewayError:
             self.witness.edge_rejected()
             raise
-        if self.draining and route.treatment is not Treatment.OWN:
-            raise GatewayError(Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0)
-        return caller

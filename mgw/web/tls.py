@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from cryptography.x509 import load_pem_x509_certificates
 from OpenSSL import SSL, crypto
@@ -30,14 +34,13 @@ class RenewableCertificate:
     def renew(self, files: Tls) -> None:
         """Read certificate and key again; where that fails, the old ones stay.
 
-        :raises OSError: a file cannot be read.
-        :raises ValueError: a file does not hold what it should, or the two are no pair.
+        :raises ValueError: a file cannot be read or does not hold what it should, or the two are no pair.
         """
-        chain = load_pem_x509_certificates(Path(files.cert_file).read_bytes())
-        key = load_pem_private_key(Path(files.key_file).read_bytes(), password=None)
+        chain = _read("tls.cert_file", files.cert_file, load_pem_x509_certificates)
+        key = _read("tls.key_file", files.key_file, _private_key)
         if key.public_key() != chain[0].public_key():
             raise ValueError(
-                f"the key in {files.key_file} is not that of the certificate in {files.cert_file}"
+                f"tls: the key in {files.key_file} is not that of the certificate in {files.cert_file}"
             )
         first, *others = [crypto.X509.from_cryptography(certificate) for certificate in chain]
         options = CertificateOptions(
@@ -47,7 +50,10 @@ class RenewableCertificate:
             raiseMinimumTo=TLSVersion.TLSv1_2,
             acceptableProtocols=[b"http/1.1"],
         )
-        self._context = options.getContext()
+        try:
+            self._context = options.getContext()
+        except SSL.Error as error:  # a key that OpenSSL deems too weak
+            raise ValueError(f"tls: OpenSSL refuses {files.cert_file}: {_reasons(error)}") from None
         self.files = files
 
     def serverConnectionForTLS(
@@ -56,6 +62,27 @@ class RenewableCertificate:
     ) -> SSL.Connection:
         """Return the TLS state of a new connection."""
         return SSL.Connection(self._context, None)
+
+
+T = TypeVar("T")
+
+
+def _read(setting: str, path: str, load: Callable[[bytes], T]) -> T:
+    try:
+        return load(Path(path).read_bytes())
+    except OSError as error:
+        raise ValueError(f"{setting}: {path} cannot be read: {error.strerror}") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        wanted = "PEM key without a passphrase" if load is _private_key else "PEM certificate"
+        raise ValueError(f"{setting}: {path} holds no {wanted} ({type(error).__name__})") from None
+
+
+def _private_key(content: bytes) -> PrivateKeyTypes:
+    return load_pem_private_key(content, password=None)
+
+
+def _reasons(error: SSL.Error) -> str:
+    return ", ".join(str(reason) for _, _, reason in error.args[0])
 
 
 def with_tls(

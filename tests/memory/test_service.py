@@ -1,0 +1,362 @@
+"""The composition root on a reactor in memory: start, reload, drain and stop, without a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from twisted.application.service import Application
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.config.model import Config
+from mgw.config.problems import ConfigError
+from mgw.ops.log_file import LogFile
+from mgw.service import GatewayService, StartError, secrets_of
+from mgw.web.channel import GatewayChannel
+from tests.support.certificates import authority, issue
+from tests.support.channels import get, post
+from tests.support.configs import THREE_FAMILIES, config
+
+
+class Reactor(MemoryReactorClock):
+    """A reactor in memory that other threads may call, as the threads that write do."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
+        self._calls: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self.stops = 0
+
+    def callFromThread(self, work: Callable[..., object], *arguments: object) -> None:
+        self._calls.put(lambda: work(*arguments))
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def turn(self) -> None:
+        """Do the next thing that a thread has asked for."""
+        self._calls.get(timeout=10)()
+
+
+@implementer(ILogObserver)
+@dataclass
+class Log:
+    """The texts of what is logged."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def __call__(self, event: LogEvent) -> None:
+        self.lines.append(formatEvent(event))
+
+    def has(self, words: str) -> bool:
+        return any(words in line for line in self.lines)
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    found = Log()
+    globalLogPublisher.addObserver(found)
+    yield found
+    globalLogPublisher.removeObserver(found)
+
+
+@pytest.fixture(autouse=True)
+def same_signals() -> Iterator[None]:
+    """Leave the handlers of the test run as they were."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@dataclass
+class Bench:
+    """A service that has started, and the file that it reads."""
+
+    reactor: Reactor
+    service: GatewayService
+    settings: Config | ConfigError
+    clients: list[GatewayChannel] = field(default_factory=list)
+
+    def reload(self, settings: Config | ConfigError) -> None:
+        self.settings = settings
+        self.service.reload()
+
+    def request(self, data: bytes) -> StringTransport:
+        channel, transport = self.service.channels.buildProtocol(None), StringTransport()
+        channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
+        self.clients.append(channel)
+        channel.dataReceived(data)
+        return transport
+
+    def hang_up(self) -> None:
+        """Let every client go."""
+        while self.clients:
+            self.clients.pop().connectionLost(Failure(ConnectionDone()))
+
+    def stop(self) -> list[None]:
+        """Begin to stop; the list has an entry once that is done."""
+        done: list[None] = []
+        _ = self.service.stopService().addCallback(done.append)
+        return done
+
+    def until(self, done: list[None]) -> None:
+        """Let clock and threads run until a stop is done."""
+        self.reactor.advance(0)
+        while not done:
+            self.reactor.turn()
+            self.reactor.advance(0)
+
+
+def made(settings: Config, log_file: LogFile | None = None) -> Bench:
+    reactor = Reactor()
+
+    def reread() -> Config:
+        if isinstance(bench.settings, ConfigError):
+            raise bench.settings
+        return bench.settings
+
+    bench = Bench(reactor, GatewayService(settings, reread, reactor, log_file), settings)
+    return bench
+
+
+def started(text: str = THREE_FAMILIES, log_file: LogFile | None = None) -> Bench:
+    bench = made(config(text), log_file)
+    bench.service.privilegedStartService()
+    bench.service.startService()
+    bench.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
+    bench.reactor.stops = 0  # a run in memory ends by itself
+    return bench
+
+
+UPLOADING = post(b"{}", path="/v1/messages")[:-1]
+
+
+@contextmanager
+def ended(bench: Bench) -> Iterator[None]:
+    """Stop the service behind a test, so that its threads end."""
+    try:
+        yield
+    finally:
+        done = bench.stop()
+        bench.hang_up()
+        bench.until(done)
+
+
+def test_it_listens_where_the_configuration_says() -> None:
+    bench = started(THREE_FAMILIES + "listen: 127.0.0.9:1234\n")
+    with ended(bench):
+        ((port, _, _, interface),) = bench.reactor.tcpServers
+        assert (interface, port) == ("127.0.0.9", 1234)
+
+
+def test_it_says_that_it_serves_only_once_the_reactor_runs(log: Log) -> None:
+    bench = made(config())
+    bench.service.privilegedStartService()
+    bench.service.startService()
+    with ended(bench):
+        assert not log.has("mgw serves")
+        bench.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
+        assert log.has("mgw serves http://")
+
+
+def test_a_second_reload_is_a_third_generation() -> None:
+    bench = started()
+    with ended(bench):
+        bench.reload(config())
+        bench.reload(config(THREE_FAMILIES + "drain_seconds: 5\n"))
+        generation = bench.service.site.generation
+        assert (generation.number, generation.config.drain_seconds) == (3, 5)
+
+
+def test_a_reload_reaches_whatever_outlives_a_configuration() -> None:
+    bench = started()
+    with ended(bench):
+        more = (
+            "spool: {body_memory: 77}\ntimeouts: {client_idle: 7}\nedge_auth: {enabled: true, keys: [edge]}\n"
+        )
+        bench.reload(config(THREE_FAMILIES + more))
+        assert bench.service.site.budget.max_bytes == 77
+        assert bench.service.channels.limits.client_idle == 7
+        assert bench.request(get("/v1/models")).value().startswith(b"HTTP/1.1 401 ")
+
+
+def test_an_invalid_file_leaves_all_as_it_is(log: Log) -> None:
+    bench = started()
+    with ended(bench):
+        before = bench.service.site.generation
+        with pytest.raises(ConfigError) as wrong:
+            config("providers: {}")
+        bench.reload(wrong.value)
+        assert bench.service.site.generation is before
+        assert log.has("the configuration was not reloaded, the old one stays")
+        bench.reload(config())
+        assert bench.service.site.generation.number == 2
+
+
+def test_a_certificate_that_cannot_be_read_leaves_the_old_output_too(tmp_path: Path, log: Log) -> None:
+    files = issue(authority(tmp_path), "localhost")
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    text = THREE_FAMILIES + f"tls: {{cert_file: {files.cert_file}, key_file: {files.key_file}}}\n"
+    bench = started(text + f"hooks: {{jsonl: {{output: {old}}}}}\n")
+    with ended(bench):
+        files.cert_file.write_text("nothing")
+        bench.reload(config(text + f"hooks: {{jsonl: {{output: {new}}}}}\n"))
+        assert log.has("holds no PEM certificate")
+        bench.request(post(b"{}", path="/v1/messages"))
+    assert b'"http_status":400' in old.read_bytes()
+    assert new.read_bytes() == b""
+
+
+@dataclass(slots=True)
+class Stream(LogFile):
+    """A process log that is kept in memory."""
+
+    path: str | None = None
+    written: list[str] = field(default_factory=list)
+
+    def write(self, text: str) -> None:
+        """Keep it."""
+        self.written.append(text)
+
+
+def test_the_log_forgets_no_secret_of_an_older_configuration() -> None:
+    stream, application = Stream(), Application("mgw")
+    bench = started(THREE_FAMILIES.replace("sk-main-0001", "an-older-word"), stream)
+    with ended(bench):
+        bench.service.take_over_log(application)
+        bench.reload(config(THREE_FAMILIES.replace("sk-main-0001", "a-newer-word")))
+        observer: Any = ILogObserver(application)
+        observer({"log_format": "{a} and {b}", "a": "an-older-word", "b": "a-newer-word", "log_time": 0.0})
+        assert "[redacted] and [redacted]" in stream.written[-1]
+
+
+def test_every_secret_of_a_configuration_is_known() -> None:
+    more = "edge_auth: {enabled: true, keys: [edge-1]}\n"
+    text = THREE_FAMILIES.replace("api_key: sk-host-0002", "api_key: k2, headers: {set: {x-a: header-3}}")
+    found = {secret.reveal() for secret in secrets_of(config(text + more))}
+    assert found == {"edge-1", "sk-main-0001", "k2", "header-3", "sk-ant-0003", "AIza-0004", "sk-mute"}
+
+
+def test_a_stop_with_nothing_in_flight_waits_for_no_clock() -> None:
+    bench = started()
+    bench.until(bench.stop())
+    assert not bench.reactor.getDelayedCalls()
+
+
+def test_a_stop_waits_for_what_is_in_flight() -> None:
+    bench = started()
+    transport = bench.request(UPLOADING)
+    done = bench.stop()
+    assert not done
+    assert bench.service.site.draining
+    bench.request(get("/healthz"))
+    assert transport.value() == b""
+    bench.reactor.advance(29)
+    assert not done
+    bench.hang_up()
+    bench.until(done)
+
+
+def test_a_drain_ends_with_its_time() -> None:
+    bench = started(THREE_FAMILIES + "drain_seconds: 5\n")
+    transport = bench.request(UPLOADING)
+    done = bench.stop()
+    bench.reactor.advance(4.9)
+    assert transport.value() == b""
+    bench.reactor.advance(0.2)
+    assert transport.value().startswith(b"HTTP/1.1 503 ")
+    assert bench.service.site.in_flight == 0
+    bench.hang_up()
+    bench.until(done)
+
+
+def test_asking_twice_cuts_what_is_left(log: Log) -> None:
+    bench = started()
+    bench.service.asked_to_stop()
+    assert bench.reactor.stops == 1
+    transport = bench.request(UPLOADING)
+    done = bench.stop()
+    bench.service.asked_to_stop()
+    assert bench.reactor.stops == 1
+    assert log.has("asked to stop again: 1 requests are cut")
+    assert transport.value().startswith(b"HTTP/1.1 503 ")
+    bench.hang_up()
+    bench.until(done)
+
+
+@pytest.mark.parametrize(("number", "stops"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGHUP, 0)])
+def test_a_signal_acts_on_the_reactors_turn(number: signal.Signals, stops: int) -> None:
+    bench = started()
+    with ended(bench):
+        handler: Any = signal.getsignal(number)
+        handler(number, None)
+        assert (bench.reactor.stops, bench.service.site.generation.number) == (0, 1)
+        bench.reactor.turn()
+        assert (bench.reactor.stops, bench.service.site.generation.number) == (stops, 2 - stops)
+
+
+def test_an_interrupt_that_the_shell_ignores_stays_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with ended(started()):
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_start_that_fails_is_plain_to_python_and_to_twistd() -> None:
+    error = StartError("mgw: why")
+    assert isinstance(error, Exception)  # twistd tells the parent of a daemon, and removes the pid file
+    assert error.code == "mgw: why"  # Python prints it and ends with 1
+
+
+def test_a_provider_whose_ca_file_is_missing_stops_the_start() -> None:
+    text = THREE_FAMILIES.replace("api_key: sk-main-0001", "api_key: k, ca_file: /no/such/file")
+    with pytest.raises(
+        ValueError, match=r"providers\.main\.ca_file: /no/such/file cannot be read: No such file"
+    ):
+        made(config(text))
+
+
+def test_a_change_of_the_address_is_warned_about(log: Log) -> None:
+    bench = started()
+    with ended(bench):
+        bench.reload(config())
+        assert not log.has("needs a restart")
+        bench.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
+        assert log.has("a change of listen, or of tls from on to off, needs a restart")
+
+
+def test_a_stop_waits_for_the_output_that_a_reload_has_just_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    filling = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while os.write(filling, b"x" * 4096):
+            pass
+    bench = started(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {pipe}}}}}\n")
+    bench.request(post(b"{}", path="/v1/messages"))
+    bench.reload(config(THREE_FAMILIES))
+    done = bench.stop()
+    bench.hang_up()
+    for _ in range(2):  # the lines of the process log are written, and their output is closed
+        bench.reactor.advance(0)
+        bench.reactor.turn()
+    bench.reactor.advance(0)
+    assert not done
+    os.close(filling)
+    os.set_blocking(reading, True)
+    while b"http_status" not in os.read(reading, 65536):
+        pass
+    bench.until(done)
+    os.close(reading)

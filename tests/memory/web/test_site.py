@@ -1,0 +1,379 @@
+"""The door behind the channel: who is refused where, and one event for each exchange whatever its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransport
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.config.model import EdgeAuth
+from mgw.routing.match import RouteTable
+from mgw.routing.routes import ROUTES
+from mgw.secret import Secret
+from mgw.usage.event import Outcome, UsageEvent
+from mgw.web.app import build_app
+from mgw.web.bodies import BodyBudget
+from mgw.web.channel import ChannelFactory
+from mgw.web.edge_auth import EdgeGate
+from mgw.web.operations import Operations
+from mgw.web.site import Site
+from tests.support.channels import LIMITS, get, post
+from tests.support.configs import THREE_FAMILIES
+from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered
+
+KEY = "x-api-key: edge"
+JSON = "Content-Type: application/json"
+PATH = "/v1/chat/completions"
+
+
+@dataclass
+class RecordingWitness:
+    """A witness that keeps what it is told."""
+
+    events: list[UsageEvent] = field(default_factory=list)
+    lines: list[tuple[str | None, str | None, int]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    rejections: int = 0
+    broken: int = 0
+
+    def record(self, event: UsageEvent) -> None:
+        self.events.append(event)
+
+    def access(
+        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+    ) -> None:
+        self.lines.append((method, raw_path, status))
+        self.ids.append(request_id)
+
+    def edge_rejected(self) -> None:
+        self.rejections += 1
+
+    def malformed(self) -> None:
+        self.broken += 1
+
+
+class Bench:
+    """A site with edge auth, one client's connection to it, and a provider in memory."""
+
+    def __init__(self, text: str = THREE_FAMILIES) -> None:
+        self.pipeline = Pipeline(text)
+        self.clock = self.pipeline.clock
+        self.generation = self.pipeline.generation
+        self.witness = RecordingWitness()
+        operations = Operations(
+            lambda: self.site.generation, lambda: self.site.draining, lambda _: (b"text/plain", b"")
+        )
+        self.site = Site(
+            table=RouteTable(ROUTES),
+            generation=self.generation,
+            app=build_app(ROUTES, operations.endpoints()),
+            clock=self.clock,
+            wall=lambda: 0.0,
+            witness=self.witness,
+            budget=BodyBudget(self.generation.config.spool.body_memory),
+            gate=EdgeGate(EdgeAuth(enabled=True, keys=(Secret("edge"),))),
+        )
+        self.factory = ChannelFactory(self.site, self.clock, LIMITS)
+        self.transport = StringTransport()
+        self.channel = self.factory.buildProtocol(None)
+        self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
+
+    def send(self, data: bytes) -> None:
+        self.channel.dataReceived(data)
+
+    def leave(self) -> None:
+        self.channel.connectionLost(Failure(ConnectionDone()))
+
+    def taken(self) -> bytes:
+        data: bytes = self.transport.value()
+        return data
+
+    def status(self) -> int:
+        return int(self.taken().split(b" ")[1])
+
+    def body(self) -> Any:  # Any: JSON
+        return json.loads(self.taken().partition(b"\r\n\r\n")[2])
+
+    @property
+    def event(self) -> UsageEvent:
+        (event,) = self.witness.events
+        return event
+
+    @property
+    def wire(self) -> Any:  # Any: the provider's side of the newest connection
+        return self.pipeline.wire
+
+
+def settled(bench: Bench) -> tuple[int, int, int]:
+    """Return what is still held: requests, users of the generation, bytes of bodies."""
+    return bench.site.in_flight, bench.generation.in_use, bench.site.budget.held
+
+
+CHUNKED = get(PATH, KEY, JSON, "Transfer-Encoding: chunked", method="POST")
+UNFINISHED = post(CHAT, KEY, JSON, path=PATH)[:-3]
+WHOLE = post(CHAT, KEY, JSON, path=PATH)
+STREAM = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\ndata:\r\n"
+)
+
+
+def whole(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.wire.says(answered())
+
+
+def too_large_as_announced(bench: Bench) -> None:
+    bench.send(get(PATH, KEY, "Content-Length: 99999999", method="POST"))
+
+
+def too_large_as_it_comes(bench: Bench) -> None:
+    bench.send(CHUNKED + b"3000\r\n" + b" " * 0x3000 + b"\r\n")
+
+
+def beyond_the_budget(bench: Bench) -> None:
+    bench.site.budget.max_bytes = 10
+    bench.send(WHOLE)
+
+
+def too_slow(bench: Bench) -> None:
+    bench.send(UNFINISHED)
+    bench.clock.advance(LIMITS.client_body_idle)
+
+
+def broken_chunk(bench: Bench) -> None:
+    bench.send(CHUNKED + b"zz\r\n")
+
+
+def left_in_its_upload(bench: Bench) -> None:
+    bench.send(UNFINISHED)
+    bench.leave()
+
+
+def left_while_waiting(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.leave()
+
+
+def left_while_reading(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.wire.says(STREAM)
+    bench.leave()
+
+
+def no_model(bench: Bench) -> None:
+    bench.send(post(b"{}", KEY, path=PATH))
+
+
+def broken_upstream(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.wire.says(STREAM)
+    bench.wire.breaks()
+
+
+def refused_upstream(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.wire.says(answered(status=b"429 Too Many Requests"))
+
+
+def cut_in_its_upload(bench: Bench) -> None:
+    bench.send(UNFINISHED)
+    bench.site.cut()
+
+
+def cut_while_waiting(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.site.cut()
+
+
+def cut_while_reading(bench: Bench) -> None:
+    bench.send(WHOLE)
+    bench.wire.says(STREAM)
+    bench.site.cut()
+
+
+def new_in_a_drain(bench: Bench) -> None:
+    bench.site.draining = True
+    bench.send(WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("happens", "outcome", "status"),
+    [
+        (whole, Outcome.OK, 200),
+        (too_large_as_announced, Outcome.REJECTED, 413),
+        (too_large_as_it_comes, Outcome.REJECTED, 413),
+        (beyond_the_budget, Outcome.REJECTED, 503),
+        (too_slow, Outcome.REJECTED, 408),
+        (broken_chunk, Outcome.REJECTED, 400),
+        (left_in_its_upload, Outcome.CLIENT_ABORT, 499),
+        (left_while_waiting, Outcome.CLIENT_ABORT, 499),
+        (left_while_reading, Outcome.CLIENT_ABORT, 499),
+        (no_model, Outcome.REJECTED, 400),
+        (broken_upstream, Outcome.UPSTREAM_ERROR, 200),
+        (refused_upstream, Outcome.UPSTREAM_ERROR, 429),
+        (cut_in_its_upload, Outcome.REJECTED, 503),
+        (cut_while_waiting, Outcome.REJECTED, 503),
+        (cut_while_reading, Outcome.REJECTED, 200),
+        (new_in_a_drain, Outcome.REJECTED, 503),
+    ],
+)
+def test_every_end_of_an_exchange_leaves_one_event_one_line_and_nothing_held(
+    happens: Callable[[Bench], None], outcome: Outcome, status: int
+) -> None:
+    bench = Bench(THREE_FAMILIES + "max_body_bytes: 8192\n")
+    happens(bench)
+    assert (bench.event.status, bench.event.http_status) == (outcome, status)
+    assert bench.witness.lines == [("POST", PATH, status)]
+    assert bench.witness.ids == [bench.event.request_id]
+    assert settled(bench) == (0, 0, 0)
+    if outcome is not Outcome.CLIENT_ABORT:
+        assert bench.status() == status
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "rejections"),
+    [
+        (post(b"{}", KEY, path="/v1/nothing"), 404, 0),
+        (get(PATH, KEY), 405, 0),
+        (post(b"{}", path=PATH), 401, 1),
+        (post(b"{}", "x-api-key: other", path=PATH), 401, 1),
+        (get("/metrics"), 401, 1),
+        (get("/v1/models", KEY), 200, 0),
+        (get("/healthz"), 200, 0),
+    ],
+)
+def test_what_is_no_exchange_leaves_a_line_and_no_event(data: bytes, status: int, rejections: int) -> None:
+    bench = Bench()
+    bench.send(data)
+    assert bench.status() == status
+    assert not bench.witness.events
+    assert [line[2] for line in bench.witness.lines] == [status]
+    assert bench.witness.rejections == rejections
+    assert settled(bench) == (0, 0, 0)
+
+
+def test_a_wrong_key_is_told_before_the_body_is_asked_for_or_its_size_looked_at() -> None:
+    bench = Bench()
+    bench.send(get(PATH, "Content-Length: 99999999999", "Expect: 100-continue", method="POST"))
+    assert bench.status() == 401
+    assert b"100 Continue" not in bench.taken()
+
+
+def test_a_right_key_lets_the_body_come() -> None:
+    bench = Bench()
+    bench.send(get(PATH, KEY, "Content-Length: 20", "Expect: 100-continue", method="POST"))
+    assert bench.taken() == b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def test_a_body_over_the_limit_is_refused_before_it_is_asked_for() -> None:
+    bench = Bench(THREE_FAMILIES + "max_body_bytes: 10\n")
+    bench.send(get(PATH, KEY, "Content-Length: 20", "Expect: 100-continue", method="POST"))
+    assert bench.status() == 413
+
+
+def test_an_open_route_needs_no_key_and_is_answered_in_a_drain() -> None:
+    for path, status in (("/healthz", 200), ("/readyz", 503), ("/", 200)):
+        bench = Bench()
+        bench.site.draining = True
+        bench.send(get(path))
+        assert bench.status() == status
+
+
+def test_a_request_keeps_the_generation_that_it_began_with() -> None:
+    bench, after = Bench(), Pipeline(THREE_FAMILIES.replace("main/gpt-b", "main/gpt-new"))
+    bench.send(UNFINISHED)
+    bench.site.use(after.generation)
+    bench.send(WHOLE[len(UNFINISHED) :])
+    assert b'"gpt-b"' in bench.wire.heard
+    assert not bench.wire.closing
+    bench.wire.says(answered())
+    assert bench.taken().endswith(ANSWER)
+    assert bench.wire.closing
+
+
+def test_the_next_request_on_a_connection_takes_the_new_generation() -> None:
+    bench, after = Bench(), Pipeline(THREE_FAMILIES.replace("main/gpt-b", "main/gpt-new"))
+    bench.send(WHOLE)
+    bench.wire.says(answered())
+    bench.site.use(after.generation)
+    bench.send(get("/v1/models", "x-api-key: whatever"))
+    assert b"main/gpt-new" in bench.taken()
+
+
+def test_idleness_is_told_when_the_last_visit_ends() -> None:
+    bench, told = Bench(), []
+    bench.site.on_idle = lambda: told.append(bench.site.in_flight)
+    bench.send(WHOLE)
+    assert told == []
+    bench.wire.says(answered())
+    assert told == [0]
+
+
+def test_a_cut_request_lets_go_of_its_provider() -> None:
+    bench = Bench()
+    bench.send(WHOLE)
+    bench.site.cut()
+    assert bench.wire.aborted
+    assert bench.body()["error"]["code"] == "draining"
+
+
+def test_a_cut_answer_has_no_clean_end() -> None:
+    bench = Bench()
+    bench.send(WHOLE)
+    bench.wire.says(STREAM)
+    bench.site.cut()
+    assert not bench.taken().endswith(b"0\r\n\r\n")
+    assert bench.transport.disconnecting
+
+
+def test_what_is_no_http_is_counted_and_its_target_is_logged_only_as_a_path() -> None:
+    for target, path in ((b"/v1/x?key=k", "/v1/x"), (b"http://user:word@host/", None), (b"word", None)):
+        bench = Bench()
+        bench.send(b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+        assert bench.status() == 400
+        assert bench.witness.lines == [(None, path, 400)]
+        assert bench.witness.broken == 1
+
+
+@implementer(ILogObserver)
+@dataclass
+class Watching:
+    """An observer that keeps failures."""
+
+    failures: list[Failure] = field(default_factory=list)
+
+    def __call__(self, event: LogEvent) -> None:
+        if "log_failure" in event:
+            self.failures.append(event["log_failure"])
+
+
+class Faulty:
+    """A provider with a bug."""
+
+    base_path = b"/v1"
+
+    def open(self, request: object, *, fresh: bool = False) -> object:
+        raise RuntimeError("a bug")
+
+
+def test_a_bug_is_a_500_with_its_event_and_is_logged_once() -> None:
+    bench, watching = Bench(), Watching()
+    assert isinstance(bench.generation.upstreams, dict)
+    bench.generation.upstreams["main"] = Faulty()
+    globalLogPublisher.addObserver(watching)
+    try:
+        bench.send(WHOLE)
+    finally:
+        globalLogPublisher.removeObserver(watching)
+    assert (bench.status(), bench.body()["error"]["code"]) == (500, "internal_error")
+    assert (bench.event.status, bench.event.http_status) == (Outcome.REJECTED, 500)
+    assert [str(failure.value) for failure in watching.failures] == ["a bug"]
+    assert settled(bench) == (0, 0, 0)

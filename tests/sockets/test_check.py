@@ -1,0 +1,130 @@
+"""``--check``, ``--version`` and the errors of a start, as an operator at a terminal sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from mgw import __version__
+from tests.support.operations import ROOT, twistd, write_config
+
+VALID = """
+providers:
+  main: {kind: openai, base_url: "https://openai.example/v1", api_key_env: MAIN_KEY, models: [gpt-b]}
+  claude: {kind: anthropic, base_url: "https://anthropic.example", api_key: sk-canary-2}
+  gem: {kind: gemini, base_url: "https://gemini.example/v1beta", api_key: canary-3}
+defaults: {openai_dialect: main}
+listen: ":8787"
+"""
+ENVIRON = {"MAIN_KEY": "sk-canary-1"}
+
+INVALID = """
+providers:
+  main: {kind: openai, api_key: sk-canary-1, base_ulr: "https://openai.example/v1"}
+  claude: {kind: antropic, api_key: sk-canary-2}
+  gem: {kind: gemini, api_key_env: UNSET_VARIABLE}
+defaults: {openai_dialect: nobody}
+edge_auth: {enabled: yes, keys: "edge-canary"}
+drain_seconds: soon
+"""
+
+
+def test_a_valid_file_exits_with_0_and_prints_warnings_and_final_addresses(tmp_path: Path) -> None:
+    file = write_config(tmp_path, VALID)
+    done = twistd("mgw", "-c", str(file), "--check", folder=tmp_path, environ=ENVIRON)
+    assert (done.status, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert "may be reached from other machines and edge_auth is off" in warnings[0]
+    assert warnings[1].startswith(
+        "warning: providers.claude.base_url: https://anthropic.example has no version"
+    )
+    assert lines[2:] == [
+        "main: POST https://openai.example/v1/chat/completions",
+        "claude: POST https://anthropic.example/messages",
+        "gem: POST https://gemini.example/v1beta/models/{model}:generateContent",
+        "the configuration is valid",
+    ]
+    assert "canary" not in done.stdout
+
+
+def test_an_invalid_file_exits_with_1_and_prints_all_problems(tmp_path: Path) -> None:
+    file = write_config(tmp_path, INVALID)
+    done = twistd("mgw", "-c", str(file), "--check", folder=tmp_path)
+    assert done.status == 1
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    places = [line.removeprefix(f"{file}:").split(": ")[:2] for line in lines]
+    assert places == [
+        ["3", "providers.main.base_ulr"],
+        ["4", "providers.claude.kind"],
+        ["5", "providers.gem.api_key_env"],
+        ["6", "defaults.openai_dialect"],
+        ["7", "edge_auth.keys"],
+        ["8", "drain_seconds"],
+    ]
+    assert "canary" not in done.stderr
+
+
+def test_a_start_with_an_invalid_file_says_the_same_as_check(tmp_path: Path) -> None:
+    file = write_config(tmp_path, INVALID)
+    started = twistd("mgw", "-c", str(file), folder=tmp_path)
+    checked = twistd("mgw", "-c", str(file), "--check", folder=tmp_path)
+    assert (started.status, started.stderr) == (checked.status, checked.stderr)
+
+
+def test_a_missing_file_is_told_in_one_line(tmp_path: Path) -> None:
+    done = twistd("mgw", "-c", f"{tmp_path}/no.yaml", "--check", folder=tmp_path)
+    assert done.status == 1
+    assert done.stderr == (
+        f"mgw: the configuration file {tmp_path}/no.yaml cannot be read: No such file or directory\n"
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--check",), ()], ids=["check", "start"])
+@pytest.mark.parametrize("content", [None, "no certificate"], ids=["missing", "no certificate"])
+def test_a_ca_file_that_is_no_use_is_told_in_one_line(
+    tmp_path: Path, content: str | None, arguments: tuple[str, ...]
+) -> None:
+    ca_file = tmp_path / "ca.pem"
+    if content is not None:
+        ca_file.write_text(content)
+    text = f"providers: {{main: {{kind: openai, api_key: sk-canary, ca_file: {ca_file}}}}}\n"
+    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), *arguments, folder=tmp_path)
+    assert done.status == 1
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("mgw: ")]
+    assert line.startswith("mgw: providers.main")
+    assert str(ca_file) in line
+    assert "Traceback" not in done.stderr
+    assert "canary" not in done.stderr
+
+
+def test_an_output_of_events_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
+    text = "providers: {main: {kind: openai, api_key: sk-canary}}\nhooks: {jsonl: {output: /no/such/file}}\n"
+    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), folder=tmp_path)
+    assert done.status == 1
+    assert "mgw: hooks.jsonl.output: /no/such/file cannot be opened: No such file or directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_log_file_that_cannot_be_opened_is_told_in_one_line(tmp_path: Path) -> None:
+    file = write_config(tmp_path, VALID)
+    done = twistd("--logfile", "/no/such/log", "mgw", "-c", str(file), folder=tmp_path, environ=ENVIRON)
+    assert done.status == 1
+    assert "mgw: the log file /no/such/log cannot be opened: No such file or directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_version_is_printed(tmp_path: Path) -> None:
+    done = twistd("mgw", "--version", folder=tmp_path)
+    assert (done.status, done.stdout) == (0, f"mgw {__version__}\n")
+
+
+def test_the_example_configuration_passes_the_check(tmp_path: Path) -> None:
+    environ = {"OPENAI_API_KEY": "x" * 20, "ANTHROPIC_API_KEY": "x" * 20, "GEMINI_API_KEY": "x" * 20}
+    began = monotonic()
+    done = twistd("mgw", "-c", str(ROOT / "etc/mgw-demo.yaml"), "--check", folder=tmp_path, environ=environ)
+    assert done.status == 0, done.stderr
+    assert monotonic() - began < 3

@@ -1,0 +1,114 @@
+"""twistd as an operator calls it: to its end, or as a process that serves in a way of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from tests.support.gateway import Collected
+from tests.support.raw import RawAnswer, RawClient, request
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SECONDS: Final = 20.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that has ended by itself."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@dataclass
+class Daemon:
+    """A process that runs, and what it writes to the streams that were not sent elsewhere."""
+
+    process: subprocess.Popen[bytes]
+    stdout: Collected | None
+    stderr: Collected | None
+
+
+def twistd(*arguments: str, folder: Path, environ: Mapping[str, str] | None = None) -> Finished:
+    """Run twistd in the foreground until it ends by itself."""
+    done = subprocess.run(
+        _command(arguments),
+        cwd=folder,
+        env=_environ(environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        text=True,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+@contextmanager
+def start_twistd(
+    *arguments: str,
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> Iterator[Daemon]:
+    """Start twistd in the foreground; it is ended at the end of the block."""
+    process = subprocess.Popen(
+        _command(arguments),
+        cwd=folder,
+        env=_environ(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+    )
+    daemon = Daemon(process, _collected(process.stdout), _collected(process.stderr))
+    try:
+        yield daemon
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        try:
+            process.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def ask(
+    port: int, path: str, *headers: bytes, body: bytes | None = None, method: str | None = None
+) -> RawAnswer:
+    """Send one request on a connection of its own: GET, or POST of JSON where it has a body."""
+    if body is not None:
+        headers = (b"Content-Type: application/json", *headers)
+    method = method or ("GET" if body is None else "POST")
+    with RawClient(port) as client:
+        client.send(request(body, *headers, path=path, method=method))
+        return client.answer(method)
+
+
+def write_config(folder: Path, text: str) -> Path:
+    """Write a configuration that listens on a free port unless it says otherwise."""
+    if "\nlisten:" not in f"\n{text}":
+        text += "\nlisten: 127.0.0.1:0\n"
+    file = folder / "mgw.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def _command(arguments: tuple[str, ...]) -> list[str]:
+    return [str(Path(sys.executable).parent / "twistd"), "-n", "--pidfile=", *arguments]
+
+
+def _environ(environ: Mapping[str, str] | None) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(environ or {})}
+
+
+def _collected(stream: IO[bytes] | None) -> Collected | None:
+    return None if stream is None else Collected(stream)
