@@ -2,18 +2,21 @@
 
 Two things lead to a second attempt: a pooled connection that turns out closed before any byte of an answer
 came (for requests that create nothing, or carry an ``Idempotency-Key``), and a credential that the upstream
-refuses while its source has another.
+refuses while its source has another; after a 401 one other (specification 5.2, rule 1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.exchange import Exchange
 from mgw.upstream.client import Answer, Upstream, UpstreamFailure, UpstreamRequest
 from mgw.wire.headers import value_of
+
+_UNAUTHORIZED: Final = 401
 
 
 async def send(
@@ -30,10 +33,11 @@ async def send(
     """
     credential = await source.obtain(request.key)
     repeatable = exchange.route.repeatable or value_of(request.headers, b"idempotency-key") is not None
+    renewed = False
     while True:
         exchange.key_hash = credential.key_hash
         answer = await _open(exchange, upstream, render(credential), repeatable=repeatable)
-        if not source.refusable(answer.status):
+        if not source.refusable(answer.status) or (renewed and answer.status == _UNAUTHORIZED):
             return answer
         try:
             another = await source.refused(credential, answer.status, retry_after_of(answer))
@@ -42,6 +46,7 @@ async def send(
             raise
         if another is None:
             return answer
+        renewed = renewed or answer.status == _UNAUTHORIZED
         answer.abandon()
         credential = another
 

@@ -11,7 +11,7 @@ from mgw.wire.headers import RawHeaders
 
 
 class ClientRequest(Struct, frozen=True):
-    """One request as the client sent it, without its edge key."""
+    """One request as the client sent it.  Its headers still hold an edge key: they go up by an allow-list."""
 
     request_id: str
     method: bytes
@@ -24,6 +24,9 @@ class ClientRequest(Struct, frozen=True):
     version: str
     """The version prefix of the path."""
     key: ClientKey | None
+
+    def __repr__(self) -> str:  # headers and query hold credentials, bodies hold prompts
+        return f"ClientRequest({self.request_id}, {self.method!r}, {self.raw_path!r})"
 
 
 class Source(Protocol):

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from msgspec.json import encode
+
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import codec_of
@@ -27,7 +29,7 @@ from mgw.wire.target import path_of_model
 _GUNZIPPED_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Content:
     """A request body as it came and as it reads, and the model that was found in it."""
 
@@ -88,11 +90,16 @@ class Passthrough:
     def _with_repeated(self, body: bytes, new: str) -> bytes:
         """Replace the path's model where the body repeats it, each with or without its ``models/``."""
         asked, new = _bare(self.request.path_model or ""), _bare(new)
-        for found in reversed(self.content.repeated):  # from the end, so that the other spans stay true
+        view = memoryview(body)
+        pieces: list[bytes | memoryview] = []
+        position = 0
+        for found in self.content.repeated:
             if _bare(found.value) == asked:
                 kept = found.value[: len(found.value) - len(asked)]
-                body = splice(body, found, kept + new)
-        return body
+                for start, end in found.spans:
+                    pieces += (view[position:start], encode(kept + new))
+                    position = end
+        return b"".join((*pieces, view[position:])) if pieces else body
 
     def _target(self) -> bytes:
         path = self._path()
@@ -108,9 +115,12 @@ class Passthrough:
             return route.upstream_path.encode()
         model = self.target.upstream_model
         if route.model_at is not ModelAt.PATH or model == request.path_model or model is None:
-            return request.raw_path[len(request.version) :]
-        before, _, after = route.path.removeprefix("/v1beta").partition("{model}")
-        return before.encode() + path_of_model(model) + after.encode()
+            path = request.raw_path[len(request.version) :]
+        else:
+            before, _, after = route.path.removeprefix("/v1beta").partition("{model}")
+            path = before.encode() + path_of_model(model) + after.encode()
+        # Google has tuned models beside the others, not below them.
+        return path.removeprefix(b"/models") if path.startswith(b"/models/tunedModels/") else path
 
     def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
         provider = self.target.provider
@@ -123,14 +133,14 @@ class Passthrough:
         )
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
-        if edits.set or edits.remove:
-            replaced = _encoded((*edits.set, *edits.remove))
+        replaced = _encoded((*edits.set, *edits.remove))
+        if replaced:
             headers = [pair for pair in headers if pair[0].lower() not in replaced]
             headers += [
                 (name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()
             ]
         for name, value in KINDS[provider.kind].required_headers:
-            if not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
+            if name not in replaced and not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
                 headers.append((name, value))
         headers.append((credential.header, credential.value.reveal().encode("latin-1")))
         return headers
@@ -175,8 +185,8 @@ def _bare(model: str) -> str:
 def is_stream(route: Route, answer: Answer) -> bool:
     """Whether an answer is an event stream, or an array that arrives in pieces."""
     content_type = value_of(answer.headers, b"content-type") or b""
-    kind = content_type.partition(b";")[0].strip().lower()
-    return kind == b"text/event-stream" or (route.in_pieces and answer.status < 400)
+    media_type = content_type.partition(b";")[0].strip().lower()
+    return media_type == b"text/event-stream" or (route.in_pieces and answer.status < 400)
 
 
 def missing_model(route: Route) -> GatewayError:

@@ -61,23 +61,31 @@ class Relay:
 
     def body_ended(self) -> None:
         """End the client's answer."""
-        rest = self.body_filter.finish()
-        if rest:
-            self.client.write(rest)
-        self.client.unregister()
-        self.client.finish()
-        self.done.callback(None)
+        try:
+            rest = self.body_filter.finish()
+            if rest:
+                self.client.write(rest)
+            self.client.unregister()
+            self.client.finish()
+        except Exception:  # a bug: whoever waits must hear of it, not the upstream's connection
+            self.done.errback(Failure())
+        else:
+            self.done.callback(None)
 
     def body_broke(self, error: GatewayError) -> None:
         """End the client's answer visibly broken."""
-        last_words = self.body_filter.fail(error)
-        self.client.unregister()
-        if last_words is None:
-            self.client.abort()
+        try:
+            last_words = self.body_filter.fail(error)
+            self.client.unregister()
+            if last_words is None:
+                self.client.abort()
+            else:
+                self.client.write(last_words)
+                self.client.finish()
+        except Exception:  # as above
+            self.done.errback(Failure())
         else:
-            self.client.write(last_words)
-            self.client.finish()
-        self.done.errback(Failure(error))
+            self.done.errback(Failure(error))
 
     def pause(self) -> None:
         """The client reads more slowly than the upstream writes."""
@@ -96,8 +104,9 @@ def relay(exchange: Exchange, answer: Answer, body_filter: BodyFilter, client: C
     """
     exchange.usage = body_filter.usage
     run = Relay(exchange, answer, body_filter, client)
-    client.register(run)
     answer.deliver_to(run)
-    if exchange.first_byte_at is None and not run.done.called:
-        client.flush()
+    if not run.done.called:
+        client.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
+        if exchange.first_byte_at is None:
+            client.flush()
     return run.done

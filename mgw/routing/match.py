@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ from msgspec import Struct
 from mgw.errors import GatewayError, Reason
 from mgw.routing.route import Route
 from mgw.vocabulary import VERSION_HEADERS, Dialect, Family
+from mgw.wire.target import check_path
 
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
 """The prefixes under which Gemini's routes are served alike (decisions, part 4)."""
@@ -23,6 +25,10 @@ GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
 _GEMINI_PATH: Final = re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|:[a-zA-Z]+$")
 _VERB: Final = re.compile(r":[a-zA-Z]+$")
 _ANTHROPIC_PATH: Final = re.compile(r"^/v1/messages(?:/|$)")
+_OPENAI_PATH: Final = re.compile(r"^/beta/|^/v1/(?:chat|completions|responses|embeddings|moderations)(?:/|$)")
+_DIALECT_OF: Final = MappingProxyType(
+    {Family.ANTHROPIC: Dialect.ANTHROPIC, Family.GEMINI: Dialect.GEMINI, Family.OPENAI: Dialect.OPENAI}
+)
 _GEMINI_SIGNS: Final = frozenset({b"x-goog-api-key", b"x-goog-api-client"})
 
 
@@ -69,12 +75,13 @@ class RouteTable:
         :param raw_query: as sent, or ``None``.
         :param names: the lower-case names of the request's headers.
         :raises GatewayError: ``UNKNOWN_ROUTE``, ``WRONG_METHOD`` with the methods that the path takes, or
-            ``MALFORMED`` where the model of a path is no UTF-8.
+            ``MALFORMED`` where another server may read the path as a different one, or its model is no UTF-8.
         """
         found = self._exact.get(raw_path)
         if found is not None:
             row = _choose(_with_method(found, method, raw_path), raw_query, names)
             return Matched(row.route, row.version)
+        check_path(raw_path.encode("latin-1"))
         matches = [
             (match, row)
             for pattern, row in self._patterns
@@ -106,12 +113,8 @@ def dialect_of(raw_path: str, raw_query: bytes | None, names: frozenset[bytes]) 
         return Dialect.ANTHROPIC
     if _GEMINI_PATH.search(raw_path):
         return Dialect.GEMINI
-    family = _family_of(raw_query, names)
-    if family is None and raw_path.startswith(("/v1/chat/", "/v1/responses")):
-        return Dialect.OPENAI_CHAT
-    return {Family.ANTHROPIC: Dialect.ANTHROPIC, Family.GEMINI: Dialect.GEMINI}.get(
-        family or Family.OPENAI, Dialect.OPENAI
-    )
+    family = None if _OPENAI_PATH.match(raw_path) else _family_of(raw_query, names)
+    return Dialect.OPENAI if family is None else _DIALECT_OF[family]
 
 
 def _family_of(raw_query: bytes | None, names: frozenset[bytes]) -> Family | None:
@@ -166,5 +169,8 @@ def _paths_of(route: Route) -> list[tuple[str, str]]:
 
 def _pattern_of(path: str) -> re.Pattern[str]:
     before, _, after = path.partition("{model}")
+    beginning = re.escape(before)
+    if after:  # Google's SDK dials tunedModels/… beside models/…
+        beginning = re.escape(before.removesuffix("models/")) + "(?:models/|(?=tunedModels/))"
     ending = re.escape(after).replace(":", "(?::|%3[Aa])")
-    return re.compile(f"{re.escape(before)}(?P<model>.+){ending}")
+    return re.compile(f"{beginning}(?P<model>.+){ending}")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from types import MappingProxyType
 from typing import Final
 
 from mgw.dialects import codec_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import Client
 from mgw.vocabulary import Dialect
+from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
 JSON: Final = b"application/json"
-
-_REASONS: Final = MappingProxyType({status.value: status.phrase.encode() for status in HTTPStatus})
 
 
 def send(client: Client, status: int, content_type: bytes, body: bytes, headers: RawHeaders) -> None:
@@ -24,7 +21,7 @@ def send(client: Client, status: int, content_type: bytes, body: bytes, headers:
         (b"Content-Length", b"%d" % len(body)),
         *headers,
     ]
-    client.start(status, _REASONS.get(status, b"Unknown"), head)
+    client.start(status, phrase(status), head)
     client.write(body)
     client.finish()
 

@@ -1,11 +1,13 @@
 """Who may come in, and which of the credentials that came in is the client's own (decisions, part 3).
 
 All carriers are looked at, none is logged: the first that matches an edge key opens the gate, the first that
-matches none is the client's own credential.  An edge key never goes upstream, wherever it stood.
+matches none is the client's own credential.  ``Authorization`` comes before the other carriers, wherever it
+stands among the headers.  An edge key never goes upstream, whatever carried it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from hashlib import sha256
 from hmac import compare_digest
@@ -23,6 +25,9 @@ from mgw.wire.headers import RawHeaders
 
 _SCHEMES: Final = frozenset({b"bearer", b"token"})
 _HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
+_SEVERAL: Final = re.compile(rb"[\s,]")
+"""What no credential holds.  A proxy that joins repeated headers puts a comma between two of them, and one of
+the two may be an edge key."""
 
 
 class Caller(Struct, frozen=True):
@@ -52,9 +57,11 @@ class EdgeGate:
         for value, scheme in _carried(family, headers):
             if self._fits(value):
                 opened = True
-            elif own is None:
+            elif _SEVERAL.search(value):
+                continue
+            elif own is None or (own.scheme is None and scheme is not None):
                 own = ClientKey(Secret(value.decode("latin-1")), scheme, family)
-        if raw_query is not None and b"key=" in raw_query:
+        if raw_query is not None and (b"key=" in raw_query or b"%" in raw_query):  # an escape may spell it
             raw_query, edge, other = self._of_query(family, raw_query)
             opened = opened or edge
             if own is None and other is not None:
@@ -88,7 +95,7 @@ class EdgeGate:
                 opened = True
             elif family is not Family.GEMINI:
                 kept.append(field)  # an ordinary parameter there
-            elif other is None:
+            elif other is None and value:
                 other = value
         return b"&".join(kept) or None, opened, other
 

@@ -12,6 +12,8 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.client import ClientRequest
+from mgw.exchange.passthrough import Content
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered
@@ -338,3 +340,50 @@ def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
     bench.wire.says(b"0\r\n\r\n")
     assert client.finished
     assert bench.event().status is Outcome.OK
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [
+        ("/v1/tunedModels/mine:generateContent", b"/v1beta/tunedModels/mine:generateContent"),
+        ("/v1beta/models/tunedModels/m%2De:generateContent", b"/v1beta/tunedModels/m%2De:generateContent"),
+        ("/v1beta/models/gem/tunedModels/mine:generateContent", b"/v1beta/tunedModels/mine:generateContent"),
+        ("/v1beta/models/gem/p:generateContent", b"/v1beta/models/p:generateContent"),
+    ],
+)
+def test_tuned_models_stand_beside_the_others_at_google(path: str, target: bytes) -> None:
+    bench = Pipeline()
+    bench.ask(path, b"{}")
+    assert bench.heard()[0] == b"POST " + target + b" HTTP/1.1"
+
+
+def test_every_repetition_of_the_paths_model_follows_it_among_others() -> None:
+    bench = Pipeline()
+    sent = [b"models/gem/p", b"x", b"gem/p", b"models/gem/p", b"gem/other"] * 300
+    body = b'{"requests":[' + b", ".join(b'{"model" :"%b"}' % model for model in sent) + b"]}"
+    bench.ask("/v1beta/models/gem/p:batchEmbedContents", body)
+    expected = body.replace(b'"gem/p"', b'"p"').replace(b'"models/gem/p"', b'"models/p"')
+    assert bench.heard()[2] == expected
+
+
+def test_a_version_that_an_operator_removes_stays_removed() -> None:
+    provider = "{kind: anthropic, api_key: k, headers: {remove: [anthropic-version]}}"
+    bench = Pipeline(f"providers: {{claude: {provider}}}\ndefaults: {{anthropic_dialect: claude}}")
+    bench.ask("/v1/messages", b'{"model":"m"}', [(b"anthropic-version", b"2023-06-01")])
+    assert value_of(bench.heard()[1], b"anthropic-version") is None
+
+
+def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> None:
+    request = ClientRequest(
+        "req_1",
+        b"POST",
+        b"/v1/messages",
+        b"access_token=canary-7f3a",
+        [(b"Authorization", b"Bearer canary-7f3a")],
+        b"canary-7f3a",
+        None,
+        "/v1",
+        None,
+    )
+    assert "canary" not in repr(request)
+    assert "canary" not in repr(Content(b"canary", b"canary", None))

@@ -101,3 +101,37 @@ def test_key_is_an_ordinary_parameter_of_other_families_unless_it_is_an_edge_key
 def test_googles_token_scheme_counts_on_geminis_routes_only() -> None:
     headers = [(b"Authorization", b"Token edge-1")]
     assert own(admit(CLOSED, Family.GEMINI, headers)) is None
+
+
+@pytest.mark.parametrize("name", [b"%6bey", b"k%65y", b"%6B%65%79", b"key"])
+def test_an_edge_key_leaves_the_query_however_its_name_is_spelled(name: bytes) -> None:
+    for family in Family:
+        caller = admit(CLOSED, family, [], b"alt=sse&" + name + b"=edge-1")
+        assert (caller.raw_query, own(caller)) == (b"alt=sse", None)
+
+
+def test_an_empty_key_in_the_query_is_no_credential() -> None:
+    caller = admit(OPEN, Family.GEMINI, [], b"key=&alt=sse")
+    assert (caller.raw_query, own(caller)) == (b"alt=sse", None)
+
+
+@pytest.mark.parametrize("value", [b"edge-1, Bearer theirs", b"theirs,edge-1", b"theirs edge-1"])
+def test_headers_that_a_proxy_joined_are_nobodys_credential(value: bytes) -> None:
+    headers = [(b"x-api-key", b"edge-1"), (b"Authorization", b"Bearer " + value)]
+    assert own(admit(CLOSED, Family.ANTHROPIC, headers)) is None
+    assert own(admit(CLOSED, Family.ANTHROPIC, [(b"x-api-key", b"edge-1"), (b"x-api-key", value)])) is None
+
+
+def test_an_edge_key_may_hold_a_comma() -> None:
+    gate = EdgeGate(settings("enabled: true, keys: ['edge,1']").edge_auth)
+    assert own(admit(gate, Family.OPENAI, [(b"Authorization", b"Bearer edge,1")])) is None
+
+
+def test_a_bearer_token_comes_before_the_other_carriers_whatever_the_order_of_the_headers() -> None:
+    headers = [
+        (b"x-api-key", b"theirs"),
+        (b"Authorization", b"Bearer token"),
+        (b"Authorization", b"Bearer 2"),
+    ]
+    assert own(admit(OPEN, Family.ANTHROPIC, headers)) == ("token", b"Bearer")
+    assert own(admit(OPEN, Family.ANTHROPIC, headers[::-1])) == ("2", b"Bearer")

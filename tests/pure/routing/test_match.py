@@ -122,7 +122,9 @@ def test_head_is_served_where_get_is() -> None:
         ("/v1/models/x:generateImages", NONE, Dialect.GEMINI),
         ("/v1/unknown", frozenset({b"anthropic-version"}), Dialect.ANTHROPIC),
         ("/v1/unknown", frozenset({b"x-goog-api-client"}), Dialect.GEMINI),
-        ("/v1/chat/unknown", NONE, Dialect.OPENAI_CHAT),
+        ("/v1/chat/unknown", NONE, Dialect.OPENAI),
+        ("/v1/chat/unknown", frozenset({b"anthropic-version"}), Dialect.OPENAI),
+        ("/v1/embeddings", frozenset({b"x-goog-api-key"}), Dialect.OPENAI),
         ("/anything", NONE, Dialect.OPENAI),
     ],
 )
@@ -135,3 +137,42 @@ def test_a_refusal_speaks_the_dialect_that_the_path_suggests(
 def test_names_of_rows_are_unique() -> None:
     names = [route.name for route in ROUTES]
     assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/../v1/chat/completions",
+        "/v1/./messages",
+        "/v1/%2e%2e/nothing",
+        "/nothing/..%2fv1/messages",
+        "/v1/chat/completions/%2E",
+        "/v1beta/models/a%2F..%2Fb:generateContent",
+        "/v1/models/..",
+        "/v1/a%00b",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+def test_a_path_that_may_be_read_as_another_is_malformed_whether_or_not_it_has_a_row(
+    method: str, path: str
+) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        match(method, path)
+    assert refusal.value.reason is Reason.MALFORMED
+
+
+@pytest.mark.parametrize("version", ["v1beta", "v1", "v1alpha"])
+def test_googles_sdk_dials_tuned_models_beside_the_others(version: str) -> None:
+    found = match("POST", f"/{version}/tunedModels/mine-1:generateContent")
+    assert (found.route.name, found.version, found.model) == (
+        "generate_content",
+        f"/{version}",
+        "tunedModels/mine-1",
+    )
+
+
+def test_other_collections_are_no_models() -> None:
+    for path in ("/v1beta/corpora/x:generateContent", "/v1beta/tunedModels:generateContent"):
+        with pytest.raises(GatewayError) as refusal:
+            match("POST", path)
+        assert refusal.value.reason is Reason.UNKNOWN_ROUTE

@@ -1,0 +1,134 @@
+"""From the upstream's body to the client: its pace, and what becomes of a bug on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.errors import GatewayError
+from mgw.exchange.client import Source
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.relay import relay
+from mgw.usage.event import Outcome, UsageEvent
+from tests.support.pipelines import TABLE, FakeClient, Pipeline, answered
+from tests.support.upstreams import Bench, Wire, bench, outcome_of, post
+
+
+class BugError(Exception):
+    """What a filter should never raise."""
+
+
+@dataclass
+class Filter:
+    """A filter that passes everything on, and raises where it is told to."""
+
+    feeding: bool = False
+    finishing: bool = False
+    failing: bool = False
+
+    def feed(self, data: bytes) -> bytes:
+        if self.feeding:
+            raise BugError
+        return data
+
+    def finish(self) -> bytes:
+        if self.finishing:
+            raise BugError
+        return b""
+
+    def fail(self, error: GatewayError) -> bytes | None:
+        if self.failing:
+            raise BugError
+        return None
+
+    def usage(self) -> TokenUsage:
+        return NO_USAGE
+
+
+class FullClient(FakeClient):
+    """A client that takes nothing when it is told whom to pause."""
+
+    def register(self, source: Source) -> None:
+        super().register(source)
+        source.pause()
+
+
+class Run:
+    """A relay between an upstream and a client, both in memory, and its exchange."""
+
+    def __init__(self, body_filter: Filter, client: FakeClient | None = None, says: bytes = b"") -> None:
+        self.bench: Bench = bench()
+        self.client = client or FakeClient()
+        self.events: list[UsageEvent] = []
+        self.errors: list[BaseException] = []
+        matched = TABLE.match("POST", "/v1/chat/completions", None, frozenset())
+        pipeline = Pipeline()
+        exchange = Exchange(
+            "r", matched.route, pipeline.generation, self.bench.clock, self.events.append, 0.0
+        )
+        opened = outcome_of(self.bench.upstream.open(post()))
+        self.wire.says(says or answered(b"0123456789")[:-5])
+
+        async def run() -> None:
+            async with exchange:
+                exchange.http_status = 200
+                await relay(exchange, opened.answer, body_filter, self.client)
+
+        self.work: Deferred[None] = Deferred.fromCoroutine(run())
+        _ = self.work.addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        assert failure.value is not None
+        self.errors.append(failure.value)
+
+    @property
+    def wire(self) -> Wire:
+        return self.bench.wire
+
+
+def test_a_client_that_is_full_from_the_beginning_holds_the_upstream_back() -> None:
+    run = Run(Filter(), FullClient())
+    assert run.wire.paused
+    assert run.client.source is not None
+    run.client.source.resume()
+    assert not run.wire.paused
+    run.wire.says(b"56789")
+    assert run.client.body == b"0123456789"
+    assert run.client.finished
+
+
+def test_a_body_that_is_whole_already_names_nobody_to_pause() -> None:
+    run = Run(Filter(), FullClient(), answered())
+    assert run.client.finished
+    assert run.client.source is None
+
+
+@pytest.mark.parametrize("bug", [Filter(feeding=True), Filter(feeding=True, failing=True)])
+def test_a_bug_in_a_filter_ends_the_exchange_and_the_upstream(bug: Filter) -> None:
+    run = Run(bug)
+    assert run.errors
+    assert run.wire.aborted
+    assert not run.client.finished
+    (event,) = run.events
+    assert event.status is Outcome.REJECTED
+
+
+def test_a_bug_at_the_end_of_a_body_ends_the_exchange() -> None:
+    run = Run(Filter(finishing=True))
+    run.wire.says(b"56789")
+    assert isinstance(run.errors[0], BugError)
+    assert not run.client.finished
+    (event,) = run.events
+    assert event.status is Outcome.REJECTED
+
+
+def test_a_bug_while_a_body_breaks_ends_the_exchange() -> None:
+    run = Run(Filter(failing=True))
+    run.wire.breaks()
+    assert isinstance(run.errors[0], BugError)
+    assert not run.client.finished
+    assert len(run.events) == 1
