@@ -48,6 +48,8 @@ class Exchange:
     stream: bool = False
     first_byte_at: float | None = None
     usage: Callable[[], TokenUsage] = field(default=lambda: NO_USAGE, repr=False)
+    hold: Callable[[int], None] = field(default=lambda _: None, repr=False)
+    """Takes room for a body that was decompressed; raises ``OVERLOADED`` where there is none."""
     settled: bool = False
 
     def __post_init__(self) -> None:

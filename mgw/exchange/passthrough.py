@@ -24,9 +24,12 @@ from mgw.vocabulary import VERSION_HEADERS
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, request_headers, response_headers, value_of
 from mgw.wire.splice import FoundValue, splice
-from mgw.wire.target import path_of_model
+from mgw.wire.target import path_of_model, without_parameter
 
 _GUNZIPPED_BYTES = 16 * 1024 * 1024
+PROVIDER = "provider"
+"""The parameter that chooses the provider where no model does; it goes no further."""
+_CHOOSING = frozenset({PROVIDER})
 
 
 @dataclass(slots=True, repr=False)
@@ -107,6 +110,8 @@ class Passthrough:
         if self.route.upstream_version is not None:
             base = base.removesuffix(b"/v1") + b"/" + self.route.upstream_version.encode()
         query = self.request.raw_query
+        if self.target.asked_model is None:
+            query = without_parameter(query, _CHOOSING)
         return base + path if query is None else base + path + b"?" + query
 
     def _path(self) -> bytes:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from mgw.exchange.attempts import send
 from mgw.exchange.client import Client, ClientRequest
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.passthrough import Content, Passthrough, is_stream, missing_model
+from mgw.exchange.passthrough import PROVIDER, Content, Passthrough, is_stream, missing_model
 from mgw.exchange.relay import relay
 from mgw.routing.capabilities import pass_gate
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt
 from mgw.upstream.client import Answer
 from mgw.wire.encodings import decoded
-from mgw.wire.headers import RawHeaders, values_of
+from mgw.wire.headers import RawHeaders, value_of, values_of
 from mgw.wire.nested import find_nested
 from mgw.wire.splice import find_model
+from mgw.wire.target import query_value
 
 
 async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> None:
@@ -23,19 +24,30 @@ async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> N
     :raises GatewayError: a refusal that the caller says in the client's dialect if nothing was sent yet.
     """
     async with exchange:
-        content = read(exchange, request)
-        target = aim(exchange, request, content)
-        if exchange.route.body_models and target.upstream_model != request.path_model:
-            content = reread(exchange, request)
-        generation, name = exchange.generation, target.provider.name
-        upstream = generation.upstreams[name]
-        plan = Passthrough(exchange.route, target, request, content, upstream.base_path)
-        answer = await send(exchange, request, plan.upstream_request, upstream, generation.credentials[name])
+        plan = plan_for(exchange, request)
+        name = plan.target.provider.name
+        upstream, source = exchange.generation.upstreams[name], exchange.generation.credentials[name]
+        answer = await send(exchange, request, plan.upstream_request, upstream, source)
         try:
-            start(exchange, plan.answer_headers(answer), answer, client)
-            await relay(exchange, answer, plan.filter(answer), client)
+            headers, body_filter = plan.answer_headers(answer), plan.filter(answer)
+            del plan, request  # a stream may last for hours, and nothing needs its request any more
+            start(exchange, headers, answer, client)
+            await relay(exchange, answer, body_filter, client)
         finally:
             answer.abandon()  # nothing happens where the body was read to its end
+
+
+def plan_for(exchange: Exchange, request: ClientRequest) -> Passthrough:
+    """Decide where the request goes, and what becomes of it on the way.
+
+    :raises GatewayError: see :func:`read` and :func:`aim`.
+    """
+    content = read(exchange, request)
+    target = aim(exchange, request, content)
+    if exchange.route.body_models and target.upstream_model != request.path_model:
+        content = reread(exchange, request)
+    base_path = exchange.generation.upstreams[target.provider.name].base_path
+    return Passthrough(exchange.route, target, request, content, base_path)
 
 
 def read(exchange: Exchange, request: ClientRequest) -> Content:
@@ -62,7 +74,9 @@ def _decoded(exchange: Exchange, request: ClientRequest) -> bytes:
     encodings = values_of(request.headers, b"content-encoding")
     if not encodings:
         return request.body
-    return decoded(request.body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    body = decoded(request.body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    exchange.hold(len(body))
+    return body
 
 
 def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
@@ -76,12 +90,17 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     if asked is not None:
         target = resolver.resolve(asked, route.family)
     elif route.model_optional:
-        target = Target(resolver.default(route.family), None, None)
+        target = Target(resolver.chosen(_provider_in(request), route.family), None, None)
     else:
         raise missing_model(route)
     exchange.target = target
     pass_gate(route, target)
     return target
+
+
+def _provider_in(request: ClientRequest) -> str | None:
+    header = value_of(request.headers, b"x-provider")
+    return query_value(request.raw_query, PROVIDER) or (None if header is None else header.decode("latin-1"))
 
 
 def start(exchange: Exchange, headers: RawHeaders, answer: Answer, client: Client) -> None:

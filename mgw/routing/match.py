@@ -40,8 +40,8 @@ class Matched(Struct, frozen=True):
     """The version prefix of the client's path, without which it goes upstream."""
     model: str | None = None
     """The decoded model of the path."""
-    raw_model: str | None = None
-    """The same as it stands in the path."""
+    fault: GatewayError | None = None
+    """Why the request is refused all the same: another server may read its path as a different one."""
 
 
 class _Row(Struct, frozen=True):
@@ -75,13 +75,31 @@ class RouteTable:
         :param raw_query: as sent, or ``None``.
         :param names: the lower-case names of the request's headers.
         :raises GatewayError: ``UNKNOWN_ROUTE``, ``WRONG_METHOD`` with the methods that the path takes, or
-            ``MALFORMED`` where another server may read the path as a different one, or its model is no UTF-8.
+            ``MALFORMED`` for a path without a row that another server may read as a different one.
         """
         found = self._exact.get(raw_path)
         if found is not None:
             row = _choose(_with_method(found, method, raw_path), raw_query, names)
             return Matched(row.route, row.version)
-        check_path(raw_path.encode("latin-1"))
+        fault: GatewayError | None = None
+        model: str | None = None
+        try:
+            check_path(raw_path.encode("latin-1"))
+        except GatewayError as error:
+            fault = error
+        try:
+            row, raw_model = self._find(method, raw_path, raw_query, names)
+        except GatewayError as error:
+            raise fault or error from None
+        try:
+            model = _decoded(raw_model)
+        except GatewayError as error:
+            fault = fault or error
+        return Matched(row.route, row.version, model, fault)
+
+    def _find(
+        self, method: str, raw_path: str, raw_query: bytes | None, names: frozenset[bytes]
+    ) -> tuple[_Row, str]:
         matches = [
             (match, row)
             for pattern, row in self._patterns
@@ -92,17 +110,12 @@ class RouteTable:
         verbs = [entry for entry in matches if ":" in entry[1].route.path]
         rows = _with_method([row for _, row in verbs or matches], method, raw_path)
         row = _choose(rows, raw_query, names)
-        raw_model = next(match["model"] for match, candidate in matches if candidate is row)
-        return Matched(row.route, row.version, decoded_model(raw_model), raw_model)
+        return row, next(match["model"] for match, candidate in matches if candidate is row)
 
 
-def decoded_model(raw: str) -> str:
-    """Return a model as it stands percent-encoded in a path, decoded.
-
-    :raises GatewayError: ``MALFORMED`` where the bytes are no UTF-8.
-    """
+def _decoded(raw_model: str) -> str:
     try:
-        return unquote(raw, errors="strict")
+        return unquote(raw_model, errors="strict")
     except UnicodeDecodeError:
         raise GatewayError(Reason.MALFORMED, "the model in the path is not UTF-8", param="model") from None
 

@@ -66,6 +66,21 @@ class Resolver:
             return None
         return provider, rest
 
+    def chosen(self, name: str | None, family: Family) -> Provider:
+        """Return the provider of a request that names no model (decisions, part 4).
+
+        :param name: what the client says of it; ``None``: the default of its dialect.
+        :raises GatewayError: ``UNKNOWN_MODEL`` where there is no such provider, or no default.
+        """
+        if name is None:
+            return self.default(family)
+        provider = self._providers.get(name)
+        if provider is None:
+            known = ", ".join(self._providers)
+            message = f"no provider is named {name[:200]!r}; known: {known}"
+            raise GatewayError(Reason.UNKNOWN_MODEL, message, param="provider")
+        return provider
+
     def default(self, family: Family, model: str | None = None) -> Provider:
         """Return the provider that takes the bare model ids of a dialect.
 

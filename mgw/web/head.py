@@ -55,6 +55,10 @@ class RequestHead(Struct, frozen=True, kw_only=True):
     keep_alive: bool
     """Whether the client wants to go on using the connection."""
 
+    def __repr__(self) -> str:  # headers and queries hold credentials
+        path = self.target.partition(b"?")[0]
+        return f"RequestHead({self.method!r}, {path!r})"
+
 
 def malformed(message: str) -> GatewayError:
     """Return the refusal of an input that is no HTTP that we speak."""

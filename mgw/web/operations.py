@@ -12,6 +12,7 @@ from mgw.generation import Generation
 from mgw.web.answers import JSON, send
 from mgw.web.app import Endpoint
 from mgw.web.request import GatewayRequest
+from mgw.web.visit import RequestVisit
 from mgw.wire.headers import value_of
 
 ROOT_BODY: Final = b'{"service":"mgw"}'
@@ -43,23 +44,23 @@ class Operations:
 
     async def root(self, request: GatewayRequest) -> None:
         """Say what this is: agents probe it."""
-        send(request.visit.client, 200, JSON, ROOT_BODY, [])
+        _send(request.visit, 200, JSON, ROOT_BODY)
 
     async def healthz(self, request: GatewayRequest) -> None:
         """The process lives."""
-        send(request.visit.client, 200, JSON, b'{"status":"ok"}', [])
+        _send(request.visit, 200, JSON, b'{"status":"ok"}')
 
     async def readyz(self, request: GatewayRequest) -> None:
         """Whether new work is taken: 503 from the first moment of a drain."""
         if self.draining():
-            send(request.visit.client, 503, JSON, b'{"status":"draining"}', [])
+            _send(request.visit, 503, JSON, b'{"status":"draining"}')
         else:
-            send(request.visit.client, 200, JSON, b'{"status":"ready"}', [])
+            _send(request.visit, 200, JSON, b'{"status":"ready"}')
 
     async def scrape(self, request: GatewayRequest) -> None:
         """Metrics in the text exposition format."""
         content_type, text = self.metrics(value_of(request.head.headers, b"accept"))
-        send(request.visit.client, 200, content_type, text, [])
+        _send(request.visit, 200, content_type, text)
 
     async def models(self, request: GatewayRequest) -> None:
         """The catalog in the client's shape.
@@ -69,7 +70,7 @@ class Operations:
         visit = request.visit
         query = dict(parse_qsl((visit.caller.raw_query or b"").decode("latin-1"), keep_blank_values=True))
         codec = codec_of(visit.matched.route.dialect)
-        send(visit.client, 200, JSON, codec.render_list(self.generation().catalog.entries, query), [])
+        _send(visit, 200, JSON, codec.render_list(self.generation().catalog.entries, query))
 
     async def model(self, request: GatewayRequest) -> None:
         """One entry of the catalog.
@@ -79,4 +80,8 @@ class Operations:
         visit = request.visit
         entry = self.generation().catalog.entry(visit.matched.model or "")
         codec = codec_of(visit.matched.route.dialect)
-        send(visit.client, 200, JSON, codec.render_entry(entry), [])
+        _send(visit, 200, JSON, codec.render_entry(entry))
+
+
+def _send(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:
+    send(visit.client, status, content_type, body, [(b"X-Gateway-Request-Id", visit.request_id.encode())])

@@ -19,9 +19,10 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
 from mgw.routing.match import Matched, RouteTable, dialect_of
-from mgw.routing.route import Route, Treatment
+from mgw.routing.route import Treatment
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
+from mgw.vocabulary import Dialect
 from mgw.web.answers import refuse
 from mgw.web.bodies import BodyBudget
 from mgw.web.channel import GatewayChannel, Visit
@@ -29,7 +30,7 @@ from mgw.web.edge_auth import Caller, EdgeGate
 from mgw.web.head import RequestHead
 from mgw.web.request import GatewayRequest
 from mgw.web.visit import ChannelClient, RequestVisit
-from mgw.wire.target import check_path, split_target
+from mgw.wire.target import split_target
 
 _log: Final = Logger()
 _NOBODY: Final = Caller(None, None)
@@ -114,31 +115,31 @@ class Site:
     def open(self, channel: GatewayChannel, head: RequestHead) -> Visit:
         """Take a request whose head is complete."""
         request_id = f"req_{urandom(12).hex()}"
-        client = ChannelClient(channel)
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
         names = frozenset([name.lower() for name, _ in head.headers])
+        matched: Matched | GatewayError
         try:
-            matched = self._match(head, raw_path, path, raw_query, names)
-            caller = self._admit(matched.route, head, raw_query)
+            matched = self.table.match(head.method.decode("latin-1"), path, raw_query, names)
+            dialect = matched.route.dialect
         except GatewayError as error:
-            refuse(client, error, dialect_of(path, raw_query, names), request_id)
+            matched, dialect = error, dialect_of(path, raw_query, names)
+        try:
+            caller = self._admit(matched, dialect, head, raw_query)
+            if isinstance(matched, GatewayError):
+                raise matched  # only now: who has no key learns nothing of what is served
+        except GatewayError as error:
+            refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
             self.witness.access(head.method.decode("latin-1"), path, error.status, 0.0, request_id)
-            if head.has_body:
-                channel.close_after()
             return _REFUSED
         exchange = None
         if matched.route.treatment is not Treatment.OWN:
             record = self.witness.record
             exchange = Exchange(request_id, matched.route, self.generation, self.clock, record, self.wall())
-        visit = RequestVisit(self, channel, head, request_id, matched, caller, exchange, client, raw_path)
+        visit = RequestVisit(self, channel, head, request_id, matched, caller, exchange, raw_path)
         self._open[id(visit)] = visit
         try:
-            if self.draining and exchange is not None:
-                raise GatewayError(
-                    Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0
-                )
-            visit.reserve()
+            self._begin(visit)
         except GatewayError as error:
             visit.refuse(error)
         return visit
@@ -150,7 +151,7 @@ class Site:
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
             path = split_target(target)[0].decode("latin-1")
         request_id = f"req_{urandom(12).hex()}"
-        refuse(ChannelClient(channel), error, dialect_of(path, None, frozenset()), request_id)
+        refuse(ChannelClient(channel, _nothing), error, dialect_of(path, None, frozenset()), request_id)
         self.witness.access(None, path or None, error.status, 0.0, request_id)
 
     def execute(self, visit: RequestVisit) -> Awaitable[None]:
@@ -178,19 +179,24 @@ class Site:
         for visit in list(self._open.values()):
             visit.cut()
 
-    def _match(
-        self, head: RequestHead, raw_path: bytes, path: str, raw_query: bytes | None, names: frozenset[bytes]
-    ) -> Matched:
-        matched = self.table.match(head.method.decode("latin-1"), path, raw_query, names)
-        if matched.raw_model is not None:
-            check_path(raw_path)
-        return matched
+    def _begin(self, visit: RequestVisit) -> None:
+        if self.draining and visit.exchange is not None:
+            raise GatewayError(Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0)
+        if visit.matched.fault is not None:
+            raise visit.matched.fault
+        visit.invite()
 
-    def _admit(self, route: Route, head: RequestHead, raw_query: bytes | None) -> Caller:
-        if route.name in OPEN_ROUTES:
+    def _admit(
+        self, matched: Matched | GatewayError, dialect: Dialect, head: RequestHead, raw_query: bytes | None
+    ) -> Caller:
+        if isinstance(matched, Matched) and matched.route.name in OPEN_ROUTES:
             return _NOBODY
         try:
-            return self.gate.admit(route.family, head.headers, raw_query)
+            return self.gate.admit(dialect.family, head.headers, raw_query)
         except GatewayError:
             self.witness.edge_rejected()
             raise
+
+
+def _nothing() -> None:
+    """There is no body to let go of."""

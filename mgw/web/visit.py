@@ -38,6 +38,8 @@ class ChannelClient:
     """The client at the other end of a channel, for the length of one request."""
 
     channel: GatewayChannel
+    begun: Callable[[], None] = field(repr=False)
+    """Called when the answer begins."""
     started: bool = False
     status: int | None = None
     write: Callable[[bytes], None] = field(init=False, repr=False)
@@ -55,6 +57,7 @@ class ChannelClient:
         """Send the head of the answer."""
         self.started = True
         self.status = status
+        self.begun()
         self.channel.start(status, reason, headers)
 
     def abort(self) -> None:
@@ -78,28 +81,29 @@ class RequestVisit:
     caller: Caller
     exchange: Exchange | None
     """``None`` for what leaves no usage event: the catalog and the operational routes."""
-    client: ChannelClient
     raw_path: bytes
+    client: ChannelClient = field(init=False)
     started: float = field(init=False)
     _pieces: list[bytes] = field(default_factory=list, repr=False)
     _size: int = 0
-    _reserved: int = 0
+    _held: int = 0
     _work: Deferred[None] | None = field(default=None, repr=False)
     _over: bool = False
 
     def __post_init__(self) -> None:
         self.started = self.site.clock.seconds()
+        self.client = ChannelClient(self.channel, self.let_go)
+        if self.exchange is not None:
+            self.exchange.hold = self.hold
 
-    def reserve(self) -> None:
-        """Take room for the announced body, and let a waiting client send it.
+    def invite(self) -> None:
+        """Refuse a body that is announced too large, and let a waiting client send any other.
 
-        :raises GatewayError: ``BODY_TOO_LARGE`` or ``OVERLOADED``.
+        :raises GatewayError: ``BODY_TOO_LARGE``.
         """
         length = self.head.content_length
-        if length is not None:
-            if length > self._max_body_bytes():
-                raise self._too_large()
-            self._take(length)
+        if length is not None and length > self._max_body_bytes():
+            raise self._too_large()
         if self.head.expects_continue and self.head.has_body:
             self.channel.send_continue()
 
@@ -112,8 +116,7 @@ class RequestVisit:
         try:
             if self._size > self._max_body_bytes():
                 raise self._too_large()
-            if self._size > self._reserved:
-                self._take(self._size - self._reserved)
+            self.hold(len(data))
         except GatewayError as error:
             self.refuse(error)
 
@@ -154,15 +157,29 @@ class RequestVisit:
         self._say(error)
         self._end(status)
 
+    def hold(self, size: int) -> None:
+        """Take room for bytes of a body.
+
+        :raises GatewayError: ``OVERLOADED``.
+        """
+        self.site.budget.take(size)
+        self._held += size
+
+    def let_go(self) -> None:
+        """Give the room back: the answer has begun, so nothing will be sent again."""
+        held, self._held = self._held, 0
+        self.site.budget.give_back(held)
+
     def request(self) -> ClientRequest:
-        """Return the request as the exchange sees it."""
+        """Return the request as the exchange sees it; its body is no longer here."""
+        pieces, self._pieces = self._pieces, []
         return ClientRequest(
             request_id=self.request_id,
             method=self.head.method,
             raw_path=self.raw_path,
             raw_query=self.caller.raw_query,
             headers=self.head.headers,
-            body=self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces),
+            body=pieces[0] if len(pieces) == 1 else b"".join(pieces),
             path_model=self.matched.model,
             version=self.matched.version,
             key=self.caller.key,
@@ -183,23 +200,24 @@ class RequestVisit:
         try:
             await self.site.execute(self)
         except GatewayError as error:
-            self._say(error)
+            self._failed(error)
         except CancelledError:
             return  # whoever cancelled has settled the exchange and ends the visit
         except Exception:
             _log.failure("a bug: request {request_id} failed", request_id=self.request_id)
-            self._say(GatewayError(Reason.INTERNAL, "the gateway failed; its log has the request's id"))
+            self._failed(GatewayError(Reason.INTERNAL, "the gateway failed; its log has the request's id"))
         self._end(self.client.status or CLIENT_CLOSED)
+
+    def _failed(self, error: GatewayError) -> None:
+        if self.exchange is not None:
+            self.exchange.refused(error)  # nothing happens where it is settled, as it is behind a pipeline
+        self._say(error)
 
     def _say(self, error: GatewayError) -> None:
         if self.client.started:
             self.client.abort()
         else:
             refuse(self.client, error, self.matched.route.dialect, self.request_id)
-
-    def _take(self, size: int) -> None:
-        self.site.budget.take(size)
-        self._reserved += size
 
     def _too_large(self) -> GatewayError:
         return GatewayError(
@@ -216,5 +234,5 @@ class RequestVisit:
             return
         self._over = True
         self._pieces.clear()
-        self.site.budget.give_back(self._reserved)
+        self.let_go()
         self.site.ended(self, status)

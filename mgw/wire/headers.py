@@ -25,6 +25,7 @@ CREDENTIAL_HEADERS: Final = frozenset(
         b"api-key",
         b"x-goog-api-key",
         b"x-goog-iam-authorization-token",
+        b"x-goog-iap-jwt-assertion",
         b"cookie",
         b"cookie2",
     }
@@ -48,7 +49,10 @@ HOP_BY_HOP: Final = frozenset(
 """What speaks of one connection (RFC 9110 7.6.1)."""
 
 _OUR_CONNECTION: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"http2-settings"}
+_PROXYS_PREFIX: Final = b"x-goog-authenticated-user-"
+"""Google's identity-aware proxy, before a gateway, says so who its user is."""
 _UPSTREAMS_OWN: Final = frozenset({b"set-cookie", b"set-cookie2", b"server", b"alt-svc"})
+_OURS: Final = frozenset({b"x-gateway-request-id"})
 
 _FORWARDED: Final = frozenset(
     {
@@ -178,7 +182,7 @@ def _named(connection: bytes) -> frozenset[bytes]:
 @lru_cache(maxsize=_CACHED_NAMES)
 def _comes_down(name: bytes) -> bool:
     lower = name.lower()
-    return lower not in HOP_BY_HOP and lower not in _UPSTREAMS_OWN
+    return lower not in HOP_BY_HOP and lower not in _UPSTREAMS_OWN and lower not in _OURS
 
 
 def _fate(name: bytes, family: Family | None) -> int:
@@ -188,7 +192,7 @@ def _fate(name: bytes, family: Family | None) -> int:
         return _NAMES_OTHERS
     if lower == b"accept-encoding":
         return _REDUCED
-    if lower in CREDENTIAL_HEADERS or lower in _OUR_CONNECTION:
+    if lower in CREDENTIAL_HEADERS or lower in _OUR_CONNECTION or lower.startswith(_PROXYS_PREFIX):
         return _NEVER_GOES
     if lower in _FORWARDED or lower.startswith(_FORWARDED_PREFIXES):
         return _GOES

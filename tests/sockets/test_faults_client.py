@@ -642,12 +642,10 @@ LARGE = 90_000
 def test_bodies_beyond_the_memory_for_all_of_them_are_a_503(
     client: RawClient, gateway: GatewayProcess, ledger: Ledger, simulator: SimulatorProcess
 ) -> None:
-    body = asking("main/gpt-1").ljust(LARGE)
-    first = request(body, JSON, b"Expect: 100-continue")
-    client.send(first[:-LARGE])
-    assert client.incoming.until(b"\r\n\r\n")  # from now on its room is taken
+    client.send(request(asking("main/gpt-1+sim-stall-head").ljust(LARGE), JSON))
+    simulator.wait_for("received")  # its room is taken until an answer begins
     with RawClient(gateway.port) as second:
-        second.send(request(body, JSON))
+        second.send(request(asking("main/gpt-2").ljust(LARGE), JSON))
         answer = second.answer()
     assert (answer.status, answer.value(b"retry-after")) == (503, b"1")
     assert answer.json()["error"]["code"] == "overloaded"
@@ -656,21 +654,33 @@ def test_bodies_beyond_the_memory_for_all_of_them_are_a_503(
         third.send(chat("main/gpt-3"))
         assert third.answer().status == 200
     ledger.one(status="ok", model="main/gpt-3")
-    client.send(body)
-    assert client.answer().status == 200
-    ledger.one(status="ok", model="main/gpt-1")
+    close(client)
+    ledger.one(**ABORTED, route="chat", attempts=1)
 
 
 def test_a_chunked_body_that_finds_no_room_on_its_way_is_a_503(
-    client: RawClient, gateway: GatewayProcess, ledger: Ledger
+    client: RawClient, gateway: GatewayProcess, ledger: Ledger, simulator: SimulatorProcess
 ) -> None:
-    client.send(request(None, JSON, b"Expect: 100-continue", b"Content-Length: %d" % LARGE))
-    assert client.incoming.until(b"\r\n\r\n")
+    client.send(request(asking("main/gpt-1+sim-stall-head").ljust(LARGE), JSON))
+    simulator.wait_for("received")
     with RawClient(gateway.port) as second:
         second.send(request(None, JSON, CHUNKED) + chunk(b" " * 10_000) * 7)
         answer = second.answer()
     assert (answer.status, answer.value(b"retry-after"), answer.value(b"connection")) == (503, b"1", b"close")
     ledger.one(**rejected(503), route="chat")
+    close(client)
+    ledger.one(**ABORTED, route="chat", attempts=1)
+
+
+def test_a_body_that_is_only_announced_keeps_nobody_out(
+    client: RawClient, gateway: GatewayProcess, ledger: Ledger
+) -> None:
+    client.send(request(None, JSON, b"Expect: 100-continue", b"Content-Length: %d" % LARGE))
+    assert client.incoming.until(b"\r\n\r\n")
+    with RawClient(gateway.port) as second:
+        second.send(request(asking("main/gpt-2").ljust(LARGE), JSON))
+        assert second.answer().status == 200
+    ledger.one(status="ok", model="main/gpt-2")
     close(client)
     ledger.one(**ABORTED, route="chat", attempts=0)
 

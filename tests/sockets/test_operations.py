@@ -23,6 +23,7 @@ from tests.support.raw import CHAT, RawAnswer, RawClient, asking, chat, eventual
 from tests.support.simulator import SimulatorProcess
 
 KEY: Final = b"x-api-key: edge-canary-1"
+USER_AGENT: Final = b"User-Agent: any"
 ANTHROPIC: Final = b"anthropic-version: 2023-06-01"
 GOOGLE: Final = b"x-goog-api-client: genai"
 TWISTD: Final = str(Path(sys.executable).parent / "twistd")
@@ -83,21 +84,23 @@ def shape(answer: RawAnswer) -> str:
 @pytest.mark.parametrize(
     ("path", "header", "dialect"),
     [
-        ("/v1/nothing", KEY, "openai"),
-        ("/nothing", KEY, "openai"),
-        ("/v1/images", KEY, "openai"),
-        ("/v1/messages/nothing", KEY, "anthropic"),
+        ("/v1/nothing", USER_AGENT, "openai"),
+        ("/nothing", USER_AGENT, "openai"),
+        ("/v1/images", USER_AGENT, "openai"),
+        ("/v1/messages/nothing", USER_AGENT, "anthropic"),
         ("/v1/nothing", ANTHROPIC, "anthropic"),
-        ("/v1beta/nothing", KEY, "gemini"),
-        ("/v1beta/models/m:generateImages", KEY, "gemini"),
+        ("/v1beta/nothing", USER_AGENT, "gemini"),
+        ("/v1beta/models/m:generateImages", USER_AGENT, "gemini"),
         ("/v1/nothing", GOOGLE, "gemini"),
     ],
 )
 def test_an_unknown_route_is_not_found_in_the_dialect_that_the_path_suggests(
     gateway: GatewayProcess, path: str, header: bytes, dialect: str
 ) -> None:
-    answer = ask(gateway.port, path, header, body=b"{}")
+    answer = ask(gateway.port, path, KEY, header, body=b"{}")
     assert (answer.status, shape(answer)) == (404, dialect)
+    answer = ask(gateway.port, path, header, body=b"{}")
+    assert (answer.status, shape(answer)) == (401, dialect)
 
 
 @pytest.mark.parametrize(

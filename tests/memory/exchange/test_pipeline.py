@@ -387,3 +387,46 @@ def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> Non
     )
     assert "canary" not in repr(request)
     assert "canary" not in repr(Content(b"canary", b"canary", None))
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "host", "sent_query"),
+    [
+        (None, [], b"openai.example", b""),
+        (b"provider=host&x=%7e", [], b"host.example", b"?x=%7e"),
+        (None, [(b"X-Provider", b"host")], b"host.example", b""),
+    ],
+)
+def test_a_request_without_a_model_chooses_its_provider(
+    query: bytes | None, headers: list[tuple[bytes, bytes]], host: bytes, sent_query: bytes
+) -> None:
+    bench = Pipeline()
+    bench.ask("/v1/responses", b'{"input":"x"}', headers, query)
+    line, sent, _ = bench.heard()
+    assert line == b"POST /v1/responses%b HTTP/1.1" % sent_query
+    assert value_of(sent, b"host") == host
+    assert value_of(sent, b"x-provider") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("nobody", Reason.UNKNOWN_MODEL), ("claude", Reason.UNSUPPORTED_BY_KIND)]
+)
+def test_a_provider_that_cannot_serve_is_refused(name: str, reason: Reason) -> None:
+    bench = Pipeline()
+    _, work = bench.ask("/v1/responses", b"{}", query=f"provider={name}".encode())
+    assert refusal_of(work).reason is reason
+
+
+def test_a_parameter_named_provider_travels_on_where_the_model_decides() -> None:
+    bench = Pipeline()
+    bench.ask(query=b"provider=host")
+    line, headers, _ = bench.heard()
+    assert line == b"POST /v1/chat/completions?provider=host HTTP/1.1"
+    assert value_of(headers, b"host") == b"openai.example"
+
+
+def test_an_upstreams_word_for_the_request_id_gives_way_to_ours() -> None:
+    bench = Pipeline()
+    client, _ = bench.ask()
+    bench.wire.says(answered().replace(b"X-Up: 1", b"X-Gateway-Request-Id: theirs"))
+    assert [value for name, value in client.headers if name.lower() == b"x-gateway-request-id"] == [b"req_1"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +17,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.config.model import EdgeAuth
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.client import ClientRequest
 from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
@@ -377,3 +381,90 @@ def test_a_bug_is_a_500_with_its_event_and_is_logged_once() -> None:
     assert (bench.event.status, bench.event.http_status) == (Outcome.REJECTED, 500)
     assert [str(failure.value) for failure in watching.failures] == ["a bug"]
     assert settled(bench) == (0, 0, 0)
+
+
+def test_a_body_that_is_only_announced_takes_no_room() -> None:
+    bench = Bench()
+    bench.send(get(PATH, KEY, JSON, "Content-Length: 100", method="POST"))
+    assert bench.site.budget.held == 0
+    bench.send(b" " * 40)
+    assert bench.site.budget.held == 40
+
+
+def test_the_room_of_a_body_is_given_back_when_the_answer_begins() -> None:
+    bench = Bench()
+    bench.send(WHOLE)
+    assert bench.site.budget.held == len(CHAT)
+    bench.wire.says(STREAM)
+    assert bench.site.budget.held == 0
+    assert bench.site.in_flight == 1
+    bench.leave()
+    assert settled(bench) == (0, 0, 0)
+
+
+def test_a_body_is_let_go_while_its_answer_streams() -> None:
+    bench = Bench()
+    marker = b"x" * 100_003
+    bench.send(post(b'{"model":"fast","x":"%b"}' % marker, KEY, JSON, path=PATH))
+    bench.wire.says(STREAM)
+    gc.collect()
+    requests = [found for found in gc.get_objects() if isinstance(found, ClientRequest)]
+    assert not [request for request in requests if marker in request.body]
+    assert bench.site.in_flight == 1
+
+
+def test_what_a_body_decompresses_to_takes_room_as_well() -> None:
+    limit = 4000
+    bench = Bench(f"{THREE_FAMILIES}\nspool: {{body_memory: {limit}}}\n")
+    body = gzip.compress(b'{"model":"fast","x":"%b"}' % (b"x" * limit))
+    bench.send(post(body, KEY, JSON, "Content-Encoding: gzip", path=PATH))
+    assert bench.status() == 503
+    assert bench.event.status is Outcome.REJECTED
+    assert settled(bench) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/v1/models/a%2F..%2Fb:generateContent", "/v1/../x", "/v1/messages/unknown"]
+)
+def test_who_has_no_key_learns_nothing_of_what_is_served(path: str) -> None:
+    bench = Bench()
+    bench.send(get(path, method="POST"))
+    assert bench.status() == 401
+    assert bench.witness.rejections == 1
+    bench = Bench()
+    bench.send(get(path, KEY, method="POST"))
+    assert bench.status() in (400, 404)
+
+
+@pytest.mark.parametrize("model", ["a%2F..%2Fb", "%ff", "a%00b"])
+def test_a_path_that_is_refused_on_a_metered_route_has_its_event(model: str) -> None:
+    bench = Bench()
+    bench.send(post(b"{}", KEY, JSON, path=f"/v1beta/models/{model}:generateContent"))
+    assert bench.status() == 400
+    assert (bench.event.route, bench.event.status) == ("generate_content", Outcome.REJECTED)
+    assert settled(bench) == (0, 0, 0)
+
+
+def test_a_refused_key_is_refused_in_the_dialect_of_the_row() -> None:
+    bench = Bench()
+    bench.send(get("/v1/models/ft:gpt:abc"))
+    assert bench.body()["error"]["code"] == "invalid_api_key"
+
+
+def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
+    bench = Bench()
+
+    async def broken(_: object) -> None:
+        raise GatewayError(Reason.OVERLOADED, "no")
+
+    bench.site.app.endpoints["chat"] = lambda _, request: broken(request)
+    bench.send(WHOLE)
+    assert bench.status() == 503
+    assert bench.event.status is Outcome.REJECTED
+    assert settled(bench) == (0, 0, 0)
+
+
+def test_every_own_answer_names_its_request() -> None:
+    bench = Bench()
+    bench.send(get("/healthz"))
+    assert bench.witness.ids[0].encode() in bench.taken()

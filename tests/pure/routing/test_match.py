@@ -18,6 +18,14 @@ def match(method: str, path: str, query: bytes | None = None, names: frozenset[b
     return TABLE.match(method, path, query, names)
 
 
+def fault_of(method: str, path: str) -> GatewayError | None:
+    """Why a path is refused, with a row or without."""
+    try:
+        return match(method, path).fault
+    except GatewayError as error:
+        return error
+
+
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_every_row_is_found_under_its_own_path(route: Route) -> None:
     names = {
@@ -46,7 +54,7 @@ def test_gemini_is_served_under_each_version(version: str) -> None:
 )
 def test_a_model_in_the_path_may_hold_slashes_and_escapes(raw: str, model: str) -> None:
     found = match("POST", f"/v1beta/models/{raw}:streamGenerateContent")
-    assert (found.route.name, found.model, found.raw_model) == ("stream_generate_content", model, raw)
+    assert (found.route.name, found.model) == ("stream_generate_content", model)
 
 
 def test_an_escaped_colon_before_the_verb_is_the_verb() -> None:
@@ -54,9 +62,9 @@ def test_an_escaped_colon_before_the_verb_is_the_verb() -> None:
 
 
 def test_a_model_in_the_path_that_is_not_utf8_is_refused() -> None:
-    with pytest.raises(GatewayError) as refusal:
-        match("POST", "/v1beta/models/%ff:generateContent")
-    assert refusal.value.reason is Reason.MALFORMED
+    fault = fault_of("POST", "/v1beta/models/%ff:generateContent")
+    assert fault is not None
+    assert fault.reason is Reason.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -156,9 +164,9 @@ def test_names_of_rows_are_unique() -> None:
 def test_a_path_that_may_be_read_as_another_is_malformed_whether_or_not_it_has_a_row(
     method: str, path: str
 ) -> None:
-    with pytest.raises(GatewayError) as refusal:
-        match(method, path)
-    assert refusal.value.reason is Reason.MALFORMED
+    fault = fault_of(method, path)
+    assert fault is not None
+    assert fault.reason is Reason.MALFORMED
 
 
 @pytest.mark.parametrize("version", ["v1beta", "v1", "v1alpha"])
