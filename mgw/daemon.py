@@ -71,21 +71,49 @@ def check(read: Callable[[], Config]) -> int:
 
     from mgw.service import build_generation
 
+    problems = _events_file(config)
     try:
         build_generation(0, config, reactor)
+    except ValueError as error:
+        problems += str(error).splitlines()
+    try:
         if config.tls is not None:
             from mgw.web.tls import RenewableCertificate  # OpenSSL is slow to import
 
             RenewableCertificate(config.tls)
     except ValueError as error:
-        sys.stderr.write(f"mgw: {error}\n")
+        problems.append(str(error))
+    for problem in problems:
+        sys.stderr.write(f"mgw: {problem}\n")
+    if problems:
         return 1
-    for warning in warnings(config):
+    for warning in [*warnings(config), *_token_files(config)]:
         sys.stdout.write(f"warning: {warning}\n")
     for address in final_addresses(config):
         sys.stdout.write(f"{address}\n")
     sys.stdout.write("the configuration is valid\n")
     return 0
+
+
+def _events_file(config: Config) -> list[str]:
+    """Return what keeps usage events from being written; nothing is created."""
+    jsonl = config.hooks.jsonl
+    if jsonl is None or jsonl.output in ("stdout", "stderr"):
+        return []
+    file = Path(jsonl.output)
+    place = file if file.exists() else file.parent
+    if place.is_dir() is not file.exists() and os.access(place, os.W_OK):
+        return []
+    return [f"hooks.jsonl.output: {jsonl.output} cannot be written"]
+
+
+def _token_files(config: Config) -> list[str]:
+    """Return a warning for each token file that is not there: somebody may be about to write it."""
+    return [
+        f"providers.{provider.name}.token_file: {provider.token_file} cannot be read now"
+        for provider in config.providers.values()
+        if provider.token_file is not None and not os.access(provider.token_file, os.R_OK)
+    ]
 
 
 def makeService(options: Options) -> IService:

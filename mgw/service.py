@@ -61,10 +61,18 @@ def build_generation(
 ) -> Generation:  # Any: a reactor has no one type
     """Build what a configuration asks for.
 
-    :raises ValueError: a file that it names cannot be read, or does not hold what it should.
+    :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
     """
     resolver = Resolver(config)
-    upstreams = {name: _upstream(provider, reactor) for name, provider in config.providers.items()}
+    upstreams: dict[str, Upstream] = {}
+    problems: list[str] = []
+    for name, provider in config.providers.items():
+        try:
+            upstreams[name] = _upstream(provider, reactor)
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise ValueError("\n".join(problems))
     credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
     catalog = Catalog(config, resolver, int(time()))
     return Generation(number, config, resolver, catalog, credentials, upstreams)

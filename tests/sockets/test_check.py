@@ -128,3 +128,26 @@ def test_the_example_configuration_passes_the_check(tmp_path: Path) -> None:
     done = twistd("mgw", "-c", str(ROOT / "etc/mgw-demo.yaml"), "--check", folder=tmp_path, environ=environ)
     assert done.status == 0, done.stderr
     assert monotonic() - began < 3
+
+
+def test_check_looks_at_every_file_that_a_configuration_names(tmp_path: Path) -> None:
+    (tmp_path / "empty.pem").write_text("")
+    text = """
+providers:
+  one: {kind: openai, api_key: k, ca_file: /nowhere/ca.pem}
+  two: {kind: openai, api_key: k, ca_file: empty.pem}
+  three: {kind: gemini, token_file: /nowhere/token}
+hooks: {jsonl: {output: /nowhere/events.jsonl}}
+tls: {cert_file: /nowhere/cert.pem, key_file: /nowhere/key.pem}
+"""
+    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), "--check", folder=tmp_path)
+    assert done.status == 1
+    told = [line.split(": ")[1] for line in done.stderr.splitlines()]
+    assert told == ["hooks.jsonl.output", "providers.one.ca_file", "providers.two.ca_file", "tls.cert_file"]
+
+
+def test_check_warns_of_a_token_file_that_somebody_may_yet_write(tmp_path: Path) -> None:
+    text = "providers: {gem: {kind: gemini, token_file: /nowhere/token}}\n"
+    done = twistd("mgw", "-c", str(write_config(tmp_path, text)), "--check", folder=tmp_path)
+    assert done.status == 0
+    assert "warning: providers.gem.token_file" in done.stdout
