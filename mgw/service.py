@@ -6,6 +6,7 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable
 from time import time
@@ -274,6 +275,8 @@ class GatewayService(Service):
 
     def _begin(self) -> None:
         """Say that we serve, once the reactor runs and signals reach us."""
+        gc.collect()
+        gc.freeze()  # what was imported and built stays: no later collection need look at it again
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
         scheme = "http" if self._certificate is None else "https"
         for address in self.addresses:
