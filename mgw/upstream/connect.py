@@ -118,6 +118,8 @@ def _tcp_endpoint(address: Address, reactor: Any) -> IStreamClientEndpoint:  # A
     try:
         version = ip_address(address.host).version
     except ValueError:
+        if "_" in address.host:
+            return _LooselyNamed(reactor, address.host, address.port)
         return HostnameEndpoint(reactor, address.host, address.port, attemptDelay=ATTEMPT_SECONDS)
     kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
     endpoint: IStreamClientEndpoint = kind(reactor, address.host, address.port)
@@ -137,6 +139,27 @@ def _tls_options(host: str, ca_file: str | None) -> IOpenSSLClientConnectionCrea
 def _certificates_in(ca_file: str) -> list[Certificate]:
     found = load_pem_x509_certificates(Path(ca_file).read_bytes())
     return [Certificate(X509.from_cryptography(certificate)) for certificate in found]
+
+
+@implementer(IStreamClientEndpoint)
+class _LooselyNamed:
+    """A host with an underscore in its name, as Docker Compose makes them; Twisted takes no such name."""
+
+    def __init__(self, reactor: Any, host: str, port: int) -> None:  # Any: as above
+        self._reactor = reactor
+        self._host = host
+        self._port = port
+
+    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Connect to the IPv4 address that the name has at the moment."""
+        return Deferred.fromCoroutine(self._connect(protocol_factory))
+
+    async def _connect(self, protocol_factory: IProtocolFactory) -> IProtocol:
+        host = await self._reactor.resolve(self._host)
+        protocol: IProtocol = await TCP4ClientEndpoint(self._reactor, host, self._port).connect(
+            protocol_factory
+        )
+        return protocol
 
 
 @implementer(IStreamClientEndpoint)

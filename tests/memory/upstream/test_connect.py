@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.error import DNSLookupError, NoRouteError
 from twisted.internet.error import TimeoutError as TcpTimedOut
@@ -84,3 +85,23 @@ def test_a_file_without_certificates_is_refused_when_the_upstream_is_built(tmp_p
 def test_a_missing_file_of_certificates_is_refused_when_the_upstream_is_built(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         endpoint_to(API, MemoryReactorClock(), str(tmp_path / "absent.pem"))
+
+
+class Resolving(MemoryReactorClock):
+    """A reactor whose resolver knows every name."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
+        self.asked: list[str] = []
+
+    def resolve(self, name: str, timeout: object = ()) -> Deferred[str]:
+        self.asked.append(name)
+        return succeed("10.0.0.7")
+
+
+def test_a_host_with_an_underscore_is_resolved_and_dialled() -> None:
+    reactor = Resolving()
+    upstream = build_upstream("local", "http://my_service:8000/v1", UpstreamLimits(), reactor)
+    outcome_of(upstream.open(get()))
+    assert reactor.asked == ["my_service"]
+    assert [dial[:2] for dial in reactor.tcpClients] == [("10.0.0.7", 8000)]
