@@ -8,6 +8,7 @@ transport may hold something, all goes to the transport.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -27,22 +28,25 @@ class EagerWriter:
     """Write through one transport; one that is not plain TCP, as TLS, is written to as usual."""
 
     transport: Writer
-    _tcp: Connection | None = field(init=False, repr=False)
+    _send: Callable[[bytes], int] | None = field(init=False, repr=False)
     _behind: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._tcp = self.transport if isinstance(self.transport, Connection) else None
+        transport = self.transport
+        self._send = transport.getHandle().send if isinstance(transport, Connection) else None
 
     def write(self, data: bytes) -> None:
         """Send ``data``."""
-        if self._tcp is None or self._behind:
+        if self._send is None or self._behind:
             self.transport.write(data)
             return
-        sent = self._tcp.writeSomeData(data)
+        try:
+            sent = self._send(data)
+        except OSError:  # full, or gone: the transport meets the same, and waits or ends the connection
+            sent = 0
         if sent != len(data):
             self._behind = True
-            # An exception in place of a count: the transport will meet the same and end the connection.
-            self.transport.write(data[sent:] if isinstance(sent, int) else data)
+            self.transport.write(data[sent:] if sent else data)
 
     def caught_up(self) -> None:
         """Note that the transport holds nothing, which its producer is told."""

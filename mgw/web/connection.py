@@ -20,7 +20,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, cast
 
-from twisted.internet.interfaces import IAddress, IPushProducer, ISSLTransport
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.interfaces import IAddress, IPushProducer, ISSLTransport, ITCPTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -45,6 +46,7 @@ LINGER_SECONDS: Final = 2.0
 CLOSE_SECONDS: Final = 15.0
 """How long a client that has everything may take to agree to the end, as TLS asks it to."""
 
+_INTERNET: Final = (IPv4Address, IPv6Address)
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -106,6 +108,9 @@ class GatewayChannel(Protocol):
         self.is_secure = bool(ISSLTransport.providedBy(self.transport))
         self._addresses = self._wire.getPeer(), self._wire.getHost()
         self.peer = str(getattr(self._addresses[0], "host", ""))
+        if ITCPTransport.providedBy(self.transport) and isinstance(self._addresses[0], _INTERNET):
+            # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
+            self.transport.setTcpNoDelay(True)
         self._wire.registerProducer(self, True)  # noqa: FBT003  Twisted's signature
         self._limit.within(self._limits.client_headers)
         self._house.opened(self)

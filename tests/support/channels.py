@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from mgw.errors import GatewayError
 from mgw.web.channel import ChannelFactory, ChannelLimits, GatewayChannel
@@ -154,3 +156,25 @@ def answer(body: bytes, status: int = 200, *headers: str) -> bytes:
     """Return the counted answer that :class:`Recorded` gives."""
     lines = [f"HTTP/1.1 {status} {phrase(status).decode()}", f"Content-Length: {len(body)}", *headers, "", ""]
     return "\r\n".join(lines).encode() + body
+
+
+@implementer(ITCPTransport)
+class TcpTransport(StringTransport):
+    """A transport of TCP's, which knows whether its packets wait."""
+
+    waits = True
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        self.waits = not enabled
+
+    def getTcpNoDelay(self) -> bool:
+        return not self.waits
+
+    def setTcpKeepAlive(self, enabled: bool) -> None:
+        pass
+
+    def getTcpKeepAlive(self) -> bool:
+        return False
+
+    def loseWriteConnection(self) -> None:
+        pass

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from twisted.internet.address import IPv4Address, UNIXAddress
+from twisted.internet.interfaces import IAddress
+from twisted.internet.task import Clock
 
+from mgw.web.channel import ChannelFactory
 from mgw.web.connection import LINGER_BYTES, MAX_HELD
-from tests.support.channels import Line, Recorded, RecordingDoor, answer, chunked, get, post
+from tests.support.channels import (
+    LIMITS,
+    Line,
+    Recorded,
+    RecordingDoor,
+    TcpTransport,
+    answer,
+    chunked,
+    get,
+    post,
+)
 
 CLOSE = "Connection: close"
 
@@ -466,3 +480,13 @@ def test_an_answer_to_a_client_that_has_left_goes_nowhere() -> None:
     line.channel.send_continue()
     line.channel.close_after()
     assert line.take() == b""
+
+
+@pytest.mark.parametrize(
+    ("peer", "waits"), [(IPv4Address("TCP", "192.0.2.1", 9), False), (UNIXAddress(b"/run/x"), True)]
+)
+def test_a_small_piece_never_waits_for_the_clients_acknowledgement(peer: IAddress, waits: bool) -> None:
+    transport = TcpTransport(peerAddress=peer)
+    channel = ChannelFactory(RecordingDoor(), Clock(), LIMITS).buildProtocol(None)
+    channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
+    assert transport.waits is waits

@@ -10,13 +10,12 @@ from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
 from twisted.internet.ssl import PrivateCertificate
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
 from mgw.web.channel import ChannelFactory
 from tests.support.certificates import authority, issue
-from tests.support.channels import LIMITS, Recorded, RecordingDoor, answer, chunked, get
+from tests.support.channels import LIMITS, Recorded, RecordingDoor, TcpTransport, answer, chunked, get
 
 
 class TlsLine:
@@ -30,7 +29,7 @@ class TlsLine:
         pem = issued.cert_file.read_text() + issued.key_file.read_text()
         options = PrivateCertificate.loadPEM(pem).options()
         wrapped = TLSMemoryBIOFactory(options, False, self.factory, self.clock)
-        self.transport = StringTransport()
+        self.transport = TcpTransport()
         self.server = wrapped.buildProtocol(None)
         self.server.makeConnection(self.transport)
         self.client = SSL.Connection(SSL.Context(SSL.TLS_CLIENT_METHOD), None)
