@@ -104,7 +104,7 @@ def test_a_configuration_of_real_providers_is_no_demonstration(tmp_path: Path) -
 
 def test_make_run_starts_the_demonstration_of_this_repository() -> None:
     made = subprocess.run(
-        ["make", "--dry-run", "--always-make", "run"],
+        ["make", "--no-print-directory", "--dry-run", "--always-make", "run"],
         cwd=ROOT,
         env={**os.environ, "MAKEFLAGS": ""},
         capture_output=True,
