@@ -40,8 +40,10 @@ def authority(folder: Path, name: str = "Test authority") -> Authority:
     """Make an authority whose files are in ``folder``."""
     key = generate_private_key(SECP256R1())
     subject = _name(name)
-    builder = _builder(subject, subject, key, days=1).add_extension(
-        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    builder = (
+        _builder(subject, subject, key, key, days=1)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
     )
     ca_file = folder / f"{name}.pem".replace(" ", "-")
     ca_file.write_bytes(builder.sign(key, SHA256()).public_bytes(Encoding.PEM))
@@ -51,7 +53,7 @@ def authority(folder: Path, name: str = "Test authority") -> Authority:
 def issue(by: Authority, *hosts: str, days: int = 1) -> Issued:
     """Issue a certificate for ``hosts``, names or IP addresses; with negative ``days`` it has expired."""
     key = generate_private_key(SECP256R1())
-    builder = _builder(_name(hosts[0]), by.name, key, days=days).add_extension(
+    builder = _builder(_name(hosts[0]), by.name, key, by.key, days=days).add_extension(
         x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
     )
     stem = f"{hosts[0]}-{days}".replace(":", "_")
@@ -63,10 +65,31 @@ def issue(by: Authority, *hosts: str, days: int = 1) -> Issued:
     return issued
 
 
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, *, days: int
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: EllipticCurvePrivateKey,
+    signer: EllipticCurvePrivateKey,
+    *,
+    days: int,
 ) -> x509.CertificateBuilder:
+    """Begin a certificate with what strict verifiers ask for (RFC 5280 4.2.1.1, 4.2.1.2)."""
     now = datetime.now(UTC)
+    own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    signers = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -75,6 +98,8 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=30))
         .not_valid_after(now + timedelta(days=days))
+        .add_extension(own, critical=False)
+        .add_extension(signers, critical=False)
     )
 
 
