@@ -195,9 +195,13 @@ class GatewayService(Service):
         failures: list[Failure] = []  # a Deferred would swallow what its callback raises
         try:
             factory = self._factory(config)
+        except ValueError as error:
+            raise self._unable(str(error)) from None
+        try:
             listening = endpoint_of(config.listen, self._reactor).listen(factory)
         except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
-            raise self._unable(str(error)) from None
+            what = "no such socket was handed over" if isinstance(error, LookupError) else str(error)
+            raise self._unable(f"cannot listen on {config.listen}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
             raise self._unable(f"cannot listen on {config.listen}: {_plainly(failure)}")

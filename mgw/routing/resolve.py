@@ -59,11 +59,17 @@ class Resolver:
         return Target(self.default(family, bare), asked, asked)
 
     def named(self, model: str) -> tuple[Provider, str] | None:
-        """Return the provider and its model where an alias or a prefix says it, else ``None``."""
+        """Return the provider and its model where an alias or a prefix says it, else ``None``.
+
+        :raises GatewayError: ``UNKNOWN_MODEL`` where nothing stands behind the prefix.
+        """
         name, slash, rest = self._aliases.get(model, model).partition("/")
         provider = self._providers.get(name)
-        if provider is None or not slash or not rest:
+        if provider is None or not slash:
             return None
+        if not rest:
+            message = f"{model!r} names a provider and no model; write <provider>/<model>"
+            raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")
         return provider, rest
 
     def chosen(self, name: str | None, family: Family) -> Provider:

@@ -23,7 +23,6 @@ RESOLVER = Resolver(config())
         pytest.param("gpt-9", Family.ANTHROPIC, "claude", "gpt-9", id="bare, anthropic"),
         pytest.param("gpt-9", Family.GEMINI, "gem", "gpt-9", id="bare, gemini"),
         pytest.param("meta-llama/llama-4", Family.OPENAI, "main", "meta-llama/llama-4", id="unknown prefix"),
-        pytest.param("main/", Family.OPENAI, "main", "main/", id="nothing after the prefix"),
         pytest.param("models/gem-x", Family.GEMINI, "gem", "models/gem-x", id="leading models/ is kept"),
         pytest.param("models/fast", Family.GEMINI, "main", "models/gpt-b", id="leading models/ is ignored"),
     ],
@@ -47,3 +46,9 @@ def test_an_empty_model_is_malformed(asked: str) -> None:
     with pytest.raises(GatewayError) as refusal:
         RESOLVER.resolve(asked, Family.GEMINI)
     assert refusal.value.reason is Reason.MALFORMED
+
+
+def test_a_prefix_with_nothing_behind_it_is_no_model() -> None:
+    with pytest.raises(GatewayError) as refusal:
+        RESOLVER.resolve("main/", Family.ANTHROPIC)
+    assert refusal.value.reason is Reason.UNKNOWN_MODEL
