@@ -141,8 +141,50 @@ async def many_contents(gateway: GatewayProcess, key: str) -> list[str]:
         await client.aio.aclose()
 
 
-@pytest.mark.parametrize("many", [many_chats, many_messages, many_contents])
-def test_64_streams_at_a_time_each_get_their_own_answer(
+async def many_whole_chats(gateway: GatewayProcess, key: str) -> list[str]:
+    client = openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0)
+
+    async def one(number: int) -> str:
+        answer = await client.chat.completions.create(
+            model="fast", messages=[{"role": "user", "content": f"number {number}"}]
+        )
+        return answer.choices[0].message.content or ""
+
+    async with client:
+        return await asyncio.gather(*(one(number) for number in range(MANY)))
+
+
+async def many_whole_messages(gateway: GatewayProcess, key: str) -> list[str]:
+    client = anthropic.AsyncAnthropic(base_url=gateway.url, api_key=key, max_retries=0)
+
+    async def one(number: int) -> str:
+        answer = await client.messages.create(
+            model="smart", max_tokens=99, messages=[{"role": "user", "content": f"number {number}"}]
+        )
+        return "".join(block.text for block in answer.content if block.type == "text")
+
+    async with client:
+        return await asyncio.gather(*(one(number) for number in range(MANY)))
+
+
+async def many_whole_contents(gateway: GatewayProcess, key: str) -> list[str]:
+    client = genai.Client(api_key=key, http_options={"base_url": gateway.url})
+
+    async def one(number: int) -> str:
+        answer = await client.aio.models.generate_content(model="quick", contents=f"number {number}")
+        return answer.text or ""
+
+    try:
+        return await asyncio.gather(*(one(number) for number in range(MANY)))
+    finally:
+        await client.aio.aclose()
+
+
+@pytest.mark.parametrize(
+    "many",
+    [many_chats, many_messages, many_contents, many_whole_chats, many_whole_messages, many_whole_contents],
+)
+def test_64_at_a_time_each_get_their_own_answer(
     gateway: GatewayProcess, edge_key: str, many: Callable[[GatewayProcess, str], Awaitable[list[str]]]
 ) -> None:
     async def run() -> list[str]:
