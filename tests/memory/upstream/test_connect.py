@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
+from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.error import DNSLookupError, NoRouteError
 from twisted.internet.error import TimeoutError as TcpTimedOut
+from twisted.internet.interfaces import (
+    IConnector,
+    IHostnameResolver,
+    IHostResolution,
+    IResolutionReceiver,
+)
 from twisted.internet.testing import MemoryReactorClock
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from mgw.errors import Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Phase, UpstreamLimits, build_upstream
-from mgw.upstream.connect import endpoint_to, explain
+from mgw.upstream.connect import ATTEMPT_SECONDS, endpoint_to, explain
 from tests.support.upstreams import get, outcome_of
 
 API = address_of("https://api.example.com/v1/")
@@ -105,3 +115,36 @@ def test_a_host_with_an_underscore_is_resolved_and_dialled() -> None:
     outcome_of(upstream.open(get()))
     assert reactor.asked == ["my_service"]
     assert [dial[:2] for dial in reactor.tcpClients] == [("10.0.0.7", 8000)]
+
+
+@implementer(IHostnameResolver)
+class TwoAddresses:
+    """A resolver that knows two addresses for every name."""
+
+    def resolveHostName(
+        self,
+        resolutionReceiver: IResolutionReceiver,
+        hostName: str,
+        portNumber: int = 0,
+        *_: object,
+        **__: object,
+    ) -> IHostResolution:
+        nothing = cast(IHostResolution, None)
+        resolutionReceiver.resolutionBegan(nothing)
+        for host in ("10.0.0.1", "10.0.0.2"):
+            resolutionReceiver.addressResolved(IPv4Address("TCP", host, portNumber))
+        resolutionReceiver.resolutionComplete()
+        return nothing
+
+
+def test_a_name_with_several_addresses_is_dialled_at_one_after_the_other() -> None:
+    reactor = MemoryReactorClock()
+    reactor.nameResolver = TwoAddresses()
+    upstream = build_upstream("main", "http://api.example:8000/v1", UpstreamLimits(), reactor)
+    outcome = outcome_of(upstream.open(get()))
+    assert [dial[0] for dial in reactor.tcpClients] == ["10.0.0.1"]
+    _, _, first, _, _ = reactor.tcpClients[0]
+    first.clientConnectionFailed(cast(IConnector, None), Failure(Refused()))
+    reactor.advance(ATTEMPT_SECONDS)
+    assert [dial[0] for dial in reactor.tcpClients] == ["10.0.0.1", "10.0.0.2"]
+    assert outcome.error is None
