@@ -69,11 +69,11 @@ def check(read: Callable[[], Config]) -> int:
         return 1
     from twisted.internet import reactor  # here, since importing it installs one
 
-    from mgw.service import build_generation
+    from mgw.generation import build_generation
 
     problems = _events_file(config)
     try:
-        build_generation(0, config, reactor)
+        build_generation(0, config, reactor, 0)
     except ValueError as error:
         problems += str(error).splitlines()
     try:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from mgw.config.model import Config
+from mgw.config.model import Config, Provider
+from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.routing.catalog import Catalog
 from mgw.routing.resolve import Resolver
-from mgw.upstream.client import Upstream
+from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 
 
 @dataclass(slots=True)
@@ -50,3 +52,45 @@ class Generation:
             credential.close()
         for upstream in self.upstreams.values():
             upstream.close()
+
+
+def build_generation(
+    number: int,
+    config: Config,
+    reactor: Any,  # Any: a reactor has no one type
+    created: int,
+) -> Generation:
+    """Build what a configuration asks for.
+
+    :param created: unix seconds that the entries of the catalog carry.
+    :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
+    """
+    resolver = Resolver(config)
+    upstreams: dict[str, Upstream] = {}
+    problems: list[str] = []
+    for name, provider in config.providers.items():
+        try:
+            upstreams[name] = _upstream(provider, reactor)
+        except ValueError as error:
+            problems.append(str(error))
+    if problems:
+        raise ValueError("\n".join(problems))
+    credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
+    catalog = Catalog(config, resolver, created)
+    return Generation(number, config, resolver, catalog, credentials, upstreams)
+
+
+def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
+    times = provider.timeouts
+    limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
+    try:
+        return build_upstream(
+            provider.name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
+        )
+    except OSError as error:
+        reason = f"{error.filename} cannot be read: {error.strerror}"
+    except ValueError as error:
+        if provider.ca_file is None:
+            raise ValueError(f"providers.{provider.name}.base_url: {error}") from None
+        reason = f"{provider.ca_file} holds no PEM certificate"
+    raise ValueError(f"providers.{provider.name}.ca_file: {reason}")

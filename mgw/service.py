@@ -22,22 +22,18 @@ from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from mgw.config.advice import warnings
-from mgw.config.model import Config, Provider
+from mgw.config.model import Config
 from mgw.config.problems import ConfigError
-from mgw.credentials import credentials_of
-from mgw.generation import Generation
+from mgw.generation import build_generation
 from mgw.ops.log_file import LogFile
 from mgw.ops.logs import AccessLog, UsageLog
 from mgw.ops.metrics import Metrics
 from mgw.ops.redaction import redacting_observer
 from mgw.ops.signals import on_signals
 from mgw.ops.witness import DoorWitness
-from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
-from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
-from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
 from mgw.usage.sinks.jsonl import JsonlSink, opener_of
@@ -55,44 +51,6 @@ if TYPE_CHECKING:
     from mgw.web.tls import RenewableCertificate
 
 _log: Final = Logger()
-
-
-def build_generation(
-    number: int, config: Config, reactor: Any
-) -> Generation:  # Any: a reactor has no one type
-    """Build what a configuration asks for.
-
-    :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
-    """
-    resolver = Resolver(config)
-    upstreams: dict[str, Upstream] = {}
-    problems: list[str] = []
-    for name, provider in config.providers.items():
-        try:
-            upstreams[name] = _upstream(provider, reactor)
-        except ValueError as error:
-            problems.append(str(error))
-    if problems:
-        raise ValueError("\n".join(problems))
-    credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
-    catalog = Catalog(config, resolver, int(time()))
-    return Generation(number, config, resolver, catalog, credentials, upstreams)
-
-
-def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
-    times = provider.timeouts
-    limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
-    try:
-        return build_upstream(
-            provider.name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
-        )
-    except OSError as error:
-        reason = f"{error.filename} cannot be read: {error.strerror}"
-    except ValueError as error:
-        if provider.ca_file is None:
-            raise ValueError(f"providers.{provider.name}.base_url: {error}") from None
-        reason = f"{provider.ca_file} holds no PEM certificate"
-    raise ValueError(f"providers.{provider.name}.ca_file: {reason}")
 
 
 def secrets_of(config: Config) -> list[Secret]:
@@ -143,7 +101,7 @@ class GatewayService(Service):
         self._closing: set[Deferred[None]] = set()
         self._cut_short: Callable[[], None] | None = None
 
-        generation = build_generation(1, config, reactor)
+        generation = build_generation(1, config, reactor, int(time()))
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
@@ -228,7 +186,7 @@ class GatewayService(Service):
             return
         try:
             config = self._reread()
-            generation = build_generation(self.site.generation.number + 1, config, self._reactor)
+            generation = build_generation(self.site.generation.number + 1, config, self._reactor, int(time()))
             jsonl = self._jsonl_of(config)
             self._renew_certificate(config, jsonl)
         except (ConfigError, OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from mgw.errors import GatewayError, Reason
 from mgw.routing.route import Route
 from mgw.vocabulary import VERSION_HEADERS, Dialect, Family
+from mgw.wire.headers import RawHeaders
 from mgw.wire.target import check_path
 
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
@@ -68,18 +69,18 @@ class RouteTable:
         # A row with a verb after the model comes before the one whose model would swallow it.
         self._patterns.sort(key=lambda entry: ":" not in entry[1].route.path)
 
-    def match(self, method: str, raw_path: str, raw_query: bytes | None, names: frozenset[bytes]) -> Matched:
+    def match(self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Matched:
         """Return the row that serves this request.
 
         :param raw_path: as sent, percent-encoded.
         :param raw_query: as sent, or ``None``.
-        :param names: the lower-case names of the request's headers.
+        :param headers: the request's; looked at only where the path does not decide alone.
         :raises GatewayError: ``UNKNOWN_ROUTE``, ``WRONG_METHOD`` with the methods that the path takes, or
             ``MALFORMED`` for a path without a row that another server may read as a different one.
         """
         found = self._exact.get(raw_path)
         if found is not None:
-            row = _choose(_with_method(found, method, raw_path), raw_query, names)
+            row = _choose(_with_method(found, method, raw_path), raw_query, headers)
             return Matched(row.route, row.version)
         fault: GatewayError | None = None
         model: str | None = None
@@ -88,7 +89,7 @@ class RouteTable:
         except GatewayError as error:
             fault = error
         try:
-            row, raw_model = self._find(method, raw_path, raw_query, names)
+            row, raw_model = self._find(method, raw_path, raw_query, headers)
         except GatewayError as error:
             raise fault or error from None
         try:
@@ -98,7 +99,7 @@ class RouteTable:
         return Matched(row.route, row.version, model, fault)
 
     def _find(
-        self, method: str, raw_path: str, raw_query: bytes | None, names: frozenset[bytes]
+        self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders
     ) -> tuple[_Row, str]:
         matches = [
             (match, row)
@@ -109,7 +110,7 @@ class RouteTable:
             raise GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}")
         verbs = [entry for entry in matches if ":" in entry[1].route.path]
         rows = _with_method([row for _, row in verbs or matches], method, raw_path)
-        row = _choose(rows, raw_query, names)
+        row = _choose(rows, raw_query, headers)
         return row, next(match["model"] for match, candidate in matches if candidate is row)
 
 
@@ -120,17 +121,18 @@ def _decoded(raw_model: str) -> str:
         raise GatewayError(Reason.MALFORMED, "the model in the path is not UTF-8", param="model") from None
 
 
-def dialect_of(raw_path: str, raw_query: bytes | None, names: frozenset[bytes]) -> Dialect:
+def dialect_of(raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
     """Return the dialect that a path suggests, for a refusal where no row tells it (decisions, part 4)."""
     if _ANTHROPIC_PATH.match(raw_path):
         return Dialect.ANTHROPIC
     if _GEMINI_PATH.search(raw_path):
         return Dialect.GEMINI
-    family = None if _OPENAI_PATH.match(raw_path) else _family_of(raw_query, names)
+    family = None if _OPENAI_PATH.match(raw_path) else _family_of(raw_query, headers)
     return Dialect.OPENAI if family is None else _DIALECT_OF[family]
 
 
-def _family_of(raw_query: bytes | None, names: frozenset[bytes]) -> Family | None:
+def _family_of(raw_query: bytes | None, headers: RawHeaders) -> Family | None:
+    names = {name.lower() for name, _ in headers}
     if not VERSION_HEADERS.isdisjoint(names):
         return Family.ANTHROPIC
     if not _GEMINI_SIGNS.isdisjoint(names):
@@ -140,10 +142,10 @@ def _family_of(raw_query: bytes | None, names: frozenset[bytes]) -> Family | Non
     return None
 
 
-def _choose(rows: list[_Row], raw_query: bytes | None, names: frozenset[bytes]) -> _Row:
+def _choose(rows: list[_Row], raw_query: bytes | None, headers: RawHeaders) -> _Row:
     if len(rows) == 1:
         return rows[0]
-    family = _family_of(raw_query, names)
+    family = _family_of(raw_query, headers)
     for row in rows:
         if row.route.family is family:
             return row

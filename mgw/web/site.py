@@ -13,7 +13,6 @@ from typing import Final, Protocol, cast
 
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
@@ -32,7 +31,6 @@ from mgw.web.request import GatewayRequest
 from mgw.web.visit import ChannelClient, RequestVisit
 from mgw.wire.target import split_target
 
-_log: Final = Logger()
 _NOBODY: Final = Caller(None, None)
 
 
@@ -117,13 +115,12 @@ class Site:
         request_id = f"req_{urandom(12).hex()}"
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
-        names = frozenset([name.lower() for name, _ in head.headers])
         matched: Matched | GatewayError
         try:
-            matched = self.table.match(head.method.decode("latin-1"), path, raw_query, names)
+            matched = self.table.match(head.method.decode("latin-1"), path, raw_query, head.headers)
             dialect = matched.route.dialect
         except GatewayError as error:
-            matched, dialect = error, dialect_of(path, raw_query, names)
+            matched, dialect = error, dialect_of(path, raw_query, head.headers)
         try:
             caller = self._admit(matched, dialect, head, raw_query)
             if isinstance(matched, GatewayError):
@@ -151,7 +148,7 @@ class Site:
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
             path = split_target(target)[0].decode("latin-1")
         request_id = f"req_{urandom(12).hex()}"
-        refuse(ChannelClient(channel, _nothing), error, dialect_of(path, None, frozenset()), request_id)
+        refuse(ChannelClient(channel, _nothing), error, dialect_of(path, None, []), request_id)
         self.witness.access(None, path or None, error.status, 0.0, request_id)
 
     def execute(self, visit: RequestVisit) -> Awaitable[None]:

@@ -108,7 +108,7 @@ class Pipeline:
         key: ClientKey | None = None,
     ) -> tuple[FakeClient, Deferred[None]]:
         headers = headers or []
-        matched = TABLE.match("POST", path, query, frozenset())
+        matched = TABLE.match("POST", path, query, [])
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
         request = ClientRequest(
             "req_1", b"POST", path.encode(), query, headers, body, matched.model, matched.version, key

@@ -65,7 +65,7 @@ class Run:
         self.client = client or FakeClient()
         self.events: list[UsageEvent] = []
         self.errors: list[BaseException] = []
-        matched = TABLE.match("POST", "/v1/chat/completions", None, frozenset())
+        matched = TABLE.match("POST", "/v1/chat/completions", None, [])
         pipeline = Pipeline()
         exchange = Exchange(
             "r", matched.route, pipeline.generation, self.bench.clock, self.events.append, 0.0

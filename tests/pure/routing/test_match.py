@@ -9,13 +9,18 @@ from mgw.routing.match import Matched, RouteTable, dialect_of
 from mgw.routing.route import Route
 from mgw.routing.routes import ROUTES
 from mgw.vocabulary import Dialect
+from mgw.wire.headers import RawHeaders
 
 TABLE = RouteTable(ROUTES)
 NONE: frozenset[bytes] = frozenset()
 
 
+def headers_of(names: frozenset[bytes]) -> RawHeaders:
+    return [(name.title(), b"any") for name in names]
+
+
 def match(method: str, path: str, query: bytes | None = None, names: frozenset[bytes] = NONE) -> Matched:
-    return TABLE.match(method, path, query, names)
+    return TABLE.match(method, path, query, headers_of(names))
 
 
 def fault_of(method: str, path: str) -> GatewayError | None:
@@ -139,7 +144,7 @@ def test_head_is_served_where_get_is() -> None:
 def test_a_refusal_speaks_the_dialect_that_the_path_suggests(
     path: str, names: frozenset[bytes], dialect: Dialect
 ) -> None:
-    assert dialect_of(path, None, names) is dialect
+    assert dialect_of(path, None, headers_of(names)) is dialect
 
 
 def test_names_of_rows_are_unique() -> None:
