@@ -1,4 +1,4 @@
-"""What lines are written to: a file, a descriptor of the process, or the stream of the process log.
+"""What lines are written to: a file, or a descriptor of the process.
 
 These calls may block, so they are made on a thread of their own (:mod:`mgw.usage.writer_thread`), never on
 the reactor's.  An output says how many bytes it took; who calls it deals with the rest.
@@ -10,8 +10,7 @@ import os
 import select
 import stat
 from contextlib import suppress
-from io import TextIOBase, UnsupportedOperation
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 STDOUT: Final = 1
 STDERR: Final = 2
@@ -73,46 +72,6 @@ class FileOutput:
     def close(self) -> None:
         """Close the file."""
         os.close(self._descriptor)
-
-
-class StreamOutput:
-    """Anything with ``write`` and ``flush``, as twistd's log file; it is left open.
-
-    It takes all or raises, so a line that tore in it is written again whole.
-    """
-
-    __slots__ = ("_stream", "_text")
-
-    mid_line = False
-
-    def __init__(self, stream: Any) -> None:  # Any: twistd's LogFile has no type of its own
-        self._stream = stream
-        self._text = isinstance(stream, TextIOBase)
-
-    def write(self, data: memoryview) -> int:
-        """Write all bytes."""
-        try:
-            self._stream.write(str(data, "utf-8", "replace") if self._text else bytes(data))
-            self._stream.flush()
-        except ValueError as error:  # what a closed Python file raises
-            raise OSError(str(error)) from error
-        return len(data)
-
-    def close(self) -> None:
-        """Do nothing: twistd owns it."""
-
-
-def output_to(stream: Any) -> Output:  # Any: as above
-    """Return the output for the process log's stream.
-
-    A stream with a descriptor is written past its own buffer, which is not ours to share between threads
-    (twistd's observer flushes it after each event).  twistd's log file has none, and a lock of its own.
-    """
-    try:
-        descriptor: int = stream.fileno()
-    except (AttributeError, UnsupportedOperation):
-        descriptor = -1  # what Twisted's stand-in for a standard stream says
-    return StreamOutput(stream) if descriptor < 0 else DescriptorOutput(descriptor)
 
 
 def _write(descriptor: int, data: memoryview) -> int:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from io import BytesIO, StringIO
 from pathlib import Path
 
 import pytest
-from twisted.python.logfile import LogFile
 
-from mgw.usage.outputs import DescriptorOutput, FileOutput, StreamOutput, output_to
+from mgw.usage.outputs import DescriptorOutput, FileOutput
 
 
 def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
@@ -67,37 +65,3 @@ def test_a_descriptor_is_left_open() -> None:
     os.close(sender)
     assert os.read(reader, 9) == b"a\n"
     os.close(reader)
-
-
-def test_a_text_stream_gets_text() -> None:
-    stream = StringIO()
-    assert output_to(stream).write(memoryview("é\n".encode())) == 3
-    assert stream.getvalue() == "é\n"
-
-
-def test_a_binary_stream_gets_bytes() -> None:
-    stream = BytesIO()
-    assert output_to(stream).write(memoryview(b"a\n")) == 2
-    assert stream.getvalue() == b"a\n"
-
-
-def test_twistds_log_file_is_written_through_its_own_lock(tmp_path: Path) -> None:
-    log = LogFile("twistd.log", str(tmp_path))
-    output = output_to(log)
-    output.write(memoryview(b"a\n"))
-    log.rotate()
-    output.write(memoryview(b"b\n"))
-    log.close()
-    assert (tmp_path / "twistd.log").read_bytes() == b"b\n"
-
-
-def test_a_closed_stream_is_an_error_like_any_other() -> None:
-    stream = StringIO()
-    stream.close()
-    with pytest.raises(OSError, match="closed"):
-        StreamOutput(stream).write(memoryview(b"a\n"))
-
-
-def test_a_stream_with_a_descriptor_is_written_past_its_buffer(tmp_path: Path) -> None:
-    with (tmp_path / "log").open("w") as stream:
-        assert isinstance(output_to(stream), DescriptorOutput)
