@@ -42,6 +42,8 @@ class Refusal(Exception):  # noqa: N818  a refusal is an answer, in each vendor'
         self.message = message
         self.param = param
         self.code = code
+        self.retry_after: int | None = None
+        """Seconds, where a vendor says so in the body."""
 
 
 class Call(Struct, frozen=True):

@@ -164,6 +164,8 @@ _MESSAGES: Final = {
     "service_tier": string("auto", "standard_only"),
     "stop_sequences": array(string()),
     "stream": boolean(),
+    "user_profile_id": string(),
+    "workspace_id": string(),
 }
 
 

@@ -1,6 +1,7 @@
 """What Anthropic demands of a conversation beyond the fields' types, and what the simulator reads from it."""
 
 import base64
+import binascii
 import hashlib
 import re
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 from mgw.simulator.answer import Json, Refusal
 from mgw.simulator.anthropic_errors import refusal_for
 from mgw.simulator.anthropic_fields import CUSTOM_TOOL
+from mgw.simulator.anthropic_media import check_source
 from mgw.simulator.checks import problems
 from mgw.simulator.mind import Result, count
 from mgw.simulator.schema_check import schema_fault
@@ -15,11 +17,26 @@ from mgw.simulator.schema_check import schema_fault
 _ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _OURS: Final = b"simulated-anthropic:"
+_HIDDEN: Final = b"simulated-redacted:"
+_MOST_BREAKPOINTS: Final = 4
+_LEAST_TOP_P: Final = 0.95
 
 
 def sign(thinking: str) -> str:
     """The signature of a thinking block: only the simulator's own pass again."""
     return base64.b64encode(_OURS + hashlib.sha256(thinking.encode()).digest()).decode("ascii")
+
+
+def redact(thinking: str) -> str:
+    """The data of a redacted block: only the simulator's own passes again."""
+    return base64.b64encode(_HIDDEN + hashlib.sha256(thinking.encode()).digest()).decode("ascii")
+
+
+def _is_redacted(data: str) -> bool:
+    try:
+        return base64.b64decode(data, validate=True).startswith(_HIDDEN)
+    except (binascii.Error, ValueError):
+        return False
 
 
 def blocks_of(message: Json) -> list[Json]:
@@ -74,14 +91,24 @@ def prompt_tokens(body: Json) -> int:
     return max(1, found + len(body.get("tools") or ()))
 
 
-def check(body: Json) -> None:
-    """Raise the Refusal for the first rule that a conversation breaks."""
+def is_paused(messages: list[Json]) -> bool:
+    """Whether the last turn is a paused one that goes on: it has a server's tool in it."""
+    return any(block["type"] == "server_tool_use" for block in blocks_of(messages[-1]))
+
+
+def check(body: Json, *, interleaved: bool = False) -> None:
+    """Raise the Refusal for the first rule that a conversation breaks.
+
+    ``interleaved``: the beta under which a budget is that of a whole turn, and may exceed ``max_tokens``.
+    """
     messages = body["messages"]
     if not messages:
         raise Refusal(400, "messages: at least one message is required")
     _check_tools(body)
     _check_format(body)
-    _check_thinking(body)
+    _check_thinking(body, interleaved=interleaved)
+    _check_stops(body)
+    _check_breakpoints(body)
     for index, message in enumerate(messages):
         _check_blocks(index, message, is_last=index == len(messages) - 1)
     _check_pairs(messages)
@@ -123,19 +150,53 @@ def _check_format(body: Json) -> None:
         raise Refusal(400, f"output_config.format.schema: {fault}")
 
 
-def _check_thinking(body: Json) -> None:
+def _check_thinking(body: Json, *, interleaved: bool) -> None:
     thinking = body.get("thinking") or {"type": "disabled"}
-    if thinking["type"] != "enabled":
+    if thinking["type"] not in {"enabled", "adaptive"}:
         return
-    if thinking["budget_tokens"] >= body.get("max_tokens", thinking["budget_tokens"] + 1):
-        raise Refusal(400, "`max_tokens` must be greater than `thinking.budget_tokens`.")
     if body.get("temperature") not in {None, 1}:
-        raise Refusal(400, "`temperature` may only be set to 1 when thinking is enabled.")
+        raise Refusal(400, "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.")
     if body.get("top_k") is not None:
-        raise Refusal(400, "`top_k` must be unset when thinking is enabled.")
+        raise Refusal(400, "`top_k` must be unset when thinking is enabled or in adaptive mode.")
+    if (body.get("top_p") or 1) < _LEAST_TOP_P:
+        said = f"`top_p` must be greater than or equal to {_LEAST_TOP_P} or unset when thinking is enabled."
+        raise Refusal(400, said)
+    if thinking["type"] == "enabled":
+        _check_budget(body, thinking["budget_tokens"], interleaved=interleaved)
+
+
+def _check_budget(body: Json, budget: int, *, interleaved: bool) -> None:
+    """Thinking by budget wants its room, no forced calls, and the thoughts of an open tool loop back."""
+    if not interleaved and budget >= body.get("max_tokens", budget + 1):
+        raise Refusal(400, "`max_tokens` must be greater than `thinking.budget_tokens`.")
     if (body.get("tool_choice") or {}).get("type") in {"any", "tool"}:
         raise Refusal(400, "Thinking may not be enabled when tool_choice forces tool use.")
     _check_tool_loop(body["messages"])
+    if body["messages"][-1]["role"] == "assistant" and not is_paused(body["messages"]):
+        said = (
+            "When thinking is enabled, the final message may not be an `assistant` message to be continued."
+        )
+        raise Refusal(400, f"messages.{len(body['messages']) - 1}: {said}")
+
+
+def _check_stops(body: Json) -> None:
+    for stop in body.get("stop_sequences") or ():
+        if not stop.strip():
+            raise Refusal(400, "stop_sequences: each stop sequence must contain non-whitespace")
+
+
+def _check_breakpoints(body: Json) -> None:
+    """At most four places of a prompt are marked for the cache."""
+    system = body.get("system")
+    marked = [*(body.get("tools") or ()), *(system if isinstance(system, list) else ())]
+    for message in body["messages"]:
+        for block in blocks_of(message):
+            content = block.get("content")
+            marked += [block, *(content if isinstance(content, list) else ())]
+    found = sum(isinstance(one, dict) and bool(one.get("cache_control")) for one in marked)
+    if found > _MOST_BREAKPOINTS:
+        said = f"A maximum of {_MOST_BREAKPOINTS} blocks with cache_control may be provided. Found {found}."
+        raise Refusal(400, said)
 
 
 def _check_tool_loop(messages: list[Json]) -> None:
@@ -177,6 +238,14 @@ def _check_block(where: str, role: str, block: Json) -> None:
         raise Refusal(400, f"{where}: `tool_result` blocks can only be in `user` messages")
     if kind == "thinking" and block["signature"] != sign(block["thinking"]):
         raise Refusal(400, f"{where}: Invalid `signature` in `thinking` block")
+    if kind == "redacted_thinking" and not _is_redacted(block["data"]):
+        raise Refusal(400, f"{where}: Invalid `data` in `redacted_thinking` block")
+    content = block.get("content") if kind == "tool_result" else None
+    for place, part in enumerate(content if isinstance(content, list) else ()):
+        if part["type"] in {"image", "document"}:
+            check_source(f"{where}.tool_result.content.{place}", part)
+    if kind in {"image", "document"}:
+        check_source(where, block)
 
 
 def _merged(messages: list[Json]) -> list[tuple[str, list[Json]]]:

@@ -28,6 +28,8 @@ WORDS: Final[Mapping[str, int]] = {
     "reset-after": 1,
     "truncate-after": 1,
     "error-in-stream-after": 1,
+    "odd-error": 0,
+    "drop-last": 1,
     "garbage": 0,
     "garbage-after": 1,
     "1xx": 0,
@@ -36,17 +38,29 @@ WORDS: Final[Mapping[str, int]] = {
     "gzip": 0,
     "force-gzip": 0,
     "refuse": 0,
+    "block": 1,
+    "stop": 1,
+    "usage": 1,
+    "noise": 0,
+    "unknown": 0,
     "cached": 1,
     "cache-write": 1,
     "reasoning": 0,
     "interleave": 0,
+    "no-ids": 0,
+    "unsigned": 0,
     "lenient": 0,
     "strict-signatures": 0,
 }
 """Each word with how many values follow it.  docs/simulator.rst explains them."""
 
-TEXT_WORDS: Final = frozenset({"key"})
-"""Words whose value is a name and not a number."""
+TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "key": (),
+    "stop": (),
+    "block": (),
+    "usage": ("each", "last", "none"),
+}
+"""Words whose value is a name and not a number; where there are names here, it is one of them."""
 
 
 class UnknownFaultError(ValueError):
@@ -97,7 +111,7 @@ def _word(said: str) -> tuple[str, tuple[str, ...]]:
             continue
         values = tuple(rest[1:].split("-")) if rest else ()
         if word in TEXT_WORDS:
-            values = (rest[1:],) if rest else ()
+            values = (rest[1:],) if rest[1:] in (TEXT_WORDS[word] or (rest[1:],)) and rest[1:] else ()
         elif not all(value.isdigit() for value in values):
             continue
         if len(values) == count:

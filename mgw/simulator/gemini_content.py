@@ -1,6 +1,7 @@
-"""Google's generateContent and streamGenerateContent (types: ``google.genai.types`` 3.x)."""
+"""Google's generateContent and streamGenerateContent; ``gemini_parts`` has what an answer looks like."""
 
 import json
+import re
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -9,27 +10,18 @@ from mgw.simulator import mind
 from mgw.simulator.answer import Answer, Call, Json, Refusal, Stream, Unary, dump
 from mgw.simulator.gemini_errors import error_value
 from mgw.simulator.gemini_fields import GENERATE, require
-from mgw.simulator.gemini_turns import check, prompt_tokens, results, sign, text_of
-from mgw.simulator.mind import Choice, Finish, Outcome, Prompt, Tool
+from mgw.simulator.gemini_models import check_model
+from mgw.simulator.gemini_parts import Answered, response, responses
+from mgw.simulator.gemini_turns import check, prompt_tokens, results, text_of
+from mgw.simulator.mind import Choice, Prompt, Tool
 
 JSON_TYPE: Final = "application/json; charset=UTF-8"
-_FINISHES: Final = {
-    Finish.END: "STOP",
-    Finish.STOP_SEQUENCE: "STOP",
-    Finish.LENGTH: "MAX_TOKENS",
-    Finish.TOOLS: "STOP",
-    Finish.REFUSAL: "SAFETY",
-}
+_SIGNING: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")  # from Gemini 3 on
 
 
 def generate(call: Call) -> Answer:
     """``POST …:generateContent``."""
-    prompt, outcomes = _outcomes(call)
-    candidates = [
-        _candidate(index, _parts(call, index, outcome), _FINISHES[outcome.finish])
-        for index, outcome in enumerate(outcomes)
-    ]
-    return pretty(_response(call, candidates, _usage(call, prompt, outcomes)))
+    return pretty(response(call, _answered(call)))
 
 
 def stream_generate(call: Call) -> Answer:
@@ -37,13 +29,15 @@ def stream_generate(call: Call) -> Answer:
     alt = call.query.get("alt", "json")
     if alt not in {"sse", "json"}:
         raise Refusal(400, f"Invalid value for alt: {alt}", "alt")
-    prompt, outcomes = _outcomes(call)
-    responses = _responses(call, prompt, outcomes)
+    told = responses(call, _answered(call))
     broken = error_value(Refusal(503, "The model is overloaded. Please try again later."))
     if alt == "sse":
-        pieces = [b"data: " + dump(response) + b"\r\n\r\n" for response in responses]
-        return Stream(tuple(pieces), b"data: " + dump(broken) + b"\r\n\r\n", "text/event-stream")
-    texts = [json.dumps(response, ensure_ascii=False, indent=2).encode() for response in responses]
+        pieces = [b"data: " + dump(one) + b"\r\n\r\n" for one in told]
+        end = b"data: " + dump(broken) + b"\r\n\r\n"
+        if "odd-error" in call.faults:
+            end = json.dumps(broken, indent=2).encode() + b"\n"
+        return Stream(tuple(pieces), end, "text/event-stream")
+    texts = [json.dumps(one, ensure_ascii=False, indent=2).encode() for one in told]
     array = [(b",\r\n" if index else b"[") + text for index, text in enumerate(texts)]
     end = b",\r\n" + json.dumps(broken, indent=2).encode() + b"\n]"
     return Stream((*array, b"\n]"), end, JSON_TYPE)
@@ -54,13 +48,19 @@ def pretty(value: Any) -> Unary:  # any JSON value
     return Unary(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n", content_type=JSON_TYPE)
 
 
-def _outcomes(call: Call) -> tuple[Prompt, list[Outcome]]:
+def _answered(call: Call) -> Answered:
     body = require(call.body, GENERATE, lenient="lenient" in call.faults)
-    check(body, signed="strict-signatures" in call.faults or call.model.startswith("gemini-3"))
+    check(body, signed="strict-signatures" in call.faults or bool(_SIGNING.match(call.model)))
+    check_model(call.model, body)
     prompt = _prompt(body)
-    count = (body.get("generationConfig") or {}).get("candidateCount") or 1
-    outcomes = [mind.answer(replace(prompt, candidate=index), call.faults) for index in range(count)]
-    return prompt, outcomes
+    config = body.get("generationConfig") or {}
+    indices = range(config.get("candidateCount") or 1)
+    return Answered(
+        prompt,
+        tuple(mind.answer(replace(prompt, candidate=index), call.faults) for index in indices),
+        shows_thoughts=bool((config.get("thinkingConfig") or {}).get("includeThoughts")),
+        logprobs=config.get("logprobs") or 0 if config.get("responseLogprobs") else None,
+    )
 
 
 def _prompt(body: Json) -> Prompt:
@@ -85,90 +85,11 @@ def _prompt(body: Json) -> Prompt:
         schema=True if schema is None and config.get("responseMimeType") == "application/json" else schema,
         max_tokens=config.get("maxOutputTokens"),
         stops=tuple(config.get("stopSequences") or ()),
-        thinks=bool((config.get("thinkingConfig") or {}).get("includeThoughts")),
+        thinks=_thinks(config.get("thinkingConfig") or {}),
     )
 
 
-def _parts(call: Call, index: int, outcome: Outcome) -> list[Json]:
-    """The parts: thoughts, text, calls; the first call is signed, or else the text that thoughts led to."""
-    if outcome.finish is Finish.REFUSAL:
-        return []
-    parts: list[Json] = [{"text": outcome.thinking, "thought": True}] if outcome.thinking else []
-    if outcome.text:
-        parts.append({"text": outcome.text})
-        if outcome.thinking and not outcome.uses:
-            parts[-1]["thoughtSignature"] = sign(outcome.text)
-    for place, use in enumerate(outcome.uses):
-        made = {
-            "id": call.id("fc_", f"_{index}_{place}"),
-            "name": use.name,
-            "args": json.loads(use.arguments),
-        }
-        parts.append({"functionCall": made})
-        if place == 0:
-            parts[-1]["thoughtSignature"] = sign(use.name)
-    return parts
-
-
-def _candidate(index: int, parts: list[Json], finish: str | None) -> Json:
-    candidate: Json = {"content": {"parts": parts, "role": "model"}} if parts else {}
-    if finish:
-        candidate["finishReason"] = finish
-    return {**candidate, "index": index}
-
-
-def _response(call: Call, candidates: list[Json], usage: Json) -> Json:
-    return {
-        "candidates": candidates,
-        "usageMetadata": usage,
-        "modelVersion": call.model.removeprefix("models/"),
-        "responseId": call.id("resp"),
-    }
-
-
-def _usage(call: Call, prompt: Prompt, outcomes: list[Outcome]) -> Json:
-    """Cached tokens are part of the prompt's; thoughts are counted beside the candidates'."""
-    thoughts = sum(outcome.thinking_tokens for outcome in outcomes)
-    out = sum(outcome.tokens for outcome in outcomes)
-    usage: Json = {
-        "promptTokenCount": prompt.tokens,
-        "candidatesTokenCount": out - thoughts,
-        "totalTokenCount": prompt.tokens + out,
-        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt.tokens}],
-    }
-    if thoughts:
-        usage["thoughtsTokenCount"] = thoughts
-    if call.faults.number("cached"):
-        usage["cachedContentTokenCount"] = min(call.faults.number("cached") or 0, prompt.tokens)
-    return usage
-
-
-def _responses(call: Call, prompt: Prompt, outcomes: list[Outcome]) -> list[Json]:
-    """One response per piece; the last of a candidate says why it ends, the last of all counts everything."""
-    found: list[tuple[int, list[Json], str | None]] = []
-    for index, outcome in enumerate(outcomes):
-        pieces = [piece for part in _parts(call, index, outcome) for piece in _cut(part)]
-        for place, piece in enumerate(pieces):
-            found.append((index, [piece], _FINISHES[outcome.finish] if place == len(pieces) - 1 else None))
-        if not pieces:
-            found.append((index, [], _FINISHES[outcome.finish]))
-    early = {"promptTokenCount": prompt.tokens, "totalTokenCount": prompt.tokens}
-    return [
-        _response(
-            call,
-            [_candidate(index, parts, finish)],
-            _usage(call, prompt, outcomes) if place == len(found) - 1 else early,
-        )
-        for place, (index, parts, finish) in enumerate(found)
-    ]
-
-
-def _cut(part: Json) -> list[Json]:
-    """A text part in words; its signature comes behind them in a part without text, as Google sends it."""
-    if "text" not in part:
-        return [part]
-    thought = {"thought": True} if part.get("thought") else {}
-    pieces = [{"text": word, **thought} for word in mind.tokens(part["text"])]
-    if "thoughtSignature" in part:
-        pieces.append({"text": "", "thoughtSignature": part["thoughtSignature"]})
-    return pieces
+def _thinks(thinking: Json) -> bool:
+    """Whether thinking is asked for; whether it is shown is another question."""
+    asked = thinking.get("includeThoughts") or "thinkingLevel" in thinking or "thinkingBudget" in thinking
+    return bool(asked) and thinking.get("thinkingBudget") != 0

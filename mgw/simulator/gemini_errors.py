@@ -36,6 +36,9 @@ def error_value(refusal: Refusal) -> Json:
         error["details"] = [
             {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}
         ]
+    elif refusal.status == 429 and refusal.retry_after is not None:
+        retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{refusal.retry_after}s"}
+        error["details"] = [retry]
     return {"error": error}
 
 

@@ -55,7 +55,10 @@ _SCHEMA_FIELDS["items"] = mapping(SCHEMA)
 _SCHEMA_FIELDS["anyOf"] = array(mapping(SCHEMA))
 _SCHEMA_FIELDS["properties"] = Field(("object",))  # names are the client's: see schema_problems
 
-_CALL: Final = Shape({"id": string(), "name": string(), "args": mapping()}, required=("name",))
+_CALL: Final = Shape(
+    {"id": string(), "name": string(), "args": mapping(), "partialArgs": array(), "willContinue": boolean()},
+    required=("name",),
+)
 _RESPONSE: Final = Shape(
     {
         "id": string(),
@@ -92,6 +95,8 @@ _PART: Final = Shape(
         "videoMetadata": mapping(),
         "partMetadata": mapping(),
         "mediaResolution": ANYTHING,
+        **dict.fromkeys(("mediaProcessing", "speechMetadata", "documentMetadata"), ANYTHING),
+        **dict.fromkeys(("spreadsheetMetadata", "audioMetadata"), ANYTHING),
     }
 )
 CONTENT: Final = Shape({"role": string(), "parts": array(mapping(_PART))})

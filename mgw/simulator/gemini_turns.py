@@ -35,6 +35,16 @@ def is_signature(value: str) -> bool:
     return raw.startswith(_OURS) or raw in {SKIP.encode(), base64.b64decode(SKIP.replace("_", "/"))}
 
 
+def is_bytes(value: str) -> bool:
+    """Whether a text is base64 as protobuf's JSON reads it: of either alphabet, padded or not."""
+    bare = value.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return True
+
+
 def text_of(content: Json) -> str:
     """The text of a content, its parts joined, thoughts left out."""
     parts = content.get("parts") or ()
@@ -149,8 +159,23 @@ def _check_content(where: str, content: Json) -> None:
                 "one initialized field\n",
                 f"{where}.parts[{place}].data",
             )
+        _check_bytes(f"{where}.parts[{place}]", part)
         if "thoughtSignature" in part and not is_signature(part["thoughtSignature"]):
             raise Refusal(400, "Thought signature is not valid.", f"{where}.parts[{place}].thought_signature")
+
+
+def _check_bytes(where: str, part: Json) -> None:
+    """Bytes are base64, also in what a function gave."""
+    held = {"thought_signature": part.get("thoughtSignature")}
+    held["inline_data.data"] = (part.get("inlineData") or {}).get("data")
+    for place, inner in enumerate((part.get("functionResponse") or {}).get("parts") or ()):
+        data = inner.get("inlineData", inner.get("inline_data"))
+        if isinstance(data, dict):
+            held[f"function_response.parts[{place}].inline_data.data"] = data.get("data")
+    for name, value in held.items():
+        if value is not None and not (isinstance(value, str) and is_bytes(value)):
+            said = f"(TYPE_BYTES), Base64 decoding failed for {json.dumps(value)}"
+            raise Refusal(400, f"Invalid value at '{where}.{name}' {said}", f"{where}.{name}")
 
 
 def _named(content: Json, kind: str) -> list[Any]:

@@ -4,12 +4,18 @@ The reply repeats the last text of the user (``You said: …``), and a few phras
 
 ``repeat:N``
     N words, ``w1 w2 …``
+``say nothing``
+    no text
 ``use tool NAME``
-    a call of that tool, as often as it is said; ``use tool NAME with {…}`` gives its arguments
-``preface``
-    text before the calls
+    a call of that tool, as often as it is said; ``use tool NAME with {…}`` gives its arguments, and
+    ``use tool NAME with nothing`` leaves them out
+``preface``, ``afterword``
+    text before the calls, and behind them
+``think between``, ``think hidden``
+    where the client asks for thinking: a thought before each further call, too; thoughts that are not shown
 
-After tool results the reply names them.  A token is a word with the blanks before it.
+After tool results the reply names them.  A token is a word with the blanks before it, and a call is one more
+than its arguments.  Where the room ends, the answer ends, in the midst of a call's arguments, too.
 """
 
 import enum
@@ -24,7 +30,7 @@ from mgw.simulator.schema import example
 
 _TOKENS = re.compile(r"\s*\S+|\s+\Z")
 _REPEAT = re.compile(r"\brepeat:(\d{1,7})")
-_USE = re.compile(r"use tool ([A-Za-z0-9_.:-]*[A-Za-z0-9_])( with (?=\{))?")
+_USE = re.compile(r"use tool ([A-Za-z0-9_.:-]*[A-Za-z0-9_])( with nothing\b| with (?=\{))?")
 _BIG_TOKEN: Final = 8192
 
 
@@ -36,6 +42,8 @@ class Finish(enum.Enum):
     STOP_SEQUENCE = "stop_sequence"
     TOOLS = "tools"
     REFUSAL = "refusal"
+    BLOCKED = "blocked"
+    """The prompt was not even answered."""
 
 
 class Choice(enum.Enum):
@@ -77,24 +85,60 @@ class Prompt(Struct, frozen=True):
     candidate: int = 0
 
 
+class Thought(Struct, frozen=True):
+    """A thought; ``hidden`` ones leave only their signature, or their number of tokens."""
+
+    text: str
+    hidden: bool = False
+
+
+class Speech(Struct, frozen=True):
+    """Text for the user."""
+
+    text: str
+
+
 class ToolUse(Struct, frozen=True):
-    """A call: ``arguments`` is JSON text."""
+    """A call: ``arguments`` is JSON text, or ""; it is not ``whole`` if the room ended in its midst."""
 
     name: str
     arguments: str
+    whole: bool = True
+
+    @property
+    def value(self) -> dict[str, Any]:  # a JSON object
+        """The arguments as an object; an empty one where they are not whole."""
+        made: dict[str, Any] = json.loads(self.arguments) if self.whole and self.arguments else {}
+        return made
+
+
+Part = Thought | Speech | ToolUse
 
 
 class Outcome(Struct, frozen=True):
-    """The answer."""
+    """The answer, part by part, in the order in which it comes."""
 
-    thinking: str
-    text: str
-    uses: tuple[ToolUse, ...]
+    parts: tuple[Part, ...]
     finish: Finish
-    stop: str | None
-    thinking_tokens: int
-    tokens: int
+    stop: str | None = None
+    thinking_tokens: int = 0
+    tokens: int = 0
     """All tokens of the answer, thinking included."""
+
+    @property
+    def thinking(self) -> str:
+        """The thoughts that are shown, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, Thought) and not part.hidden)
+
+    @property
+    def text(self) -> str:
+        """The text, joined."""
+        return "".join(part.text for part in self.parts if isinstance(part, Speech))
+
+    @property
+    def uses(self) -> tuple[ToolUse, ...]:
+        """The calls."""
+        return tuple(part for part in self.parts if isinstance(part, ToolUse))
 
 
 def tokens(text: str) -> list[str]:
@@ -112,20 +156,59 @@ def count(text: str) -> int:
 
 def answer(prompt: Prompt, faults: Faults) -> Outcome:
     """Answer the prompt."""
-    thinking = f"The user wants: {prompt.text}" if prompt.thinks else ""
+    if "block" in faults:
+        return Outcome((), Finish.BLOCKED)
     if "refuse" in faults:
-        return Outcome("", "I cannot help with that.", (), Finish.REFUSAL, None, 0, 5)
+        refused = Speech("" if _is_silent(prompt) else "I cannot help with that.")
+        return Outcome(_said(refused), Finish.REFUSAL, tokens=count(refused.text))
     uses = _uses(prompt)
-    text = _text(prompt, faults, uses)
-    text, stop = _stopped(text, prompt.stops)
-    room = prompt.max_tokens
-    thinking, thought, room = _within(thinking, room)
-    spoken, said, room = _within(text, room)
-    if room == 0 and (uses or spoken != text):
-        return Outcome(thinking, spoken, (), Finish.LENGTH, None, thought, thought + said)
-    called = sum(1 + count(use.arguments) for use in uses)
-    finish = Finish.TOOLS if uses else Finish.STOP_SEQUENCE if stop else Finish.END
-    return Outcome(thinking, spoken, uses, finish, stop, thought, thought + said + called)
+    parts, stop = _stopped((*_thoughts(prompt), *_plan(prompt, faults, uses)), prompt.stops)
+    parts, is_cut = _fitting(parts, prompt.max_tokens)
+    called = any(isinstance(part, ToolUse) for part in parts)
+    finish = Finish.TOOLS if called else Finish.END
+    if stop is not None:
+        finish = Finish.STOP_SEQUENCE
+    if is_cut:
+        finish, stop = Finish.LENGTH, None
+    thought = sum(_cost(part) for part in parts if isinstance(part, Thought))
+    return Outcome(parts, finish, stop, thought, sum(map(_cost, parts)))
+
+
+def _is_silent(prompt: Prompt) -> bool:
+    return "say nothing" in prompt.text
+
+
+def _said(speech: Speech) -> tuple[Part, ...]:
+    return (speech,) if speech.text else ()
+
+
+def _thoughts(prompt: Prompt) -> tuple[Part, ...]:
+    return (_thought(prompt, f"The user wants: {prompt.text}"),) if prompt.thinks else ()
+
+
+def _thought(prompt: Prompt, text: str) -> Thought:
+    return Thought(text, hidden="think hidden" in prompt.text)
+
+
+def _plan(prompt: Prompt, faults: Faults, uses: tuple[ToolUse, ...]) -> tuple[Part, ...]:
+    """The answer behind the first thought, as long as it would be without limits."""
+    if not uses:
+        return () if _is_silent(prompt) else _said(Speech(_text(prompt, faults)))
+    names = ", ".join(use.name for use in uses)
+    between = prompt.thinks and "think between" in prompt.text
+    plan: list[Part] = [Speech(f"I call {names}.")] if "preface" in prompt.text else []
+    for place, use in enumerate(uses):
+        if between and (place or plan):
+            plan.append(_thought(prompt, f"Now I call {use.name}."))
+        plan.append(use)
+    if "afterword" in prompt.text:
+        plan.append(Speech(f"I called {names}."))
+    return tuple(plan)
+
+
+def _cost(part: Part) -> int:
+    """The tokens of a part."""
+    return 1 + len(tokens(part.arguments)) if isinstance(part, ToolUse) else len(tokens(part.text))
 
 
 def _uses(prompt: Prompt) -> tuple[ToolUse, ...]:
@@ -135,7 +218,7 @@ def _uses(prompt: Prompt) -> tuple[ToolUse, ...]:
     wanted: list[ToolUse] = []
     if not prompt.results or prompt.choice is Choice.ANY:
         wanted = [
-            ToolUse(known[name].name, given or _arguments(known[name]))
+            ToolUse(name, _arguments(known[name]) if given is None else given)
             for name, given in _asked(prompt.text)
             if name in known
         ]
@@ -145,17 +228,19 @@ def _uses(prompt: Prompt) -> tuple[ToolUse, ...]:
     return tuple(wanted if prompt.parallel else wanted[:1])
 
 
-def _asked(text: str) -> list[tuple[str, str]]:
-    """The tools that a text names, each with the arguments that stand behind ``with``."""
-    found = []
+def _asked(text: str) -> list[tuple[str, str | None]]:
+    """The tools that a text names, each with the arguments that stand behind ``with``, or None."""
+    found: list[tuple[str, str | None]] = []
     for match in _USE.finditer(text):
-        given = ""
-        if match[2]:
+        given = None
+        if match[2] == " with nothing":
+            given = ""
+        elif match[2]:
             try:
                 _, end = json.JSONDecoder().raw_decode(text, match.end())
                 given = text[match.end() : end]
             except ValueError:
-                given = ""
+                given = None
         found.append((match[1], given))
     return found
 
@@ -165,10 +250,7 @@ def _arguments(tool: Tool) -> str:
     return json.dumps(made if isinstance(made, dict) else {}, ensure_ascii=False)
 
 
-def _text(prompt: Prompt, faults: Faults, uses: tuple[ToolUse, ...]) -> str:
-    if uses:
-        names = ", ".join(use.name for use in uses)
-        return f"I call {names}." if "preface" in prompt.text else ""
+def _text(prompt: Prompt, faults: Faults) -> str:
     if prompt.schema is not None:
         made = {"answer": prompt.text} if prompt.schema is True else example(prompt.schema)
         return json.dumps(made, ensure_ascii=False)
@@ -187,18 +269,37 @@ def _text(prompt: Prompt, faults: Faults, uses: tuple[ToolUse, ...]) -> str:
     return f"You said: {prompt.text}{again}"
 
 
-def _stopped(text: str, stops: tuple[str, ...]) -> tuple[str, str | None]:
-    found = [(text.find(stop), stop) for stop in stops if stop and stop in text]
-    if not found:
-        return text, None
-    at, stop = min(found)
-    return text[:at], stop
+def _stopped(parts: tuple[Part, ...], stops: tuple[str, ...]) -> tuple[tuple[Part, ...], str | None]:
+    """The answer up to the first stop sequence in its text, and that sequence."""
+    for place, part in enumerate(parts):
+        if isinstance(part, Speech):
+            found = [(part.text.find(stop), stop) for stop in stops if stop and stop in part.text]
+            if found:
+                at, stop = min(found)
+                return (*parts[:place], *_said(Speech(part.text[:at]))), stop
+    return parts, None
 
 
-def _within(text: str, room: int | None) -> tuple[str, int, int | None]:
-    """The part of a text that has room, its tokens, and the room that is left."""
-    words = tokens(text)
+def _fitting(parts: tuple[Part, ...], room: int | None) -> tuple[tuple[Part, ...], bool]:
+    """The parts that have room, the last of them cut where it ends; and whether anything was cut."""
     if room is None:
-        return text, len(words), None
-    kept = words[:room]
-    return "".join(kept), len(kept), room - len(kept)
+        return parts, False
+    kept: list[Part] = []
+    for part in parts:
+        if _cost(part) > room:
+            return (*kept, *_cut(part, room)), True
+        kept.append(part)
+        room -= _cost(part)
+    return tuple(kept), False
+
+
+def _cut(part: Part, room: int) -> tuple[Part, ...]:
+    if not room:
+        return ()
+    match part:
+        case ToolUse():
+            begun = "".join(tokens(part.arguments)[: room - 1])
+            return (ToolUse(part.name, begun, whole=False),)
+        case Thought():
+            return (Thought("".join(tokens(part.text)[:room]), part.hidden),)
+    return (Speech("".join(tokens(part.text)[:room])),)

@@ -1,11 +1,14 @@
 """The messages of a chat: their shape, their text, and which tool messages belong to which calls."""
 
+import re
 from typing import Any, Final
 
 from mgw.simulator.answer import Json, Refusal
 from mgw.simulator.checks import ANYTHING, Shape, array, boolean, either, integer, mapping, string, tagged
 from mgw.simulator.mind import count
+from mgw.simulator.openai_media import check_media
 
+_NAME: Final = re.compile(r"[^\s<|\\/>]+")
 MAX_CALL_ID: Final = 40
 
 _CACHING = {"prompt_cache_breakpoint": ANYTHING, "cache_control": ANYTHING}
@@ -96,6 +99,7 @@ def check_tool_turns(messages: list[Json]) -> None:
     opened_at = 0
     for index, message in enumerate(messages):
         _check_content(index, message)
+        check_media(index, message)
         if message["role"] == "tool":
             _answered(index, message, open_calls)
             continue
@@ -119,6 +123,12 @@ def _check_content(index: int, message: Json) -> None:
     if message.get("content") is None and not (message["role"] == "assistant" and speaks):
         name = f"messages[{index}].content"
         raise Refusal(400, f"Invalid value for 'content': expected a string, got null. ({name})", name)
+    if message.get("name") is not None and not _NAME.fullmatch(message["name"]):
+        name = f"messages[{index}].name"
+        wanted = "Expected a string that matches the pattern '^[^\\s<|\\\\/>]+$'."
+        raise Refusal(
+            400, f"Invalid '{name}': string does not match pattern. {wanted}", name, "invalid_value"
+        )
     if message.get("tool_calls") == []:
         name = f"messages[{index}].tool_calls"
         raise Refusal(400, f"Invalid '{name}': empty array. Expected at least 1.", name, "empty_array")

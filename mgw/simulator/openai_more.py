@@ -17,9 +17,9 @@ from mgw.simulator.checks import (
     tagged,
 )
 from mgw.simulator.mind import Finish, Outcome, Prompt
-from mgw.simulator.openai_chat import DONE, usage
 from mgw.simulator.openai_errors import error_value, refusal_for, require
 from mgw.simulator.openai_request import STREAM_OPTIONS
+from mgw.simulator.openai_stream import DONE, usage
 from mgw.simulator.vectors import packed, unit_vector
 
 _DIMENSIONS: Final = 1536

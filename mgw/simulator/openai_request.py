@@ -151,12 +151,22 @@ def _check_needs_tools(body: Json) -> None:
             message = f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
             raise Refusal(400, message, name)
     choice, wanted = body.get("tool_choice"), body.get("response_format") or {}
-    if isinstance(choice, dict) and not choice.get(choice["type"]):
-        raise _missing(f"tool_choice.{choice['type']}")
+    if isinstance(choice, dict):
+        _check_choice(choice, {tool["function"]["name"] for tool in body["tools"] if tool.get("function")})
     if wanted.get("type") == "json_schema":
         if not wanted.get("json_schema"):
             raise _missing("response_format.json_schema")
         check_format(wanted["json_schema"], "response_format")
+
+
+def _check_choice(choice: Json, names: set[str]) -> None:
+    if not choice.get(choice["type"]):
+        raise _missing(f"tool_choice.{choice['type']}")
+    _, wanted = _choice(choice)
+    for name in wanted if choice["type"] != "custom" else ():
+        if name not in names:
+            said = f"Tool choice '{name}' not found in 'tools' parameter."
+            raise Refusal(400, f"Invalid value for 'tool_choice': {said}", "tool_choice", "invalid_value")
 
 
 def _missing(name: str) -> Refusal:

@@ -6,9 +6,9 @@ from typing import Any, Final
 from mgw.simulator import mind
 from mgw.simulator.answer import Answer, Call, Json, Stream, sse, unary
 from mgw.simulator.mind import Finish, Outcome, Prompt
-from mgw.simulator.openai_chat import usage
 from mgw.simulator.openai_errors import require
 from mgw.simulator.openai_items import REQUEST, check, read_prompt
+from mgw.simulator.openai_stream import usage
 
 _ECHOED: Final[Json] = {
     "instructions": None,
@@ -30,6 +30,8 @@ _ECHOED: Final[Json] = {
     "prompt_cache_key": None,
     "safety_identifier": None,
 }
+
+_UNFINISHED: Final = {Finish.LENGTH: "max_output_tokens", Finish.BLOCKED: "content_filter"}
 
 
 def responses(call: Call) -> Answer:
@@ -54,7 +56,7 @@ def responses(call: Call) -> Answer:
 
 
 def _status(outcome: Outcome) -> str:
-    return "incomplete" if outcome.finish is Finish.LENGTH else "completed"
+    return "incomplete" if outcome.finish in _UNFINISHED else "completed"
 
 
 def _items(call: Call, outcome: Outcome) -> list[Json]:
@@ -74,7 +76,8 @@ def _items(call: Call, outcome: Outcome) -> list[Json]:
         message = {"id": call.id("msg_"), "type": "message", "role": "assistant", "status": _status(outcome)}
         items.append({**message, "content": [part]})
     for place, use in enumerate(outcome.uses):
-        made = {"id": call.id("fc_", f"_{place}"), "type": "function_call", "status": "completed"}
+        status = "completed" if use.whole else "incomplete"
+        made = {"id": call.id("fc_", f"_{place}"), "type": "function_call", "status": status}
         items.append(
             {**made, "call_id": call.id("call_", f"_{place}"), "name": use.name, "arguments": use.arguments}
         )
@@ -108,7 +111,7 @@ def _response(call: Call, prompt: Prompt, outcome: Outcome, items: list[Json]) -
         **_started(call),
         "status": status,
         "completed_at": call.now if status == "completed" else None,
-        "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+        "incomplete_details": {"reason": _UNFINISHED[outcome.finish]} if status == "incomplete" else None,
         "output": items,
         "usage": {
             "input_tokens": counted["prompt_tokens"],

@@ -161,6 +161,7 @@ class Player:
         broken_after = self.faults.number("error-in-stream-after")
         if isinstance(self.answer, Stream):
             pieces = list(self.answer.pieces)
+            pieces = pieces[: max(0, len(pieces) - (self.faults.number("drop-last") or 0))]
             if broken_after is not None:
                 pieces[broken_after:] = [self.answer.broken]
         elif any(word in self.faults for word in _COUNTING):

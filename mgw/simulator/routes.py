@@ -126,7 +126,9 @@ class Desk:
         if "flaky" in faults and self.recorder.fail_again(model, faults.number("flaky", place=1) or 0):
             status = faults.number("flaky")
         if status is not None and status >= 400:
-            raise Refusal(status, f"The simulator was asked for status {status}.")
+            refusal = Refusal(status, f"The simulator was asked for status {status}.")
+            refusal.retry_after = _seconds(faults)
+            raise refusal
 
 
 def _route(method: str, path: str) -> tuple[Route, str | None]:
@@ -197,5 +199,9 @@ def _with_headers(answer: Answer, more: tuple[tuple[str, str], ...]) -> Answer:
 def _retry_after(answer: Answer, faults: Faults) -> Answer:
     if answer.status not in {429, 503, 529} or isinstance(answer, Stream):
         return answer
+    return _with_headers(answer, (("Retry-After", str(_seconds(faults))),))
+
+
+def _seconds(faults: Faults) -> int:
     seconds = faults.number("retry-after")
-    return _with_headers(answer, (("Retry-After", str(1 if seconds is None else seconds)),))
+    return 1 if seconds is None else seconds

@@ -132,6 +132,23 @@ class TestOpenAI:
         assert calls is not None
         assert [json.loads(one.function.arguments) for one in calls] == [ARGUMENTS, ARGUMENTS]
 
+    @pytest.mark.parametrize("model", ["sim-noise", "sim-usage-each", "sim-drop-last-1", "sim-stop-length"])
+    def test_odd_streams_accumulate_too(self, ours: openai.OpenAI, model: str) -> None:
+        pieces = ours.chat.completions.create(
+            model=model, messages=[{"role": "user", "content": "a b"}], stream=True
+        )
+        said = [choice.delta.content or "" for piece in pieces for choice in piece.choices]
+        assert "".join(said) == "You said: a b"
+
+    def test_probabilities_and_refusals_parse(self, ours: openai.OpenAI) -> None:
+        said: list[Any] = [{"role": "user", "content": "a"}]
+        reply = ours.chat.completions.create(model="m", messages=said, logprobs=True, top_logprobs=1)
+        assert reply.choices[0].logprobs is not None
+        assert reply.choices[0].logprobs.content is not None
+        assert reply.choices[0].logprobs.content[0].top_logprobs[0].token == "You"
+        refused = ours.chat.completions.create(model="sim-refuse", messages=said)
+        assert refused.choices[0].message.refusal == "I cannot help with that."
+
     def test_a_tool_loop_ends_with_what_the_tool_said(self, ours: openai.OpenAI) -> None:
         messages: list[Any] = [{"role": "user", "content": 'use tool weather with {"city": "Oslo"}'}]
         first = ours.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0].message
@@ -349,6 +366,29 @@ class TestAnthropic:
         assert reply.content[2].input == ARGUMENTS
         assert reply.stop_reason == "tool_use"
 
+    def test_a_stream_accumulates_hidden_thoughts_between_calls(self, claude: anthropic.Anthropic) -> None:
+        for model in ("m", "sim-noise", "sim-usage-each"):
+            with claude.messages.stream(
+                model=model,
+                max_tokens=2000,
+                thinking={"type": "adaptive"},
+                tools=CLAUDE_TOOLS,
+                messages=[
+                    {"role": "user", "content": "use tool time use tool weather think between think hidden"}
+                ],
+            ) as stream:
+                reply = stream.get_final_message()
+            assert [block.type for block in reply.content] == ["redacted_thinking", "tool_use"] * 2
+            assert reply.usage.output_tokens_details is not None
+            assert reply.usage.output_tokens_details.thinking_tokens > 0
+
+    def test_a_refusal_says_why(self, claude: anthropic.Anthropic) -> None:
+        reply = claude.messages.create(
+            model="sim-refuse", max_tokens=9, messages=[{"role": "user", "content": "a"}]
+        )
+        assert reply.stop_details is not None
+        assert reply.stop_details.category == "general_harms"
+
     def test_the_events_follow_the_grammar(self, claude: anthropic.Anthropic) -> None:
         events = claude.messages.create(
             model="m", max_tokens=9, messages=[{"role": "user", "content": "a"}], stream=True
@@ -544,6 +584,26 @@ class TestGemini:
             config=genai_types.GenerateContentConfig(tools=[double]),
         )
         assert reply.text == "Tool double returned: 2"
+
+    def test_odd_streams_are_read(self, google: genai.Client) -> None:
+        for model in ("sim-noise", "sim-usage-each", "sim-usage-none", "sim-drop-last-1"):
+            pieces = list(google.models.generate_content_stream(model=model, contents="a b"))
+            said = "".join(piece.text or "" for piece in pieces)
+            assert "You said: a b".startswith(said)
+            assert said
+
+    def test_odd_endings_are_read(self, google: genai.Client) -> None:
+        blocked = google.models.generate_content(model="sim-block-SAFETY", contents="a")
+        assert blocked.prompt_feedback is not None
+        assert blocked.prompt_feedback.block_reason == genai_types.BlockedReason.SAFETY
+        reply = google.models.generate_content(
+            model="sim-stop-MALFORMED_FUNCTION_CALL",
+            contents="say nothing",
+            config=genai_types.GenerateContentConfig(response_logprobs=True),
+        )
+        assert reply.candidates is not None
+        assert reply.candidates[0].finish_reason == genai_types.FinishReason.MALFORMED_FUNCTION_CALL
+        assert reply.candidates[0].content is None
 
     def test_thoughts_come_with_a_signature(self, google: genai.Client) -> None:
         config = genai_types.GenerateContentConfig(

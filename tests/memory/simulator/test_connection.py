@@ -215,3 +215,16 @@ def test_a_wait_in_vain_is_a_504() -> None:
     peer.connection.dataReceived(b"GET /_sim/wait?counter=received&seconds=3 HTTP/1.1\r\nHost: h\r\n\r\n")
     peer.clock.advance(3)
     assert peer.transport.written().startswith(b"HTTP/1.1 504 ")
+
+
+def test_a_stream_may_lack_its_end_and_yet_end_well() -> None:
+    answer = Peer().ask("sim-drop-last-1")
+    assert answer.count(b"data: ") == WHOLE_PIECES - 1
+    assert b"[DONE]" not in answer
+    assert answer.endswith(b"0\r\n\r\n")
+    assert Peer().ask("sim-drop-last-99").count(b"data: ") == 0
+
+
+def test_an_error_in_a_stream_may_be_a_chunk_without_choices() -> None:
+    answer = Peer().ask("sim-error-in-stream-after-1+sim-odd-error")
+    assert b'"choices":[],"error":{"message":"The server broke."' in answer

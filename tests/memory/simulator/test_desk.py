@@ -1,56 +1,18 @@
 """The desk answers whatever comes, and never with a failure of its own."""
 
 import json
-from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.simulator.answer import Answer, Stream
-from mgw.simulator.faults import Faults
+from mgw.simulator.answer import Stream
 from mgw.simulator.http1 import Head
 from mgw.simulator.recording import RecordedRequest, Recorder
 from mgw.simulator.routes import Desk
-
-KEYS: Final = (
-    (b"authorization", b"Bearer k"),
-    (b"content-type", b"application/json"),
-)
-CLAUDE: Final = (*KEYS, (b"anthropic-version", b"2023-06-01"))
-GOOGLE: Final = (*KEYS, (b"x-goog-api-key", b"k"))
-
-
-T = TypeVar("T")
-
-
-def result_of(work: Coroutine[Deferred[Any], Any, T]) -> T:
-    """What a coroutine that waits for nothing returns."""
-    found: list[T] = []
-    done = Deferred.fromCoroutine(work).addCallback(found.append)
-    assert done.called
-    return found[0]
-
-
-def ask(
-    target: str, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = KEYS, method: str = "POST"
-) -> tuple[Answer, Faults]:
-    """What the desk answers."""
-    clock = Clock()
-    head = Head(method.encode(), target.encode(), b"HTTP/1.1", headers)
-    request = RecordedRequest(1, 1, head, bytearray(body), complete=True)
-    return result_of(Desk(clock, Recorder(), lambda: 1767322985.0).answer(request))
-
-
-def told(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
-    """The JSON of a unary answer."""
-    answer, _ = ask(target, json.dumps(body).encode(), headers)
-    assert not isinstance(answer, Stream)
-    return json.loads(answer.body)
-
+from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, ask, result_of, told
 
 CHAT: Final[dict[str, Any]] = {
     "model": "m",

@@ -6,14 +6,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mgw.simulator import mind
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
-from mgw.simulator.mind import Choice, Finish, Prompt, Result, Tool
+from mgw.simulator.mind import Choice, Finish, Part, Prompt, Result, Tool, ToolUse
 from mgw.simulator.schema import example
 from mgw.simulator.schema_check import schema_fault
 
 NONE = Faults()
+PHRASES = (
+    *("use tool get_it", 'use tool other with {"a": "b c"}', "use tool other with nothing"),
+    *("preface", "afterword", "think between", "think hidden", "say nothing", "repeat:9"),
+)
 TOOLS = (Tool("get_it", {"type": "object", "properties": {"a": {"type": "string"}}}), Tool("other", None))
 
 
@@ -28,6 +33,32 @@ def test_an_answer_keeps_within_its_room(text: str, room: int) -> None:
     whole = mind.answer(Prompt(text, 1, thinks=True), NONE)
     assert outcome.tokens <= room
     assert (outcome.finish is Finish.LENGTH) == (whole.tokens > room)
+
+
+@given(words=st.lists(st.sampled_from([*PHRASES]), max_size=6), room=st.integers(0, 40))
+def test_a_cut_answer_is_the_beginning_of_the_whole_one(words: list[str], room: int) -> None:
+    prompt = Prompt(" ".join(words), 1, tools=TOOLS, thinks=True)
+    whole = mind.answer(prompt, NONE)
+    cut = mind.answer(replace(prompt, max_tokens=room), NONE)
+    assert cut.tokens <= room
+    assert (cut.finish is Finish.LENGTH) == (whole.tokens > room)
+    if cut.parts:
+        assert cut.parts[:-1] == whole.parts[: len(cut.parts) - 1]
+        last, full = written(cut.parts[-1]), written(whole.parts[len(cut.parts) - 1])
+        assert full.startswith(last)
+        assert all(use.whole or use is cut.parts[-1] for use in cut.uses)
+
+
+def written(part: Part) -> str:
+    """A part as one text."""
+    return f"{part.name} {part.arguments}" if isinstance(part, ToolUse) else part.text
+
+
+def test_a_stop_sequence_ends_the_answer_and_all_that_is_behind_it() -> None:
+    prompt = Prompt("use tool other preface", 1, tools=TOOLS, stops=("nothing", " call"))
+    outcome = mind.answer(prompt, NONE)
+    assert (outcome.text, outcome.uses, outcome.stop) == ("I", (), " call")
+    assert outcome.finish is Finish.STOP_SEQUENCE
 
 
 def test_tool_calls_carry_the_arguments_that_the_text_gives() -> None:
@@ -75,7 +106,17 @@ def test_faults_are_read_from_models_and_headers() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", ["sim-", "sim-delay", "sim-delay-x", "sim-stall-head-3", "sim-chunk", "sim-flaky-503"]
+    "model",
+    [
+        "sim-",
+        "sim-delay",
+        "sim-delay-x",
+        "sim-stall-head-3",
+        "sim-chunk",
+        "sim-flaky-503",
+        "sim-stop",
+        "sim-usage-often",
+    ],
 )
 def test_a_misspelt_fault_is_refused(model: str) -> None:
     with pytest.raises(UnknownFaultError):

@@ -38,6 +38,8 @@ def test_it_listens_while_it_runs() -> None:
 def test_every_fault_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "simulator.rst").read_text()
     documented = set(
-        re.findall(r"^``sim-([a-z0-9-]+?)(?:-(?:N|MS|BYTES|TEXT|STATUS-TIMES))?``", text, re.MULTILINE)
+        re.findall(
+            r"^``sim-([a-z0-9-]+?)(?:-(?:N|MS|BYTES|TEXT|STATUS-TIMES|REASON|HOW))?``", text, re.MULTILINE
+        )
     )
     assert documented == set(WORDS)

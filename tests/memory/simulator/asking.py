@@ -1,0 +1,128 @@
+"""Asks the simulator's desk in memory, in each family's wire."""
+
+import json
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+from mgw.simulator.answer import Answer, Stream
+from mgw.simulator.faults import Faults
+from mgw.simulator.http1 import Head
+from mgw.simulator.recording import RecordedRequest, Recorder
+from mgw.simulator.routes import Desk
+
+KEYS: Final = (
+    (b"authorization", b"Bearer k"),
+    (b"content-type", b"application/json"),
+)
+CLAUDE: Final = (*KEYS, (b"anthropic-version", b"2023-06-01"))
+GOOGLE: Final = (*KEYS, (b"x-goog-api-key", b"k"))
+
+
+T = TypeVar("T")
+
+
+def result_of(work: Coroutine[Deferred[Any], Any, T]) -> T:
+    """What a coroutine that waits for nothing returns."""
+    found: list[T] = []
+    done = Deferred.fromCoroutine(work).addCallback(found.append)
+    assert done.called
+    return found[0]
+
+
+def ask(
+    target: str, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = KEYS, method: str = "POST"
+) -> tuple[Answer, Faults]:
+    """What the desk answers."""
+    clock = Clock()
+    head = Head(method.encode(), target.encode(), b"HTTP/1.1", headers)
+    request = RecordedRequest(1, 1, head, bytearray(body), complete=True)
+    return result_of(Desk(clock, Recorder(), lambda: 1767322985.0).answer(request))
+
+
+def told(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
+    """The JSON of a unary answer."""
+    answer, _ = ask(target, json.dumps(body).encode(), headers)
+    assert not isinstance(answer, Stream)
+    return json.loads(answer.body)
+
+
+def streamed(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> list[Any]:
+    """The JSON of each event of a stream; comments and ``[DONE]`` left out."""
+    answer, _ = ask(target, json.dumps(body).encode(), headers)
+    assert isinstance(answer, Stream), answer
+    lines = b"".join(answer.pieces).decode().splitlines()
+    data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
+    return [json.loads(text) for text in data if text != "[DONE]"]
+
+
+def refused(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> str:
+    """The message of a 400."""
+    answer, _ = ask(target, json.dumps(body).encode(), headers)
+    assert not isinstance(answer, Stream), "it was answered"
+    assert answer.status == 400, answer
+    return str(json.loads(answer.body)["error"]["message"])
+
+
+TOOL_NAMES: Final = ("look", "find")
+_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {"where": {"type": "string"}, "how": {"type": "string"}},
+    "required": ["where", "how"],
+}
+
+
+def chat_body(said: str, model: str = "m", **more: Any) -> dict[str, Any]:
+    """A chat with two tools."""
+    tools = [{"type": "function", "function": {"name": name, "parameters": _SCHEMA}} for name in TOOL_NAMES]
+    return {"model": model, "messages": [{"role": "user", "content": said}], "tools": tools, **more}
+
+
+def message_body(said: str, model: str = "m", **more: Any) -> dict[str, Any]:
+    """A message with two tools."""
+    tools = [{"name": name, "input_schema": _SCHEMA} for name in TOOL_NAMES]
+    messages = [{"role": "user", "content": said}]
+    return {"model": model, "max_tokens": 4000, "messages": messages, "tools": tools, **more}
+
+
+def content_body(said: str, **config: Any) -> dict[str, Any]:
+    """A content with two functions; ``config`` is the generationConfig."""
+    tools = [{"name": name, "parametersJsonSchema": _SCHEMA} for name in TOOL_NAMES]
+    return {
+        "contents": [{"role": "user", "parts": [{"text": said}]}],
+        "tools": [{"functionDeclarations": tools}],
+        "generationConfig": config,
+    }
+
+
+def chat(said: str, model: str = "m", **more: Any) -> Any:
+    """The answer of a chat."""
+    return told("/v1/chat/completions", chat_body(said, model, **more))
+
+
+def chat_stream(said: str, model: str = "m", **more: Any) -> list[Any]:
+    """The chunks of a chat."""
+    return streamed("/v1/chat/completions", chat_body(said, model, stream=True, **more))
+
+
+def message(said: str, model: str = "m", **more: Any) -> Any:
+    """The answer of a message."""
+    return told("/v1/messages", message_body(said, model, **more), CLAUDE)
+
+
+def message_stream(said: str, model: str = "m", **more: Any) -> list[Any]:
+    """The events of a message."""
+    return streamed("/v1/messages", message_body(said, model, stream=True, **more), CLAUDE)
+
+
+def content(said: str, model: str = "m", **config: Any) -> Any:
+    """The answer of a content."""
+    return told(f"/v1beta/models/{model}:generateContent", content_body(said, **config), GOOGLE)
+
+
+def content_stream(said: str, model: str = "m", **config: Any) -> list[Any]:
+    """The pieces of a content."""
+    target = f"/v1beta/models/{model}:streamGenerateContent?alt=sse"
+    return streamed(target, content_body(said, **config), GOOGLE)
