@@ -68,6 +68,36 @@ class Modality(StrEnum):
     PLATFORM = "platform"
 
 
+class Effort(StrEnum):
+    """How much a model thinks, by name; in this order (decisions, part 8)."""
+
+    NONE = "none"
+    MINIMAL = "minimal"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    XHIGH = "xhigh"
+    MAX = "max"
+
+
+class ForcedTools(StrEnum):
+    """When an Anthropic model lets a tool be forced (``tool_choice`` ``any`` or ``tool``)."""
+
+    ALWAYS = "always"
+    UNTHINKING = "unthinking"
+    """Only while thinking is off."""
+    NEVER = "never"
+
+
+class ChatTools(StrEnum):
+    """When an OpenAI model takes function tools on chat completions."""
+
+    ALWAYS = "always"
+    UNREASONED = "unreasoned"
+    """Only with ``reasoning_effort: none``, said aloud."""
+    NEVER = "never"
+
+
 _FAMILY_OF: Final = MappingProxyType(
     {
         Dialect.OPENAI_CHAT: Family.OPENAI,

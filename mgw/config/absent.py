@@ -11,11 +11,8 @@ from mgw.config.paths import ANY, Path
 
 NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("realtime",),
-    ("caching",),
     ("health_checks",),
-    ("observe_dropped_fields",),
-    ("translation",),
-    ("stream_keepalive",),
+    ("translation", "voices"),
     ("server_timing",),
     ("routes",),
     ("retries",),
@@ -33,7 +30,6 @@ NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("providers", ANY, "pool"),
     ("providers", ANY, "oauth"),
     ("providers", ANY, "service_account_file"),
-    ("providers", ANY, "stream_usage"),
 )
 """Keys."""
 

@@ -27,6 +27,8 @@ Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 _TAG: Final = "tag:yaml.org,2002:"
 _NUMBERS: Final = frozenset({_TAG + "int", _TAG + "float"})
 _TEXTS: Final = frozenset({_TAG + name for name in ("str", "timestamp", "value", "merge")})
+_KEYS: Final = _TEXTS | {_TAG + "bool"}
+"""YAML 1.1 reads ``off`` and its like as booleans; as a key it is the name of a setting."""
 _QUOTED: Final = re.compile(r"""'[^'<]{2,}'|"[^"<]{2,}\"""")
 
 
@@ -119,7 +121,7 @@ class Document:
         if node.tag == _TAG + "merge":
             self.report.add((*path, text), "merge keys are not supported: write the keys out", at=mark)
             return None
-        if node.tag not in _TEXTS:
+        if node.tag not in _KEYS:
             self.report.add((*path, text), "expected text as a key: put it in quotes", at=mark)
             return None
         return text

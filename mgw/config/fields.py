@@ -6,9 +6,10 @@ loader adds what was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
 from pydantic.annotated_handlers import GetCoreSchemaHandler
@@ -28,16 +29,27 @@ from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.model import AuthMode
 from mgw.config.paths import shown
 from mgw.config.problems import nearest
+from mgw.config.translation import CacheTarget, MaxTokensField
 from mgw.secret import Secret
-from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Kind
+from mgw.vocabulary import (
+    DEFAULT_SPELLINGS,
+    KIND_SPELLINGS,
+    ChatTools,
+    Effort,
+    Family,
+    ForcedTools,
+    Kind,
+)
 
 EXPECTED: Final = "expected"
 """The pydantic error type whose message says what was expected; what was found is added."""
 REFUSED: Final = "refused"
 """The pydantic error type whose message is complete."""
 MAX_BYTES: Final = 2 * 1024**3
+MAX_TOKENS: Final = 2**31
 
 T = TypeVar("T")
+T_Enum = TypeVar("T_Enum", bound=StrEnum)
 
 
 def _expected(words: str) -> PydanticCustomError:
@@ -96,14 +108,29 @@ class _Stated:
 Stated = Annotated[T | None, _Stated()]
 
 _AUTH_MODES: Final = MappingProxyType({mode.value: mode for mode in AuthMode})
+_FAMILY_SPELLINGS: Final = MappingProxyType(
+    {spelling.removesuffix("_dialect"): family for spelling, family in DEFAULT_SPELLINGS.items()}
+)
 
 
-def _kind(text: str) -> Kind:
-    if text in KIND_SPELLINGS:
-        return KIND_SPELLINGS[text]
-    raise ValueError(
-        f"expected one of {', '.join(Kind)}, found {shown(text)}{nearest(text, map(str, KIND_SPELLINGS))}"
-    )
+def _one_of(spellings: Mapping[str, StrEnum]) -> PlainValidator:
+    """Take one of these words; a message lists each meaning once."""
+    meanings = ", ".join(dict.fromkeys(spellings.values()))
+
+    def parse(text: str) -> StrEnum:
+        if text in spellings:
+            return spellings[text]
+        raise ValueError(f"expected one of {meanings}, found {shown(text)}{nearest(text, spellings)}")
+
+    return _reads(parse, f"one of {meanings}")
+
+
+def _words(spellings: Mapping[str, StrEnum]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(spellings)})
+
+
+def _values(members: type[T_Enum]) -> Mapping[str, T_Enum]:
+    return {member.value: member for member in members}
 
 
 def _auth(text: str) -> AuthMode:
@@ -121,6 +148,43 @@ def _secret(text: str) -> Secret:
         return Secret(checked_key(text))
     except ValueError as error:
         raise ValueError(f"the key {error}") from None
+
+
+def _some(targets: list[CacheTarget]) -> list[CacheTarget]:
+    if targets:
+        return targets
+    words = f"expected {' or '.join(CacheTarget)} or both, found an empty list (to have none: enabled: false)"
+    raise PydanticCustomError(REFUSED, "{text}", {"text": words})
+
+
+def _counts(end: object) -> bool:
+    return type(end) is int and abs(end) <= MAX_TOKENS  # type(): True is an int too
+
+
+def _budget(value: object) -> object:
+    if value is False:
+        return value
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_counts, value)):
+        raise _expected("[least, most] in whole tokens, or false")
+    least, most = value
+    if 0 <= least <= most:
+        return least, most
+    words = f"expected [least, most] with 0 <= least <= most, found [{least}, {most}]"
+    raise PydanticCustomError(REFUSED, "{text}", {"text": words})
+
+
+def _default_effort(value: object) -> object:
+    if value is False:
+        return value
+    if isinstance(value, str) and value in _values(Effort):
+        return Effort(value)
+    raise _expected(f"one of {', '.join(Effort)}, or false")
+
+
+def _output_tokens(value: object) -> object:
+    if value is False or (_counts(value) and isinstance(value, int) and value > 0):
+        return value
+    raise _expected("a whole number above 0, or false")
 
 
 def _alias_target(value: object, inner: Callable[[object], str]) -> str:
@@ -159,11 +223,44 @@ Key = Annotated[
     _reads(_secret, "text (put the key in quotes)"),
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
-KindName = Annotated[
-    Kind,
-    _reads(_kind, f"one of {', '.join(Kind)}"),
-    WithJsonSchema({"type": "string", "enum": list(KIND_SPELLINGS)}),
+KindName = Annotated[Kind, _one_of(KIND_SPELLINGS), _words(KIND_SPELLINGS)]
+FamilyName = Annotated[Family, _one_of(_FAMILY_SPELLINGS), _words(_FAMILY_SPELLINGS)]
+EffortName = Annotated[Effort, _one_of(_values(Effort)), _words(_values(Effort))]
+ForcedToolsName = Annotated[ForcedTools, _one_of(_values(ForcedTools)), _words(_values(ForcedTools))]
+ChatToolsName = Annotated[ChatTools, _one_of(_values(ChatTools)), _words(_values(ChatTools))]
+CacheTargetName = Annotated[CacheTarget, _one_of(_values(CacheTarget)), _words(_values(CacheTarget))]
+CacheTargets = Annotated[
+    list[CacheTargetName], Field(json_schema_extra={"minItems": 1}), AfterValidator(_some)
 ]
+MaxTokensFieldName = Annotated[
+    MaxTokensField, _one_of(_values(MaxTokensField)), _words(_values(MaxTokensField))
+]
+ModelPattern = Annotated[str, _says("a pattern of model ids such as claude-*"), _checks(checked_name)]
+AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), _says("a whole number above 0")]
+Characters = Annotated[int, Field(ge=0, le=2**53), _says("a whole number of characters, 0 or more")]
+Budget = Annotated[
+    tuple[int, int] | Literal[False],
+    PlainValidator(_budget),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2},
+                {"const": False},
+            ]
+        }
+    ),
+]
+DefaultEffort = Annotated[
+    Effort | Literal[False],
+    PlainValidator(_default_effort),
+    WithJsonSchema({"enum": [*Effort, False]}),
+]
+OutputTokens = Annotated[
+    int | Literal[False],
+    PlainValidator(_output_tokens),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": False}]}),
+]
+TokenFactor = Annotated[float, Field(gt=0, allow_inf_nan=False), _says("a number above 0")]
 AuthName = Annotated[
     AuthMode,
     _reads(_auth, f"one of {', '.join(AuthMode)}"),

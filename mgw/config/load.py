@@ -72,6 +72,8 @@ def _shape(settings: dict[str, Value], document: Document, report: Report) -> Wr
 def _words(kind: str, message: str, path: Path, document: Document) -> str:
     if kind == REFUSED:
         return message
+    if kind == EXPECTED and path not in document.report.marks:
+        return f"missing, expected {message}"
     if kind == EXPECTED:
         return f"expected {message}, found {document.found(path)}"
     if kind == _UNKNOWN_KEY:

@@ -7,11 +7,14 @@ are merged over the general ones.  What an operator may write stands in :mod:`mg
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from mgw.config.blocks import Settings
 from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen
+from mgw.config.translation import Caching, MaxTokensField, StreamKeepalive, Translation
 from mgw.kinds import KINDS
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family, Kind
@@ -21,11 +24,8 @@ DEFAULT_MAX_BODY_BYTES: Final = 32 * MIB
 DEFAULT_BODY_MEMORY: Final = 512 * MIB
 DEFAULT_DRAIN_SECONDS: Final = 30.0
 
-
-class _Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
-    )
+_MAX_TOKENS_FIELDS: Final = MappingProxyType({Kind.OPENAI: MaxTokensField.MAX_COMPLETION_TOKENS})
+"""Where it is not ``max_tokens``, which every other host of that wire knows (decisions, part 8)."""
 
 
 class AuthMode(StrEnum):
@@ -41,7 +41,7 @@ class AuthMode(StrEnum):
     """A bearer token read from a file that somebody else renews."""
 
 
-class Timeouts(_Frozen):
+class Timeouts(Settings):
     """Time limits in seconds (decisions, part 2)."""
 
     connect: float = 10.0
@@ -55,7 +55,7 @@ class Timeouts(_Frozen):
     client_idle: float = 90.0
 
 
-class HeaderEdits(_Frozen):
+class HeaderEdits(Settings):
     """What an operator changes in the headers that go upstream."""
 
     set: dict[str, str] = Field(default_factory=dict, repr=False)
@@ -71,7 +71,12 @@ def _default_capabilities(data: dict[str, Any]) -> frozenset[Capability]:  # Any
     return KINDS[kind].capabilities if isinstance(kind, Kind) else frozenset()
 
 
-class Provider(_Frozen):
+def _default_max_tokens_field(data: dict[str, Any]) -> MaxTokensField:  # Any: pydantic's own signature
+    kind = data.get("kind")
+    return _MAX_TOKENS_FIELDS.get(kind, MaxTokensField.MAX_TOKENS) if kind else MaxTokensField.MAX_TOKENS
+
+
+class Provider(Settings):
     """One upstream, as it will be called."""
 
     name: str
@@ -91,43 +96,47 @@ class Provider(_Frozen):
     max_connections: int | None = None
     """``None``: no limit."""
     timeouts: Timeouts = Timeouts()
+    stream_usage: bool = True
+    """Translated chat streams ask for usage; only OpenAI's family has to be asked."""
+    max_tokens_field: MaxTokensField = Field(default_factory=_default_max_tokens_field)
+    """The field of an answer's limit in translated chat requests; other families have no choice."""
 
 
-class EdgeAuth(_Frozen):
+class EdgeAuth(Settings):
     """Who may call the gateway."""
 
     enabled: bool = False
     keys: tuple[Secret, ...] = ()
 
 
-class JsonlHook(_Frozen):
+class JsonlHook(Settings):
     """Where usage events go, one JSON line each."""
 
     output: str
     """``stdout``, ``stderr`` or a path."""
 
 
-class Hooks(_Frozen):
+class Hooks(Settings):
     """Who is told of usage."""
 
     jsonl: JsonlHook | None = None
 
 
-class Tls(_Frozen):
+class Tls(Settings):
     """Paths of the certificate chain and the key of an HTTPS listener."""
 
     cert_file: str
     key_file: str
 
 
-class Spool(_Frozen):
+class Spool(Settings):
     """How much may wait in the gateway."""
 
     body_memory: int = DEFAULT_BODY_MEMORY
     """Bytes of request bodies in memory, of all requests together."""
 
 
-class Config(_Frozen):
+class Config(Settings):
     """Everything that one configuration file says."""
 
     listen: Listen | EndpointText = DEFAULT_LISTEN
@@ -143,3 +152,9 @@ class Config(_Frozen):
     timeouts: Timeouts = Timeouts()
     drain_seconds: float = DEFAULT_DRAIN_SECONDS
     spool: Spool = Spool()
+    observe_dropped_fields: bool = False
+    """Answers and events name the fields that a translation dropped."""
+    translation: Translation = Translation()
+    caching: Caching = Caching()
+    stream_keepalive: StreamKeepalive | None = None
+    """``None``: off."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mgw.config.checks import checked_header_name, checked_provider_name
 from mgw.config.model import AuthMode, HeaderEdits, Provider, Timeouts
@@ -12,7 +12,7 @@ from mgw.config.scope import Scope
 from mgw.config.written import WrittenCapabilities, WrittenHeaders, WrittenProvider
 from mgw.kinds import KINDS
 from mgw.secret import Secret
-from mgw.vocabulary import Capability, Kind
+from mgw.vocabulary import Capability, Family, Kind
 
 BASE_URLS: Final = MappingProxyType(
     {
@@ -25,6 +25,9 @@ BASE_URLS: Final = MappingProxyType(
 
 IMPOSSIBLE: Final = MappingProxyType({Kind.ANTHROPIC: frozenset(Capability) - {Capability.TEXT}})
 """What a kind cannot do, whatever an operator says (specification 4.3, 4.4)."""
+
+OF_CHAT: Final = ("stream_usage", "max_tokens_field")
+"""Settings of OpenAI's wire alone."""
 
 
 def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, scope: Scope) -> Provider | None:
@@ -41,6 +44,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
             scope.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")
         return None
     capabilities = _capabilities(written.kind, written.capabilities, (*path, "capabilities"), scope)
+    chat = _of_chat(written, path, scope)
     base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
     own_limits = {} if written.timeouts is None else written.timeouts.model_dump(exclude_none=True)
     return Provider(
@@ -56,6 +60,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
         ca_file=written.ca_file,
         max_connections=written.max_connections,
         timeouts=general.model_copy(update=own_limits),
+        **chat,
     )
 
 
@@ -123,6 +128,16 @@ def _capabilities(
             scope.report.add((*path, capability.value), f"a provider of kind {kind} cannot do {capability}")
     usual = KINDS[kind].capabilities
     return frozenset(capability for capability in Capability if stated.get(capability, capability in usual))
+
+
+def _of_chat(written: WrittenProvider, path: Path, scope: Scope) -> dict[str, Any]:  # Any: settings by name
+    """Return what is stated of the settings that only OpenAI's wire has."""
+    stated = {key: value for key, value in written if key in OF_CHAT and value is not None}
+    if written.kind is not None and KINDS[written.kind].family is not Family.OPENAI:
+        kinds = " and ".join(kind for kind, row in KINDS.items() if row.family is Family.OPENAI)
+        for key in stated:
+            scope.report.add((*path, key), f"only for the kinds {kinds}, found beside kind {written.kind}")
+    return stated
 
 
 def _headers(written: WrittenHeaders | None, path: Path, scope: Scope) -> HeaderEdits:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from mgw.config.blocks import Written
 from mgw.config.checks import checked_name
 from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen, parse_listen
 from mgw.config.model import (
@@ -23,7 +24,14 @@ from mgw.config.paths import shown
 from mgw.config.problems import nearest
 from mgw.config.providers import resolve_provider
 from mgw.config.scope import Scope
+from mgw.config.translation import AutoBreakpoints, Caching, ModelRow, StreamKeepalive, Translation
 from mgw.config.written import WrittenEdgeAuth, WrittenFile, WrittenHooks, WrittenTls
+from mgw.config.written_translation import (
+    WrittenCaching,
+    WrittenModelRow,
+    WrittenStreamKeepalive,
+    WrittenTranslation,
+)
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family
 
@@ -60,7 +68,39 @@ def resolve(written: WrittenFile, scope: Scope) -> Config:
         timeouts=timeouts,
         drain_seconds=DEFAULT_DRAIN_SECONDS if written.drain_seconds is None else written.drain_seconds,
         spool=Spool(body_memory=DEFAULT_BODY_MEMORY if memory is None else memory),
+        observe_dropped_fields=bool(written.observe_dropped_fields),
+        translation=_translation(written.translation),
+        caching=_caching(written.caching),
+        stream_keepalive=_keepalive(written.stream_keepalive),
     )
+
+
+def _stated(written: Written | None) -> dict[str, Any]:  # Any: settings by name
+    return {} if written is None else {key: value for key, value in written if value is not None}
+
+
+def _translation(written: WrittenTranslation | None) -> Translation:
+    stated = _stated(written)
+    rows = stated.pop("models", ())
+    return Translation(**stated, models=tuple(map(_model_row, rows)))
+
+
+def _model_row(written: WrittenModelRow) -> ModelRow:
+    stated = _stated(written) | {"match": written.match.lower()}
+    if written.efforts is not None:
+        stated["efforts"] = tuple(dict.fromkeys(written.efforts))
+    return ModelRow(**stated)
+
+
+def _caching(written: WrittenCaching | None) -> Caching:
+    stated = _stated(None if written is None else written.auto_breakpoints)
+    if "targets" in stated:
+        stated["targets"] = frozenset(stated["targets"])
+    return Caching(auto_breakpoints=AutoBreakpoints(**stated))
+
+
+def _keepalive(written: WrittenStreamKeepalive | None) -> StreamKeepalive | None:
+    return None if written is None else StreamKeepalive(**_stated(written))
 
 
 def _providers(written: WrittenFile, timeouts: Timeouts, scope: Scope) -> dict[str, Provider]:

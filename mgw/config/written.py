@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mgw.config.blocks import Written
 from mgw.config.fields import (
     Address,
     AliasTarget,
@@ -23,6 +24,7 @@ from mgw.config.fields import (
     HeaderValue,
     Key,
     KindName,
+    MaxTokensFieldName,
     MemoryBytes,
     Name,
     OnOff,
@@ -31,15 +33,10 @@ from mgw.config.fields import (
     Text,
     Variable,
 )
+from mgw.config.written_translation import WrittenCaching, WrittenStreamKeepalive, WrittenTranslation
 
 
-class Block(BaseModel):
-    """A mapping whose keys are all known."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", hide_input_in_errors=True)
-
-
-class WrittenTls(Block):
+class WrittenTls(Written):
     """HTTPS on the listener."""
 
     cert_file: Stated[Text] = Field(
@@ -50,7 +47,7 @@ class WrittenTls(Block):
     )
 
 
-class WrittenUpstreamTimeouts(Block):
+class WrittenUpstreamTimeouts(Written):
     """Time limits towards a provider, in seconds."""
 
     connect: Stated[Seconds] = Field(
@@ -77,7 +74,7 @@ class WrittenTimeouts(WrittenUpstreamTimeouts):
     )
 
 
-class WrittenCapabilities(Block):
+class WrittenCapabilities(Written):
     """What a provider may be asked for; what is not said follows from its kind."""
 
     text: Stated[OnOff] = Field(default=None, description="Chat, messages, responses, content generation.")
@@ -90,7 +87,7 @@ class WrittenCapabilities(Block):
     realtime: Stated[OnOff] = Field(default=None, description="WebSocket sessions.")
 
 
-class WrittenHeaders(Block):
+class WrittenHeaders(Written):
     """Changes to the headers that go upstream."""
 
     set: dict[str, HeaderValue] | None = Field(
@@ -104,7 +101,7 @@ class WrittenHeaders(Block):
     )
 
 
-class WrittenProvider(Block):
+class WrittenProvider(Written):
     """One upstream."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["kind"]})
@@ -136,9 +133,18 @@ class WrittenProvider(Block):
         default=None, description="Most connections at a time; no limit if absent."
     )
     timeouts: WrittenUpstreamTimeouts | None = Field(default=None, description="Its own time limits.")
+    stream_usage: Stated[OnOff] = Field(
+        default=None,
+        description="Whether translated chat streams ask for usage (openai, openai_compat); true.",
+    )
+    max_tokens_field: Stated[MaxTokensFieldName] = Field(
+        default=None,
+        description="What an answer's limit is called in translated chat requests; "
+        "max_completion_tokens for openai, max_tokens for openai_compat.",
+    )
 
 
-class WrittenEdgeAuth(Block):
+class WrittenEdgeAuth(Written):
     """Who may call the gateway."""
 
     enabled: Stated[OnOff] = Field(default=None, description="Whether callers need a key; false.")
@@ -149,7 +155,7 @@ class WrittenEdgeAuth(Block):
     )
 
 
-class WrittenJsonl(Block):
+class WrittenJsonl(Written):
     """Usage events as JSON lines."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["output"]})
@@ -157,13 +163,13 @@ class WrittenJsonl(Block):
     output: Stated[Text] = Field(default=None, description="stdout, stderr or the path of a file.")
 
 
-class WrittenHooks(Block):
+class WrittenHooks(Written):
     """Who is told of usage."""
 
     jsonl: WrittenJsonl | None = Field(default=None, description="Usage events as JSON lines.")
 
 
-class WrittenSpool(Block):
+class WrittenSpool(Written):
     """How much may wait in the gateway."""
 
     body_memory: Stated[MemoryBytes] = Field(
@@ -171,7 +177,7 @@ class WrittenSpool(Block):
     )
 
 
-class WrittenFile(Block):
+class WrittenFile(Written):
     """Configuration of mgw, the multi-dialect model gateway."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["providers"]})
@@ -195,6 +201,17 @@ class WrittenFile(Block):
         default=None, description="How long requests in flight may go on when the gateway stops; 30."
     )
     spool: WrittenSpool | None = Field(default=None, description="How much may wait in the gateway.")
+    observe_dropped_fields: Stated[OnOff] = Field(
+        default=None,
+        description="Whether answers and usage events name the fields that a translation dropped; false.",
+    )
+    translation: WrittenTranslation | None = Field(
+        default=None, description="How requests are told in another dialect."
+    )
+    caching: WrittenCaching | None = Field(default=None, description="Prompt caching.")
+    stream_keepalive: WrittenStreamKeepalive | None = Field(
+        default=None, description="Signs of life in silent streams; off if absent."
+    )
 
 
 def keys_of(block: type[BaseModel], path: tuple[str | int, ...]) -> tuple[str, ...]:
@@ -205,18 +222,18 @@ def keys_of(block: type[BaseModel], path: tuple[str | int, ...]) -> tuple[str, .
     inner = _block_in(block.model_fields[str(head)].annotation) if head in block.model_fields else None
     if inner is None:
         return ()
-    named, kind = inner
-    return keys_of(kind, tuple(rest[1:] if named else rest))
+    among, kind = inner
+    return keys_of(kind, tuple(rest[1:] if among else rest))
 
 
 def _block_in(
     annotation: Any,
 ) -> tuple[bool, type[BaseModel]] | None:  # Any: an annotation has no type of its own
-    """Find the block that an annotation holds, and whether it stands there by name in a mapping."""
+    """Find the block that an annotation holds, and whether it is one of several, in a mapping or a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return False, annotation
     found = [inner for part in getattr(annotation, "__args__", ()) if (inner := _block_in(part)) is not None]
     if not found:
         return None
-    named, kind = found[0]
-    return named or getattr(annotation, "__origin__", None) is dict, kind
+    among, kind = found[0]
+    return among or getattr(annotation, "__origin__", None) in (dict, list), kind

@@ -28,6 +28,11 @@ def test_values_are_those_of_yaml() -> None:
     }
 
 
+@pytest.mark.parametrize("key", ["off", "on", "Yes", "true"])
+def test_a_key_that_yaml_takes_for_a_boolean_is_the_word_as_written(key: str) -> None:
+    assert read(f"{key}: {key}", Report("mgw.yaml")).value == {key: key != "off"}
+
+
 def test_each_value_knows_the_line_of_its_key() -> None:
     report = Report("mgw.yaml")
     read("a: 1\nb:\n  - x\n  -\n    c: 2\n", report)
@@ -97,7 +102,7 @@ def test_a_syntax_error_does_not_quote_the_file(text: str) -> None:
     ("text", "problem"),
     [
         ("1: x", "mgw.yaml:1: 1: expected text as a key: put it in quotes"),
-        ("yes: x", "mgw.yaml:1: yes: expected text as a key: put it in quotes"),
+        ("~: x", "mgw.yaml:1: '~': expected text as a key: put it in quotes"),
         ("? [a]\n: x", "mgw.yaml:1: expected text as a key, found a list or a mapping"),
         ("<<: {a: 1}", "mgw.yaml:1: '<<': merge keys are not supported: write the keys out"),
         ("a: !!set {x}", "mgw.yaml:1: a: expected a plain mapping, found one with a tag"),
@@ -105,7 +110,7 @@ def test_a_syntax_error_does_not_quote_the_file(text: str) -> None:
         ("a: !!int x", "mgw.yaml:1: a: expected a plain value, found one"),
         (f"a: {'9' * 5000}", "mgw.yaml:1: a: expected a plain value, found one"),
     ],
-    ids=["number-key", "bool-key", "list-key", "merge", "set", "python", "no-int", "huge-int"],
+    ids=["number-key", "null-key", "list-key", "merge", "set", "python", "no-int", "huge-int"],
 )
 def test_what_a_configuration_does_not_need_is_refused(text: str, problem: str) -> None:
     assert [found[: len(problem)] for found in problems_of(text)][:1] == [problem]

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
 from mgw.config.model import AuthMode, Config, Provider, Timeouts, Tls
+from mgw.config.translation import AutoBreakpoints, CacheTarget, Translation
 from mgw.kinds import KINDS
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Capability, Kind
@@ -32,10 +33,17 @@ def test_what_is_not_said_has_its_default() -> None:
     assert config.max_body_bytes == 32 * 1024 * 1024
     assert config.spool.body_memory == 512 * 1024 * 1024
     assert config.drain_seconds == 30
+    assert config.observe_dropped_fields is False
+    assert config.translation == Translation(default_max_tokens=8192, clean_history=True, models=())
+    assert config.caching.auto_breakpoints == AutoBreakpoints(
+        enabled=False, min_chars=4096, targets=frozenset(CacheTarget)
+    )
+    assert config.stream_keepalive is None
 
 
 def test_an_empty_block_means_its_defaults() -> None:
     blocks = "tls:\nedge_auth:\nhooks:\n  jsonl:\ntimeouts:\nspool:\naliases:\ndefaults:\n"
+    blocks += "translation:\ncaching:\n  auto_breakpoints:\nstream_keepalive:\n"
     assert config_of(ONE + blocks) == config_of(ONE)
 
 

@@ -21,6 +21,8 @@ from mgw.config.written import WrittenCapabilities, WrittenFile, keys_of
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family
 
+TABLES = ("timeouts.", "translation.models.")
+"""Blocks whose keys stand in a table of their own."""
 ROOT = Path(__file__).parents[3]
 ETC = ROOT / "etc"
 VARIABLES = ("MGW_EDGE_KEYS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY")
@@ -33,7 +35,8 @@ def settings_of_the_schema() -> Iterator[str]:
     def walk(node: dict[str, Any], path: str) -> Iterator[str]:  # Any: JSON
         if "$ref" in node:
             node = schema["$defs"][node["$ref"].rpartition("/")[2]]
-        for inner in (*node.get("anyOf", ()), *filter(None, [node.get("additionalProperties")])):
+        several = (node.get("additionalProperties"), node.get("items"))
+        for inner in (*node.get("anyOf", ()), *filter(None, several)):
             yield from walk(inner, path)
         for key, inner in node.get("properties", {}).items():
             here = f"{path}.{key}" if path else key
@@ -70,15 +73,15 @@ def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_shipped_configuration_shows_every_setting(setting: str) -> None:
     key = setting.rpartition(".")[2]
-    assert re.search(rf"(?m)^\s*{key}:", uncommented()), setting
+    assert re.search(rf"(?m)^\s*(- )?{key}:", uncommented()), setting
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_document_describes_every_setting(setting: str) -> None:
     text = (ROOT / "docs" / "configuration.rst").read_text(encoding="utf-8")
     inner = setting.removeprefix("providers.")
-    described = f"``{inner}``" in text or (inner.startswith("timeouts.") and f"``{inner[9:]}``" in text)
-    assert described, setting
+    names = [inner] + [inner.removeprefix(table) for table in TABLES if inner.startswith(table)]
+    assert any(f"``{name}``" in text for name in names), setting
 
 
 def test_the_demo_reaches_the_simulator_in_three_dialects() -> None:
@@ -109,6 +112,7 @@ def test_keys_are_known_at_every_depth() -> None:
     assert keys_of(WrittenFile, ("hooks", "jsonl")) == ("output",)
     assert "idle" in keys_of(WrittenFile, ("providers", "main", "timeouts"))
     assert keys_of(WrittenFile, ("aliases", "a")) == ()
+    assert "budget" in keys_of(WrittenFile, ("translation", "models", 0))
 
 
 def test_credential_headers_are_compared_in_lower_case() -> None:
