@@ -10,9 +10,10 @@ from typing import Final
 
 from mgw.dialects import anthropic, gemini, openai
 from mgw.dialects.dialect import Codec, Meter
-from mgw.vocabulary import Dialect
+from mgw.dialects.translator import Translator
+from mgw.vocabulary import Dialect, Family
 
-__all__ = ["Codec", "Meter", "codec_of"]
+__all__ = ["Codec", "Meter", "Translator", "codec_of", "translator_of"]
 
 _CODECS: Final = MappingProxyType(
     {
@@ -24,7 +25,23 @@ _CODECS: Final = MappingProxyType(
     }
 )
 
+_SPOKEN: Final = MappingProxyType(
+    {
+        Family.OPENAI: Dialect.OPENAI_CHAT,
+        Family.ANTHROPIC: Dialect.ANTHROPIC,
+        Family.GEMINI: Dialect.GEMINI,
+    }
+)
+"""The dialect in which a provider of each family is asked, whatever the client speaks."""
+
 
 def codec_of(dialect: Dialect) -> Codec:
     """Return what ``dialect`` brings."""
     return _CODECS[dialect]
+
+
+def translator_of(family: Family) -> Translator:
+    """Return how providers of ``family`` are spoken to."""
+    translator = _CODECS[_SPOKEN[family]].translator
+    assert translator is not None, "every spoken dialect translates"
+    return translator

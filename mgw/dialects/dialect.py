@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from mgw.canonical.catalog import CatalogEntry
 from mgw.canonical.reply import TokenUsage
+from mgw.dialects.translator import Translator
 from mgw.errors import GatewayError
 from mgw.vocabulary import Dialect
 
@@ -43,3 +44,5 @@ class Codec(Struct, frozen=True):
     """The catalog as the client's query asks for it; a query that asks wrongly raises ``GatewayError``."""
     render_entry: Callable[[CatalogEntry], bytes]
     """One entry of the catalog."""
+    translator: Translator | None = None
+    """Its side of a translation; ``None``: it has none."""

@@ -61,7 +61,7 @@ def attempt(read: UsageReader, document: bytes, before: TokenUsage) -> TokenUsag
     """Read ``document``, or return ``before`` where it is no JSON, is cut off, or has another shape."""
     try:
         return read(document, before)
-    except (MsgspecError, RecursionError):  # RecursionError: nesting without end
+    except (MsgspecError, UnicodeDecodeError, RecursionError):  # RecursionError: nesting without end
         return before
 
 

@@ -1,4 +1,4 @@
-"""What the refusals of all dialects share: the machine-readable code and words that can be encoded.
+"""What the refusals of all dialects share: the code for machines, words, and text that can be encoded.
 
 Source: the table of decisions, part 6, column "openai type / code".  The code is the same in every dialect
 that can carry one; each dialect's own words stand in its ``errors.py``.
@@ -6,10 +6,15 @@ that can carry one; each dialect's own words stand in its ``errors.py``.
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import Final
 
+from mgw.canonical.reply import Broke, UpstreamError
 from mgw.errors import GatewayError, Reason
+
+_BARE_ADDRESS: Final = re.compile(r"(\w+://)(?:[^/\\?#]*@)?([^?#]*)")
+_MOST_SHOWN: Final = 200
 
 CODES: Final = MappingProxyType(
     {
@@ -41,6 +46,27 @@ CODES: Final = MappingProxyType(
 def code_of(error: GatewayError) -> str | None:
     """Return the error's own code, else its row's."""
     return CODES[error.reason] if error.code is None else error.code
+
+
+def no_messages() -> GatewayError:
+    """Return the refusal of a request of which the provider's wire can say nothing."""
+    return GatewayError(Reason.MALFORMED, "there is no message with content that this provider takes")
+
+
+def no_addresses(url: str) -> GatewayError:
+    """Return the refusal of media at an address, for a model that fetches none.
+
+    The address is told as far as it holds no key: without user and query, and at most 200 characters of it.
+    """
+    message = "this model fetches no addresses: send the file itself, in base64"
+    shown = _BARE_ADDRESS.match(url)
+    if shown is not None:
+        message += f", in place of {(shown[1] + shown[2])[:_MOST_SHOWN]!r}"
+    return GatewayError(Reason.MALFORMED, message)
+
+
+UNREADABLE_EVENT: Final = Broke(UpstreamError(502, "the upstream sent an event that cannot be read"))
+"""Ends a stream in which something stands that is no event: what it said must not be lost in silence."""
 
 
 def encodable(text: str) -> str:

@@ -64,5 +64,5 @@ def _check(body: bytes) -> None:
 def _text(literal: bytes) -> str:
     try:
         return msgspec.json.decode(literal, type=str)
-    except msgspec.DecodeError:  # an unpaired surrogate: no name that anybody looks for
+    except (msgspec.DecodeError, UnicodeDecodeError):  # half a surrogate pair, or no UTF-8: nobody's name
         return "\ufffd"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twisted.internet.defer import Deferred
@@ -9,6 +10,7 @@ from twisted.internet.task import Clock
 
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
+from mgw.dialects.models import Models
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import serve
@@ -79,6 +81,8 @@ class Pipeline:
     clock: Clock = field(default_factory=Clock)
     endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
     events: list[UsageEvent] = field(default_factory=list)
+    hold: Callable[[int], None] | None = None
+    """Takes room for bodies."""
 
     def __post_init__(self) -> None:
         settings = config(self.text)
@@ -93,6 +97,7 @@ class Pipeline:
                 name: Upstream(name, provider.base_url, LIMITS, self.endpoint, self.clock)
                 for name, provider in settings.providers.items()
             },
+            Models(),
         )
 
     @property
@@ -110,6 +115,8 @@ class Pipeline:
         headers = headers or []
         matched = TABLE.match("POST", path, query, [])
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
+        if self.hold is not None:
+            exchange.hold = self.hold
         request = ClientRequest(
             "req_1", b"POST", path.encode(), query, headers, body, matched.model, matched.version, key
         )

@@ -1,6 +1,8 @@
-"""Refusals in Anthropic's shape (decisions, part 6).
+"""Refusals in Anthropic's shape, both ways (decisions, part 6).
 
-It is ``{"type": "error", "error": {"type", "message"}, "request_id"}``.
+It is ``{"type": "error", "error": {"type", "message"}, "request_id"}``, as a body and as the data of a
+stream's ``error`` event.  Sources: the SDK's ``ErrorResponse``; the vendor's page on errors for the types
+``request_too_large`` (413) and ``overloaded_error`` (529), where others say 503.
 """
 
 from __future__ import annotations
@@ -8,9 +10,11 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
-from msgspec.json import Encoder
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, Encoder
 
+from mgw.canonical.conversation import JsonObject
+from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import encodable
 from mgw.errors import GatewayError, Reason
 
@@ -41,9 +45,55 @@ TYPES: Final = MappingProxyType(
 """What Anthropic's clients call each refusal."""
 
 
-class _Error(Struct, frozen=True):
+MAX_MESSAGE_BYTES: Final = 8192
+"""How much of an upstream's words is passed on."""
+
+_STATUSES: Final = MappingProxyType(
+    {
+        "invalid_request_error": 400,
+        "authentication_error": 401,
+        "billing_error": 402,
+        "permission_error": 403,
+        "not_found_error": 404,
+        "conflict_error": 409,
+        "request_too_large": 413,
+        "rate_limit_error": 429,
+        "api_error": 500,
+        "timeout_error": 504,
+        "overloaded_error": 529,
+    }
+)
+"""The HTTP status that each type stands for."""
+_BY_STATUS: Final = MappingProxyType(
+    {**{status: name for name, status in _STATUSES.items()}, 408: "timeout_error", 503: "overloaded_error"}
+)
+
+
+NO_THREADS: Final = "thread_unsupported_request"
+"""The code of a refusal after which the vendor's SDK sends the whole conversation again, without a thread."""
+_DETAILS: Final = MappingProxyType({NO_THREADS: {"error_code": NO_THREADS, "unsupported": ["thread"]}})
+"""What the refusals with a code of their own hold besides."""
+
+
+class _Error(Struct, frozen=True, omit_defaults=True):
     type: str
     message: str
+    details: JsonObject | None = None
+
+
+class StreamError(Struct, frozen=True):
+    """What an ``error`` holds, as far as it is read."""
+
+    type: str | None = None
+    message: str | None = None
+    details: JsonObject | None = None
+
+
+class _Refused(Struct, frozen=True):
+    error: StreamError | str | None = None
+    message: str | None = None
+    """Not the vendor's own: what hosts and proxies between say."""
+    detail: str | None = None
 
 
 class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
@@ -52,8 +102,53 @@ class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
 
 
 _ENCODER: Final = Encoder()
+_DECODER: Final = Decoder(_Refused)
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:
     """Return the body; ``request_id`` is the gateway's."""
-    return _ENCODER.encode(_Envelope(_Error(TYPES[error.reason], encodable(error.message)), request_id))
+    details = None if error.code is None else _DETAILS.get(error.code)
+    said = _Error(TYPES[error.reason], encodable(error.message), details)
+    return _ENCODER.encode(_Envelope(said, request_id))
+
+
+def parse_error(status: int, body: bytes) -> UpstreamError:
+    """Read the body of a refused request, whatever it is."""
+    try:
+        found = _DECODER.decode(body)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        found = _Refused()
+    if isinstance(found.error, StreamError) and found.error.message:
+        error = found.error
+        return UpstreamError(status, _cut(error.message or ""), error.type, error.details)
+    words = found.error if isinstance(found.error, str) else found.message or found.detail
+    return UpstreamError(status, _cut(words or f"the upstream refused with the status {status}"))
+
+
+def broken(error: StreamError | None) -> UpstreamError:
+    """Read the error that breaks a stream; its type says which status it stands for."""
+    if error is None:
+        error = StreamError()
+    status = _STATUSES.get(error.type or "", 500)
+    message = _cut(error.message or "the upstream's stream broke")
+    return UpstreamError(status, message, error.type, error.details)
+
+
+def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
+    """Write an upstream's refusal, with the status that this vendor's clients know."""
+    status = 529 if error.status == 503 else error.status
+    if not 400 <= status <= 599:
+        status = 502
+    return status, upstream_error_body(error, request_id)
+
+
+def upstream_error_body(error: UpstreamError, request_id: str) -> bytes:
+    """Write an upstream's error as the body of an answer or the data of an event."""
+    generic = "api_error" if not 400 <= error.status < 500 else "invalid_request_error"
+    kind = _BY_STATUS.get(error.status, generic)
+    return _ENCODER.encode(_Envelope(_Error(kind, _cut(error.message)), request_id))
+
+
+def _cut(message: str) -> str:
+    data = message.encode("utf-8", "replace")
+    return data[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore")

@@ -8,7 +8,8 @@ from mgw.dialects.dialect import Codec
 from mgw.dialects.gemini.catalog import render_entry, render_list
 from mgw.dialects.gemini.errors import error_body
 from mgw.dialects.gemini.meter import meter
+from mgw.dialects.gemini.translator import TRANSLATOR
 from mgw.vocabulary import Dialect
 
-CODEC: Final = Codec(Dialect.GEMINI, error_body, meter, render_list, render_entry)
+CODEC: Final = Codec(Dialect.GEMINI, error_body, meter, render_list, render_entry, TRANSLATOR)
 """What this dialect brings."""

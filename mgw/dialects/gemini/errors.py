@@ -1,17 +1,20 @@
 """Refusals in Google's shape: ``{"error": {"code", "message", "status", "details"}}`` (decisions, part 6).
 
 ``details`` holds one ``google.rpc.ErrorInfo``.  Its ``reason`` is the code that OpenAI's clients see, in
-upper case; where a row has none, the row's own name.
+upper case; where a row has none, the row's own name.  What a provider of another family refuses keeps its
+status and its words.  Google itself answers a refused stream with the error in an array.
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from msgspec import Struct, field
-from msgspec.json import Encoder
+from msgspec import MsgspecError, Struct, field
+from msgspec.json import Decoder, Encoder
 
+from mgw.canonical.conversation import JsonObject
+from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import code_of, encodable
 from mgw.errors import GatewayError, Reason
 
@@ -59,7 +62,32 @@ class _Envelope(Struct, frozen=True):
     error: _Error
 
 
+_STATUS_NAMES: Final = MappingProxyType(
+    {
+        400: "INVALID_ARGUMENT",
+        401: "UNAUTHENTICATED",
+        403: "PERMISSION_DENIED",
+        404: "NOT_FOUND",
+        408: "DEADLINE_EXCEEDED",
+        409: "ABORTED",
+        413: "INVALID_ARGUMENT",
+        422: "INVALID_ARGUMENT",
+        429: "RESOURCE_EXHAUSTED",
+        499: "CANCELLED",
+        500: "INTERNAL",
+        501: "UNIMPLEMENTED",
+        502: "UNAVAILABLE",
+        503: "UNAVAILABLE",
+        504: "DEADLINE_EXCEEDED",
+    }
+)
+"""``google.rpc.Code`` by HTTP status, as ``google/rpc/code.proto`` maps them."""
+_OVERLOADED: Final = 529
+"""Anthropic's status; Google says 503."""
+_BROKEN: Final = 502
+_MOST_CHARACTERS: Final = 8192
 _ENCODER: Final = Encoder()
+_DECODER: Final = Decoder()
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
@@ -69,3 +97,60 @@ def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 -
     return _ENCODER.encode(
         _Envelope(_Error(error.status, encodable(error.message), STATUSES[error.reason], (details,)))
     )
+
+
+def parse_error(status: int, body: bytes) -> UpstreamError:
+    """Return what Google says in the body of a refusal, whatever bytes it is."""
+    try:
+        document = _DECODER.decode(body)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        document = None
+    if type(document) is list and document:
+        document = document[0]
+    found = document.get("error") if type(document) is dict else None
+    return upstream_error(found, status) or UpstreamError(status, f"the provider answered {status}")
+
+
+def upstream_error(error: Any, status: int | None = None) -> UpstreamError | None:  # Any: JSON
+    """Return what an error object says; ``None`` where it says nothing.
+
+    Without a ``status`` it is the one that its ``code`` names.
+    """
+    if type(error) is str and error:
+        return UpstreamError(status or _BROKEN, encodable(error)[:_MOST_CHARACTERS])
+    if type(error) is not dict:
+        return None
+    message, code, name = error.get("message"), error.get("code"), error.get("status")
+    if status is None:
+        status = code if type(code) is int and 400 <= code <= 599 else _BROKEN
+    if type(message) is not str or not message:
+        message = f"the provider answered {name if type(name) is str else status}"
+    details = error.get("details")
+    return UpstreamError(
+        status,
+        encodable(message)[:_MOST_CHARACTERS],
+        encodable(name) if type(name) is str and name else None,
+        {"details": details} if type(details) is list and details else None,
+    )
+
+
+def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - no id in this shape
+    """Return the status and the body for a client."""
+    status = 503 if error.status == _OVERLOADED else error.status
+    return status, _ENCODER.encode(error_value(error))
+
+
+def error_value(error: UpstreamError) -> JsonObject:
+    """Return a provider's error as the object that Google's clients read."""
+    status = 503 if error.status == _OVERLOADED else error.status
+    name = _STATUS_NAMES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    said: JsonObject = {
+        "code": status,
+        "message": encodable(error.message)[:_MOST_CHARACTERS],
+        "status": name,
+    }
+    if error.code is not None:
+        reason = encodable(error.code).upper()
+        info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "upstream"}
+        said["details"] = [info]
+    return {"error": said}

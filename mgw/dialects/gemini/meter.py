@@ -21,6 +21,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.dialect import Meter
+from mgw.dialects.gemini.usage import UsageMetadata
 from mgw.dialects.metering import (
     MAX_BODY_BYTES,
     BlindMeter,
@@ -39,25 +40,6 @@ from mgw.wire.array import ElementReader
 _MARK: Final = b'"usage'
 """Begins ``usageMetadata`` and the ``usage`` of interactions."""
 _NULL: Final = b'"usageMetadata":null'
-
-
-class _UsageMetadata(Struct, frozen=True, rename="camel"):
-    prompt_token_count: Count | None = None
-    tool_use_prompt_token_count: Count | None = None
-    candidates_token_count: Count | None = None
-    response_token_count: Count | None = None
-    thoughts_token_count: Count | None = None
-    cached_content_token_count: Count | None = None
-
-    def counted(self) -> TokenUsage:
-        """Return the canonical form."""
-        answer = self.candidates_token_count
-        return TokenUsage(
-            total(self.prompt_token_count, self.tool_use_prompt_token_count),
-            total(self.response_token_count if answer is None else answer, self.thoughts_token_count),
-            cache_read=self.cached_content_token_count,
-            reasoning=self.thoughts_token_count,
-        )
 
 
 class _InteractionUsage(Struct, frozen=True):
@@ -86,7 +68,7 @@ class _Metadata(Struct, frozen=True):
 
 
 class _Document(Struct, frozen=True):
-    usage_metadata: _UsageMetadata | None = member(default=None, name="usageMetadata")
+    usage_metadata: UsageMetadata | None = member(default=None, name="usageMetadata")
     usage: _InteractionUsage | None = None
     """Of an interaction."""
     interaction: _Interaction | None = None

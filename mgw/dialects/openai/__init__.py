@@ -7,14 +7,34 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.dialects.dialect import Codec
+from mgw.dialects.openai import embedding
 from mgw.dialects.openai.catalog import render_entry, render_list
-from mgw.dialects.openai.errors import error_body
+from mgw.dialects.openai.errors import error_body, parse_error, render_error
 from mgw.dialects.openai.meter import meter
+from mgw.dialects.openai.reader import ChatStreamReader
+from mgw.dialects.openai.render import render_request
+from mgw.dialects.openai.reply import parse_reply, render_reply
+from mgw.dialects.openai.request import parse_request
+from mgw.dialects.openai.writer import ChatStreamWriter
+from mgw.dialects.translator import EmbeddingAsker, Translator
 from mgw.vocabulary import Dialect
 
-CHAT: Final = Codec(Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry)
+TRANSLATOR: Final = Translator(
+    parse_request,
+    render_request,
+    parse_reply,
+    render_reply,
+    ChatStreamReader,
+    ChatStreamWriter,
+    parse_error,
+    render_error,
+    embedding_asker=EmbeddingAsker(embedding.parse_request, embedding.render_reply),
+)
+"""Chat completions, both ways, and the client's side of embeddings."""
+
+CHAT: Final = Codec(Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry, TRANSLATOR)
 """Chat completions and completions."""
-RESPONSES: Final = replace(CHAT, dialect=Dialect.OPENAI_RESPONSES)
+RESPONSES: Final = replace(CHAT, dialect=Dialect.OPENAI_RESPONSES, translator=None)
 """Responses."""
-OTHERS: Final = replace(CHAT, dialect=Dialect.OPENAI)
+OTHERS: Final = replace(RESPONSES, dialect=Dialect.OPENAI)
 """Everything else: embeddings, media, platform."""

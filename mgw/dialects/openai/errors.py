@@ -1,13 +1,19 @@
-"""Refusals in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}`` (decisions, part 6)."""
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}`` (decisions, part 6).
+
+Hosts of this wire write errors in shapes of their own, and all of them are read: the error as a string, as
+the document itself (``{"message", "code"}``, ``{"object": "error", ...}`` of vLLM, ``{"detail": ...}`` of
+FastAPI), Google's ``{"error": {"code": 400, "status": ...}}``, alone or in an array.
+"""
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from msgspec import Struct
-from msgspec.json import Encoder
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder, Encoder
 
+from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import code_of, encodable
 from mgw.errors import GatewayError, Reason
 
@@ -37,6 +43,39 @@ TYPES: Final = MappingProxyType(
 )
 """What OpenAI's clients call each refusal."""
 
+MAX_MESSAGE_BYTES: Final = 8192
+"""How much of an upstream's message is passed on."""
+
+_TYPES_BY_STATUS: Final = MappingProxyType(
+    {
+        401: "authentication_error",
+        403: "permission_error",
+        408: "timeout_error",
+        429: "rate_limit_error",
+        504: "timeout_error",
+    }
+)
+_STATUSES: Final = MappingProxyType(
+    {
+        "invalid_request_error": 400,
+        "authentication_error": 401,
+        "invalid_api_key": 401,
+        "permission_error": 403,
+        "not_found_error": 404,
+        "model_not_found": 404,
+        "timeout_error": 504,
+        "rate_limit_error": 429,
+        "rate_limit_exceeded": 429,
+        "insufficient_quota": 429,
+        "overloaded_error": 503,
+        "overloaded": 503,
+        "server_error": 500,
+    }
+)
+"""The status that a word in a stream stands for."""
+_OVERLOADED: Final = 529
+"""Anthropic's own status, which no other family has."""
+
 
 class _Error(Struct, frozen=True):
     message: str
@@ -50,6 +89,7 @@ class _Envelope(Struct, frozen=True):
 
 
 _ENCODER: Final = Encoder()
+_DECODER: Final = Decoder()
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
@@ -58,3 +98,86 @@ def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 -
     return _ENCODER.encode(
         _Envelope(_Error(encodable(error.message), TYPES[error.reason], param, code_of(error)))
     )
+
+
+def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - as above
+    """Return the status and body of an upstream's error for this dialect's clients."""
+    status = 503 if error.status == _OVERLOADED else error.status
+    kind = _TYPES_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+    code = None if error.code is None else encodable(error.code)
+    return status, _ENCODER.encode(_Envelope(_Error(_cut(error.message), kind, None, code)))
+
+
+def parse_error(status: int, body: bytes) -> UpstreamError:
+    """Return what an upstream's refusal says; of bytes that say nothing, the status is all that is told."""
+    message, code = _said(_decoded(body))
+    return UpstreamError(status, _cut(message or f"the upstream answered with status {status}"), code)
+
+
+def error_in(document: bytes) -> UpstreamError:
+    """Return the error that a document of a successful answer has, with the status that it stands for."""
+    found = _decoded(document)
+    message, code = _said(found)
+    return UpstreamError(_status(found), _cut(message or "the upstream broke off with an error"), code)
+
+
+def _decoded(body: bytes) -> Any:  # Any: JSON of whatever type
+    try:
+        return _DECODER.decode(body)
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _error_object(found: Any) -> Any:  # Any: JSON of whatever type
+    if type(found) is list and found:
+        found = found[0]
+    error = found.get("error") if type(found) is dict else None
+    return error or found
+
+
+def _said(found: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
+    """Return the message and the machine-readable word."""
+    error = _error_object(found)
+    if type(error) is str:
+        return error, None
+    if type(error) is not dict:
+        return "", None
+    words = [error.get(key) for key in ("code", "status", "type")]
+    code = next((word for word in words if type(word) is str and word), None)
+    for key in ("message", "detail", "error_description"):
+        said = error.get(key)
+        if type(said) is str and said:
+            return said, code
+        if said:
+            return _spelled(said), code
+    return "", code
+
+
+def _spelled(value: Any) -> str:  # Any: JSON of whatever type
+    try:
+        return _ENCODER.encode(value).decode()
+    except RecursionError:
+        return ""
+
+
+def _status(found: Any) -> int:  # Any: JSON of whatever type
+    error = _error_object(found)
+    if type(error) is not dict:
+        return 500
+    for key in ("code", "status", "type"):
+        word = error.get(key)
+        if type(word) is int and 400 <= word < 600:
+            return word
+        if type(word) is str and word in _STATUSES:
+            return _STATUSES[word]
+    return 500
+
+
+def _cut(message: str) -> str:
+    """Return a message that can be encoded and is not too long."""
+    data = encodable(message).encode()
+    return encodable(message) if len(data) <= MAX_MESSAGE_BYTES else _head(data)
+
+
+def _head(data: bytes) -> str:
+    return data[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore") + "…"

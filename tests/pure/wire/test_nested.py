@@ -76,3 +76,8 @@ def test_the_same_values_as_a_parser_sees(document: Any, ascii_only: bool) -> No
     body = json.dumps({"requests": document}, ensure_ascii=ascii_only).encode()
     for path in (REQUESTS, ("requests",), ("requests", "model"), ("requests", None)):
         assert values(body, path) == reference({"requests": document}, path)
+
+
+def test_an_escape_and_bytes_that_are_no_utf8_in_one_model_are_nobodys_name() -> None:
+    found = find_nested(b'{"model":"\\u0061\xff"}', ("model",))
+    assert [value.value for value in found] == ["\ufffd"]

@@ -1,0 +1,67 @@
+"""The name of each thing that a dialect may fail to carry.
+
+A parser notes under which of the client's paths it met a feature; a renderer returns the features that it
+could not say.  ``dropped_fields`` is then algebra: what nobody read, and the paths of what was lost
+(decisions, part 8).
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+
+class Feature(Enum):
+    """One thing that can be lost on the way."""
+
+    __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
+
+    SYSTEM = auto()
+    """Leading instructions."""
+    TURN_NAME = auto()
+    CACHE = auto()
+    """A mark where the prompt is cached."""
+    CITATIONS = auto()
+    MEDIA_DETAIL = auto()
+    MEDIA_NAME = auto()
+    FILE_ID = auto()
+    """A file that lies with the client's own vendor."""
+    IMAGE = auto()
+    DOCUMENT = auto()
+    AUDIO = auto()
+    VIDEO = auto()
+    THINKING = auto()
+    """A thought in history that belongs to another family."""
+    REFUSAL = auto()
+    RESULT_ERROR = auto()
+    """That a tool failed."""
+    RESULT_NAME = auto()
+    TOOLS = auto()
+    TOOL_STRICT = auto()
+    TOOL_CHOICE = auto()
+    TOOL_CHOICE_NAMES = auto()
+    """Several tools to choose from, where the wire names one or all."""
+    PARALLEL_CALLS = auto()
+    TEMPERATURE = auto()
+    TOP_P = auto()
+    TOP_K = auto()
+    FREQUENCY_PENALTY = auto()
+    PRESENCE_PENALTY = auto()
+    SEED = auto()
+    LOGPROBS = auto()
+    TOP_LOGPROBS = auto()
+    MAX_TOKENS = auto()
+    STOP = auto()
+    CANDIDATES = auto()
+    OUTPUT = auto()
+    """Structured output as a whole."""
+    OUTPUT_NAME = auto()
+    OUTPUT_DESCRIPTION = auto()
+    OUTPUT_STRICT = auto()
+    REASONING = auto()
+    """Effort or budget."""
+    THOUGHTS = auto()
+    """Whether the client reads thoughts."""
+    USER = auto()
+    DIMENSIONS = auto()
+    TASK_TYPE = auto()
+    EMBEDDING_TITLE = auto()

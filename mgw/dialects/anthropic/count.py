@@ -1,0 +1,43 @@
+"""The count of tokens: ``POST /v1/messages/count_tokens``.
+
+Source: the SDK's ``MessageTokensCount``.  Reading and writing its request is that of a message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, Encoder
+
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects.anthropic.render import render_count
+from mgw.dialects.anthropic.request import parse_count
+from mgw.dialects.metering import Count
+from mgw.dialects.translator import Counting
+from mgw.errors import GatewayError, Reason
+
+
+class _Counted(Struct, frozen=True):
+    input_tokens: Count
+
+
+_DECODER: Final = Decoder(_Counted, strict=False)
+_ENCODER: Final = Encoder()
+
+
+def parse_reply(body: bytes) -> TokenUsage:
+    """Read the answer."""
+    try:
+        return TokenUsage(_DECODER.decode(body).input_tokens)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no count of tokens") from None
+
+
+def render_reply(usage: TokenUsage) -> bytes:
+    """Write the answer."""
+    return _ENCODER.encode(_Counted(usage.tokens_in or 0))
+
+
+COUNTING: Final = Counting(parse_count, render_count, parse_reply, render_reply)
+"""This dialect's token count."""

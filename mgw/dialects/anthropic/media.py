@@ -1,0 +1,197 @@
+"""Images and documents, both ways.
+
+Sources: the SDK's ``ImageBlockParam`` and ``DocumentBlockParam``.  Images are JPEG, PNG, GIF or WebP;
+documents are PDF or plain text, and only PDF by address.  Whatever has no such form is left out, with a word
+in its place, and reported: audio, video, other types, and files that lie with another vendor, be it as a file
+of its store or at an address that it alone can read (``gs:``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
+from mgw.canonical.features import Feature
+from mgw.dialects.anthropic.marks import cache_mark, last_mark
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.media import begun_with, is_fetched, plain_text
+from mgw.dialects.model_row import ModelRow
+from mgw.dialects.refusal import no_addresses
+
+PDF: Final = "application/pdf"
+PLAIN: Final = "text/plain"
+_IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_MISSPELLED: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "application/x-pdf": PDF}
+_TEXTS: Final = frozenset(
+    {
+        "application/json",
+        "application/xml",
+        "application/javascript",
+        "application/x-javascript",
+        "application/x-python",
+        "application/yaml",
+        "application/x-yaml",
+        "application/x-sh",
+        "application/sql",
+    }
+)
+"""What is text beside ``text/*``."""
+
+
+def read_image(block: Fields) -> Media:
+    """Read an image block; what the vendor is to do with its size stays unread."""
+    source, kind = _source(block)
+    media = _shared(source, kind, MediaKind.IMAGE)
+    if media is None:
+        raise none_of(source, "type", kind, ("base64", "url", "file"))
+    return _with(media, block)
+
+
+def read_document(block: Fields) -> list[Text | Media]:
+    """Read a document block; one that is made of texts and images becomes these."""
+    source, kind = _source(block)
+    media = _shared(source, kind, MediaKind.DOCUMENT)
+    if kind == "text":
+        media_type = source.text("media_type") or PLAIN
+        media = Media(MediaKind.DOCUMENT, media_type, text=source.needed_text("data"))
+    elif kind == "content":
+        return _made_of_blocks(source, block)
+    if media is None:
+        raise none_of(source, "type", kind, ("base64", "text", "url", "content", "file"))
+    return [_with(media, block)]
+
+
+def rendered(media: Media, lost: set[Feature], row: ModelRow) -> JsonObject | None:
+    """Return the block without its cache mark; ``None`` where there is none.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
+    """
+    source = None
+    if media.detail is not None:
+        lost.add(Feature.MEDIA_DETAIL)
+    if media.kind is MediaKind.IMAGE:
+        source = _image_source(media, row)
+    elif media.kind is MediaKind.DOCUMENT:
+        source = _document_source(media, row)
+    if source is None:
+        return None
+    block: JsonObject = {"type": media.kind.value, "source": source}
+    return _named(block, media, lost)
+
+
+def _named(block: JsonObject, media: Media, lost: set[Feature]) -> JsonObject:
+    if media.kind is MediaKind.DOCUMENT:
+        if media.name:
+            block["title"] = media.name
+        if media.context:
+            block["context"] = media.context
+        return block
+    if media.name is not None:
+        lost.add(Feature.MEDIA_NAME)
+    return block
+
+
+def _source(block: Fields) -> tuple[Fields, str]:
+    source = block.nested("source")
+    if source is None:
+        raise block.missing("source")
+    return source, source.needed_text("type")
+
+
+def _shared(source: Fields, kind: str, media: MediaKind) -> Media | None:
+    """Read where media lies, in the ways that images and documents share."""
+    if kind == "base64":
+        return Media(media, source.needed_text("media_type"), data=source.needed_text("data"))
+    if kind == "url":
+        return Media(media, url=source.needed_text("url"))
+    if kind == "file":
+        source.note(Feature.FILE_ID, "file_id")
+        return Media(media, file_id=source.needed_text("file_id"))
+    return None
+
+
+def _with(media: Media, block: Fields) -> Media:
+    """Return media with what stands beside its source."""
+    return Media(
+        media.kind,
+        media.media_type,
+        media.data,
+        media.url,
+        media.file_id,
+        media.text,
+        block.text("title", Feature.MEDIA_NAME) if media.kind is MediaKind.DOCUMENT else None,
+        block.text("context") if media.kind is MediaKind.DOCUMENT else None,
+        cache=cache_mark(block),
+    )
+
+
+def _made_of_blocks(source: Fields, block: Fields) -> list[Text | Media]:
+    value = source.take("content")
+    if type(value) is str:
+        return [_with(Media(MediaKind.DOCUMENT, PLAIN, text=value), block)]
+    parts: list[Text | Media] = []
+    for inner in source.opened("content", value):
+        kind = inner.needed_text("type")
+        if kind == "text":
+            parts.append(Text(inner.needed_text("text"), cache_mark(inner)))
+        elif kind == "image":
+            parts.append(read_image(inner))
+        else:
+            raise none_of(inner, "type", kind, ("text", "image"))
+    texts = [part for part in parts if isinstance(part, Text)]
+    if len(texts) == len(parts):
+        whole = _with(Media(MediaKind.DOCUMENT, PLAIN, text="\n".join(text.text for text in texts)), block)
+        return [replace(whole, cache=whole.cache or last_mark(texts))]
+    frame = _with(Media(MediaKind.DOCUMENT), block)
+    if frame.cache is not None:
+        parts[-1] = replace(parts[-1], cache=frame.cache)
+    heading = "\n".join(said for said in (frame.name, frame.context) if said)
+    return [Text(heading), *parts] if heading else parts
+
+
+def _image_source(media: Media, row: ModelRow) -> JsonObject | None:
+    if media.url is not None:
+        return _address(media.url, row)
+    media_type = _media_type(media)
+    if media.data is None or media_type not in _IMAGES:
+        return None
+    return {"type": "base64", "media_type": media_type, "data": media.data}
+
+
+def _document_source(media: Media, row: ModelRow) -> JsonObject | None:
+    if media.text is not None:
+        return {"type": "text", "media_type": PLAIN, "data": media.text} if media.text.strip() else None
+    media_type = _media_type(media)
+    if media.url is not None:
+        return _address(media.url, row) if media_type in {None, PDF} else None
+    if media.data is None:
+        return None
+    if media_type == PDF:
+        return {"type": "base64", "media_type": PDF, "data": media.data}
+    if media_type is None or not (media_type.startswith("text/") or media_type in _TEXTS):
+        return None
+    text = plain_text(media.data)
+    return {"type": "text", "media_type": PLAIN, "data": text} if text and text.strip() else None
+
+
+def _media_type(media: Media) -> str | None:
+    """Return the type as this vendor spells it, without parameters.
+
+    An image's own begin goes before what is stated ("Image does not match the provided media type").
+    """
+    stated = (media.media_type or "").partition(";")[0].strip().lower()
+    if media.data is not None and (not stated or media.kind is MediaKind.IMAGE):
+        found = begun_with(media.data)
+        if found is not None:
+            return found
+    return _MISSPELLED.get(stated, stated) or None
+
+
+def _address(url: str, row: ModelRow) -> JsonObject | None:
+    if not is_fetched(url):
+        return None
+    if not row.addresses:
+        raise no_addresses(url)
+    return {"type": "url", "url": url}

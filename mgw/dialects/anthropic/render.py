@@ -1,0 +1,212 @@
+"""A request of the messages API, written.
+
+Sources: the SDK's ``MessageCreateParams`` and ``MessageCountTokensParams``; API version 2023-06-01 for
+``temperature``, ``top_p`` and ``top_k``, of which the first two are refused together by models since Claude
+4.1 ("`temperature` and `top_p` cannot both be specified for this model").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import Conversation, Effort, JsonObject, OutputFormat, OutputKind, Reasoning
+from mgw.canonical.features import Feature
+from mgw.dialects.anthropic.blocks import Blocks
+from mgw.dialects.anthropic.marks import Marks
+from mgw.dialects.anthropic.schema import enforceable
+from mgw.dialects.anthropic.tools import choice_of, forces, tools_of
+from mgw.dialects.anthropic.turns import arranged, forget_thoughts, refuses_thinking
+from mgw.dialects.identifiers import ANTHROPIC_NAME
+from mgw.dialects.model_row import ForcedTools
+from mgw.dialects.names import Names
+from mgw.dialects.reasoning import AnthropicThinking, for_anthropic
+from mgw.dialects.refusal import no_messages
+from mgw.dialects.translator import Rendered, Setting
+from mgw.errors import GatewayError, Reason
+
+SAMPLING_VERSION: Final = "2023-06-01"
+"""The version that a request states where the client stated none, and the last that has sampling."""
+
+_ENCODER: Final = Encoder()
+_MESSAGES: Final = b"/messages"
+_COUNT_TOKENS: Final = b"/messages/count_tokens"
+_COUNTED: Final = ("model", "system", "tools", "tool_choice", "messages", "thinking", "output_config")
+_PERSONAL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\+?[\d\s().-]{7,}")
+"""An e-mail address or a telephone number, which ``metadata.user_id`` must not be (BerriAI/litellm#10106)."""
+
+
+def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+    """Write a request for an answer."""
+    draft = _Draft(conversation, setting)
+    return draft.rendered(_MESSAGES)
+
+
+def render_count(conversation: Conversation, setting: Setting) -> Rendered:
+    """Write a request for a count of tokens: what of it is part of the prompt."""
+    draft = _Draft(conversation, setting)
+    return draft.rendered(_COUNT_TOKENS, _COUNTED)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """One request being written."""
+
+    said: Conversation
+    setting: Setting
+    lost: set[Feature] = field(default_factory=set)
+    names: Names = field(default_factory=lambda: Names(ANTHROPIC_NAME))
+
+    def rendered(self, target: bytes, keys: tuple[str, ...] = ()) -> Rendered:
+        """Return the request, of its fields only ``keys`` where there are any."""
+        try:
+            body = self._body()
+            data = _ENCODER.encode({key: body[key] for key in keys if key in body} if keys else body)
+        except RecursionError:
+            raise GatewayError(Reason.MALFORMED, "a schema of the request is nested too deeply") from None
+        version = self.setting.version or SAMPLING_VERSION
+        headers = ((b"anthropic-version", version.encode("latin-1", "replace")),)
+        return Rendered(target, data, frozenset(self.lost), headers, self.names.renamed)
+
+    def _body(self) -> JsonObject:
+        said = self.said
+        marks = Marks(self.lost)
+        blocks = Blocks(self.setting.row, self.names, marks, self.lost)
+        tools = tools_of(said, self.names, marks, self.lost)
+        system, messages = blocks.texts(said.system), arranged(said.turns, blocks)
+        if not messages:  # instructions alone: they are what there is to answer
+            messages, system = [{"role": "user", "content": system}], []
+        if not messages[0]["content"]:
+            raise no_messages()
+        thinking = self._thinking(messages)
+        body: JsonObject = {"model": self.setting.model, "max_tokens": thinking.max_tokens}
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = tools
+            choice = choice_of(said, self.names, free=not self._may_force(thinking), lost=self.lost)
+            if choice is not None:
+                body["tool_choice"] = choice
+        body["messages"] = messages
+        self._put_thinking(body, thinking)
+        if thinking.sampling:
+            self._put_sampling(body)
+        else:
+            self._lose_sampling()
+        self._put_rest(body)
+        return body
+
+    def _thinking(self, messages: list[JsonObject]) -> AnthropicThinking:
+        thinking = self._asked(self.said.reasoning)
+        if thinking.kind == "enabled" and refuses_thinking(messages):
+            self.lost.add(Feature.REASONING)
+            thinking = self._asked(Reasoning(Effort.NONE))
+        if thinking.lost:
+            self.lost.add(Feature.REASONING)
+        if thinking.kind == "disabled" or (thinking.kind is None and self.setting.row.default is Effort.NONE):
+            forget_thoughts(messages, self.lost)
+        return thinking
+
+    def _asked(self, reasoning: Reasoning) -> AnthropicThinking:
+        return for_anthropic(
+            reasoning,
+            self.setting.row,
+            self.said.max_tokens,
+            self.setting.default_max_tokens,
+            forced=forces(self.said),
+        )
+
+    def _may_force(self, thinking: AnthropicThinking) -> bool:
+        """Whether a call can be forced from this model while it thinks as it will."""
+        row = self.setting.row
+        if row.forced_tools is not ForcedTools.UNTHINKING:
+            return row.forced_tools is ForcedTools.ALWAYS
+        if thinking.kind is None:
+            return row.default in {None, Effort.NONE}
+        return thinking.kind in {"disabled", "between_tools"}
+
+    def _put_thinking(self, body: JsonObject, thinking: AnthropicThinking) -> None:
+        if thinking.kind is not None:
+            config: JsonObject = {"type": thinking.kind}
+            if thinking.budget is not None:
+                config["budget_tokens"] = thinking.budget
+            if thinking.display is not None:
+                config["display"] = thinking.display
+            body["thinking"] = config
+        output: JsonObject = {}
+        if thinking.effort is not None:
+            output["effort"] = thinking.effort
+        if self.said.output is not None:
+            schema = self._output_schema(self.said.output)
+            if schema is not None:
+                output["format"] = {"type": "json_schema", "schema": schema}
+        if output:
+            body["output_config"] = output
+
+    def _output_schema(self, output: OutputFormat) -> JsonObject | None:
+        if output.kind is OutputKind.TEXT:
+            return None
+        if output.schema is None:  # any JSON object: a schema that every object of it meets is refused
+            self.lost.add(Feature.OUTPUT)
+            return None
+        if output.name is not None:
+            self.lost.add(Feature.OUTPUT_NAME)
+        if output.description is not None:
+            self.lost.add(Feature.OUTPUT_DESCRIPTION)
+        schema, is_weaker = enforceable(output.schema)
+        if output.strict is False or (output.strict and is_weaker):
+            self.lost.add(Feature.OUTPUT_STRICT)
+        return schema
+
+    def _put_sampling(self, body: JsonObject) -> None:
+        if (self.setting.version or SAMPLING_VERSION) != SAMPLING_VERSION:
+            self._lose_sampling()
+            return
+        sampling = self.said.sampling
+        if sampling.temperature is not None:
+            body["temperature"] = min(sampling.temperature, 1)
+            if sampling.top_p is not None:
+                self.lost.add(Feature.TOP_P)
+        elif sampling.top_p is not None:
+            body["top_p"] = sampling.top_p
+        if sampling.top_k is not None:
+            body["top_k"] = sampling.top_k
+
+    def _lose_sampling(self) -> None:
+        sampling = self.said.sampling
+        if sampling.temperature is not None:
+            self.lost.add(Feature.TEMPERATURE)
+        if sampling.top_p is not None:
+            self.lost.add(Feature.TOP_P)
+        if sampling.top_k is not None:
+            self.lost.add(Feature.TOP_K)
+
+    def _put_rest(self, body: JsonObject) -> None:
+        said = self.said
+        stop = [one for one in said.stop if one and not one.isspace()]  # "must contain non-whitespace"
+        if len(stop) < len(said.stop):
+            self.lost.add(Feature.STOP)
+        if stop:
+            body["stop_sequences"] = stop
+        if said.user is not None and _PERSONAL.fullmatch(said.user):
+            self.lost.add(Feature.USER)
+        elif said.user is not None:
+            body["metadata"] = {"user_id": said.user}
+        if said.stream:
+            body["stream"] = True
+        self._lose_rest()
+
+    def _lose_rest(self) -> None:
+        said = self.said
+        unsayable = (
+            (Feature.FREQUENCY_PENALTY, said.sampling.frequency_penalty),
+            (Feature.PRESENCE_PENALTY, said.sampling.presence_penalty),
+            (Feature.SEED, said.sampling.seed),
+            (Feature.LOGPROBS, said.sampling.logprobs),
+            (Feature.TOP_LOGPROBS, said.sampling.top_logprobs),
+            (Feature.CANDIDATES, said.candidates if said.candidates != 1 else None),
+        )
+        self.lost.update(feature for feature, value in unsayable if value is not None)

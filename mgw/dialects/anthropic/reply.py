@@ -1,0 +1,243 @@
+"""A whole answer, both ways.
+
+Source: the SDK's ``Message`` with all that it holds.  What this wire cannot say of an answer is left out:
+further candidates, log-probabilities, citations of addresses; media is named in a text.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import MsgspecError, Raw, Struct
+from msgspec.json import Decoder, Encoder
+
+from mgw.canonical.conversation import (
+    Citation,
+    JsonObject,
+    Media,
+    Part,
+    Refusal,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason
+from mgw.dialects.anthropic import usage
+from mgw.dialects.anthropic.errors import StreamError, broken
+from mgw.dialects.anthropic.stops import StopDetails, read_stop, written_stop
+from mgw.dialects.arguments import NOTHING, compact, embedded
+from mgw.dialects.identifiers import ANTHROPIC_ID, made_id, unused_id
+from mgw.dialects.signatures import tagged
+from mgw.dialects.translator import Answering
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+
+
+class Cited(Struct, frozen=True):
+    """A citation, as far as it is read: one that names an address."""
+
+    url: str | None = None
+    title: str | None = None
+
+    def citation(self) -> Citation | None:
+        """Return the citation."""
+        return None if self.url is None else Citation(self.url, self.title)
+
+
+class Block(Struct, frozen=True):
+    """A content block of an answer, of whatever type."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = NOTHING
+    citations: list[Cited] | None = None
+
+
+class _Message(Struct, frozen=True):
+    content: list[Raw] | None = None
+    id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    usage: Raw = NOTHING
+    error: StreamError | None = None
+    """What some hosts say with a status of success."""
+
+
+_DECODER: Final = Decoder(_Message, strict=False)
+_BLOCK_DECODER: Final = Decoder(Block, strict=False)
+_ENCODER: Final = Encoder()
+_UNSIGNED: Final = tagged(Signature(Family.ANTHROPIC, ""))
+"""What signs a thought of nobody knows whom: no provider gets it back."""
+
+
+def parse_reply(body: bytes, seed: str) -> Reply:
+    """Read a whole answer; a call without an identifier gets one of ``seed``."""
+    try:
+        message = _DECODER.decode(body)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no message") from None
+    if message.error is not None:
+        raise GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream failed: {broken(message.error).message}")
+    if message.content is None:
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no message")
+    parts: list[Part] = []
+    calls = 0
+    for raw in message.content:
+        part = _part(raw, seed, calls)
+        if part is not None:
+            parts.append(part)
+            calls += isinstance(part, ToolCall)
+    stop, unknown = read_stop(message.stop_reason, calls=calls > 0)
+    if stop is StopReason.REFUSAL and message.stop_details and message.stop_details.explanation:
+        parts.append(Refusal(message.stop_details.explanation))
+    candidate = Candidate(tuple(parts), stop, message.stop_sequence, unknown)
+    return Reply((candidate,), message.id, message.model, usage.read(message.usage, NO_USAGE))
+
+
+def _part(raw: Raw, seed: str, calls: int) -> Part | None:
+    """Return what a block means; ``None`` for one that nobody knows, or of another shape."""
+    try:
+        block = _BLOCK_DECODER.decode(raw)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    match block.type:
+        case "text":
+            found = [cited.citation() for cited in block.citations or ()]
+            citations = tuple(citation for citation in found if citation is not None)
+            return Text(block.text, citations=citations) if block.text else None
+        case "thinking":
+            return Thinking(block.thinking or "", Signature(Family.ANTHROPIC, block.signature or ""))
+        case "redacted_thinking":
+            return Thinking("", Signature(Family.ANTHROPIC, block.data or "", redacted=True))
+        case "tool_use":
+            return ToolCall(block.id or made_id(seed, calls), block.name or "", compact(block.input))
+    return None
+
+
+def render_reply(reply: Reply, answering: Answering) -> bytes:
+    """Write a whole answer."""
+    candidate = reply.candidates[0] if reply.candidates else Candidate((), StopReason.END)
+    content = _Content()
+    for part in candidate.parts:
+        content.add(part)
+    ending = written_stop(
+        candidate.stop, candidate.stop_sequence, calls=content.calls, refused=content.refused
+    )
+    return _ENCODER.encode(
+        {
+            **frame(reply.id, reply.model, answering),
+            "content": content.blocks,
+            **ending,
+            "usage": usage.rendered(reply.usage),
+        }
+    )
+
+
+def frame(message_id: str | None, model: str | None, answering: Answering) -> JsonObject:
+    """Return what a message says of itself before its content."""
+    return {
+        "id": message_id or f"msg_{answering.request_id}",
+        "type": "message",
+        "role": "assistant",
+        "model": model or answering.model,
+    }
+
+
+def left_out(media: Media) -> str:
+    """Return what stands in place of media."""
+    named = f"{media.kind.value} ({media.media_type})" if media.media_type else media.kind.value
+    return f"[The model answered with {named}, which this interface cannot carry.]"
+
+
+def written_signature(signature: Signature | None) -> str:
+    """Return a signature as an Anthropic client keeps it: never empty, since it sends it back."""
+    if signature is None:
+        return _UNSIGNED
+    is_own = signature.family is Family.ANTHROPIC and signature.value != ""
+    return signature.value if is_own else tagged(signature)
+
+
+def is_weak(signature: Signature | None) -> bool:
+    """Whether a signature says no more than whose the thought is."""
+    return signature is None or (signature.value == "" and not signature.redacted)
+
+
+class _Content:
+    """The blocks of an answer: neighbours of one kind are one block, as they are in a stream."""
+
+    __slots__ = ("_ids", "_open", "blocks", "calls", "refused")
+
+    def __init__(self) -> None:
+        self.blocks: list[JsonObject] = []
+        self.calls = False
+        self.refused = False
+        self._ids: set[str] = set()
+        self._open: str | None = None
+        """The type of the last block while more may be added to it; ``weak``: a thought to be signed."""
+
+    def add(self, part: Part) -> None:
+        """Add a part."""
+        match part:
+            case Text():
+                self._add_text(part.text)
+            case Refusal():
+                self.refused = True
+                self._add_text(part.text)
+            case Thinking():
+                self._add_thinking(part)
+            case ToolCall():
+                self._add_call(part)
+            case Media():
+                self._open = None
+                self._add_text(left_out(part))
+                self._open = None
+
+    def _add_text(self, text: str) -> None:
+        if not text:
+            return
+        if self._open == "text":
+            self.blocks[-1]["text"] += text
+        else:
+            self.blocks.append({"type": "text", "text": text})
+            self._open = "text"
+
+    def _add_thinking(self, part: Thinking) -> None:
+        signature = part.signature
+        if signature is not None and signature.redacted:
+            self.blocks.append({"type": "redacted_thinking", "data": written_signature(signature)})
+            self._open = None
+            return
+        if not part.text and is_weak(signature) and self._open != "thinking":
+            return
+        if self._open != "thinking":
+            self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})
+        self.blocks[-1]["thinking"] += part.text
+        self.blocks[-1]["signature"] = written_signature(signature)
+        if signature is None:
+            self._open = "thinking"
+        else:
+            self._open = "weak" if is_weak(signature) else None
+
+    def _add_call(self, part: ToolCall) -> None:
+        if part.signature is not None:
+            if self._open not in {"thinking", "weak"}:
+                self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})
+            self.blocks[-1]["signature"] = written_signature(part.signature)
+        self.blocks.append(
+            {
+                "type": "tool_use",
+                "id": unused_id(part.id, self._ids, ANTHROPIC_ID),
+                "name": part.name,
+                "input": embedded(part.arguments),
+            }
+        )
+        self.calls = True
+        self._open = None

@@ -1,0 +1,147 @@
+"""What this vendor enforces of a JSON Schema, and how the rest is said.
+
+Source: the guide on structured outputs ("JSON Schema limitations", "How SDK transformation works") and the
+SDK's ``transform_schema``.  Structured answers and strict tools share the limits: every object closes itself
+with ``additionalProperties: false``; bounds of numbers, lengths and lists are refused, as are look-arounds in
+patterns.  An answer's schema is brought within the limits the way that the SDK does it: what cannot be
+enforced goes into the description, where the model reads it.  A tool's schema stays as it is, and its
+strictness goes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import JsonObject
+
+MOST_STRICT_TOOLS: Final = 20
+MOST_OPTIONAL: Final = 24
+"""Parameters that are not required, in all strict tools together."""
+MOST_UNIONS: Final = 16
+"""Parameters of several types, in all strict tools together."""
+
+_ENCODER: Final = Encoder()
+_FORMATS: Final = frozenset(
+    "date-time time date duration email hostname uri ipv4 ipv6 uuid".split()  # noqa: SIM905  a list of words
+)
+_KEPT: Final = frozenset({"type", "title", "description", "enum", "const", "default", "required"})
+_ABOUT: Final = frozenset({"$schema", "$id", "$comment"})
+"""Says nothing of the answer."""
+_MAPS: Final = frozenset({"properties", "$defs", "definitions"})
+_LISTS: Final = frozenset({"anyOf", "allOf", "oneOf"})
+_BY_REFERENCE: Final = frozenset({"$ref", "$defs", "definitions"})
+_HARD_PATTERN: Final = re.compile(r"\(\?[^:]|\\[bB1-9]")
+
+
+def enforceable(schema: JsonObject) -> tuple[JsonObject, bool]:
+    """Return the schema within the limits, and whether some of it is only described."""
+    found = _Enforceable()
+    return found.schema(schema), found.is_weaker
+
+
+class Strictness:
+    """Which tools of a request can be strict: those whose schemas are within the limits, as many as fit."""
+
+    __slots__ = ("_optional", "_tools", "_unions")
+
+    def __init__(self) -> None:
+        self._tools = MOST_STRICT_TOOLS
+        self._optional = MOST_OPTIONAL
+        self._unions = MOST_UNIONS
+
+    def takes(self, schema: JsonObject) -> bool:
+        """Whether a tool with this schema can be strict; if so, it counts."""
+        if enforceable(schema)[0] != schema:
+            return False
+        optional, unions = _complexity(schema)
+        if not self._tools or optional > self._optional or unions > self._unions:
+            return False
+        self._tools -= 1
+        self._optional -= optional
+        self._unions -= unions
+        return True
+
+
+class _Enforceable:
+    """One walk through a schema."""
+
+    __slots__ = ("is_weaker",)
+
+    def __init__(self) -> None:
+        self.is_weaker = False
+
+    def schema(self, schema: Any) -> Any:  # Any: a schema is an object or a truth value, from outside
+        if type(schema) is not dict:
+            return schema
+        if "$ref" in schema:
+            return {key: self._value(key, schema[key]) for key in schema if key in _BY_REFERENCE}
+        found: JsonObject = {}
+        described: JsonObject = {}
+        for key, value in schema.items():
+            if key == "additionalProperties" and not (type(value) is dict and value):
+                self.is_weaker |= value is not False
+            elif key in _ABOUT:
+                continue
+            elif self._is_enforced(key, value):
+                found["anyOf" if key == "oneOf" else key] = self._value(key, value)
+            else:
+                described[key] = value
+        if _is_object(schema):
+            found["additionalProperties"] = False
+        if described:
+            self.is_weaker = True
+            said = found.get("description")
+            rest = _ENCODER.encode(described).decode()
+            found["description"] = f"{said}\n\n{rest}" if type(said) is str and said else rest
+        return found
+
+    def _is_enforced(self, key: str, value: Any) -> bool:  # Any: whatever a client wrote
+        if key in _KEPT or key in _MAPS or key in _LISTS or key == "items":
+            return True
+        if key == "format":
+            return type(value) is str and value in _FORMATS
+        if key == "minItems":
+            return value in {0, 1} if type(value) is int else False
+        return key == "pattern" and type(value) is str and not _HARD_PATTERN.search(value)
+
+    def _value(self, key: str, value: Any) -> Any:  # Any: whatever a client wrote
+        if key in _MAPS and type(value) is dict:
+            return {name: self.schema(inner) for name, inner in value.items()}
+        if key in _LISTS and type(value) is list:
+            return [self.schema(inner) for inner in value]
+        return self.schema(value) if key == "items" else value
+
+
+def _is_object(schema: JsonObject) -> bool:
+    kind = schema.get("type")
+    return kind == "object" or (type(kind) is list and "object" in kind) or "properties" in schema
+
+
+def _complexity(schema: Any) -> tuple[int, int]:  # Any: a schema is an object or a truth value
+    """Return how many parameters are optional, and how many are unions."""
+    if type(schema) is not dict:
+        return 0, 0
+    properties = schema.get("properties")
+    required = schema.get("required")
+    inner: list[Any] = []
+    optional = 0
+    if type(properties) is dict:
+        inner += properties.values()
+        named = {name for name in required if type(name) is str} if type(required) is list else set()
+        optional = len(properties.keys() - named)
+    unions = int("anyOf" in schema or type(schema.get("type")) is list)
+    for key in ("$defs", "definitions"):
+        if type(schema.get(key)) is dict:
+            inner += schema[key].values()
+    for key in ("anyOf", "allOf"):
+        if type(schema.get(key)) is list:
+            inner += schema[key]
+    inner.append(schema.get("items"))
+    for one in inner:
+        more_optional, more_unions = _complexity(one)
+        optional += more_optional
+        unions += more_unions
+    return optional, unions

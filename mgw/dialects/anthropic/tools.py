@@ -1,0 +1,136 @@
+"""Tools and their choice, both ways.
+
+Sources: the SDK's ``ToolParam``, ``ToolUnionParam`` and ``ToolChoiceParam``.  What the vendor demands of a
+tool: a name of ``[a-zA-Z0-9_-]{1,128}``, a schema whose ``type`` is ``object`` and which has no ``anyOf``,
+``oneOf`` or ``allOf`` at its top ("input_schema does not support oneOf, allOf, or anyOf at the top level",
+anthropics/claude-code#40075); such a rule goes into the description, as the SDK does with what structured
+outputs cannot enforce.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolCall, ToolChoice, ToolMode
+from mgw.canonical.features import Feature
+from mgw.dialects.anthropic.marks import Marks, cache_mark
+from mgw.dialects.anthropic.schema import Strictness
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.names import Names
+
+_ENCODER: Final = Encoder()
+_MODES: Final = {"auto": ToolMode.AUTO, "any": ToolMode.ANY, "none": ToolMode.NONE, "tool": ToolMode.ANY}
+_COMBINATORS: Final = ("anyOf", "oneOf", "allOf")
+
+
+def read_tools(root: Fields) -> tuple[Tool, ...]:
+    """Take the tools; all must be functions of the client's."""
+    tools: list[Tool] = []
+    for tool in root.each("tools"):
+        kind = tool.text("type")
+        if kind not in {None, "custom"}:
+            raise tool.wrong(
+                "type",
+                f"a tool of the type {str(kind)[:64]!r} is none that another family has: only a provider of "
+                "the kind anthropic takes it, unchanged; leave it out, or choose a model of such a provider",
+            )
+        tools.append(
+            Tool(
+                tool.needed_text("name"),
+                tool.text("description"),
+                tool.whole("input_schema"),
+                tool.flag("strict", Feature.TOOL_STRICT),
+                cache_mark(tool),
+            )
+        )
+    if tools:
+        root.note(Feature.TOOLS, "tools")
+    return tuple(tools)
+
+
+def read_choice(root: Fields) -> tuple[bool | None, ToolChoice | None]:
+    """Take whether calls may be parallel, and the choice."""
+    choice = root.nested("tool_choice")
+    if choice is None:
+        return None, None
+    kind = choice.needed_text("type")
+    if kind not in _MODES:
+        raise none_of(choice, "type", kind, _MODES)
+    root.note(Feature.TOOL_CHOICE, "tool_choice")
+    single = choice.flag("disable_parallel_tool_use", Feature.PARALLEL_CALLS)
+    names = (choice.needed_text("name"),) if kind == "tool" else ()
+    return None if single is None else not single, ToolChoice(_MODES[kind], names)
+
+
+def tools_of(conversation: Conversation, names: Names, marks: Marks, lost: set[Feature]) -> list[JsonObject]:
+    """Return the tools as the request says them.
+
+    History with calls wants its tools declared ("Requests which include `tool_use` or `tool_result` blocks
+    must define tools"), so that where there are none the called names are; :func:`choice_of` forbids them.
+    """
+    if conversation.tools:
+        strictness = Strictness()
+        return [_tool(tool, names, marks, strictness, lost) for tool in conversation.tools]
+    called = {
+        part.name: None for turn in conversation.turns for part in turn.parts if isinstance(part, ToolCall)
+    }
+    return [{"name": names[name], "input_schema": _schema(None)} for name in called]
+
+
+def choice_of(
+    conversation: Conversation, names: Names, *, free: bool, lost: set[Feature]
+) -> JsonObject | None:
+    """Return the choice as the request says it, where it has tools; ``free``: none may be forced."""
+    if not conversation.tools:
+        return {"type": "none"}
+    choice = conversation.tool_choice or ToolChoice(ToolMode.AUTO)
+    single = conversation.parallel_calls is False
+    if choice.mode is ToolMode.NONE:
+        return {"type": "none"}
+    if len(choice.names) > 1 or (choice.names and (free or choice.mode is ToolMode.AUTO)):
+        lost.add(Feature.TOOL_CHOICE_NAMES)
+    said: JsonObject = {"type": "auto"}
+    if choice.mode is ToolMode.ANY and free:
+        lost.add(Feature.TOOL_CHOICE)
+    elif choice.mode is ToolMode.ANY:
+        one = len(choice.names) == 1
+        said = {"type": "tool", "name": names[choice.names[0]]} if one else {"type": "any"}
+    if single:
+        said["disable_parallel_tool_use"] = True
+    return said if single or conversation.tool_choice is not None else None
+
+
+def forces(conversation: Conversation) -> bool:
+    """Whether the client wants a call for certain."""
+    choice = conversation.tool_choice
+    return bool(conversation.tools) and choice is not None and choice.mode is ToolMode.ANY
+
+
+def _tool(tool: Tool, names: Names, marks: Marks, strictness: Strictness, lost: set[Feature]) -> JsonObject:
+    said: JsonObject = {"name": names[tool.name]}
+    description = tool.description or ""
+    rules = {key: tool.schema[key] for key in _COMBINATORS if tool.schema and key in tool.schema}
+    if rules:
+        rule = _ENCODER.encode(rules).decode()
+        description = f"{description}\n\nThe arguments must also match this JSON Schema: {rule}".lstrip()
+    if description:
+        said["description"] = description
+    said["input_schema"] = schema = _schema(tool.schema)
+    if tool.strict:
+        if not rules and strictness.takes(schema):
+            said["strict"] = True
+        else:
+            lost.add(Feature.TOOL_STRICT)
+    return marks.put(said, tool.cache)
+
+
+def _schema(schema: JsonObject | None) -> JsonObject:
+    """Return a schema of an object, else in the sender's own words and order."""
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    if schema.get("type") == "object" and not any(key in schema for key in _COMBINATORS):
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in _COMBINATORS and key != "type"}
+    return {"type": "object", **rest}

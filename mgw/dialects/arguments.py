@@ -1,0 +1,60 @@
+"""The arguments of tool calls: JSON text in the canonical form and in chat, an object elsewhere.
+
+What is no object (a call that was cut off, or a model that wrote something else) travels as
+``{"arguments": "<the text>"}`` where the wire takes objects alone.  No text, and ``null``, are no arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import MsgspecError, Raw
+from msgspec.json import Decoder, Encoder
+from msgspec.json import format as formatted
+
+from mgw.dialects.refusal import encodable
+
+NOTHING: Final = Raw(b"{}")
+"""An empty object: the arguments of a call without any."""
+
+_ENCODER: Final = Encoder()
+_OBJECT: Final = Decoder(dict[str, Raw])
+"""Knows an object without building it."""
+_EMPTY: Final = frozenset({"", "null"})
+_LONGEST_EMPTY: Final = 64
+"""Characters: a longer text is not looked through for being empty."""
+_UNREADABLE: Final = (MsgspecError, UnicodeError, RecursionError)
+
+
+def is_empty(arguments: str) -> bool:
+    """Whether a call's arguments say nothing."""
+    return len(arguments) <= _LONGEST_EMPTY and arguments.strip() in _EMPTY
+
+
+def object_of(text: str) -> Raw | None:
+    """Return ``text``, byte for byte, where it is a JSON object."""
+    if text[:1] != "{" and text.lstrip(" \t\r\n")[:1] != "{":
+        return None
+    try:
+        _OBJECT.decode(text)
+    except _UNREADABLE:
+        return None
+    return Raw(text)
+
+
+def embedded(arguments: str) -> Raw:
+    """Return the object that ``arguments`` is, its bytes unchanged, or the one that stands for it."""
+    if is_empty(arguments):
+        return NOTHING
+    text = encodable(arguments)
+    found = object_of(text)
+    return Raw(_ENCODER.encode({"arguments": text})) if found is None else found
+
+
+def compact(value: Raw) -> str:
+    """Return an object of the wire as text: without white space, all else as it was spelled."""
+    try:
+        text = formatted(bytes(value), indent=-1).decode()
+    except _UNREADABLE:
+        return "{}"
+    return text if text.startswith("{") else "{}"

@@ -1,0 +1,298 @@
+"""A JSON object that knows which of its keys nobody has read.
+
+A parser takes what it understands out of :class:`Fields`; what is left over in any object of the request is
+what the translation does not carry, and :meth:`Ledger.unread` names it.  A key that stands for a
+:class:`Feature` is taken together with that feature, so that the renderer's losses find their way back to the
+client's own spelling.  An object that is taken whole counts as read.
+
+Paths are written as in decisions, part 8: ``messages[].name``.  A ``null`` carries nothing and is not
+reported.  Errors name the position, too: ``messages[3].name``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import DecodeError
+from msgspec.json import Decoder
+
+from mgw.canonical.conversation import JsonObject
+from mgw.canonical.features import Feature
+from mgw.errors import GatewayError, Reason
+
+_DECODER: Final = Decoder()
+_KINDS: Final = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+}
+_LARGEST_INTEGER: Final = 2**63
+
+
+class Ledger:
+    """What became of the fields of one request."""
+
+    __slots__ = ("_unread", "objects", "paths", "snake_too")
+
+    def __init__(self, *, snake_too: bool = False) -> None:
+        """Keep account of a request; with ``snake_too``, keys may be in snake case (proto3 JSON)."""
+        self.paths: dict[Feature, set[str]] = {}
+        self.snake_too = snake_too
+        self.objects: list[Fields] = []
+        """What was opened, to be looked at when all have read."""
+        self._unread: set[str] = set()
+
+    def note(self, feature: Feature, path: str) -> None:
+        """Remember that the client said ``feature`` at ``path``."""
+        self.paths.setdefault(feature, set()).add(path)
+
+    def leave(self, path: str) -> None:
+        """Report ``path`` as not carried."""
+        self._unread.add(path)
+
+    def unread(self) -> frozenset[str]:
+        """Return the paths of all that nobody has read."""
+        for fields in self.objects:
+            if not fields.is_empty:
+                self._unread.update(fields.left_over())
+        self.objects.clear()  # they know the account: no circle is left for the garbage collector
+        return frozenset(self._unread)
+
+
+class Fields:
+    """One object of a request.  Each accessor takes a key away, and refuses a value of another type."""
+
+    __slots__ = ("_index", "_key", "_ledger", "_parent", "_snake", "_values")
+
+    def __init__(
+        self,
+        values: JsonObject,
+        ledger: Ledger,
+        parent: Fields | None = None,
+        key: str = "",
+        index: int | None = None,
+    ) -> None:
+        self._values = values
+        self._ledger = ledger
+        self._parent = parent
+        self._key = key
+        self._index = index
+        self._snake = ledger.snake_too and "_" in "".join(values)
+        ledger.objects.append(self)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The request's account."""
+        return self._ledger
+
+    def __contains__(self, key: str) -> bool:
+        """Whether ``key`` is still to be read and not null."""
+        return self._values.get(self._spelled(key) if self._snake else key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys that nobody has read, as spelled."""
+        return iter(tuple(self._values))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is left to read: what saves a parser from asking for each rare key."""
+        return not self._values
+
+    def path(self, key: str = "") -> str:
+        """Return the path of ``key`` without positions, or of this object."""
+        own = self._key + ("[]" if self._index is not None else "")
+        if self._parent is not None:
+            own = self._parent.path(own)
+        return f"{own}.{key}" if own and key else own + key
+
+    def place(self, key: str = "") -> str:
+        """Return the path of ``key`` with positions, or of this object: what an error names."""
+        own = self._key if self._index is None else f"{self._key}[{self._index}]"
+        if self._parent is not None:
+            own = self._parent.place(own)
+        return f"{own}.{key}" if own and key else own + key
+
+    def left_over(self) -> Iterator[str]:
+        """Return the paths of the keys that nobody has read."""
+        return (self.path(key) for key, value in self._values.items() if value is not None)
+
+    def take(self, key: str, feature: Feature | None = None) -> Any:  # Any: JSON of whatever type
+        """Take a value as it stands, all of it read; ``None`` where it is absent or null."""
+        if self._snake:
+            key = self._spelled(key)
+        value = self._values.pop(key, None)
+        if feature is not None and value is not None:
+            self._ledger.note(feature, self.path(key))
+        return value
+
+    def skip(self, *keys: str) -> None:
+        """Take keys that say nothing of their own, such as ``type``."""
+        for key in keys:
+            self._values.pop(self._spelled(key) if self._snake else key, None)
+
+    def note(self, feature: Feature, key: str = "") -> None:
+        """Remember that the client said ``feature`` under ``key``, or with this object."""
+        self._ledger.note(feature, self.path(key))
+
+    def leave(self, key: str = "") -> None:
+        """Report ``key``, or this object, as not carried; of an object its keys are then not told singly."""
+        self._ledger.leave(self.path(key))
+        if key:
+            self._values.pop(key, None)
+        else:
+            self._values.clear()
+
+    def text(self, key: str, feature: Feature | None = None) -> str | None:
+        """Take a string."""
+        if self._snake:
+            key = self._spelled(key)
+        value = self._values.pop(key, None)  # as take() does: no other accessor is called as often
+        if value is None:
+            return None
+        if type(value) is not str:
+            raise self.mistyped(key, str, value)
+        if feature is not None:
+            self._ledger.note(feature, self.path(key))
+        return value
+
+    def needed_text(self, key: str) -> str:
+        """Take a string that must be there."""
+        value = self.text(key)
+        if value is None:
+            raise self.missing(key)
+        return value
+
+    def flag(self, key: str, feature: Feature | None = None) -> bool | None:
+        """Take a truth value."""
+        value = self.take(key, feature)
+        if value is None or type(value) is bool:
+            return value
+        raise self.mistyped(key, bool, value)
+
+    def integer(self, key: str, feature: Feature | None = None) -> int | None:
+        """Take a whole number; 3.0 is one (JSON has no integers)."""
+        value = self.take(key, feature)
+        if type(value) is float and value.is_integer():
+            value = int(value)
+        if value is None or (type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER):
+            return value
+        raise self.mistyped(key, int, value)
+
+    def number(self, key: str, feature: Feature | None = None) -> float | None:
+        """Take a number."""
+        value = self.take(key, feature)
+        if value is None or type(value) is float:
+            return value
+        if type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
+            return value
+        raise self.mistyped(key, float, value)
+
+    def whole(self, key: str, feature: Feature | None = None) -> JsonObject | None:
+        """Take an object that is carried as it stands: a schema, arguments."""
+        value = self.take(key, feature)
+        if value is None or type(value) is dict:
+            return value
+        raise self.mistyped(key, dict, value)
+
+    def nested(self, key: str) -> Fields | None:
+        """Open an object."""
+        if self._snake:
+            key = self._spelled(key)
+        value = self._values.pop(key, None)
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise self.mistyped(key, dict, value)
+        return Fields(value, self._ledger, self, key)
+
+    def each(self, key: str) -> list[Fields]:
+        """Open an array of objects; none where it is absent."""
+        if self._snake:
+            key = self._spelled(key)
+        return self.opened(key, self._values.pop(key, None))
+
+    def each_or_one(self, key: str) -> list[Fields]:
+        """Open an array of objects, or a single object in its place, as Google's readers take it."""
+        if self._snake:
+            key = self._spelled(key)
+        value = self._values.pop(key, None)
+        return self.opened(key, [value] if type(value) is dict else value)
+
+    def opened(self, key: str, value: Any) -> list[Fields]:  # Any: JSON of whatever type
+        """Open a value that was taken from ``key`` as an array of objects; none where it is ``None``."""
+        if value is None:
+            return []
+        if type(value) is not list:
+            raise self.mistyped(key, list, value)
+        for index, item in enumerate(value):
+            if type(item) is not dict:
+                raise self.mistyped(f"{key}[{index}]", dict, item)
+        return [Fields(item, self._ledger, self, key, index) for index, item in enumerate(value)]
+
+    def texts(self, key: str, feature: Feature | None = None) -> tuple[str, ...]:
+        """Take an array of strings; none where it is absent."""
+        value = self.take(key, feature)
+        if value is None:
+            return ()
+        if type(value) is not list:
+            raise self.mistyped(key, list, value)
+        for index, item in enumerate(value):
+            if type(item) is not str:
+                raise self.mistyped(f"{key}[{index}]", str, item)
+        return tuple(value)
+
+    def mistyped(self, key: str, wanted: type, value: object) -> GatewayError:
+        """Return the refusal of a value for its type; the value itself is not told."""
+        found = "a number" if type(value) in (int, float) else _KINDS.get(type(value), "null")
+        place = self.place(key)
+        return GatewayError(
+            Reason.MALFORMED, f"{place}: expected {_KINDS[wanted]}, found {found}", param=place
+        )
+
+    def missing(self, key: str) -> GatewayError:
+        """Return the refusal of the object for the lack of ``key``."""
+        place = self.place(key)
+        return GatewayError(Reason.MALFORMED, f"{place}: required, and missing", param=place)
+
+    def wrong(self, key: str, message: str) -> GatewayError:
+        """Return the refusal of ``key``, or of the object, with a sentence that says what to change."""
+        place = self.place(key)
+        return GatewayError(
+            Reason.MALFORMED, f"{place}: {message}" if place else message, param=place or None
+        )
+
+    def _spelled(self, key: str) -> str:
+        if key in self._values:
+            return key
+        snake = _snake(key)
+        return snake if snake in self._values else key
+
+
+def open_request(body: bytes, ledger: Ledger) -> Fields:
+    """Return the object that a request body is.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) where it is none, or no JSON.
+    """
+    try:
+        values = _DECODER.decode(body)
+    except (DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise GatewayError(Reason.MALFORMED, f"the request body is not valid JSON: {why}") from None
+    if type(values) is not dict:
+        raise GatewayError(Reason.MALFORMED, "the request body must be a JSON object")
+    return Fields(values, ledger)
+
+
+def none_of(fields: Fields, key: str, value: str, known: Iterable[str]) -> GatewayError:
+    """Return the refusal of a word that is none of ``known``."""
+    return fields.wrong(key, f"{value[:64]!r} is none of {', '.join(known)}")
+
+
+@lru_cache(maxsize=512)
+def _snake(key: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)

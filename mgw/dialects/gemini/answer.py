@@ -1,0 +1,149 @@
+"""A whole answer as Google's clients read it, and what answers in pieces share with it.
+
+The first call of an answer is signed: Google's clients send signatures back and its models demand them.  A
+call that was cut off is left out, since ``args`` is an object and nothing less; why it ended says it.
+
+Source: ``GenerateContentResponse`` of google-genai 3.4; decisions, part 8.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from msgspec import Raw
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import (
+    Citation,
+    JsonObject,
+    Media,
+    Part,
+    Refusal,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from mgw.canonical.reply import Candidate, Reply, StopReason, TokenLogprob
+from mgw.dialects.arguments import embedded, object_of
+from mgw.dialects.fillers import left_out
+from mgw.dialects.gemini.media import render_media
+from mgw.dialects.gemini.parts import call_part, text_part, thought_part
+from mgw.dialects.gemini.stops import FINISHES
+from mgw.dialects.gemini.usage import usage_metadata
+from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
+from mgw.dialects.translator import Answering
+from mgw.vocabulary import Family
+
+_ENCODER: Final = Encoder()
+_CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
+"""Ends in the middle of something."""
+
+
+def render_reply(reply: Reply, answering: Answering) -> bytes:
+    """Return an answer as Google's clients read it."""
+    body: JsonObject = {
+        "candidates": [_rendered(candidate, index) for index, candidate in enumerate(reply.candidates)]
+    }
+    usage = usage_metadata(reply.usage)
+    if usage:
+        body["usageMetadata"] = usage
+    body["modelVersion"] = reply.model or answering.model
+    body["responseId"] = reply.id or answering.request_id
+    return _ENCODER.encode(body)
+
+
+def client_signature(signature: Signature | None) -> str | None:
+    """Return a signature for a client of Google's: tagged, and none where there is nothing to remember."""
+    if signature is None or (signature.family is Family.GEMINI and not signature.value):
+        return None
+    return tagged(signature)
+
+
+def finished_args(arguments: str, stop: StopReason) -> Raw | JsonObject | None:
+    """Return the ``args`` of a call; ``None`` where the answer was cut in the middle of them."""
+    found = object_of(arguments)
+    if found is None and stop in _CUT:
+        return None
+    return embedded(arguments) if found is None else found
+
+
+def citation_metadata(citations: list[Citation]) -> JsonObject:
+    """Return ``citationMetadata``."""
+    return {"citationSources": [_source(citation) for citation in citations]}
+
+
+def logprobs_result(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
+    """Return ``logprobsResult``."""
+    return {
+        "topCandidates": [
+            {"candidates": [{"token": top.token, "logProbability": top.logprob} for top in token.top]}
+            for token in tokens
+        ],
+        "chosenCandidates": [{"token": token.token, "logProbability": token.logprob} for token in tokens],
+    }
+
+
+def media_part(media: Media) -> JsonObject:
+    """Return a piece of media; one that lies with another vendor is named."""
+    return render_media(media) or text_part(left_out(media))
+
+
+def written_call(
+    call_id: str, name: str, args: Raw | JsonObject, signature: Signature | None, *, first: bool
+) -> JsonObject:
+    """Return a call; the ``first`` of an answer is signed with what skips the check if with nothing else."""
+    return call_part(call_id, name, args, client_signature(signature) or (SKIP_VALIDATOR if first else None))
+
+
+def _rendered(candidate: Candidate, index: int) -> JsonObject:
+    parts: list[JsonObject] = []
+    for part in candidate.parts:
+        if isinstance(part, ToolCall):
+            args = finished_args(part.arguments, candidate.stop)
+            if args is not None:
+                first = not any("functionCall" in one for one in parts)
+                parts.append(written_call(part.id, part.name, args, part.signature, first=first))
+        else:
+            parts += _said(part)
+    said: JsonObject = {
+        "content": {"parts": parts or [text_part("")], "role": "model"},
+        "finishReason": FINISHES[candidate.stop],
+        "index": index,
+    }
+    citations = [
+        citation for part in candidate.parts if isinstance(part, Text) for citation in part.citations
+    ]
+    if citations:
+        said["citationMetadata"] = citation_metadata(citations)
+    if candidate.logprobs:
+        said["logprobsResult"] = logprobs_result(candidate.logprobs)
+    return said
+
+
+def _said(part: Part) -> list[JsonObject]:
+    match part:
+        case Text():
+            signature = client_signature(part.signature)
+            return [text_part(part.text, signature)] if part.text or signature else []
+        case Thinking():
+            return [thought_part(part.text, client_signature(part.signature))]
+        case Refusal():
+            return [text_part(part.text)]
+        case Media():
+            return [media_part(part)]
+        case ToolCall() | ToolResult():  # calls are written where the reason of the end is known
+            return []
+        case _:
+            assert_never(part)
+
+
+def _source(citation: Citation) -> JsonObject:
+    found = {
+        "startIndex": citation.start,
+        "endIndex": citation.end,
+        "uri": citation.url,
+        "title": citation.title,
+    }
+    return {key: value for key, value in found.items() if value is not None}

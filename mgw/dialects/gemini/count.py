@@ -1,0 +1,84 @@
+"""countTokens, both ways.
+
+Contents alone go as they are; with instructions or tools they go as ``generateContentRequest``.
+
+Sources: the Gemini API's reference of countTokens; ``CountTokensResponse`` of google-genai 3.4.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, Encoder
+
+from mgw.canonical.conversation import Conversation, JsonObject
+from mgw.canonical.features import Feature
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects.fields import Ledger, open_request
+from mgw.dialects.gemini.render import encoded, model_path, request_body, target_of
+from mgw.dialects.gemini.request import parse_conversation
+from mgw.dialects.identifiers import GEMINI_NAME
+from mgw.dialects.metering import Count
+from mgw.dialects.names import Names
+from mgw.dialects.translator import Asked, Counting, Parsed, Rendered, Setting, parsed
+from mgw.errors import GatewayError, Reason
+
+
+class _Answer(Struct, frozen=True, rename="camel"):
+    total_tokens: Count = 0
+    """Proto3 JSON leaves a zero out."""
+    cached_content_token_count: Count | None = None
+
+
+_DECODER: Final = Decoder(_Answer, strict=False)
+_ENCODER: Final = Encoder()
+
+
+def parse_request(body: bytes, asked: Asked) -> Parsed:
+    """Return what is to be counted.
+
+    Raises: :class:`GatewayError` (``MALFORMED``).
+    """
+    ledger = Ledger(snake_too=True)
+    request = open_request(body, ledger)
+    inner = request.nested("generateContentRequest")
+    if inner is not None:
+        request.skip("model")
+    return parsed(parse_conversation(request if inner is None else inner, asked), ledger)
+
+
+def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+    """Return the request to Google; how to answer does not count.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
+    """
+    lost: set[Feature] = set()
+    body: JsonObject = request_body(conversation, setting, Names(GEMINI_NAME), lost)
+    if len(body) > 1:
+        body = {"generateContentRequest": {"model": model_path(setting.model), **body}}
+    return Rendered(target_of(setting.model, b"countTokens"), encoded(body), frozenset(lost))
+
+
+def parse_reply(body: bytes) -> TokenUsage:
+    """Return the count.
+
+    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is none.
+    """
+    try:
+        found = _DECODER.decode(body)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer is no token count") from None
+    return TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count)
+
+
+def render_reply(usage: TokenUsage) -> bytes:
+    """Return the count as Google's clients read it."""
+    answer: JsonObject = {"totalTokens": usage.tokens_in or 0}
+    if usage.cache_read is not None:
+        answer["cachedContentTokenCount"] = usage.cache_read
+    return _ENCODER.encode(answer)
+
+
+COUNTING: Final = Counting(parse_request, render_request, parse_reply, render_reply)
+"""Both sides of countTokens."""

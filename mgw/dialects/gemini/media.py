@@ -1,0 +1,133 @@
+"""Media in Gemini's wire, both ways: ``inlineData`` and ``fileData``.
+
+Base64 is URL-safe in what Google's SDKs send, standard everywhere else.  An address goes up with its media
+type, which the API wants to know before it fetches anything; where the client does not name it, the path's
+ending does, else what is usual for the kind.
+
+Sources: ``Blob`` and ``FileData`` of google-genai 3.4; https://ai.google.dev/gemini-api/docs/file-input-methods.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+from mgw.canonical.conversation import JsonObject, Media, MediaKind
+from mgw.canonical.features import Feature
+from mgw.dialects.fields import Fields
+from mgw.dialects.media import FEATURES, begun_with, kind_of, plain_text, standard_base64
+
+_USUAL: Final = MappingProxyType(
+    {
+        MediaKind.IMAGE: "image/jpeg",
+        MediaKind.DOCUMENT: "application/pdf",
+        MediaKind.AUDIO: "audio/mpeg",
+        MediaKind.VIDEO: "video/mp4",
+    }
+)
+"""The media type of what nobody names."""
+_ENDINGS: Final = MappingProxyType(
+    {
+        "png": "image/png",
+        "jpg": "image/jpeg",
+        "jpeg": "image/jpeg",
+        "webp": "image/webp",
+        "gif": "image/gif",
+        "bmp": "image/bmp",
+        "heic": "image/heic",
+        "heif": "image/heif",
+        "avif": "image/avif",
+        "pdf": "application/pdf",
+        "txt": "text/plain",
+        "md": "text/markdown",
+        "csv": "text/csv",
+        "html": "text/html",
+        "htm": "text/html",
+        "xml": "text/xml",
+        "rtf": "text/rtf",
+        "json": "application/json",
+        "wav": "audio/wav",
+        "mp3": "audio/mp3",
+        "aiff": "audio/aiff",
+        "aac": "audio/aac",
+        "ogg": "audio/ogg",
+        "flac": "audio/flac",
+        "mp4": "video/mp4",
+        "mpeg": "video/mpeg",
+        "mov": "video/mov",
+        "avi": "video/avi",
+        "webm": "video/webm",
+        "wmv": "video/wmv",
+        "3gp": "video/3gpp",
+    }
+)
+_YOUTUBE: Final = re.compile(r"https?://(?:(?:www\.|m\.|music\.)?youtube\.com|youtu\.be)/")
+_GOOGLE_FILE: Final = re.compile(r"(?:https://generativelanguage\.googleapis\.com/\w+/)?files/")
+_ENDING: Final = re.compile(r"\.(\w{2,4})$")
+
+
+def parse_blob(blob: Fields) -> Media:
+    """Return what ``inlineData`` holds; a text comes as text."""
+    media_type = blob.text("mimeType")
+    data = standard_base64(blob.needed_text("data"))
+    if len(data) % 4:
+        raise blob.wrong("data", "this is no base64")
+    kind = kind_of(media_type)
+    blob.note(FEATURES[kind])
+    text = plain_text(data) if media_type is not None and media_type.startswith("text/") else None
+    return Media(
+        kind,
+        media_type,
+        data=data if text is None else None,
+        text=text,
+        name=blob.text("displayName", Feature.MEDIA_NAME),
+    )
+
+
+def parse_file(file: Fields) -> Media:
+    """Return what ``fileData`` points at: a file of Google's, or an address."""
+    uri = file.needed_text("fileUri")
+    media_type = file.text("mimeType") or None
+    kind = MediaKind.VIDEO if _YOUTUBE.match(uri) else kind_of(media_type or named_type(uri))
+    name = file.text("displayName", Feature.MEDIA_NAME)
+    file.note(FEATURES[kind])
+    if _GOOGLE_FILE.match(uri):
+        file.note(Feature.FILE_ID)
+        return Media(kind, media_type, file_id=uri, name=name)
+    return Media(kind, media_type, url=uri, name=name)
+
+
+def blob_media(media_type: str | None, data: str) -> Media:
+    """Return what the model drew or said."""
+    return Media(kind_of(media_type), media_type, data=standard_base64(data))
+
+
+def named_type(uri: str) -> str | None:
+    """Return the media type that the ending of an address implies."""
+    ending = _ENDING.search(uri.partition("?")[0].partition("#")[0])
+    return _ENDINGS.get(ending[1].lower()) if ending else None
+
+
+def is_google_file(file_id: str) -> bool:
+    """Whether a file of the client's is one that lies with Google."""
+    return _GOOGLE_FILE.match(file_id) is not None
+
+
+def render_media(media: Media) -> JsonObject | None:
+    """Return the part for media other than text; ``None`` for a file that lies with another vendor."""
+    if media.data is not None:
+        media_type = media.media_type or begun_with(media.data) or _USUAL[media.kind]
+        return {"inlineData": {"mimeType": media_type, "data": media.data}}
+    uri = media.url
+    if uri is None and media.file_id is not None and is_google_file(media.file_id):
+        uri = media.file_id
+    if uri is None:
+        return None
+    return {"fileData": {"mimeType": media.media_type or _fetched_type(media, uri), "fileUri": uri}}
+
+
+def _fetched_type(media: Media, uri: str) -> str:
+    if _YOUTUBE.match(uri):
+        return "video/*"
+    return named_type(uri) or _USUAL[media.kind]

@@ -1,0 +1,110 @@
+"""A whole answer of generateContent, read.
+
+Source: ``GenerateContentResponse`` of google-genai 3.4; decisions, part 8.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from mgw.canonical.conversation import (
+    Citation,
+    Part,
+    Refusal,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from mgw.canonical.reply import Candidate, Reply, StopReason
+from mgw.dialects.arguments import compact
+from mgw.dialects.gemini import wire
+from mgw.dialects.gemini.calls import answered_id
+from mgw.dialects.gemini.errors import upstream_error
+from mgw.dialects.gemini.media import blob_media
+from mgw.dialects.gemini.spoken import Spoken
+from mgw.dialects.gemini.stops import FAILURES, block_message, failure_message, stop_of
+from mgw.dialects.gemini.usage import usage_of
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+
+
+def parse_reply(body: bytes, seed: str) -> Reply:
+    """Return an answer; ``seed`` makes the identifiers of calls that have none.
+
+    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer, and for one that is nothing but
+    a failure of the model.
+    """
+    found = wire.response_of(body)
+    if found is None:
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer is none of generateContent")
+    if found.error is not None:
+        told = upstream_error(found.error)
+        words = "in words that cannot be read" if told is None else told.message
+        raise GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream failed: {words}")
+    blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None
+    if found.candidates:
+        candidates = [_candidate(candidate, seed, place) for place, candidate in enumerate(found.candidates)]
+    elif blocked:
+        explained = found.prompt_feedback.block_reason_message if found.prompt_feedback else None
+        refusal = Refusal(block_message(blocked, explained))
+        candidates = [Candidate((refusal,), StopReason.REFUSAL)]
+    else:
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer has no candidates; ask again")
+    if not any(_says_something(candidate) for candidate in candidates):
+        _check_failure(found.candidates or [])
+    return Reply(
+        tuple(candidates), found.response_id, found.model_version, usage_of(bytes(found.usage_metadata))
+    )
+
+
+def _candidate(candidate: wire.Candidate, seed: str, place: int) -> Candidate:
+    spoken = Spoken()
+    calls = 0
+    for part in (candidate.content.parts if candidate.content else None) or ():
+        signature = Signature(Family.GEMINI, part.thought_signature) if part.thought_signature else None
+        call, blob = part.function_call, part.inline_data
+        if call is not None:
+            if call.name:
+                call_id = call.id or answered_id(seed, place, calls)
+                spoken.add(ToolCall(call_id, call.name, compact(call.args), signature))
+                calls += 1
+        elif blob is not None:
+            spoken.add(blob_media(blob.mime_type, blob.data or ""))
+        elif part.thought:
+            spoken.think(part.text or "", signature)
+        elif part.text is not None or signature is not None:
+            spoken.say(part.text or "", signature)
+    stop, unknown = stop_of(candidate.finish_reason or "STOP", calls=calls > 0)
+    parts = list(spoken.finish())
+    if stop is StopReason.REFUSAL and not parts and candidate.finish_message:
+        parts.append(Refusal(candidate.finish_message))
+    return Candidate(
+        _cited(parts, wire.citations_of(candidate.citation_metadata)),
+        stop,
+        unknown_stop=unknown,
+        logprobs=wire.logprobs_of(candidate.logprobs_result),
+    )
+
+
+def _cited(parts: list[Part], citations: tuple[Citation, ...]) -> tuple[Part, ...]:
+    """Give citations to the last text: Google counts over the whole candidate."""
+    if citations:
+        for place in range(len(parts) - 1, -1, -1):
+            part = parts[place]
+            if isinstance(part, Text):
+                parts[place] = replace(part, citations=citations)
+                break
+    return tuple(parts)
+
+
+def _says_something(candidate: Candidate) -> bool:
+    """Whether there is more than thoughts."""
+    return any(not isinstance(part, Thinking) for part in candidate.parts)
+
+
+def _check_failure(candidates: list[wire.Candidate]) -> None:
+    for candidate in candidates:
+        if candidate.finish_reason in FAILURES:
+            message = failure_message(candidate.finish_reason, candidate.finish_message)
+            raise GatewayError(Reason.UPSTREAM_BROKEN, message)

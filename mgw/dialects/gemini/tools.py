@@ -1,0 +1,106 @@
+"""Functions and how they are chosen, both ways.
+
+Source: ``Tool``, ``FunctionDeclaration`` and ``FunctionCallingConfig`` of google-genai 3.4.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoice, ToolMode
+from mgw.canonical.features import Feature
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.gemini.parts import lose_mark
+from mgw.dialects.gemini.schema import from_openapi, with_lower_types
+from mgw.dialects.names import Names
+
+_MODES: Final = MappingProxyType(
+    {
+        "MODE_UNSPECIFIED": None,
+        "AUTO": ToolMode.AUTO,
+        "ANY": ToolMode.ANY,
+        "NONE": ToolMode.NONE,
+        "VALIDATED": ToolMode.AUTO,
+    }
+)
+
+
+def parse_tools(request: Fields) -> tuple[Tool, ...]:
+    """Return the functions of all tools.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a tool that is none.
+    """
+    found: list[Tool] = []
+    request.note(Feature.TOOLS, "tools")
+    for tool in request.each_or_one("tools"):
+        found += [_function(declaration) for declaration in tool.each_or_one("functionDeclarations")]
+        other = next((key for key in tool if key in tool), None)
+        if other is not None:
+            raise tool.wrong(
+                other,
+                "this tool is no function and does not go over to another family; a gemini provider takes it "
+                "unchanged",
+            )
+    return tuple(found)
+
+
+def parse_choice(request: Fields) -> ToolChoice | None:
+    """Return how functions are to be chosen; all else of ``toolConfig`` stays unread."""
+    config = request.nested("toolConfig")
+    calling = None if config is None else config.nested("functionCallingConfig")
+    if calling is None:
+        return None
+    mode = calling.text("mode", Feature.TOOL_CHOICE)
+    if mode is not None and mode.upper() not in _MODES:
+        raise none_of(calling, "mode", mode, _MODES)
+    names = calling.texts("allowedFunctionNames", Feature.TOOL_CHOICE_NAMES)
+    chosen = _MODES[mode.upper()] if mode else None
+    if chosen is None and not names:
+        return None
+    return ToolChoice(chosen or ToolMode.AUTO, names)
+
+
+def render_tools(conversation: Conversation, names: Names, lost: set[Feature]) -> JsonObject:
+    """Return ``tools`` and ``toolConfig``, as far as there are any."""
+    if not conversation.tools:
+        return {}
+    declarations = [_declaration(tool, names, lost) for tool in conversation.tools]
+    body: JsonObject = {"tools": [{"functionDeclarations": declarations}]}
+    if conversation.tool_choice is not None:
+        body["toolConfig"] = {"functionCallingConfig": _calling(conversation.tool_choice, names)}
+    if conversation.parallel_calls is False:
+        lost.add(Feature.PARALLEL_CALLS)
+    return body
+
+
+def _function(declaration: Fields) -> Tool:
+    name = declaration.needed_text("name")
+    description = declaration.text("description")
+    schema = declaration.whole("parametersJsonSchema")
+    if schema is not None:
+        return Tool(name, description, with_lower_types(schema))
+    schema = declaration.whole("parameters")
+    return Tool(name, description, None if schema is None else from_openapi(schema))
+
+
+def _declaration(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
+    if tool.strict:
+        lost.add(Feature.TOOL_STRICT)
+    lose_mark(tool.cache, lost)
+    declaration: JsonObject = {"name": names[tool.name]}
+    if tool.description is not None:
+        declaration["description"] = tool.description
+    if tool.schema is not None:
+        declaration["parametersJsonSchema"] = tool.schema
+    return declaration
+
+
+def _calling(choice: ToolChoice, names: Names) -> JsonObject:
+    """Return the mode; names go with ``ANY`` and ``VALIDATED`` only."""
+    if choice.mode is ToolMode.NONE:
+        return {"mode": "NONE"}
+    if not choice.names:
+        return {"mode": "ANY" if choice.mode is ToolMode.ANY else "AUTO"}
+    mode = "ANY" if choice.mode is ToolMode.ANY else "VALIDATED"
+    return {"mode": mode, "allowedFunctionNames": [names[name] for name in choice.names]}

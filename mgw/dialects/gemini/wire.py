@@ -1,0 +1,162 @@
+"""The shapes of Google's answers, as far as they are read.
+
+What may be malformed without harm to the rest (counts, citations, log probabilities) is kept raw and read by
+itself.
+
+Source: ``GenerateContentResponse`` of google-genai 3.4.  ``citations`` are called ``citationSources`` by the
+Gemini API.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import MsgspecError, Raw, Struct
+from msgspec.json import Decoder
+
+from mgw.canonical.conversation import Citation
+from mgw.canonical.reply import Alternative, TokenLogprob
+
+_NO: Final = Raw(b"null")
+
+
+class Call(Struct, frozen=True, rename="camel"):
+    """``functionCall``; what it continues has no name."""
+
+    name: str | None = None
+    id: str | None = None
+    args: Raw = _NO
+
+
+class Blob(Struct, frozen=True, rename="camel"):
+    """``inlineData``."""
+
+    data: str | None = None
+    mime_type: str | None = None
+
+
+class Part(Struct, frozen=True, rename="camel"):
+    """One part."""
+
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: Call | None = None
+    inline_data: Blob | None = None
+
+
+class Content(Struct, frozen=True, rename="camel"):
+    """What a candidate says."""
+
+    parts: list[Part] | None = None
+
+
+class Candidate(Struct, frozen=True, rename="camel"):
+    """One answer, or a piece of it."""
+
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    index: int | None = None
+    citation_metadata: Raw = _NO
+    logprobs_result: Raw = _NO
+
+
+class Feedback(Struct, frozen=True, rename="camel"):
+    """``promptFeedback``."""
+
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class Response(Struct, frozen=True, rename="camel"):
+    """``GenerateContentResponse``, or an error in its place."""
+
+    candidates: list[Candidate] | None = None
+    prompt_feedback: Feedback | None = None
+    usage_metadata: Raw = _NO
+    model_version: str | None = None
+    response_id: str | None = None
+    error: Any = None  # Any: whatever a provider calls an error
+
+
+class _Source(Struct, frozen=True, rename="camel"):
+    uri: str | None = None
+    title: str | None = None
+    start_index: int | None = None
+    end_index: int | None = None
+
+
+class _Citations(Struct, frozen=True, rename="camel"):
+    citation_sources: list[_Source] | None = None
+    citations: list[_Source] | None = None
+
+
+class _Token(Struct, frozen=True, rename="camel"):
+    token: str = ""
+    log_probability: float = 0.0
+
+
+class _Tokens(Struct, frozen=True, rename="camel"):
+    candidates: list[_Token] | None = None
+
+
+class _Logprobs(Struct, frozen=True, rename="camel"):
+    chosen_candidates: list[_Token] | None = None
+    top_candidates: list[_Tokens] | None = None
+
+
+RESPONSE: Final = Decoder(Response, strict=False)  # proto3 JSON may write numbers as strings
+_CITATIONS: Final = Decoder(_Citations, strict=False)
+_LOGPROBS: Final = Decoder(_Logprobs, strict=False)
+_UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def response_of(document: bytes) -> Response | None:
+    """Return what a document says; ``None`` where it says nothing of this kind."""
+    try:
+        return RESPONSE.decode(document)
+    except _UNREADABLE:
+        return None
+
+
+def is_there(raw: Raw) -> bool:
+    """Whether a raw value is more than null."""
+    return raw is not _NO and bytes(raw) != b"null"
+
+
+def citations_of(raw: Raw) -> tuple[Citation, ...]:
+    """Return where an answer comes from."""
+    if not is_there(raw):
+        return ()
+    try:
+        found = _CITATIONS.decode(raw)
+    except _UNREADABLE:
+        return ()
+    return tuple(
+        Citation(source.uri, source.title, source.start_index or 0, source.end_index)
+        for source in (found.citation_sources or found.citations or ())
+    )
+
+
+def logprobs_of(raw: Raw) -> tuple[TokenLogprob, ...]:
+    """Return how likely the tokens were."""
+    if not is_there(raw):
+        return ()
+    try:
+        found = _LOGPROBS.decode(raw)
+    except _UNREADABLE:
+        return ()
+    tops = found.top_candidates or []
+    return tuple(
+        TokenLogprob(
+            token.token,
+            token.log_probability,
+            _alternatives(tops[place]) if place < len(tops) else (),
+        )
+        for place, token in enumerate(found.chosen_candidates or ())
+    )
+
+
+def _alternatives(tokens: _Tokens) -> tuple[Alternative, ...]:
+    return tuple(Alternative(token.token, token.log_probability) for token in tokens.candidates or ())

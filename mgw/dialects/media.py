@@ -1,0 +1,68 @@
+"""What the dialects know alike of media: features, kinds, base64, and how files begin.
+
+Base64 is decoded for documents that are plain text alone, which every family writes as text.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from types import MappingProxyType
+from typing import Final
+
+from mgw.canonical.conversation import MediaKind
+from mgw.canonical.features import Feature
+
+FEATURES: Final = MappingProxyType(
+    {
+        MediaKind.IMAGE: Feature.IMAGE,
+        MediaKind.DOCUMENT: Feature.DOCUMENT,
+        MediaKind.AUDIO: Feature.AUDIO,
+        MediaKind.VIDEO: Feature.VIDEO,
+    }
+)
+"""What is lost with media of each kind."""
+
+_KINDS: Final = MappingProxyType(
+    {"image": MediaKind.IMAGE, "audio": MediaKind.AUDIO, "video": MediaKind.VIDEO}
+)
+_BEGINNINGS: Final = (
+    ("/9j/", "image/jpeg"),
+    ("iVBOR", "image/png"),
+    ("R0lGOD", "image/gif"),
+    ("UklGR", "image/webp"),
+    ("JVBER", "application/pdf"),
+)
+_STANDARD_ALPHABET: Final = str.maketrans("-_", "+/")
+
+
+def kind_of(media_type: str | None) -> MediaKind:
+    """Return what a media type is; all that is none of the others is a document."""
+    return _KINDS.get((media_type or "").partition("/")[0].lower(), MediaKind.DOCUMENT)
+
+
+def is_fetched(url: str) -> bool:
+    """Whether any vendor could fetch what lies at an address."""
+    return url[:8].lower().startswith(("https://", "http://"))
+
+
+def begun_with(data: str) -> str | None:
+    """Return the media type of what base64 of a file begins with; ``None`` where nobody knows."""
+    return next((name for begin, name in _BEGINNINGS if data.startswith(begin)), None)
+
+
+def standard_base64(data: str) -> str:
+    """Return base64 in the standard alphabet, padded; what cannot be any keeps its length."""
+    if "-" in data or "_" in data:
+        data = data.translate(_STANDARD_ALPHABET)
+    if len(data) % 4 == 0:
+        return data
+    data = data.rstrip("=")
+    return data + "=" * (-len(data) % 4) if len(data) % 4 != 1 else data
+
+
+def plain_text(data: str) -> str | None:
+    """Return the text that base64 holds; ``None`` where it is none, or no UTF-8."""
+    try:
+        return b64decode(data, validate=True).decode()
+    except ValueError:  # binascii.Error, UnicodeDecodeError
+        return None

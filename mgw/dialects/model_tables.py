@@ -1,0 +1,117 @@
+"""The tables of ``docs/models.rst``, made from the shipped rows.
+
+Made by ``python -m mgw.dialects.model_tables``; a test holds the document to them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from mgw.canonical.conversation import Effort
+from mgw.dialects.model_row import ModelRow
+from mgw.dialects.model_rows import FALLBACKS, ROWS
+from mgw.vocabulary import Family
+
+Column = tuple[str, Callable[[ModelRow], str]]
+
+
+def _efforts(row: ModelRow) -> str:
+    if not row.efforts:
+        return "-"
+    every = tuple(Effort)
+    first, last = every.index(row.efforts[0]), every.index(row.efforts[-1])
+    if len(row.efforts) > 2 and row.efforts == every[first : last + 1]:
+        return f"{row.efforts[0]} to {row.efforts[-1]}"
+    return ", ".join(row.efforts)
+
+
+def _budget(row: ModelRow) -> str:
+    return "-" if row.budget is None else f"{row.budget[0]} to {row.budget[1]}"
+
+
+def _yes(name: str) -> Callable[[ModelRow], str]:
+    return lambda row: "yes" if getattr(row, name) else "no"
+
+
+def _word(name: str) -> Callable[[ModelRow], str]:
+    return lambda row: "-" if getattr(row, name) is None else str(getattr(row, name))
+
+
+_FIRST: Final[tuple[Column, ...]] = (("match", lambda row: f"``{row.match}``"), ("efforts", _efforts))
+_COLUMNS: Final = MappingProxyType(
+    {
+        Family.ANTHROPIC: (
+            *_FIRST,
+            ("budget", _budget),
+            ("off", _yes("off")),
+            ("default", _word("default")),
+            ("adaptive", _yes("adaptive")),
+            ("hides_thoughts", _yes("hides_thoughts")),
+            ("forced_tools", _word("forced_tools")),
+            ("system_turns", _yes("system_turns")),
+            ("sampling", _yes("sampling")),
+            ("prefill", _yes("prefill")),
+            ("max_output", _word("max_output")),
+        ),
+        Family.OPENAI: (
+            *_FIRST,
+            ("default", _word("default")),
+            ("sampling", _yes("sampling")),
+            ("off_sampling", _yes("off_sampling")),
+            ("stop", _yes("stop")),
+            ("chat_tools", _word("chat_tools")),
+            ("max_completion_tokens", _yes("max_completion_tokens")),
+            ("max_output", _word("max_output")),
+            ("tokens", _word("tokens")),
+        ),
+        Family.GEMINI: (
+            *_FIRST,
+            ("budget", _budget),
+            ("off", _yes("off")),
+            ("default", _word("default")),
+            ("sampling", _yes("sampling")),
+            ("signatures", _yes("signatures")),
+            ("prefill", _yes("prefill")),
+            ("addresses", _yes("addresses")),
+            ("max_output", _word("max_output")),
+        ),
+    }
+)
+"""What is told of each family's models; the other columns are the same in every row of it."""
+
+
+def rows_of(family: Family) -> tuple[ModelRow, ...]:
+    """Return the rows of one family in the order in which they are tried, the fallback last."""
+    return (*(row for row in ROWS if row.family is family), replace(FALLBACKS[family], match="*"))
+
+
+def table(family: Family) -> str:
+    """Return the reStructuredText table of one family's rows and the list of its sources."""
+    rows = rows_of(family)
+    sources = list(dict.fromkeys(row.source for row in rows))
+    columns: tuple[Column, ...] = (
+        *_COLUMNS[family],
+        ("source", lambda row: str(sources.index(row.source) + 1)),
+    )
+    cells = [[told(row) for _, told in columns] for row in rows]
+    links = "".join(f"{number}. {source}\n" for number, source in enumerate(sources, 1))
+    return f"{_simple_table([name for name, _ in columns], cells)}\nSources:\n\n{links}"
+
+
+def _simple_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[place]) for line in (head, *body)) for place in range(len(head))]
+    rule = "  ".join("=" * width for width in widths)
+
+    def drawn(line: Iterable[str]) -> str:
+        return "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+    return "\n".join((rule, drawn(head), rule, *map(drawn, body), rule, ""))
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n\n".join(table(family) for family in Family))

@@ -1,0 +1,167 @@
+"""Calls of one choice, as they stream in.
+
+Source: the SDK's ``ChoiceDeltaToolCall``: ``index`` says which call, ``id`` and the name come with its first
+piece.  Hosts differ, and this is what is made of it:
+
+* No ``index``: a known ``id`` goes on with its call, a new one or a name begins another, neither goes on with
+  the last (Google's endpoint, Qwen).
+* Another ``id`` and a name at an index that is taken, or a name and arguments where the call is complete and
+  neither has an ``id``: a new call (Ollama, Dynamo, flattened parallel calls).
+* ``id`` and name in every piece: the first ones count.  A name is never gathered from pieces, since no host
+  cuts one, and several repeat it.
+* No ``id`` at all, or that of another call: one is made.
+* Arguments as an object in place of its text: they become the text.
+* A call that never gets a name is none.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import Signature
+from mgw.canonical.reply import ArgumentsAdded, CallBegan, CallEnded, ReplyEvent
+from mgw.dialects.identifiers import made_id
+from mgw.dialects.openai.arguments import ArgumentsScanner
+from mgw.vocabulary import Family
+
+_ENCODER: Final = Encoder()
+_DEPRECATED: Final = "function_call"
+"""Where the one call of the deprecated kind is kept."""
+_MOST_HELD: Final = 2**20
+"""Characters of arguments that wait for a name."""
+
+
+class _Call:
+    __slots__ = ("ended", "held", "id", "number", "scanner", "signature")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.number: int | None = None
+        """``None`` while it has no name."""
+        self.scanner = ArgumentsScanner()
+        self.ended = False
+        self.held = ""
+        self.signature: Signature | None = None
+
+
+class Calls:
+    """The calls of one choice."""
+
+    __slots__ = ("_calls", "_candidate", "_ids", "_last", "_seed", "begun")
+
+    def __init__(self, candidate: int, seed: str) -> None:
+        self.begun = 0
+        """How many there are."""
+        self._candidate = candidate
+        self._seed = f"{seed}/{candidate}"
+        self._calls: dict[int | str, _Call] = {}
+        self._last: int | str = 0
+        self._ids: set[str] = set()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a call is in the midst of its arguments."""
+        return any(not call.ended and call.scanner.is_cut for call in self._calls.values())
+
+    def take(self, entries: list[Any], events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
+        """Take the pieces of ``delta.tool_calls``; what is no function is skipped."""
+        for entry in entries:
+            if type(entry) is dict and entry.get("type") in (None, "", "function"):
+                function = entry.get("function")
+                self._piece(entry, function if type(function) is dict else {}, events)
+
+    def take_deprecated(self, function: Any, events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
+        """Take a piece of ``delta.function_call``."""
+        if type(function) is dict:
+            self._piece({"index": _DEPRECATED}, function, events)
+
+    def finish(self, events: list[ReplyEvent]) -> None:
+        """End what has not ended."""
+        for call in self._calls.values():
+            self._end(call, events)
+
+    def _piece(self, entry: dict[str, Any], function: dict[str, Any], events: list[ReplyEvent]) -> None:
+        call_id, name = _text(entry.get("id")), _text(function.get("name"))
+        arguments = _arguments(function.get("arguments"))
+        index = self._index(entry.get("index"), call_id, name)
+        call = self._calls.get(index)
+        if call is not None and _is_another(call, call_id, name, arguments):
+            self._end(call, events)
+            call = None
+        if call is None:
+            call = self._calls[index] = _Call()
+        self._last = index
+        call.id = call.id or call_id
+        call.signature = call.signature or host_signed(entry.get("extra_content"))
+        if call.number is None and name:
+            self._begin(call, name, events)
+        self._add(call, arguments, events)
+
+    def _index(self, said: Any, call_id: str, name: str) -> int | str:  # Any: JSON of whatever type
+        if type(said) is int:
+            return said
+        if said == _DEPRECATED:
+            return _DEPRECATED
+        if type(said) is str and said.isdecimal() and len(said) < 10:
+            return int(said)
+        if call_id:
+            return f"id {call_id}"
+        return f"call {len(self._calls)}" if name or not self._calls else self._last
+
+    def _begin(self, call: _Call, name: str, events: list[ReplyEvent]) -> None:
+        call.number = self.begun
+        self.begun += 1
+        call_id = call.id
+        if not call_id or call_id in self._ids:
+            call_id = made_id(self._seed, call.number)
+        self._ids.add(call_id)
+        events.append(CallBegan(call.number, call_id, name, call.signature, self._candidate))
+        held, call.held = call.held, ""
+        self._add(call, held, events)
+
+    def _add(self, call: _Call, arguments: str, events: list[ReplyEvent]) -> None:
+        if not arguments or call.ended:
+            return
+        if call.number is None:
+            call.held = (call.held + arguments)[:_MOST_HELD]
+            return
+        own = call.scanner.feed(arguments)
+        if own:
+            events.append(ArgumentsAdded(call.number, own, self._candidate))
+        if call.scanner.complete:
+            self._end(call, events)
+
+    def _end(self, call: _Call, events: list[ReplyEvent]) -> None:
+        if call.number is not None and not call.ended:
+            call.ended = True
+            events.append(CallEnded(call.number, self._candidate))
+
+
+def _is_another(call: _Call, call_id: str, name: str, arguments: str) -> bool:
+    if not name or call.number is None:
+        return False
+    if call_id and call.id:
+        return call_id != call.id
+    return call.scanner.complete and bool(arguments)
+
+
+def _text(value: Any) -> str:  # Any: JSON of whatever type
+    return value if type(value) is str else ""
+
+
+def _arguments(value: Any) -> str:  # Any: JSON of whatever type
+    if type(value) is not dict:
+        return _text(value)
+    try:
+        return _ENCODER.encode(value).decode()
+    except RecursionError:
+        return ""
+
+
+def host_signed(extra: Any) -> Signature | None:  # Any: JSON of whatever type
+    """Return Google's signature, which its endpoint for OpenAI's clients gives with a call or a message."""
+    google = extra.get("google") if type(extra) is dict else None
+    value = _text(google.get("thought_signature")) if type(google) is dict else ""
+    return Signature(Family.OPENAI, value) if value else None

@@ -1,0 +1,94 @@
+"""Embeddings, as OpenAI's clients ask for them and read them.
+
+Sources: the SDK's ``EmbeddingCreateParams`` and ``CreateEmbeddingResponse``; specification 4.2
+(``task_type``, and ``float`` only where the request is translated).  OpenAI's SDKs ask for base64 where their
+user states no format, and are told to state one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+from msgspec.json import Encoder
+
+from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
+from mgw.canonical.features import Feature
+from mgw.dialects.fields import Fields, Ledger, open_request
+
+_ENCODER: Final = Encoder()
+
+
+def parse_request(body: bytes) -> tuple[EmbeddingRequest, Ledger]:
+    """Understand a request; the ledger knows what was not understood.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, for tokens in place of texts,
+    and for an ``encoding_format`` other than ``float``.
+    """
+    ledger = Ledger()
+    request = open_request(body, ledger)
+    request.skip("model")
+    inputs, single = _inputs(request)
+    form = request.text("encoding_format")
+    if form not in {None, "float"}:
+        raise request.wrong(
+            "encoding_format",
+            'the provider of this model gives floats only; pass encoding_format="float" (OpenAI\'s SDKs ask '
+            "for base64 where none is stated)",
+        )
+    dimensions = request.integer("dimensions", Feature.DIMENSIONS)
+    if dimensions is not None and dimensions < 1:
+        raise request.wrong("dimensions", "must be at least 1")
+    asked = EmbeddingRequest(
+        inputs,
+        single,
+        dimensions,
+        request.text("task_type", Feature.TASK_TYPE),
+        request.text("title", Feature.EMBEDDING_TITLE),
+    )
+    return asked, ledger
+
+
+def _inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
+    value = request.take("input")
+    if value is None:
+        raise request.missing("input")
+    if type(value) is str:
+        return (value,), True
+    if type(value) is not list:
+        raise request.mistyped("input", list, value)
+    if not value:
+        raise request.wrong("input", "at least one text is required")
+    if any(type(item) is not str for item in value):
+        raise request.wrong("input", "must be a text or an array of texts; tokens cannot be translated")
+    return tuple(value), False
+
+
+class _Embedding(Struct, frozen=True, kw_only=True):
+    object: str = "embedding"
+    index: int
+    embedding: tuple[float, ...]
+
+
+class _Usage(Struct, frozen=True):
+    prompt_tokens: int
+    total_tokens: int
+
+
+class _List(Struct, frozen=True, kw_only=True):
+    object: str = "list"
+    data: list[_Embedding]
+    model: str
+    usage: _Usage
+
+
+def render_reply(reply: EmbeddingReply, model: str) -> bytes:
+    """Write the vectors; usage, which the SDK demands, is 0 where the provider does not count."""
+    tokens = reply.tokens_in or 0
+    return _ENCODER.encode(
+        _List(
+            data=[_Embedding(index=index, embedding=vector) for index, vector in enumerate(reply.vectors)],
+            model=model,
+            usage=_Usage(tokens, tokens),
+        )
+    )

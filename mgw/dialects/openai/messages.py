@@ -1,0 +1,251 @@
+"""The messages of a request, as turns.
+
+Source: the SDK's ``ChatCompletionMessageParam``.  The client's messages stay one to one; leading instructions
+become the conversation's own.  Hosts and their clients add ``reasoning_content``, ``reasoning_details``,
+``extra_content`` (:mod:`mgw.dialects.openai.thoughts`), ``images`` and ``cache_control``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mgw.canonical.conversation import (
+    CacheMark,
+    Media,
+    Part,
+    Refusal,
+    Role,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from mgw.canonical.features import Feature
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.identifiers import made_id
+from mgw.dialects.openai.content import (
+    ANSWERS,
+    ANYTHING,
+    TEXTS,
+    Content,
+    read_cache,
+    read_content,
+    read_images,
+)
+from mgw.dialects.openai.thoughts import Placed, read_thoughts
+from mgw.dialects.signatures import read_signature
+from mgw.errors import GatewayError
+from mgw.vocabulary import Family
+
+_CALLS_WITHOUT_IDS: Final = "function_call"
+"""The seed of identifiers for calls of the deprecated kind."""
+
+
+def not_a_function(fields: Fields, kind: str) -> GatewayError:
+    """Return the refusal of a tool that is no function: no other family could run it."""
+    return fields.wrong(
+        "type",
+        f"tools of type {kind[:64]!r} cannot be translated, only functions; a provider of OpenAI's own wire "
+        "takes them unchanged",
+    )
+
+
+class _Named(Struct, frozen=True):
+    """A call of the deprecated kind that waits for its result."""
+
+    id: str
+    name: str
+
+
+class History:
+    """Reads messages in their order."""
+
+    def __init__(self) -> None:
+        self.system: list[Text] = []
+        self.turns: list[Turn] = []
+        self._calls_without_ids = 0
+        self._waiting: list[_Named] = []
+
+    def read(self, message: Fields) -> None:
+        """Take one message."""
+        role = message.needed_text("role")
+        reader = _READERS.get(role)
+        if reader is None:
+            raise none_of(message, "role", role, _READERS)
+        reader(self, message)
+
+    def instructions(self, message: Fields) -> None:
+        """Take a ``system`` or ``developer`` message."""
+        texts = tuple(part for part in _marked(message, TEXTS) if isinstance(part, Text))
+        if self.turns:
+            self.turns.append(Turn(Role.SYSTEM, texts, message.text("name", Feature.TURN_NAME)))
+        else:
+            self.system += texts
+            if texts:
+                message.note(Feature.SYSTEM, "content")
+
+    def user(self, message: Fields) -> None:
+        """Take a ``user`` message."""
+        parts = _marked(message, ANYTHING)
+        name = None if message.is_empty else message.text("name", Feature.TURN_NAME)
+        self.turns.append(Turn(Role.USER, tuple(parts), name))
+
+    def assistant(self, message: Fields) -> None:
+        """Take an ``assistant`` message."""
+        said: list[Part] = [*read_content(message, ANSWERS)]
+        calls = [_call(call) for call in message.each("tool_calls")]
+        if message.is_empty:
+            self.turns.append(Turn(Role.ASSISTANT, (*said, *calls)))
+        else:
+            self._rare(message, said, calls)
+
+    def _rare(self, message: Fields, said: list[Part], calls: list[ToolCall]) -> None:
+        """Take what few messages of an assistant have beside content and calls."""
+        thoughts = read_thoughts(message)
+        said += read_images(message)
+        refusal = message.text("refusal", Feature.REFUSAL)
+        if refusal:
+            said.append(Refusal(refusal))
+        calls += self._call_without_id(message)
+        signature = read_extra(message)
+        if signature is not None:
+            said = _signed(said, signature)
+        if message.take("annotations"):  # what another family could not check
+            message.ledger.leave(message.path("annotations"))
+        message.skip("parsed")  # of an SDK: content, once more
+        parts = _placed(thoughts, said, calls)
+        cache = read_cache(message)
+        if cache is not None:
+            parts = _cached(message, parts, cache)
+        self.turns.append(Turn(Role.ASSISTANT, tuple(parts), message.text("name", Feature.TURN_NAME)))
+
+    def tool(self, message: Fields) -> None:
+        """Take the result of a call."""
+        call_id = message.needed_text("tool_call_id")
+        name = None if message.is_empty else message.text("name", Feature.RESULT_NAME)
+        self._result(message, call_id, name)
+
+    def function(self, message: Fields) -> None:
+        """Take the result of a call of the deprecated kind: it answers the first that waits for one."""
+        name = message.needed_text("name")
+        call = next((call for call in self._waiting if call.name == name), None)
+        if call is None:
+            self._result(message, made_id(_CALLS_WITHOUT_IDS, -1), name)
+        else:
+            self._waiting.remove(call)
+            self._result(message, call.id, name)
+
+    def _result(self, message: Fields, call_id: str, name: str | None) -> None:
+        content = read_content(message, ANYTHING)
+        parts = tuple([part for part in content if isinstance(part, Text | Media)])
+        result = ToolResult(call_id, parts, name, cache=read_cache(message))
+        self.turns.append(Turn(Role.USER, (result,)))
+
+    def _call_without_id(self, message: Fields) -> list[ToolCall]:
+        called = message.nested("function_call")
+        if called is None:
+            return []
+        call_id = made_id(_CALLS_WITHOUT_IDS, self._calls_without_ids)
+        self._calls_without_ids += 1
+        name = called.needed_text("name")
+        self._waiting.append(_Named(call_id, name))
+        return [ToolCall(call_id, name, called.text("arguments") or "")]
+
+
+def _call(call: Fields) -> ToolCall:
+    kind = call.text("type") or "function"
+    if kind != "function":
+        raise not_a_function(call, kind)
+    called = call.nested("function")
+    if called is None:
+        raise call.missing("function")
+    call_id, name = call.needed_text("id"), called.needed_text("name")
+    arguments = called.text("arguments") or ""
+    called.skip("parsed_arguments")
+    if call.is_empty:
+        return ToolCall(call_id, name, arguments)
+    call.skip("index")  # of an SDK that gathered a stream
+    return ToolCall(call_id, name, arguments, read_extra(call), read_cache(call))
+
+
+def read_extra(fields: Fields) -> Signature | None:
+    """Take ``extra_content.google.thought_signature``, Google's own place for a signature on this wire."""
+    extra = fields.nested("extra_content")
+    google = extra.nested("google") if extra is not None else None
+    signed = google.text("thought_signature") if google is not None else None
+    if not signed:
+        return None
+    signature = read_signature(signed, Family.OPENAI)
+    if signature is None or signature.family is Family.OPENAI:  # not the gateway's own: nobody may get it
+        fields.ledger.leave(fields.path("extra_content"))
+        return None
+    fields.note(Feature.THINKING, "extra_content")
+    return signature
+
+
+def _signed(said: list[Part], signature: Signature) -> list[Part]:
+    """Put a message's signature beside the last of its texts, or beside an empty one."""
+    for place in range(len(said) - 1, -1, -1):
+        part = said[place]
+        if isinstance(part, Text):
+            return [*said[:place], replace(part, signature=signature), *said[place + 1 :]]
+    return [*said, Text("", signature=signature)]
+
+
+def _placed(thoughts: list[Placed], said: list[Part], calls: list[ToolCall]) -> list[Part]:
+    """Put each thought where it began: after so many characters and so many calls."""
+    parts: list[Part] = []
+    characters = called = 0
+    for placed in thoughts:
+        while said and characters < placed.offset:
+            head = said.pop(0)
+            if isinstance(head, Text) and len(head.text) > placed.offset - characters:
+                cut = placed.offset - characters
+                said.insert(0, replace(head, text=head.text[cut:]))
+                head = Text(head.text[:cut])
+            characters += len(head.text) if isinstance(head, Text) else 0
+            parts.append(head)
+        if called < placed.calls:
+            parts += calls[called : placed.calls]
+            called = placed.calls
+        parts.append(placed.thinking)
+    return [*parts, *said, *calls[called:]]
+
+
+def _marked(message: Fields, known: frozenset[str]) -> list[Content]:
+    """Return the content; a mark on the message itself is one on its last part (LiteLLM's spelling)."""
+    content = read_content(message, known)
+    cache = read_cache(message)
+    if cache is not None and content:
+        last = content[-1]
+        if isinstance(last, Text | Media):
+            content[-1] = replace(last, cache=cache)
+    return content
+
+
+def _cached(message: Fields, parts: list[Part], cache: CacheMark) -> list[Part]:
+    for place in range(len(parts) - 1, -1, -1):
+        part = parts[place]
+        if not isinstance(part, Thinking | Refusal):
+            return [*parts[:place], replace(part, cache=cache), *parts[place + 1 :]]
+    message.ledger.leave(message.path("cache_control"))
+    return parts
+
+
+_READERS: Final[MappingProxyType[str, Callable[[History, Fields], None]]] = MappingProxyType(
+    {
+        "system": History.instructions,
+        "developer": History.instructions,
+        "user": History.user,
+        "assistant": History.assistant,
+        "tool": History.tool,
+        "function": History.function,
+    }
+)

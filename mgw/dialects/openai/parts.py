@@ -1,0 +1,102 @@
+"""Parts of a turn, written as content of a message.
+
+Sources: the SDK's ``ChatCompletionContentPartParam``.  What this wire has no part for leaves a word in its
+place, and a :class:`Feature` that is lost: video, audio that is neither WAV nor MP3, files of another
+vendor's store, documents at an address, addresses that one vendor alone can read (``gs:``).  A document that
+is plain text becomes text.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
+from mgw.canonical.features import Feature
+from mgw.dialects.fillers import left_out, told
+from mgw.dialects.media import FEATURES, is_fetched
+from mgw.dialects.model_row import ModelRow
+from mgw.dialects.openai.media import AUDIO_FORMATS
+from mgw.dialects.refusal import no_addresses
+
+_DETAILS: Final = MappingProxyType({"low": "low", "high": "high", "ultra_high": "high"})
+_UNSAID: Final = (None, "auto")
+"""Resolutions that need no word."""
+
+
+def text_part(text: str) -> JsonObject:
+    """Return a part that is text."""
+    return {"type": "text", "text": text}
+
+
+def note_text(text: Text, lost: set[Feature]) -> None:
+    """Note what this wire does not say beside a text."""
+    if text.cache is not None:
+        lost.add(Feature.CACHE)
+    if text.citations:
+        lost.add(Feature.CITATIONS)
+
+
+def media_parts(media: Media, row: ModelRow, lost: set[Feature]) -> list[JsonObject]:
+    """Return the parts that say a piece of media, and note what they do not.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
+    """
+    if media.cache is not None:
+        lost.add(Feature.CACHE)
+    if media.text is not None:
+        text = told(media)
+        return [text_part(text)] if text else []
+    said = _WRITERS[media.kind](media, row, lost) if media.file_id is None else None
+    if media.detail not in _UNSAID and (said is None or media.kind is not MediaKind.IMAGE):
+        lost.add(Feature.MEDIA_DETAIL)
+    if said is None:
+        lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
+        said = text_part(left_out(media))
+    return [text_part(media.context), said] if media.context else [said]
+
+
+def _image(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:
+    if media.data is None and not is_fetched(media.url or ""):
+        return None
+    if media.data is None and not row.addresses:
+        raise no_addresses(media.url or "")
+    url = media.url if media.data is None else f"data:{media.media_type or 'image/png'};base64,{media.data}"
+    image: JsonObject = {"url": url}
+    if media.detail not in _UNSAID:
+        if media.detail in _DETAILS:
+            image["detail"] = _DETAILS[media.detail]
+        else:
+            lost.add(Feature.MEDIA_DETAIL)
+    if media.name is not None:
+        lost.add(Feature.MEDIA_NAME)
+    return {"type": "image_url", "image_url": image}
+
+
+def _document(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
+    if media.data is None:
+        return None
+    kind = media.media_type or "application/pdf"
+    name = media.name or ("document.pdf" if kind == "application/pdf" else "document")
+    return {"type": "file", "file": {"filename": name, "file_data": f"data:{kind};base64,{media.data}"}}
+
+
+def _audio(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
+    form = AUDIO_FORMATS.get((media.media_type or "").partition(";")[0].strip().lower())
+    if media.data is None or form is None:
+        return None
+    return {"type": "input_audio", "input_audio": {"data": media.data, "format": form}}
+
+
+def _video(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
+    return None
+
+
+_WRITERS: Final = MappingProxyType(
+    {
+        MediaKind.IMAGE: _image,
+        MediaKind.DOCUMENT: _document,
+        MediaKind.AUDIO: _audio,
+        MediaKind.VIDEO: _video,
+    }
+)

@@ -1,0 +1,166 @@
+"""A stream of chunks, as events.
+
+Sources: the SDK's ``ChatCompletionChunk``; the reference of streaming.  Hosts differ:
+
+* usage in a last chunk without choices, in the last of the answer, or in every chunk, where it grows;
+* comments, and chunks without choices for their own ends (Azure's filters), before and between;
+* an error as an event of its own, or in a chunk (OpenRouter); an ``event: error`` of other families' making;
+* no ``[DONE]`` after the finish reason, or no finish reason before ``[DONE]``.  Either is an end, but for a
+  ``[DONE]`` in the midst of a call; that, and a stream that has neither, broke off.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
+
+from mgw.canonical.reply import NO_USAGE, Began, Broke, Counted, ReplyEvent, TokenUsage, UpstreamError
+from mgw.dialects.metering import attempt
+from mgw.dialects.openai.choice import Choice, ChoiceReader
+from mgw.dialects.openai.errors import error_in
+from mgw.dialects.openai.meter import read_usage
+from mgw.dialects.refusal import UNREADABLE_EVENT
+from mgw.errors import GatewayError, Reason
+from mgw.wire.sse import EventReader
+
+_DONE: Final = b"[DONE]"
+_MOST_CHOICES: Final = 128
+"""The most that the reference lets anybody ask for."""
+
+
+class _Chunk(Struct):
+    """The fields of a chunk that are read; Any: hosts write all kinds of types."""
+
+    id: Any = None
+    model: Any = None
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+
+
+_DECODER: Final = Decoder(_Chunk)
+
+
+class ChatStreamReader:
+    """Reads a stream of chat completions."""
+
+    __slots__ = ("_began", "_choices", "_closed", "_done", "_events", "_seed", "usage")
+
+    def __init__(self, seed: str) -> None:
+        self.usage: TokenUsage = NO_USAGE
+        """The counts so far."""
+        self._seed = seed
+        self._events = EventReader()
+        self._choices: dict[int, ChoiceReader] = {}
+        self._began = False
+        self._done = False
+        """``[DONE]`` has come."""
+        self._closed = False
+        """Nothing that comes is read any more."""
+
+    @property
+    def done(self) -> bool:
+        """Whether ``[DONE]`` has come."""
+        return self._done
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing can be missing."""
+        return self._done
+
+    def feed(self, data: bytes) -> list[ReplyEvent]:
+        """Return what these bytes complete; what nobody knows is skipped.
+
+        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where an event has no end.
+        """
+        found: list[ReplyEvent] = []
+        for event in self._events.feed(data):
+            if self._closed:
+                break
+            if event.event == b"error":  # as other wires spell it
+                self._break(event.data, found)
+            else:
+                self._take(event.data, found)
+        return found
+
+    def finish(self) -> list[ReplyEvent]:
+        """Return what the end of the stream completes.
+
+        Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where the answer had not ended.
+        """
+        found = self.feed(b"\n\n")  # some hosts leave the last blank line out
+        if self._closed and not self._done:
+            return found
+        if not self._has_ended():
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's stream ended before its answer did")
+        self._closed = True
+        return found
+
+    def _take(self, data: bytes, found: list[ReplyEvent]) -> None:
+        if data.startswith(_DONE):
+            self._conclude(found)
+            return
+        try:
+            chunk = _DECODER.decode(data)
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            if data.strip() and not self._has_ended():
+                self._closed = True
+                found.append(UNREADABLE_EVENT)
+            return
+        if chunk.error:
+            self._break(data, found)
+        else:
+            self._read(chunk, data, found)
+
+    def _conclude(self, found: list[ReplyEvent]) -> None:
+        """Take ``[DONE]``."""
+        self._closed = True
+        if any(choice.is_cut for choice in self._choices.values()):
+            found.append(Broke(UpstreamError(502, "the upstream's answer ended in the midst of a call")))
+            return
+        self._done = True
+        for choice in self._choices.values():
+            if not choice.ended:
+                choice.finish("stop", found)
+
+    def _has_ended(self) -> bool:
+        return bool(self._choices) and all(choice.ended for choice in self._choices.values())
+
+    def _break(self, data: bytes, found: list[ReplyEvent]) -> None:
+        self._closed = True
+        found.append(Broke(error_in(data)))
+
+    def _read(self, chunk: _Chunk, data: bytes, found: list[ReplyEvent]) -> None:
+        if not self._began:
+            if not chunk.choices:  # not the answer yet
+                return
+            self._began = True
+            found.append(Began(_text(chunk.id), _text(chunk.model)))
+        for choice in chunk.choices or ():
+            self._choose(choice, found)
+            if found and type(found[-1]) is Broke:
+                self._closed = True
+                return
+        if chunk.usage is not None:
+            self._count(data, found)
+
+    def _choose(self, choice: Choice, found: list[ReplyEvent]) -> None:
+        index = choice.index if type(choice.index) is int else 0
+        reader = self._choices.get(index)
+        if reader is None:
+            if not 0 <= index < _MOST_CHOICES:
+                return
+            reader = self._choices[index] = ChoiceReader(index, self._seed)
+        reader.take(choice, found)
+
+    def _count(self, data: bytes, found: list[ReplyEvent]) -> None:
+        usage = attempt(read_usage, data, self.usage)
+        if usage != self.usage:
+            self.usage = usage
+            found.append(Counted(usage))
+
+
+def _text(value: Any) -> str | None:  # Any: JSON of whatever type
+    return value if type(value) is str and value else None

@@ -1,0 +1,224 @@
+"""A conversation, written as a request of chat completions.
+
+Sources: the SDK's ``completion_create_params``, decisions, part 8.  Two kinds of providers speak this wire,
+and other hosts than OpenAI know less of it: no ``allowed_tools``, no ``safety_identifier``; but ``top_k``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import (
+    Conversation,
+    JsonObject,
+    OutputFormat,
+    OutputKind,
+    Tool,
+    ToolChoice,
+    ToolMode,
+)
+from mgw.canonical.features import Feature
+from mgw.dialects.fillers import ANSWER_IN_JSON
+from mgw.dialects.identifiers import CHAT_NAME
+from mgw.dialects.names import Names
+from mgw.dialects.openai.turns import render_messages
+from mgw.dialects.reasoning import for_openai
+from mgw.dialects.refusal import no_messages
+from mgw.dialects.translator import Rendered, Setting
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Kind
+
+_ENCODER: Final = Encoder()
+_TARGET: Final = b"/chat/completions"
+_MOST_STOPS: Final = 4
+_LONGEST_USER: Final = 64
+
+
+def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+    """Write a request.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a conversation that says nothing, an address that the
+    model does not fetch, and what is nested too deeply.
+    """
+    lost: set[Feature] = set()
+    names = Names(CHAT_NAME)
+    messages = render_messages(conversation, setting.kind, setting.row, names, lost)
+    if not messages:
+        raise no_messages()
+    body: JsonObject = {"model": setting.model, "messages": messages}
+    if conversation.tools:
+        _tools(body, conversation, setting.kind, names, lost)
+    _output(body, conversation.output)
+    _thinking_and_sampling(body, conversation, setting, lost)
+    _limits(body, conversation, setting, lost)
+    if conversation.user is not None:
+        body["safety_identifier" if setting.kind is Kind.OPENAI else "user"] = _user(conversation.user)
+    if conversation.stream:
+        body["stream"] = True
+        if setting.stream_usage:
+            body["stream_options"] = {"include_usage": True}
+    return Rendered(_TARGET, _encoded(body), frozenset(lost), renamed=names.renamed)
+
+
+def _encoded(body: JsonObject) -> bytes:
+    try:
+        return _ENCODER.encode(body)
+    except RecursionError:
+        raise GatewayError(Reason.MALFORMED, "a schema of the request is nested too deeply") from None
+    except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
+        raise GatewayError(Reason.MALFORMED, "the request holds a value that JSON cannot carry") from None
+
+
+def _tools(
+    body: JsonObject, conversation: Conversation, kind: Kind, names: Names, lost: set[Feature]
+) -> None:
+    """Write the tools, also for a model whose row says that it takes none here: the upstream knows better."""
+    body["tools"] = [_tool(tool, names, lost) for tool in conversation.tools]
+    if conversation.tool_choice is not None:
+        body["tool_choice"] = _tool_choice(conversation.tool_choice, kind, names, lost)
+    if conversation.parallel_calls is False:
+        body["parallel_tool_calls"] = False
+
+
+def _tool(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
+    if tool.cache is not None:
+        lost.add(Feature.CACHE)
+    function: JsonObject = {"name": names[tool.name]}
+    if tool.description is not None:
+        function["description"] = tool.description
+    function["parameters"] = _parameters(tool.schema)
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
+
+
+def _parameters(schema: JsonObject | None) -> JsonObject:
+    """Return the schema; OpenAI refuses one that is not said to be of an object, or has no properties."""
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    if "type" not in schema:
+        schema = {"type": "object", **schema}
+    if schema["type"] == "object" and "properties" not in schema:
+        schema = {**schema, "properties": {}}
+    return schema
+
+
+def _tool_choice(choice: ToolChoice, kind: Kind, names: Names, lost: set[Feature]) -> str | JsonObject:
+    if choice.mode is ToolMode.NONE:
+        return "none"
+    mode = "required" if choice.mode is ToolMode.ANY else "auto"
+    if not choice.names:
+        return mode
+    if choice.mode is ToolMode.ANY and len(choice.names) == 1:
+        return _by_name(names[choice.names[0]])
+    if kind is Kind.OPENAI:
+        tools = [_by_name(names[name]) for name in choice.names]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+    lost.add(Feature.TOOL_CHOICE_NAMES)
+    return mode
+
+
+def _by_name(name: str) -> JsonObject:
+    return {"type": "function", "function": {"name": name}}
+
+
+def _output(body: JsonObject, output: OutputFormat | None) -> None:
+    if output is None or output.kind is OutputKind.TEXT:
+        return
+    if output.kind is OutputKind.JSON:
+        body["response_format"] = {"type": "json_object"}
+        _say_json(body["messages"])
+        return
+    schema: JsonObject = {"name": output.name or "answer"}
+    if output.description is not None:
+        schema["description"] = output.description
+    if output.schema is not None:
+        schema["schema"] = output.schema
+    if output.strict is not None:
+        schema["strict"] = output.strict
+    body["response_format"] = {"type": "json_schema", "json_schema": schema}
+
+
+def _say_json(messages: list[JsonObject]) -> None:
+    """See to it that a message says "JSON": the reference refuses ``json_object`` without."""
+    if not any("json" in text.lower() for text in _texts(messages)):
+        messages.insert(0, {"role": "system", "content": ANSWER_IN_JSON})
+
+
+def _texts(messages: list[JsonObject]) -> Iterable[str]:
+    for message in messages:
+        content = message["content"]
+        if type(content) is str:
+            yield content
+        elif content is not None:
+            yield from (block["text"] for block in content if block["type"] == "text")
+
+
+def _thinking_and_sampling(
+    body: JsonObject, conversation: Conversation, setting: Setting, lost: set[Feature]
+) -> None:
+    thinking = for_openai(conversation.reasoning, setting.row, tools=bool(conversation.tools))
+    if thinking.effort is not None:
+        body["reasoning_effort"] = thinking.effort
+    if thinking.lost:
+        lost.add(Feature.REASONING)
+    if thinking.thoughts_lost:
+        lost.add(Feature.THOUGHTS)
+    sampling = conversation.sampling
+    for key, value, feature in (
+        ("temperature", sampling.temperature, Feature.TEMPERATURE),
+        ("top_p", sampling.top_p, Feature.TOP_P),
+        ("frequency_penalty", sampling.frequency_penalty, Feature.FREQUENCY_PENALTY),
+        ("presence_penalty", sampling.presence_penalty, Feature.PRESENCE_PENALTY),
+        ("logprobs", sampling.logprobs, Feature.LOGPROBS),
+        ("top_logprobs", sampling.top_logprobs, Feature.TOP_LOGPROBS),
+        ("top_k", sampling.top_k, Feature.TOP_K),
+    ):
+        if value is None:
+            continue
+        if thinking.sampling and _is_taken(key, conversation, setting):
+            body[key] = value
+        else:
+            lost.add(feature)
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+
+
+def _is_taken(key: str, conversation: Conversation, setting: Setting) -> bool:
+    if key == "top_k":
+        return setting.kind is Kind.OPENAI_COMPAT
+    return key != "top_logprobs" or conversation.sampling.logprobs is True  # refused without the other
+
+
+def _limits(body: JsonObject, conversation: Conversation, setting: Setting, lost: set[Feature]) -> None:
+    row = setting.row
+    if conversation.max_tokens is not None:
+        field = "max_completion_tokens" if row.max_completion_tokens else setting.max_tokens_field
+        most = conversation.max_tokens if row.max_output is None else row.max_output
+        body[field] = min(conversation.max_tokens, most)
+    if conversation.stop:
+        _stop(body, conversation.stop, setting, lost)
+    if conversation.candidates is not None and conversation.candidates > 1:
+        body["n"] = conversation.candidates
+
+
+def _stop(body: JsonObject, stop: tuple[str, ...], setting: Setting, lost: set[Feature]) -> None:
+    """Write the stop sequences: OpenAI takes four, and some of its models none."""
+    if not setting.row.stop:
+        lost.add(Feature.STOP)
+        return
+    if setting.kind is Kind.OPENAI and len(stop) > _MOST_STOPS:
+        lost.add(Feature.STOP)
+        stop = stop[:_MOST_STOPS]
+    body["stop"] = list(stop)
+
+
+def _user(user: str) -> str:
+    """Return a name that is short enough; what is longer is hashed, the same way every time."""
+    if len(user) <= _LONGEST_USER:
+        return user
+    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=_LONGEST_USER // 2).hexdigest()

@@ -1,0 +1,300 @@
+"""The token estimate, against frozen counts of o200k_base and the published rules."""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mgw.canonical.conversation import (
+    Conversation,
+    Media,
+    MediaKind,
+    OutputFormat,
+    OutputKind,
+    Part,
+    Role,
+    Signature,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from mgw.canonical.estimate import PER_CALL, PER_MESSAGE, PRIMING, UNSEEN_IMAGE, estimated_tokens
+from mgw.canonical.text_tokens import MAX_READ_CHARS, text_tokens
+from mgw.vocabulary import Family
+
+CORPUS = Path(__file__).parents[3] / "bench/corpus"
+COUNTS: dict[str, dict[str, int]] = json.loads((CORPUS / "counts.json").read_text(encoding="utf-8"))
+WORDS = ["the", "of", "Straßenbahn", "żółć", "Verarbeitung", "x=", ")", "{}", "42"]
+ANY_TEXT = st.one_of(
+    st.text(max_size=60),
+    st.text("aBzé ß\n\t.,_-'\"0🙂中あ한яा", max_size=60),
+    st.text("abcdefghijklmnopqrstuvwxyz \n", max_size=60),
+    st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join),
+)
+EMPTY = estimated_tokens(Conversation(()))
+
+
+def read(name: str) -> str:
+    return (CORPUS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def user(*parts: Part) -> Conversation:
+    return Conversation((Turn(Role.USER, parts),))
+
+
+def media_tokens(media: Media) -> int:
+    return estimated_tokens(user(media)) - estimated_tokens(user())
+
+
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_every_kind_of_text_is_within_fifteen_per_cent_of_o200k(name: str) -> None:
+    text, counted = read(name), COUNTS[name]
+    assert len(text) == counted["chars"], "run python -m bench.tokens --write"
+    assert text_tokens([text]) == pytest.approx(counted["o200k_base"], rel=0.15)
+
+
+def test_the_whole_corpus_is_within_five_per_cent() -> None:
+    estimated = sum(text_tokens([read(name)]) for name in COUNTS)
+    assert estimated == pytest.approx(sum(counted["o200k_base"] for counted in COUNTS.values()), rel=0.05)
+
+
+def test_the_counts_are_of_the_files_that_are_there() -> None:
+    assert sorted(COUNTS) == sorted(path.stem for path in CORPUS.glob("*.txt"))
+
+
+def test_several_texts_are_counted_like_one() -> None:
+    texts = [read(name) for name in ("english", "german", "python")]
+    assert text_tokens(texts) == pytest.approx(sum(text_tokens([text]) for text in texts), rel=0.15)
+
+
+def test_of_a_long_text_a_sample_stands_for_the_whole() -> None:
+    tale = "".join(read(name) for name in ("english", "python", "json", "russian", "logs"))
+    copies = 2 + MAX_READ_CHARS // len(tale)
+    assert text_tokens([tale * copies]) == pytest.approx(text_tokens([tale]) * copies, rel=0.05)
+
+
+@example(text="é" * 5_000)
+@example(text="Q" * 5_000)
+@given(text=ANY_TEXT)
+def test_a_text_has_at_least_one_token_and_hardly_more_than_bytes(text: str) -> None:
+    size = len(text.encode("utf-8", "surrogatepass"))
+    assert bool(text) <= text_tokens([text]) <= 1.4 * size
+
+
+@given(
+    chars=st.lists(st.characters(categories=["Cs", "Co", "Cn", "Mn", "So", "Nl", "No", "Lo"]), max_size=20)
+)
+def test_rare_characters_have_a_price(chars: list[str]) -> None:
+    assert bool(chars) <= text_tokens(["".join(chars)]) <= 10 * len(chars)
+
+
+@given(lines=st.lists(ANY_TEXT, max_size=8), more=ANY_TEXT)
+def test_more_lines_are_never_fewer_tokens(lines: list[str], more: str) -> None:
+    assert text_tokens(["\n".join([*lines, more])]) >= text_tokens(["\n".join(lines)]) - 1
+
+
+@pytest.mark.parametrize("word", ["Straßenbahn", "Verarbeitung", "żółć", "xqzw"])
+def test_easy_words_do_not_make_hard_ones_free(word: str) -> None:
+    for hard in (1, 10, 100):
+        some = range(0, 20 * hard, max(1, hard // 10))
+        steps = [text_tokens([f"{word} " * hard + "the " * easy]) for easy in some]
+        assert steps == sorted(steps)
+
+
+@given(lines=st.lists(ANY_TEXT, max_size=8))
+def test_a_whole_is_hardly_more_than_its_lines(lines: list[str]) -> None:
+    apart = sum(text_tokens([line]) for line in lines)
+    assert text_tokens(["\n".join(lines)]) <= 1.1 * apart + 10 * len(lines)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        " ",
+        "\n",
+        "\t",
+        "a",
+        "A",
+        "é",
+        "-",
+        "_",
+        "1",
+        "中",
+        "🙂",
+        "\u0301",
+        "aB",
+        " \n",
+        " a",
+        "'s",
+        "(a",
+        "²",
+        ". ",
+    ],
+)
+@pytest.mark.parametrize("size", [MAX_READ_CHARS, 1_000_000])
+def test_no_text_takes_long(unit: str, size: int) -> None:
+    text = (unit * size)[:size]
+    start = time.process_time()
+    text_tokens([text])
+    assert time.process_time() - start < 2  # some 20 ms; minutes where the pattern goes back
+
+
+def test_each_message_costs_four_and_the_answer_is_primed() -> None:
+    assert EMPTY == PRIMING
+    assert estimated_tokens(user(Text("hello"))) == PRIMING + PER_MESSAGE + 1
+    assert estimated_tokens(Conversation((), system=(Text("hello"),))) == PRIMING + PER_MESSAGE + 1
+
+
+def test_thoughts_do_not_count() -> None:
+    thought = Thinking("first this, then that", Signature(Family.ANTHROPIC, "abc" * 100))
+    assert estimated_tokens(user(Text("hello"), thought)) == estimated_tokens(user(Text("hello")))
+
+
+def test_calls_and_their_results_count() -> None:
+    call = Turn(Role.ASSISTANT, (ToolCall("1", "find", '{"name": "x"}'),))
+    result = Turn(Role.USER, (ToolResult("1", (Text("hello"),)),))
+    arguments = round(text_tokens(["find", '{"name": "x"}']))
+    assert estimated_tokens(Conversation((call,))) == EMPTY + PER_MESSAGE + PER_CALL + arguments
+    assert estimated_tokens(Conversation((result,))) == EMPTY + PER_MESSAGE + 1
+
+
+def test_the_example_of_the_cookbook_costs_about_what_openai_counted() -> None:
+    location = {"type": "string", "description": "The city and state, e.g. San Francisco, CA"}
+    unit = {
+        "type": "string",
+        "description": "The unit of temperature to return",
+        "enum": ["celsius", "fahrenheit"],
+    }
+    schema = {"type": "object", "properties": {"location": location, "unit": unit}, "required": ["location"]}
+    asked = Conversation(
+        (Turn(Role.USER, (Text("What's the weather like in San Francisco?"),)),),
+        system=(Text("You are a helpful assistant that can answer to questions about the weather."),),
+        tools=(Tool("get_current_weather", "Get the current weather in a given location", schema),),
+    )
+    assert estimated_tokens(asked) == pytest.approx(101, rel=0.08)
+
+
+def test_the_schema_of_the_answer_counts() -> None:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    shaped = Conversation((), output=OutputFormat(OutputKind.SCHEMA, schema))
+    assert estimated_tokens(shaped) > EMPTY + 6
+
+
+@pytest.mark.parametrize("word", ["items", "anyOf", "oneOf", "allOf", "prefixItems"])
+def test_what_stands_deeper_in_a_schema_counts(word: str) -> None:
+    inner = {"type": "object", "properties": {"name": {"type": "string", "enum": ["celsius", "fahrenheit"]}}}
+    shallow, deep = (
+        Tool("f", None, {"properties": {"one": {word: child}}}) for child in ([], [inner, {"items": inner}])
+    )
+    more = estimated_tokens(Conversation((), tools=(deep,))) - estimated_tokens(
+        Conversation((), tools=(shallow,))
+    )
+    assert more == pytest.approx(2 * 14, abs=4)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda child: (
+        st.lists(child, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "properties", "items", "enum", "anyOf", "$defs", "description"]),
+            child,
+            max_size=4,
+        )
+    ),
+)
+
+
+@given(properties=JSON, items=JSON, enum=JSON)
+def test_any_json_may_stand_where_a_schema_should(properties: Any, items: Any, enum: Any) -> None:
+    schema = {"properties": properties, "items": items, "enum": enum, "description": items}
+    assert estimated_tokens(Conversation((), tools=(Tool("f", None, schema),))) > EMPTY
+
+
+def test_a_schema_may_be_deep() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(100_000):
+        schema = {"items": schema}
+    assert estimated_tokens(Conversation((), tools=(Tool("f", None, schema),))) > EMPTY
+
+
+def test_a_factor_is_for_text_alone() -> None:
+    image = Media(MediaKind.IMAGE, url="https://example.org/a.png")
+    asked = user(Text(read("english")))
+    assert estimated_tokens(asked, 1.3) == pytest.approx(1.3 * estimated_tokens(asked), abs=1)
+    assert estimated_tokens(user(image), 2.0) == 2 * estimated_tokens(user()) + UNSEEN_IMAGE
+
+
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
+JPEG = (
+    b"\xff\xd8\xff\xe0\0\x10JFIF"
+    + bytes(10)
+    + b"\xff\xfe\xea\x60"
+    + bytes(0xEA60 - 2)
+    + b"\xff\xff\xc2\0\x11\x08"
+)
+HEADS = {
+    "png": lambda w, h: PNG + struct.pack(">II", w, h),
+    "gif": lambda w, h: b"GIF89a" + struct.pack("<HH", w, h),
+    "jpeg": lambda w, h: JPEG + struct.pack(">HH", h, w),
+    "webp, lossy": lambda w, h: b"RIFF----WEBPVP8 ----\0\0\0\x9d\x01\x2a" + struct.pack("<HH", w, h),
+    "webp, lossless": lambda w, h: b"RIFF----WEBPVP8L----\x2f" + struct.pack("<I", (w - 1) | (h - 1) << 14),
+    "webp, extended": lambda w, h: (
+        b"RIFF----WEBPVP8X----\0\0\0\0" + struct.pack("<I", w - 1)[:3] + struct.pack("<I", h - 1)[:3]
+    ),
+}
+
+
+def image(head: bytes, detail: str | None = None) -> Media:
+    return Media(MediaKind.IMAGE, data=b64encode(head + bytes(40)).decode(), detail=detail)
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize(
+    ("width", "height", "tokens"),
+    # two examples of OpenAI's guide, a small one that is not enlarged, a tile's edge, a strip
+    [(1024, 1024, 765), (2048, 4096, 1105), (300, 200, 255), (513, 512, 425), (1500, 10, 595)],
+)
+def test_an_image_costs_its_tiles(kind: str, width: int, height: int, tokens: int) -> None:
+    assert media_tokens(image(HEADS[kind](width, height))) == tokens
+
+
+def test_an_image_of_low_detail_costs_eighty_five() -> None:
+    assert media_tokens(image(HEADS["png"](4096, 8192), "low")) == 85
+
+
+@given(data=st.text(max_size=80) | st.binary(max_size=80).map(lambda raw: b64encode(raw).decode()))
+def test_an_image_that_cannot_be_read_has_a_price(data: str) -> None:
+    assert media_tokens(Media(MediaKind.IMAGE, data=data)) > 0
+
+
+@given(kind=st.sampled_from([*HEADS]), cut=st.integers(0, 60))
+def test_an_image_that_is_cut_off_has_a_price(kind: str, cut: int) -> None:
+    head = HEADS[kind](640, 480)
+    data = b64encode(head[:cut] if kind != "jpeg" else head[: len(head) - cut]).decode()
+    assert media_tokens(Media(MediaKind.IMAGE, data=data)) > 0
+
+
+def test_other_media_cost_by_their_size() -> None:
+    small, large = (Media(MediaKind.DOCUMENT, "application/pdf", data="A" * size) for size in (100, 680_000))
+    assert (media_tokens(small), media_tokens(large)) == (1_500, 15_000)
+    assert media_tokens(Media(MediaKind.DOCUMENT, "text/plain", data="A" * 1600)) == 300
+    assert media_tokens(Media(MediaKind.AUDIO, "audio/mp3", data="A" * 210_000)) == 100
+    assert media_tokens(Media(MediaKind.VIDEO, url="gs://bucket/film.mp4")) == 18_000
+
+
+def test_a_document_of_text_counts_as_text() -> None:
+    plain = Media(MediaKind.DOCUMENT, text=read("english"), name="A tale", context="Read it well.")
+    texts = [read("english"), "A tale", "Read it well."]
+    assert media_tokens(plain) == pytest.approx(text_tokens(texts), abs=1)

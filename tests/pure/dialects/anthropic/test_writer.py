@@ -1,0 +1,328 @@
+"""What the writer of streams keeps to: the grammar, and the message that the SDK makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.canonical.conversation import (
+    Citation,
+    Media,
+    MediaKind,
+    Part,
+    Refusal,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from mgw.canonical.replay import events_of
+from mgw.canonical.reply import (
+    ArgumentsAdded,
+    Began,
+    Broke,
+    CallBegan,
+    CallEnded,
+    Candidate,
+    CitationAdded,
+    Counted,
+    Ended,
+    LogprobsAdded,
+    MediaAdded,
+    RefusalAdded,
+    Reply,
+    ReplyEvent,
+    StopReason,
+    TextAdded,
+    TextSigned,
+    ThinkingAdded,
+    ThinkingSigned,
+    TokenUsage,
+    UpstreamError,
+)
+from mgw.dialects.anthropic import writer as writer_module
+from mgw.dialects.anthropic.reply import render_reply
+from mgw.dialects.anthropic.writer import Writer
+from mgw.dialects.signatures import tagged
+from mgw.dialects.translator import Answering
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+from tests.support.grammar import check_messages_stream
+
+ANSWERING = Answering("req_1", "claude", 0)
+OWN = Signature(Family.ANTHROPIC, "c2ln")
+GEMINIS = Signature(Family.GEMINI, "Zm9v")
+NOBODYS = Signature(Family.OPENAI, "")
+HIDDEN = Signature(Family.ANTHROPIC, "cmVk", redacted=True)
+
+
+def write(events: Iterable[ReplyEvent], *, broken: bool = False) -> bytes:
+    writer = Writer(ANSWERING)
+    data = writer.write(events) + writer.finish()
+    check_messages_stream(data, broken=broken)
+    return data
+
+
+def records(data: bytes) -> Iterator[dict[str, Any]]:
+    for event in data.split(b"\n\n")[:-1]:
+        yield json.loads(event.split(b"\ndata: ")[1])
+
+
+def accumulated(data: bytes) -> dict[str, Any]:
+    """The message that the SDK makes of a stream."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=data, headers={"content-type": "text/event-stream"})
+
+    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    with (
+        anthropic.Anthropic(api_key="k", http_client=http) as client,
+        client.messages.stream(
+            model="m", max_tokens=1, messages=[{"role": "user", "content": "Hi"}]
+        ) as stream,
+    ):
+        return stream.get_final_message().to_dict()
+
+
+WORDS = st.text("ab é", min_size=1, max_size=5)
+SIGNATURES = st.sampled_from([OWN, GEMINIS, NOBODYS, Signature(Family.GEMINI, "")])
+ARGUMENTS = st.sampled_from(
+    ["", "{}", '{"a": 1}', '{"b":{"c":["d"]}}', "[1]", "null", " ", '"x"', "nonsense"]
+)
+IMAGE = Media(MediaKind.IMAGE, "image/png", data="AAAA")
+PARTS: st.SearchStrategy[Part] = (
+    st.builds(Text, WORDS, signature=st.none() | SIGNATURES)
+    | st.builds(Thinking, st.just("") | WORDS, st.none() | SIGNATURES)
+    | st.just(Thinking("", HIDDEN))
+    | st.builds(ToolCall, st.sampled_from(["1", "2", "a b"]), WORDS, ARGUMENTS, st.none() | SIGNATURES)
+    | st.builds(Refusal, WORDS)
+    | st.just(IMAGE)
+)
+REPLIES = st.builds(
+    Reply,
+    st.builds(
+        Candidate,
+        st.lists(PARTS, max_size=6).map(tuple),
+        st.sampled_from(StopReason),
+        st.sampled_from([None, "END"]),
+    ).map(lambda candidate: (candidate,)),
+    st.sampled_from([None, "msg_1"]),
+    st.sampled_from([None, "claude-x"]),
+    st.builds(TokenUsage, st.none() | st.just(20), st.none() | st.just(9), st.none() | st.just(3), st.none()),
+)
+
+
+@given(reply=REPLIES)
+def test_the_sdk_makes_the_same_message_of_a_stream_as_of_a_whole_answer(reply: Reply) -> None:
+    whole = json.loads(render_reply(reply, ANSWERING))
+    assert accumulated(write(events_of(reply))) == whole
+
+
+CALL_NUMBERS = st.integers(0, 2)
+CANDIDATES = st.sampled_from([0, 0, 0, 1])
+EVENT = (
+    st.just(Began("x"))
+    | st.builds(TextAdded, WORDS, CANDIDATES)
+    | st.builds(ThinkingAdded, WORDS, CANDIDATES)
+    | st.builds(RefusalAdded, WORDS)
+    | st.builds(TextSigned, SIGNATURES)
+    | st.builds(ThinkingSigned, SIGNATURES | st.just(HIDDEN))
+    | st.builds(
+        CallBegan, CALL_NUMBERS, st.sampled_from(["1", "a b"]), WORDS, st.none() | SIGNATURES, CANDIDATES
+    )
+    | st.builds(ArgumentsAdded, CALL_NUMBERS, st.sampled_from(["", "{}", " ", "[", "x"]), CANDIDATES)
+    | st.builds(CallEnded, CALL_NUMBERS, CANDIDATES)
+    | st.just(MediaAdded(IMAGE))
+    | st.just(CitationAdded(Citation("u")))
+    | st.just(LogprobsAdded(()))
+    | st.builds(Counted, st.builds(TokenUsage, st.integers(0, 9)))
+    | st.builds(Ended, st.sampled_from(StopReason), st.none(), st.none(), CANDIDATES)
+    | st.just(Broke(UpstreamError(500, "x")))
+)
+
+
+def legal(data: bytes) -> None:
+    """The grammar alone: starts, deltas and stops in their order, whatever the blocks say."""
+    is_open, blocks, begun, over = False, 0, False, False
+    for event in records(data):
+        kind = event["type"]
+        assert not over
+        if kind == "message_start":
+            assert not begun
+            begun = True
+        elif kind == "content_block_start":
+            assert begun
+            assert not is_open
+            assert event["index"] == blocks
+            is_open, blocks = True, blocks + 1
+        elif kind in {"content_block_delta", "content_block_stop"}:
+            assert is_open
+            assert event["index"] == blocks - 1
+            is_open = kind == "content_block_delta"
+        elif kind == "message_delta":
+            assert begun
+            assert not is_open
+        else:
+            assert kind in {"message_stop", "error"}
+            over = True
+    assert over
+
+
+@given(events=st.lists(EVENT, max_size=25))
+def test_any_order_of_events_is_written_as_a_legal_stream(events: list[ReplyEvent]) -> None:
+    writer = Writer(ANSWERING)
+    legal(writer.write(events) + writer.finish())
+    assert writer.finish() == b""
+    assert writer.keepalive() == b""
+    assert writer.write(events) == b""
+
+
+@given(events=st.lists(EVENT, max_size=25), sizes=st.lists(st.integers(1, 5), min_size=1))
+def test_any_grouping_gives_the_same_bytes(events: list[ReplyEvent], sizes: list[int]) -> None:
+    one, other = Writer(ANSWERING), Writer(ANSWERING)
+    together = one.write(events) + one.finish()
+    apart, rest = b"", list(events)
+    for size in [*sizes, len(events)]:
+        apart += other.write(rest[:size])
+        rest = rest[size:]
+    assert apart + other.finish() == together
+
+
+def test_interleaved_calls_are_written_one_after_another() -> None:
+    events: list[ReplyEvent] = [
+        Began(),
+        CallBegan(0, "1", "a"),
+        CallBegan(1, "2", "b"),
+        ArgumentsAdded(1, '{"y"'),
+        ArgumentsAdded(0, '{"x":'),
+        TextAdded("then"),
+        ArgumentsAdded(1, ":2}"),
+        ArgumentsAdded(0, "1}"),
+        CallEnded(1),
+        CallEnded(0),
+        Ended(StopReason.TOOL_USE),
+    ]
+    message = accumulated(write(events))
+    assert [block.get("input", block.get("text")) for block in message["content"]] == [
+        {"x": 1},
+        {"y": 2},
+        "then",
+    ]
+
+
+def test_the_arguments_of_an_open_call_are_written_as_they_come() -> None:
+    writer = Writer(ANSWERING)
+    writer.write([Began(), CallBegan(0, "1", "a")])
+    assert b'"partial_json":"{\\"x\\""' in writer.write([ArgumentsAdded(0, '{"x"')])
+    assert b'"partial_json":": 1}"' in writer.write([ArgumentsAdded(0, ": 1}")])
+
+
+@pytest.mark.parametrize("cut", range(1, 40))
+def test_a_call_that_was_cut_off_is_read_by_the_sdk(cut: int) -> None:
+    arguments = '{"a": -1.5e3, "b": ["\\u00e9", true], "c": null}'[:cut]
+    events: list[ReplyEvent] = [Began(), CallBegan(0, "1", "f"), ArgumentsAdded(0, arguments)]
+    events.append(Ended(StopReason.LENGTH))
+    message = accumulated(write(events))
+    assert message["stop_reason"] == "max_tokens"
+    assert message["content"][0]["type"] == "tool_use"
+
+
+def test_counts_that_come_after_the_end_are_in_the_last_delta() -> None:
+    counted = Counted(TokenUsage(20, 9, 3))
+    writer = Writer(ANSWERING)
+    begun = writer.write([Began(), TextAdded("x"), Ended(StopReason.END)])
+    assert b"message_delta" not in begun
+    ended = writer.write([counted])
+    assert writer.finish() == b""
+    *_, last, stopped = records(begun + ended)
+    assert last["usage"] == {
+        "input_tokens": 17,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 3,
+        "output_tokens": 9,
+    }
+    assert stopped == {"type": "message_stop"}
+
+
+def test_a_stream_without_an_end_is_shown_as_broken() -> None:
+    data = write([Began(), TextAdded("x")], broken=True)
+    *_, last = records(data)
+    assert last["error"]["type"] == "api_error"
+    assert last["request_id"] == "req_1"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (UpstreamError(529, "Busy"), "overloaded_error"),
+        (UpstreamError(503, "Busy"), "overloaded_error"),
+        (UpstreamError(429, "Slow"), "rate_limit_error"),
+        (GatewayError(Reason.UPSTREAM_TOO_SLOW, "late"), "timeout_error"),
+    ],
+)
+def test_a_break_is_an_error_event_and_the_last(error: GatewayError | UpstreamError, kind: str) -> None:
+    writer = Writer(ANSWERING)
+    data = writer.write([Began(), TextAdded("x")]) + writer.fail(error)
+    check_messages_stream(data, broken=True)
+    *_, last = records(data)
+    assert last["error"] == {"type": kind, "message": error.message}
+    assert writer.finish() + writer.write([TextAdded("y")]) + writer.fail(error) == b""
+    with pytest.raises(anthropic.APIStatusError):
+        accumulated(data)
+
+
+def test_a_break_before_the_begin_and_after_the_end() -> None:
+    writer = Writer(ANSWERING)
+    check_messages_stream(writer.fail(GatewayError(Reason.INTERNAL, "x")), broken=True)
+    done = Writer(ANSWERING)
+    done.write([Began(), Ended(StopReason.END)])
+    done.finish()
+    assert done.fail(GatewayError(Reason.INTERNAL, "x")) == b""
+
+
+def test_a_ping_means_nothing_wherever_it_comes() -> None:
+    writer = Writer(ANSWERING)
+    data = writer.keepalive()
+    for event in events_of(Reply((Candidate((Text("a"), ToolCall("1", "f", "{}")), StopReason.END),))):
+        data += writer.write([event]) + writer.keepalive()
+    data += writer.finish()
+    check_messages_stream(data)
+    assert [block["type"] for block in accumulated(data)["content"]] == ["text", "tool_use"]
+
+
+def test_only_the_first_candidate_is_written() -> None:
+    one, other = Candidate((Text("a"),), StopReason.END), Candidate((Text("b"),), StopReason.LENGTH)
+    message = accumulated(write(events_of(Reply((one, other)))))
+    assert message["content"] == [{"type": "text", "text": "a"}]
+    assert message["stop_reason"] == "end_turn"
+
+
+def test_a_signature_on_the_last_text_opens_no_thought() -> None:
+    message = accumulated(write([Began(), TextAdded("x"), TextSigned(GEMINIS), Ended(StopReason.END)]))
+    assert message["content"] == [{"type": "text", "text": "x"}]
+
+
+def test_a_thought_of_nobody_known_is_signed_for_nobody() -> None:
+    message = accumulated(write([Began(), ThinkingAdded("x"), TextAdded("y"), Ended(StopReason.END)]))
+    assert message["content"][0]["signature"] == tagged(Signature(Family.ANTHROPIC, ""))
+
+
+def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "MAX_HELD_BYTES", 100)
+    events: list[ReplyEvent] = [Began(), CallBegan(0, "1", "a"), CallBegan(1, "2", "b")]
+    writer = Writer(ANSWERING)
+    data = writer.write(events)
+    for _ in range(12):
+        data += writer.write([ArgumentsAdded(1, "x" * 10)])
+    check_messages_stream(data + writer.finish(), broken=True)
+
+
+def test_the_stream_is_an_event_stream() -> None:
+    assert Writer(ANSWERING).content_type.startswith(b"text/event-stream")

@@ -1,0 +1,278 @@
+"""What was said: media, calls and their results, thoughts and answers kept in pieces."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode, urlsafe_b64encode
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgw.canonical.conversation import (
+    Conversation,
+    Media,
+    MediaKind,
+    Role,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
+from mgw.dialects.translator import Asked, Parsed
+from mgw.vocabulary import Family
+
+Json = dict[str, Any]
+ASKED: Final = Asked("m")
+UNSIGNED: Final = Signature(Family.GEMINI, "")
+BYTES: Final = b"\xfb\xef\xff\xff"
+
+
+def parse(body: Json, asked: Asked = ASKED) -> Parsed:
+    return TRANSLATOR.parse_request(json.dumps(body).encode(), asked)
+
+
+def said(*contents: Json, **fields: Any) -> Conversation:
+    return parse({"contents": list(contents), **fields}).conversation
+
+
+def user(*parts: Json) -> Json:
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts: Json) -> Json:
+    return {"role": "model", "parts": list(parts)}
+
+
+def call(name: str, call_id: str | None = None, **args: Any) -> Json:
+    found = {"name": name, "args": args}
+    return {"functionCall": found if call_id is None else {"id": call_id, **found}}
+
+
+def response(name: str, text: str, call_id: str | None = None) -> Json:
+    found = {"name": name, "response": {"result": text}}
+    return {"functionResponse": found if call_id is None else {"id": call_id, **found}}
+
+
+def calls_of(conversation: Conversation) -> list[ToolCall]:
+    return [part for turn in conversation.turns for part in turn.parts if isinstance(part, ToolCall)]
+
+
+def results_of(conversation: Conversation) -> list[ToolResult]:
+    return [part for turn in conversation.turns for part in turn.parts if isinstance(part, ToolResult)]
+
+
+# Media ----------------------------------------------------------------------------------------------------
+
+
+def media_of(part: Json) -> Media:
+    found = said(user(part)).turns[0].parts[0]
+    assert isinstance(found, Media)
+    return found
+
+
+def test_url_safe_base64_becomes_standard_base64() -> None:
+    for data in (urlsafe_b64encode(BYTES).decode(), urlsafe_b64encode(BYTES).decode().rstrip("=")):
+        part = {"inlineData": {"mimeType": "image/png", "data": data}}
+        assert media_of(part).data == b64encode(BYTES).decode()
+
+
+def test_a_text_file_comes_as_text() -> None:
+    part = {"inlineData": {"mimeType": "text/plain", "data": b64encode("für".encode()).decode()}}
+    assert media_of(part) == Media(MediaKind.DOCUMENT, "text/plain", text="für")
+
+
+@pytest.mark.parametrize(
+    ("file", "media"),
+    [
+        (
+            {"fileUri": "https://x.org/a.pdf?v=1"},
+            Media(MediaKind.DOCUMENT, None, url="https://x.org/a.pdf?v=1"),
+        ),
+        ({"fileUri": "https://x.org/a.PNG"}, Media(MediaKind.IMAGE, None, url="https://x.org/a.PNG")),
+        (
+            {"fileUri": "gs://b/a", "mimeType": "video/mp4"},
+            Media(MediaKind.VIDEO, "video/mp4", url="gs://b/a"),
+        ),
+        (
+            {"fileUri": "https://youtu.be/x"},
+            Media(MediaKind.VIDEO, None, url="https://youtu.be/x"),
+        ),
+        (
+            {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a", "mimeType": "audio/mp3"},
+            Media(
+                MediaKind.AUDIO,
+                "audio/mp3",
+                file_id="https://generativelanguage.googleapis.com/v1beta/files/a",
+            ),
+        ),
+    ],
+)
+def test_a_file_is_an_address_or_one_of_googles(file: Json, media: Media) -> None:
+    assert media_of({"fileData": file}) == media
+
+
+def test_a_resolution_is_a_detail_of_its_part_or_of_all_images() -> None:
+    blob = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    sound = {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}}
+    own = {**blob, "mediaResolution": {"level": "MEDIA_RESOLUTION_HIGH"}}
+    found = said(user(blob, own, sound), generationConfig={"mediaResolution": "MEDIA_RESOLUTION_LOW"})
+    details = [part.detail for part in found.turns[0].parts if isinstance(part, Media)]
+    assert details == ["low", "high", None]
+
+
+# Calls and results ----------------------------------------------------------------------------------------
+
+TURNS: Final = st.lists(
+    st.tuples(st.lists(st.sampled_from("fg"), max_size=3), st.lists(st.booleans(), min_size=3, max_size=3)),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None)
+@given(turns=TURNS, more=TURNS)
+def test_made_identifiers_stay_when_turns_are_appended(turns: Any, more: Any) -> None:
+    def history(turns: Any) -> list[Json]:
+        contents: list[Json] = []
+        for names, answered in turns:
+            contents += [user({"text": "x"}), model({"text": "y"}, *[call(name) for name in names])]
+            contents += [user(*[response(n, "r") for n, ok in zip(names, answered, strict=False) if ok])]
+        return contents
+
+    before = said(*history(turns))
+    after = said(*history(turns + more))
+    identifiers = [one.id for one in calls_of(after)]
+    assert identifiers[: len(calls_of(before))] == [one.id for one in calls_of(before)]
+    assert len(set(identifiers)) == len(identifiers)
+
+
+def test_results_without_identifiers_answer_by_name_and_order() -> None:
+    found = said(
+        user({"text": "x"}),
+        model(call("f", a=1), call("g"), call("f", a=2)),
+        user(response("f", "one"), response("f", "two"), response("g", "three")),
+    )
+    first, second, third = (one.id for one in calls_of(found))
+    assert [one.call_id for one in results_of(found)] == [first, third, second]
+
+
+def test_results_with_identifiers_answer_out_of_order() -> None:
+    found = said(
+        user({"text": "x"}),
+        model(call("f", "a"), call("f", "b")),
+        user(response("f", "two", "b"), response("f", "one")),
+    )
+    assert [one.call_id for one in results_of(found)] == ["b", "a"]
+
+
+def test_a_result_that_answers_nothing_is_an_orphan() -> None:
+    found = said(model(call("f", "a")), user(response("f", "1"), response("f", "2"), response("g", "3", "z")))
+    first, second, third = (one.call_id for one in results_of(found))
+    assert first == "a"
+    assert second not in {"a", third}
+    assert third == "z"
+
+
+@pytest.mark.parametrize(
+    ("response_", "text", "is_error"),
+    [
+        ({"result": "a"}, "a", False),
+        ({"output": "a"}, "a", False),
+        ({"error": "a"}, "a", True),
+        ({"error": {"code": 1}}, '{"code":1}', True),
+        ({"result": [1, 2]}, '{"result":[1,2]}', False),
+        ({"z": 1, "a": 2}, '{"z":1,"a":2}', False),
+        ({"error": None}, '{"error":null}', False),
+        ({}, "{}", False),
+    ],
+)
+def test_a_response_is_text(response_: Json, text: str, is_error: bool) -> None:
+    part = {"functionResponse": {"name": "f", "response": response_}}
+    result = results_of(said(model(call("f")), user(part)))[0]
+    assert (result.parts, result.is_error) == ((Text(text),), is_error)
+
+
+def test_arguments_keep_the_order_of_their_keys() -> None:
+    assert calls_of(said(model(call("f", z=1, a=[1.0]))))[0].arguments == '{"z":1,"a":[1.0]}'
+
+
+# Thoughts and pieces --------------------------------------------------------------------------------------
+
+FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
+REDACTED: Final = Signature(Family.ANTHROPIC, "c2ln", redacted=True)
+
+
+def test_an_answer_kept_in_pieces_is_one_turn_of_whole_parts() -> None:
+    pieces: list[Json] = [
+        {"text": "Let me ", "thought": True},
+        {"text": "see.", "thought": True},
+        {"text": "", "thought": True, "thoughtSignature": tagged(FOREIGN)},
+        {"text": "", "thought": True, "thoughtSignature": tagged(REDACTED)},
+        {"text": "It "},
+        {"text": "is."},
+        call("f", "a"),
+        {"text": ""},
+    ]
+    found = said(user({"text": "x"}), *[model(piece) for piece in pieces], user({"text": "y"}))
+    assert found.turns[1:] == (
+        Turn(
+            Role.ASSISTANT,
+            (
+                Thinking("Let me see.", FOREIGN),
+                Thinking("", REDACTED),
+                Text("It is."),
+                ToolCall("a", "f", "{}"),
+            ),
+        ),
+        Turn(Role.USER, (Text("y"),)),
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["text", "thought", "signed"]), st.text("ab", max_size=3))))
+def test_pieces_give_the_same_turn_however_they_are_spread_over_contents(pieces: Any) -> None:
+    parts = [
+        {
+            "text": text,
+            **({"thought": True} if kind != "text" else {}),
+            **({"thoughtSignature": tagged(FOREIGN)} if kind == "signed" else {}),
+        }
+        for kind, text in pieces
+    ]
+    whole = said(user({"text": "x"}), model(*parts))
+    spread = said(user({"text": "x"}), *[model(part) for part in parts])
+    assert whole == spread
+    spoken = [part for turn in whole.turns[1:] for part in turn.parts]
+    assert "".join(part.text for part in spoken if isinstance(part, Text | Thinking)) == "".join(
+        text for _, text in pieces
+    )
+
+
+def test_a_thought_that_nobody_signed_is_googles_own() -> None:
+    found = said(model({"text": "Hm.", "thought": True}, call("f", "a")))
+    assert found.turns[0].parts[0] == Thinking("Hm.", UNSIGNED)
+
+
+@pytest.mark.parametrize("value", [SKIP_VALIDATOR, "context_engineering_is_the_way_to_go", ""])
+def test_what_stands_in_place_of_a_signature_is_none(value: str) -> None:
+    part = {**call("f", "a"), "thoughtSignature": value}
+    assert calls_of(said(model(part)))[0].signature is None
+
+
+def test_a_signature_of_another_family_is_that_familys() -> None:
+    part = {**call("f", "a"), "thoughtSignature": tagged(FOREIGN).replace("+", "-").replace("/", "_")}
+    assert calls_of(said(model(part)))[0].signature == FOREIGN
+
+
+def test_a_signature_behind_a_text_signs_that_text() -> None:
+    found = said(model({"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}, {"thoughtSignature": "eHg="}))
+    assert found.turns[0].parts == (
+        Text("a", signature=Signature(Family.GEMINI, "c2ln")),
+        Text("", signature=Signature(Family.GEMINI, "eHg=")),
+    )

@@ -1,0 +1,84 @@
+"""What Google refuses, and what others refuse as Google's clients read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from google.genai import errors as genai_errors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgw.canonical.reply import UpstreamError
+from mgw.dialects.gemini.translator import TRANSLATOR
+
+
+def parse(status: int, body: Any) -> UpstreamError:
+    return TRANSLATOR.parse_error(status, json.dumps(body).encode())
+
+
+def test_an_error_keeps_its_status_its_words_and_its_code() -> None:
+    error = {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED", "details": [{"a": 1}]}
+    expected = UpstreamError(429, "Slow down.", "RESOURCE_EXHAUSTED", {"details": [{"a": 1}]})
+    assert parse(429, {"error": error}) == expected
+    assert parse(429, [{"error": error}]) == expected  # how a refused stream is answered
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html>Bad gateway</html>", "the provider answered 502"),
+        (b"", "the provider answered 502"),
+        (b"[]", "the provider answered 502"),
+        (b'{"error":"no"}', "no"),
+        (b'{"error":{"status":"INTERNAL"}}', "the provider answered INTERNAL"),
+        (b'{"error":{"message":5}}', "the provider answered 502"),
+        (b'{"error":null}', "the provider answered 502"),
+    ],
+)
+def test_what_says_nothing_is_told_by_its_status(body: bytes, message: str) -> None:
+    assert TRANSLATOR.parse_error(502, body).message == message
+
+
+def test_a_message_is_cut() -> None:
+    assert len(parse(400, {"error": {"message": "x" * 10_000}}).message) == 8192
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=30) | st.text('{}[]":,erocdmsatu0', max_size=30).map(str.encode))
+def test_no_bytes_make_it_raise(body: bytes) -> None:
+    assert TRANSLATOR.parse_error(500, body).status == 500
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "name"),
+    [
+        (400, 400, "INVALID_ARGUMENT"),
+        (401, 401, "UNAUTHENTICATED"),
+        (403, 403, "PERMISSION_DENIED"),
+        (404, 404, "NOT_FOUND"),
+        (409, 409, "ABORTED"),
+        (413, 413, "INVALID_ARGUMENT"),
+        (418, 418, "INVALID_ARGUMENT"),
+        (429, 429, "RESOURCE_EXHAUSTED"),
+        (500, 500, "INTERNAL"),
+        (503, 503, "UNAVAILABLE"),
+        (504, 504, "DEADLINE_EXCEEDED"),
+        (520, 520, "INTERNAL"),
+        (529, 503, "UNAVAILABLE"),
+    ],
+)
+def test_an_error_of_others_is_read_by_googles_sdk(status: int, said: int, name: str) -> None:
+    found, body = TRANSLATOR.render_error(UpstreamError(status, "Do otherwise.", "some_code"), "req_1")
+    assert found == said
+    with pytest.raises(genai_errors.APIError) as caught:
+        genai_errors.APIError.raise_error(found, json.loads(body), None)
+    raised = caught.value
+    assert (raised.code, raised.status, raised.message) == (said, name, "Do otherwise.")
+    assert json.loads(body)["error"]["details"][0]["reason"] == "SOME_CODE"
+
+
+def test_lone_surrogates_do_not_break_an_error() -> None:
+    _, body = TRANSLATOR.render_error(UpstreamError(400, "a\ud800", "b\ud800"), "req_1")
+    assert json.loads(body)["error"]["message"] == "a?"

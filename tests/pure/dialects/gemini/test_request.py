@@ -1,0 +1,422 @@
+"""A client's generateContent request as a conversation."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgw.canonical.conversation import (
+    Conversation,
+    Effort,
+    Media,
+    MediaKind,
+    OutputFormat,
+    OutputKind,
+    Reasoning,
+    Role,
+    Sampling,
+    Signature,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolMode,
+    ToolResult,
+    Turn,
+)
+from mgw.canonical.features import Feature
+from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.translator import Asked, Parsed
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+
+Json = dict[str, Any]
+ASKED: Final = Asked("m")
+
+
+def parse(body: Json, asked: Asked = ASKED) -> Parsed:
+    return TRANSLATOR.parse_request(json.dumps(body).encode(), asked)
+
+
+def said(*contents: Json, **fields: Any) -> Conversation:
+    return parse({"contents": list(contents), **fields}).conversation
+
+
+def user(*parts: Json) -> Json:
+    return {"role": "user", "parts": list(parts)}
+
+
+def model(*parts: Json) -> Json:
+    return {"role": "model", "parts": list(parts)}
+
+
+def call(name: str, call_id: str | None = None, **args: Any) -> Json:
+    found = {"name": name, "args": args}
+    return {"functionCall": found if call_id is None else {"id": call_id, **found}}
+
+
+def response(name: str, text: str, call_id: str | None = None) -> Json:
+    found = {"name": name, "response": {"result": text}}
+    return {"functionResponse": found if call_id is None else {"id": call_id, **found}}
+
+
+RICH: Final[Json] = {
+    "systemInstruction": {"parts": [{"text": "Be brief."}, {"text": "Be kind."}]},
+    "contents": [
+        user({"text": "Look."}, {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}),
+        model(
+            {"text": "Hm.", "thought": True, "thoughtSignature": "c2ln"},
+            {"text": "I look."},
+            {**call("look", "c1", at="here"), "thoughtSignature": "c2ln"},
+        ),
+        user(
+            {
+                "functionResponse": {
+                    "id": "c1",
+                    "name": "look",
+                    "response": {"result": "a cat"},
+                    "parts": [{"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}}],
+                }
+            }
+        ),
+    ],
+    "tools": [
+        {
+            "functionDeclarations": [
+                {"name": "look", "description": "Looks.", "parametersJsonSchema": {"type": "object"}}
+            ]
+        },
+        {"functionDeclarations": [{"name": "go", "parameters": {"type": "OBJECT"}}]},
+    ],
+    "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["look"]}},
+    "generationConfig": {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "topK": 40,
+        "candidateCount": 2,
+        "maxOutputTokens": 100,
+        "stopSequences": ["END"],
+        "seed": 7,
+        "presencePenalty": 0.1,
+        "frequencyPenalty": 0.2,
+        "responseLogprobs": True,
+        "logprobs": 3,
+        "responseMimeType": "application/json",
+        "responseJsonSchema": {"type": "object", "properties": {"a": {"type": "string"}}},
+        "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 1024},
+    },
+}
+
+
+def test_a_rich_request_is_understood_whole() -> None:
+    found = parse(RICH)
+    image = Media(MediaKind.IMAGE, "image/png", data="AAAA")
+    signature = Signature(Family.GEMINI, "c2ln")
+    assert found.conversation == Conversation(
+        system=(Text("Be brief."), Text("Be kind.")),
+        turns=(
+            Turn(Role.USER, (Text("Look."), image)),
+            Turn(
+                Role.ASSISTANT,
+                (
+                    Thinking("Hm.", signature),
+                    Text("I look."),
+                    ToolCall("c1", "look", '{"at":"here"}', signature),
+                ),
+            ),
+            Turn(
+                Role.USER,
+                (
+                    ToolResult(
+                        "c1",
+                        (Text("a cat"), Media(MediaKind.IMAGE, "image/jpeg", data="AAAA")),
+                        "look",
+                    ),
+                ),
+            ),
+        ),
+        tools=(Tool("look", "Looks.", {"type": "object"}), Tool("go", None, {"type": "object"})),
+        tool_choice=ToolChoice(ToolMode.ANY, ("look",)),
+        sampling=Sampling(0.5, 0.9, 40, 0.2, 0.1, 7, logprobs=True, top_logprobs=3),
+        max_tokens=100,
+        stop=("END",),
+        candidates=2,
+        output=OutputFormat(OutputKind.SCHEMA, {"type": "object", "properties": {"a": {"type": "string"}}}),
+        reasoning=Reasoning(budget=1024, thoughts=True),
+    )
+    assert not found.unread
+
+
+def test_every_feature_is_noted_where_the_client_says_it() -> None:
+    assert parse(RICH).paths == {
+        feature: frozenset(paths)
+        for feature, paths in {
+            Feature.SYSTEM: {"systemInstruction"},
+            Feature.THINKING: {"contents[].parts[thought]", "contents[].parts[].thoughtSignature"},
+            Feature.IMAGE: {
+                "contents[].parts[].inlineData",
+                "contents[].parts[].functionResponse.parts[].inlineData",
+            },
+            Feature.RESULT_NAME: {"contents[].parts[].functionResponse.name"},
+            Feature.TOOLS: {"tools"},
+            Feature.TOOL_CHOICE: {"toolConfig.functionCallingConfig.mode"},
+            Feature.TOOL_CHOICE_NAMES: {"toolConfig.functionCallingConfig.allowedFunctionNames"},
+            Feature.TEMPERATURE: {"generationConfig.temperature"},
+            Feature.TOP_P: {"generationConfig.topP"},
+            Feature.TOP_K: {"generationConfig.topK"},
+            Feature.CANDIDATES: {"generationConfig.candidateCount"},
+            Feature.MAX_TOKENS: {"generationConfig.maxOutputTokens"},
+            Feature.STOP: {"generationConfig.stopSequences"},
+            Feature.SEED: {"generationConfig.seed"},
+            Feature.PRESENCE_PENALTY: {"generationConfig.presencePenalty"},
+            Feature.FREQUENCY_PENALTY: {"generationConfig.frequencyPenalty"},
+            Feature.LOGPROBS: {"generationConfig.responseLogprobs"},
+            Feature.TOP_LOGPROBS: {"generationConfig.logprobs"},
+            Feature.OUTPUT: {"generationConfig.responseMimeType", "generationConfig.responseJsonSchema"},
+            Feature.REASONING: {"generationConfig.thinkingConfig.thinkingBudget"},
+            Feature.THOUGHTS: {"generationConfig.thinkingConfig.includeThoughts"},
+        }.items()
+    }
+
+
+def test_what_no_other_family_has_is_reported() -> None:
+    found = parse(
+        {
+            "model": "models/m",
+            "contents": [
+                user(
+                    {"fileData": {"fileUri": "gs://b/v.mp4"}, "videoMetadata": {"fps": 2}},
+                    {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
+                    {"functionResponse": {"name": "f", "response": {}, "willContinue": True}},
+                ),
+                model({"executableCode": {"code": "1", "language": "PYTHON"}}, {"text": "1"}),
+            ],
+            "tools": [{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING", "response": {}}]}],
+            "toolConfig": {"retrievalConfig": {"languageCode": "de"}},
+            "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+            "cachedContent": "cachedContents/1",
+            "labels": {"a": "b"},
+            "serviceTier": "flex",
+            "store": False,
+            "generationConfig": {
+                "responseModalities": ["TEXT", "IMAGE"],
+                "speechConfig": {},
+                "mediaResolution": "MEDIA_RESOLUTION_UNHEARD_OF",
+                "responseMimeType": "text/x.enum",
+                "responseSchema": {"type": "STRING", "enum": ["a"]},
+            },
+        }
+    )
+    assert found.unread == {
+        "contents[].parts[].videoMetadata",
+        "contents[].parts[codeExecutionResult]",
+        "contents[].parts[].functionResponse.willContinue",
+        "contents[].parts[executableCode]",
+        "tools[].functionDeclarations[].behavior",
+        "tools[].functionDeclarations[].response",
+        "toolConfig.retrievalConfig",
+        "safetySettings",
+        "cachedContent",
+        "labels",
+        "serviceTier",
+        "store",
+        "generationConfig.responseModalities",
+        "generationConfig.speechConfig",
+        "generationConfig.mediaResolution",
+        "generationConfig.responseMimeType",
+        "generationConfig.responseSchema",
+    }
+    assert found.conversation.output is None
+
+
+def snaked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [snaked(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key): snaked(item)
+        for key, item in value.items()
+    }
+
+
+def test_keys_may_be_in_snake_case() -> None:
+    assert parse(snaked(RICH)).conversation == parse(RICH).conversation
+    assert parse(snaked(RICH)).paths[Feature.MAX_TOKENS] == {"generation_config.max_output_tokens"}
+
+
+def test_a_single_object_stands_for_an_array_of_one() -> None:
+    found = parse(
+        {
+            "contents": {"parts": {"text": "Hi"}},
+            "systemInstruction": {"parts": {"text": "Be brief."}},
+            "tools": {"functionDeclarations": {"name": "f"}},
+        }
+    ).conversation
+    assert found == Conversation(
+        (Turn(Role.USER, (Text("Hi"),)),), system=(Text("Be brief."),), tools=(Tool("f"),)
+    )
+
+
+def test_numbers_may_be_strings() -> None:
+    config = {"maxOutputTokens": "100", "temperature": "0.5", "thinkingConfig": {"thinkingBudget": "-1"}}
+    found = said(user({"text": "a"}), generationConfig=config)
+    assert (found.max_tokens, found.sampling.temperature, found.reasoning.budget) == (100, 0.5, -1)
+
+
+@pytest.mark.parametrize("value", ["many", "nan", "1e400", True, [1], {}, 2**70])
+def test_what_is_no_number_is_refused(value: object) -> None:
+    with pytest.raises(GatewayError) as caught:
+        said(user({"text": "a"}), generationConfig={"maxOutputTokens": value})
+    assert caught.value.param == "generationConfig.maxOutputTokens"
+
+
+@pytest.mark.parametrize(
+    ("query", "stream", "in_array"),
+    [
+        (b"alt=sse", True, False),
+        (b"key=k&alt=sse", True, False),
+        (b"alt=json", True, True),
+        (None, True, True),
+        (None, False, False),
+    ],
+)
+def test_a_stream_without_alt_sse_is_an_array(query: bytes | None, stream: bool, in_array: bool) -> None:
+    found = parse({"contents": [user({"text": "a"})]}, Asked("m", stream, query))
+    assert (found.style.in_array, found.conversation.stream) == (in_array, stream)
+
+
+# Settings -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "choice"),
+    [
+        ({"mode": "AUTO"}, ToolChoice(ToolMode.AUTO)),
+        ({"mode": "any"}, ToolChoice(ToolMode.ANY)),
+        ({"mode": "NONE"}, ToolChoice(ToolMode.NONE)),
+        ({"mode": "VALIDATED", "allowedFunctionNames": ["f"]}, ToolChoice(ToolMode.AUTO, ("f",))),
+        ({"mode": "MODE_UNSPECIFIED"}, None),
+        ({}, None),
+    ],
+)
+def test_a_mode_is_a_choice(config: Json, choice: ToolChoice | None) -> None:
+    found = said(user({"text": "a"}), toolConfig={"functionCallingConfig": config})
+    assert found.tool_choice == choice
+
+
+@pytest.mark.parametrize(
+    ("thinking", "reasoning"),
+    [
+        ({"thinkingLevel": "HIGH"}, Reasoning(Effort.HIGH)),
+        ({"thinkingLevel": "minimal"}, Reasoning(Effort.MINIMAL)),
+        ({"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}, Reasoning()),
+        ({"thinkingBudget": 0}, Reasoning(budget=0)),
+        ({"includeThoughts": False}, Reasoning(thoughts=False)),
+    ],
+)
+def test_a_thinking_config_is_a_wish(thinking: Json, reasoning: Reasoning) -> None:
+    found = said(user({"text": "a"}), generationConfig={"thinkingConfig": thinking})
+    assert found.reasoning == reasoning
+
+
+@pytest.mark.parametrize(
+    ("config", "output"),
+    [
+        ({"responseMimeType": "application/json"}, OutputFormat(OutputKind.JSON)),
+        ({"responseMimeType": "text/plain"}, None),
+        ({"responseSchema": {"type": "STRING"}}, OutputFormat(OutputKind.SCHEMA, {"type": "string"})),
+        (
+            {"responseMimeType": "application/json", "responseJsonSchema": {"type": "OBJECT"}},
+            OutputFormat(OutputKind.SCHEMA, {"type": "object"}),
+        ),
+    ],
+)
+def test_a_media_type_and_a_schema_are_an_output(config: Json, output: OutputFormat | None) -> None:
+    assert said(user({"text": "a"}), generationConfig=config).output == output
+
+
+# Refusals -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "word"),
+    [
+        ({"tools": [{"functionDeclarations": []}, {"googleSearch": {}}]}, "tools[1].googleSearch", "gemini"),
+        ({"tools": [{"code_execution": {}}]}, "tools[0].code_execution", "gemini"),
+        ({"contents": [{"role": "system", "parts": [{"text": "a"}]}]}, "contents[0].role", "model"),
+        ({"contents": [user({"hologram": {}})]}, "contents[0].parts[0]", "hologram"),
+        ({"contents": [user(call("f"))]}, "contents[0].parts[0].functionCall", "role"),
+        ({"contents": [model(response("f", "a"))]}, "contents[0].parts[0].functionResponse", "role"),
+        ({"contents": []}, "contents", "required"),
+        ({"contents": [user({"inlineData": {"data": "AAAAA"}})]}, "contents[0].parts[0].inlineData.data", ""),
+        (
+            {"toolConfig": {"functionCallingConfig": {"mode": "PERHAPS"}}},
+            "toolConfig.functionCallingConfig.mode",
+            "VALIDATED",
+        ),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_its_place(fields: Json, param: str, word: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        parse({"contents": [user({"text": "a"})], **fields})
+    assert caught.value.reason is Reason.MALFORMED
+    assert caught.value.param == param
+    assert word in caught.value.message
+
+
+def places(value: Any) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = [()]
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        found += [(key, *place) for place in places(item)]
+    return found
+
+
+ANY_JSON: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["text", "parts", "type", "items", "anyOf", "name", "enum", "nullable"]), inner
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None)
+@given(place=st.sampled_from(places(RICH)[1:]), value=ANY_JSON)
+def test_any_json_anywhere_is_understood_or_refused(place: tuple[Any, ...], value: Any) -> None:
+    body = deepcopy(RICH)
+    *way, last = place
+    inner: Any = body
+    for key in way:
+        inner = inner[key]
+    inner[last] = value
+    try:
+        found = parse(body)
+    except GatewayError as error:
+        assert error.reason is Reason.MALFORMED  # noqa: PT017 - being understood is as good
+    else:
+        assert isinstance(found.conversation, Conversation)
+
+
+@pytest.mark.parametrize("opening", ['{"items":', '{"anyOf":[', '{"properties":{"a":'])
+@pytest.mark.parametrize("field", ["parameters", "parametersJsonSchema"])
+def test_nesting_without_end_is_refused(opening: str, field: str) -> None:
+    for depth in (100, *range(400, 1000, 2), 100_000):
+        closing = "".join({"{": "}", "[": "]"}[c] for c in reversed(opening) if c in "{[") * depth
+        schema = opening * depth + "{}" + closing
+        tools = f'[{{"functionDeclarations":[{{"name":"f","{field}":{schema}}}]}}]'
+        body = f'{{"contents":[{{"parts":[{{"text":"a"}}]}}],"tools":{tools}}}'
+        try:
+            TRANSLATOR.parse_request(body.encode(), ASKED)
+        except GatewayError as error:
+            assert error.reason is Reason.MALFORMED  # noqa: PT017 - shallow ones are taken

@@ -1,0 +1,383 @@
+"""Events as a stream for Google's clients."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgw.canonical.conversation import Citation, Media, MediaKind, Part, Signature, Text, Thinking, ToolCall
+from mgw.canonical.replay import events_of
+from mgw.canonical.reply import (
+    ArgumentsAdded,
+    Began,
+    Broke,
+    CallBegan,
+    CallEnded,
+    Candidate,
+    CitationAdded,
+    Counted,
+    Ended,
+    LogprobsAdded,
+    MediaAdded,
+    RefusalAdded,
+    Reply,
+    ReplyEvent,
+    StopReason,
+    TextAdded,
+    TextSigned,
+    ThinkingAdded,
+    ThinkingSigned,
+    TokenLogprob,
+    TokenUsage,
+    UpstreamError,
+)
+from mgw.dialects.gemini import writer as module
+from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
+from mgw.dialects.translator import Answering, AnswerStyle, StreamWriter
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+
+Json = dict[str, Any]
+SSE: Final = Answering("req_1", "gpt", 0)
+ARRAY: Final = Answering("req_1", "gpt", 0, AnswerStyle(in_array=True))
+FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
+END: Final = Ended(StopReason.END)
+
+
+def writer(answering: Answering = SSE) -> StreamWriter:
+    return TRANSLATOR.stream_writer(answering)
+
+
+def whole(*events: ReplyEvent, answering: Answering = SSE) -> bytes:
+    one = writer(answering)
+    return one.write(events) + one.finish()
+
+
+def chunks_of(data: bytes) -> list[Json]:
+    if data.startswith(b"["):
+        found: list[Json] = json.loads(data)
+        return found
+    *events, rest = data.split(b"\n\n")
+    assert rest == b""
+    assert all(event.startswith(b"data: ") and b"\n" not in event for event in events)
+    return [json.loads(event[6:]) for event in events]
+
+
+def said(*events: ReplyEvent) -> list[Json]:
+    return [candidate for one in chunks_of(whole(*events)) for candidate in one["candidates"]]
+
+
+def parts_of(*events: ReplyEvent) -> list[Json]:
+    return [part for candidate in said(*events) for part in candidate["content"]["parts"]]
+
+
+def test_a_stream_is_written_piece_by_piece() -> None:
+    one = writer()
+    assert one.content_type == b"text/event-stream"
+    assert one.write([Began("r", "gpt-x", TokenUsage(3))]) == b""
+    text = one.write([TextAdded("a\u20ac")])
+    assert (
+        text
+        == (
+            'data: {"candidates":[{"content":{"parts":[{"text":"a\u20ac"}],"role":"model"},"index":0}],'
+            '"modelVersion":"gpt-x","responseId":"r"}\n\n'
+        ).encode()
+    )
+    assert one.write([END, Counted(TokenUsage(3, 2, 1, reasoning=1))]) == b""
+    assert chunks_of(one.finish()) == [
+        {
+            "candidates": [
+                {
+                    "content": {"parts": [{"text": ""}], "role": "model"},
+                    "finishReason": "STOP",
+                    "index": 0,
+                }
+            ],
+            "usageMetadata": {
+                "promptTokenCount": 3,
+                "candidatesTokenCount": 1,
+                "totalTokenCount": 5,
+                "cachedContentTokenCount": 1,
+                "thoughtsTokenCount": 1,
+            },
+            "modelVersion": "gpt-x",
+            "responseId": "r",
+        }
+    ]
+
+
+def test_an_array_has_the_same_elements() -> None:
+    events = (Began("r", "m"), TextAdded("a"), END)
+    assert writer(ARRAY).content_type == b"application/json"
+    assert json.loads(whole(*events, answering=ARRAY)) == chunks_of(whole(*events))
+
+
+def test_a_call_goes_out_when_it_has_ended() -> None:
+    one = writer()
+    assert one.write([Began(), CallBegan(0, "1", "f"), ArgumentsAdded(0, '{"a"')]) == b""
+    found = chunks_of(one.write([ArgumentsAdded(0, ":1}"), CallEnded(0)]))
+    assert found[0]["candidates"][0]["content"]["parts"] == [
+        {
+            "functionCall": {"id": "1", "name": "f", "args": {"a": 1}},
+            "thoughtSignature": SKIP_VALIDATOR,
+        }
+    ]
+
+
+def test_only_the_first_call_of_a_candidate_is_signed_for_want_of_a_signature() -> None:
+    events = [
+        event
+        for candidate in (0, 1)
+        for call in (0, 1)
+        for event in (
+            CallBegan(call, f"{candidate}{call}", "f", candidate=candidate),
+            ArgumentsAdded(call, "{}", candidate),
+            CallEnded(call, candidate),
+        )
+    ]
+    ends = (Ended(StopReason.TOOL_USE), Ended(StopReason.TOOL_USE, candidate=1))
+    signed = [
+        part.get("thoughtSignature") for part in parts_of(Began(), *events, *ends) if "functionCall" in part
+    ]
+    assert signed == [SKIP_VALIDATOR, None, SKIP_VALIDATOR, None]
+
+
+def test_calls_that_interleave_are_written_whole() -> None:
+    parts = parts_of(
+        Began(),
+        CallBegan(0, "1", "f"),
+        CallBegan(1, "2", "g", FOREIGN),
+        ArgumentsAdded(1, '{"b":2'),
+        ArgumentsAdded(0, '{"a":1}'),
+        ArgumentsAdded(1, "}"),
+        CallEnded(1),
+        TextAdded("x"),
+        CallEnded(0),
+        Ended(StopReason.TOOL_USE),
+    )
+    assert [part["functionCall"]["args"] for part in parts if "functionCall" in part] == [{"b": 2}, {"a": 1}]
+    assert parts[0]["thoughtSignature"] == tagged(FOREIGN)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize(
+    ("arguments", "stop", "args"),
+    [
+        ('{"a":', StopReason.LENGTH, []),
+        ("", StopReason.LENGTH, []),
+        ('{"a":1}', StopReason.LENGTH, [{"a": 1}]),
+        ('{"a":', StopReason.TOOL_USE, [{"arguments": '{"a":'}]),
+        ("", StopReason.TOOL_USE, [{}]),
+    ],
+)
+def test_a_call_that_was_cut_off_is_left_out(
+    ended: bool, arguments: str, stop: StopReason, args: list[Json]
+) -> None:
+    ends = (CallEnded(0),) if ended else ()
+    parts = parts_of(Began(), CallBegan(0, "1", "f"), ArgumentsAdded(0, arguments), *ends, Ended(stop))
+    assert [part["functionCall"]["args"] for part in parts if "functionCall" in part] == args
+
+
+def test_calls_keep_their_order_behind_one_that_waits() -> None:
+    parts = parts_of(
+        Began(),
+        CallBegan(0, "1", "f"),
+        CallEnded(0),
+        CallBegan(1, "2", "f"),
+        ArgumentsAdded(1, "{}"),
+        CallEnded(1),
+        Ended(StopReason.TOOL_USE),
+    )
+    assert [part["functionCall"]["id"] for part in parts if "functionCall" in part] == ["1", "2"]
+
+
+def test_every_kind_of_part_has_its_chunk() -> None:
+    found = said(
+        Began(),
+        ThinkingAdded("Hm"),
+        ThinkingSigned(FOREIGN),
+        ThinkingSigned(Signature(Family.GEMINI, "")),
+        RefusalAdded("No."),
+        MediaAdded(Media(MediaKind.IMAGE, "image/png", data="AA==")),
+        TextSigned(FOREIGN),
+        LogprobsAdded((TokenLogprob("a", -1.0),)),
+        CitationAdded(Citation("u")),
+        Ended(StopReason.REFUSAL),
+    )
+    assert [one["content"]["parts"][0] for one in found] == [
+        {"text": "Hm", "thought": True},
+        {"text": "", "thought": True, "thoughtSignature": tagged(FOREIGN)},
+        {"text": "No."},
+        {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
+        {"text": "", "thoughtSignature": tagged(FOREIGN)},
+        {"text": ""},
+        {"text": ""},
+    ]
+    assert found[5]["logprobsResult"]["chosenCandidates"] == [{"token": "a", "logProbability": -1.0}]
+    assert found[6]["citationMetadata"] == {"citationSources": [{"uri": "u"}]}
+    assert found[6]["finishReason"] == "SAFETY"
+
+
+@pytest.mark.parametrize("answering", [SSE, ARRAY], ids=["sse", "array"])
+def test_a_break_is_shown_and_nothing_follows(answering: Answering) -> None:
+    error = UpstreamError(529, "Overloaded.", "overloaded_error")
+    one = writer(answering)
+    data = one.write([Began(), TextAdded("a"), Broke(error), TextAdded("b")])
+    assert chunks_of(data)[-1] == {
+        "error": {
+            "code": 503,
+            "message": "Overloaded.",
+            "status": "UNAVAILABLE",
+            "details": [
+                {
+                    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                    "reason": "OVERLOADED_ERROR",
+                    "domain": "upstream",
+                }
+            ],
+        }
+    }
+    assert (one.write([TextAdded("c")]), one.finish(), one.fail(error), one.keepalive()) == (b"",) * 4
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[], [Began()], [Began(), TextAdded("a")], [Began(), END, TextAdded("a", 1)]],
+    ids=["nothing", "begun", "open", "one of two"],
+)
+def test_an_answer_that_has_not_ended_ends_as_broken(events: list[ReplyEvent]) -> None:
+    one = writer()
+    data = one.write(events) + one.finish()
+    assert chunks_of(data)[-1]["error"]["status"] == "UNAVAILABLE"
+    assert one.finish() == b""
+
+
+def test_an_answer_that_has_ended_cannot_fail_any_more() -> None:
+    one = writer()
+    one.write([Began(), END])
+    assert one.finish()
+    assert one.fail(GatewayError(Reason.UPSTREAM_BROKEN, "late")) == b""
+
+
+def test_a_candidate_that_has_ended_says_nothing_more() -> None:
+    found = said(Began(), TextAdded("a"), Ended(StopReason.LENGTH), TextAdded("b"), END)
+    assert [one["content"]["parts"] for one in found] == [[{"text": "a"}], [{"text": ""}]]
+    assert found[-1]["finishReason"] == "MAX_TOKENS"
+
+
+def test_a_keepalive_means_nothing_wherever_it_stands() -> None:
+    for answering in (SSE, ARRAY):
+        one = writer(answering)
+        pieces = [one.keepalive(), one.write([Began(), TextAdded("a")]), one.keepalive(), one.write([END])]
+        data = b"".join([*pieces, one.finish()])
+        if answering is SSE:
+            events = [line for line in data.split(b"\n") if line]
+            assert all(line.startswith(b"data: ") for line in events)
+        else:
+            assert len(json.loads(data)) == 2
+
+
+def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_HELD_CHARACTERS", 100)
+    one = writer()
+    data = one.write([Began(), CallBegan(0, "1", "f"), *[ArgumentsAdded(0, "x" * 60)] * 2])
+    assert "error" in chunks_of(data)[-1]
+    one = writer()  # what has been written is not held
+    calls = [
+        (CallBegan(n, "1", "f"), ArgumentsAdded(n, f'{{"a":"{"x" * 60}"}}'), CallEnded(n)) for n in range(9)
+    ]
+    data = one.write([Began(), *[event for call in calls for event in call], END])
+    assert not any("error" in found for found in chunks_of(data + one.finish()))
+
+
+# Laws -----------------------------------------------------------------------------------------------------
+
+CANDIDATES: Final = st.integers(0, 1)
+CALLS: Final = st.integers(0, 2)
+TEXT: Final = st.sampled_from(["", "a", '{"a":1}', "{", "\u20ac"])
+EVENTS: Final = st.one_of(
+    st.builds(Began, st.just("r"), st.just("m")),
+    st.builds(TextAdded, TEXT, CANDIDATES),
+    st.builds(ThinkingAdded, TEXT, CANDIDATES),
+    st.builds(ThinkingSigned, st.just(FOREIGN), CANDIDATES),
+    st.builds(TextSigned, st.just(FOREIGN), CANDIDATES),
+    st.builds(RefusalAdded, TEXT, CANDIDATES),
+    st.builds(CitationAdded, st.just(Citation("u")), CANDIDATES),
+    st.builds(CallBegan, CALLS, st.just("1"), st.just("f"), st.none(), CANDIDATES),
+    st.builds(ArgumentsAdded, CALLS, TEXT, CANDIDATES),
+    st.builds(CallEnded, CALLS, CANDIDATES),
+    st.builds(Counted, st.just(TokenUsage(3, 2))),
+    st.builds(Ended, st.sampled_from(StopReason), st.none(), st.none(), CANDIDATES),
+    st.just(Broke(UpstreamError(500, "no"))),
+)
+
+
+@settings(deadline=None)
+@given(groups=st.lists(st.lists(EVENTS, max_size=4), max_size=8), in_array=st.booleans())
+def test_any_order_of_events_gives_a_legal_stream(groups: list[list[ReplyEvent]], in_array: bool) -> None:
+    answering = ARRAY if in_array else SSE
+    one = writer(answering)
+    data = b"".join(one.write(group) for group in groups) + one.finish()
+    assert data == whole(*[event for group in groups for event in group], answering=answering)
+    check(chunks_of(data))
+
+
+def check(chunks: list[Json]) -> None:
+    """The grammar: whole responses, then the one that ends every candidate, or an error."""
+    *before, last = chunks
+    for one in before:
+        (candidate,) = one["candidates"]
+        assert "finishReason" not in candidate
+        (part,) = candidate["content"]["parts"]
+        assert ("text" in part) != ("functionCall" in part)
+        assert candidate["content"]["role"] == "model"
+    if "error" in last:
+        assert set(last) == {"error"}
+        return
+    spoken = {one["candidates"][0]["index"] for one in before}
+    assert spoken <= {candidate["index"] for candidate in last["candidates"]}
+    assert all(candidate["finishReason"] for candidate in last["candidates"])
+
+
+PARTS: Final = st.lists(
+    st.one_of(
+        st.builds(Text, st.sampled_from(["a", "b\u20ac"])),
+        st.builds(Thinking, st.sampled_from(["", "hm"]), st.just(FOREIGN)),
+        st.builds(ToolCall, st.sampled_from("12"), st.just("f"), st.sampled_from(["{}", "", "{", '{"a":1}'])),
+    ),
+    max_size=5,
+)
+
+
+@settings(deadline=None)
+@given(parts=PARTS, stop=st.sampled_from(StopReason))
+def test_a_stream_says_what_the_whole_answer_says(parts: list[Part], stop: StopReason) -> None:
+    reply = Reply((Candidate(tuple(parts), stop),), "r", "m", TokenUsage(3, 2, reasoning=1))
+    unary = json.loads(TRANSLATOR.render_reply(reply, SSE))
+    chunks = chunks_of(whole(*events_of(reply)))
+    pieces = [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
+    assert merged(pieces, calls_last=True) == merged(
+        unary["candidates"][0]["content"]["parts"], calls_last=True
+    )
+    last = chunks[-1]
+    assert last["usageMetadata"] == unary["usageMetadata"]
+    assert last["candidates"][0]["finishReason"] == unary["candidates"][0]["finishReason"]
+
+
+def merged(parts: list[Json], *, calls_last: bool) -> list[Json]:
+    """Join what came in pieces; calls may have waited for the end."""
+    found: list[Json] = []
+    for part in sorted(parts, key=lambda part: calls_last and "functionCall" in part):
+        if part == {"text": ""}:
+            continue
+        joins = found and "text" in part and "text" in found[-1] and "thoughtSignature" not in found[-1]
+        if joins and found[-1].get("thought") == part.get("thought"):
+            found[-1] = {**part, "text": found[-1]["text"] + part["text"]}
+        else:
+            found.append(part)
+    return found

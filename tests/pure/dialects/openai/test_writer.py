@@ -1,0 +1,313 @@
+"""Answers towards a client of chat completions: what the SDK gathers from a stream is the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from mgw.canonical.conversation import (
+    Citation,
+    Media,
+    MediaKind,
+    Part,
+    Refusal,
+    Signature,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from mgw.canonical.replay import events_of
+from mgw.canonical.reply import (
+    Alternative,
+    ArgumentsAdded,
+    Began,
+    Broke,
+    CallBegan,
+    CallEnded,
+    Candidate,
+    CitationAdded,
+    Counted,
+    Ended,
+    LogprobsAdded,
+    MediaAdded,
+    RefusalAdded,
+    Reply,
+    ReplyEvent,
+    StopReason,
+    TextAdded,
+    TextSigned,
+    ThinkingAdded,
+    ThinkingSigned,
+    TokenLogprob,
+    TokenUsage,
+    UpstreamError,
+)
+from mgw.dialects.openai import writer as writer_module
+from mgw.dialects.openai.reply import render_reply
+from mgw.dialects.openai.request import parse_request
+from mgw.dialects.openai.writer import ChatStreamWriter
+from mgw.dialects.translator import Answering, AnswerStyle, Asked
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+from tests.support.grammar import check_chat, check_chat_stream
+
+PLAIN = Answering("req_1", "model-1", 1_770_000_000)
+WITH_USAGE = Answering("req_1", "model-1", 1_770_000_000, AnswerStyle(include_usage=True))
+DEPRECATED = Answering("req_1", "model-1", 1_770_000_000, AnswerStyle(legacy_functions=True))
+USAGE = TokenUsage(10, 5, 3, 1, 2)
+
+words = st.text(min_size=1, max_size=6)
+signatures = st.builds(
+    Signature, st.sampled_from([Family.ANTHROPIC, Family.GEMINI]), st.sampled_from(["", "c2ln", "sig"])
+)
+texts = st.builds(
+    Text,
+    words,
+    citations=st.lists(st.builds(Citation, st.sampled_from([None, "https://a"])), max_size=2).map(tuple),
+    signature=st.none() | signatures,
+)
+thoughts = st.builds(Thinking, words, st.none() | signatures) | st.builds(
+    Thinking, st.just(""), st.builds(Signature, st.just(Family.ANTHROPIC), words, st.booleans())
+)
+images = st.builds(Media, st.just(MediaKind.IMAGE), st.just("image/png"), st.just("aWs="))
+
+
+def calls_of(number: int) -> st.SearchStrategy[ToolCall]:
+    arguments = st.sampled_from(["", "{}", '{"a":"}"}'])
+    return st.builds(ToolCall, st.just(f"call_{number}"), words, arguments, st.none() | signatures)
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> Candidate:
+    parts: list[Part] = draw(st.lists(texts | thoughts | images | st.builds(Refusal, words), max_size=6))
+    for number in range(draw(st.integers(0, 3))):
+        parts.insert(draw(st.integers(0, len(parts))), draw(calls_of(number % 2)))
+    stop = draw(st.sampled_from(StopReason))
+    tokens = st.builds(TokenLogprob, words, st.just(-0.5), st.just(()) | st.just((Alternative("é", -1.0),)))
+    return Candidate(tuple(parts), stop, logprobs=draw(st.lists(tokens, max_size=2).map(tuple)))
+
+
+replies = st.builds(
+    Reply,
+    st.lists(candidates(), min_size=1, max_size=3).map(tuple),
+    st.none() | st.just("msg_1"),
+    st.none() | st.just("model-2"),
+    st.sampled_from([TokenUsage(), USAGE]),
+)
+
+
+def streamed(events: Iterable[ReplyEvent], answering: Answering) -> bytes:
+    writer = ChatStreamWriter(answering)
+    return writer.write(events) + writer.finish()
+
+
+def chunks_of(stream: bytes) -> list[dict[str, Any]]:  # Any: JSON as it was found
+    datas = [line[6:] for line in stream.split(b"\n\n") if line.startswith(b"data: ")]
+    return [json.loads(data) for data in datas if data != b"[DONE]"]
+
+
+def accumulated(stream: bytes) -> dict[str, Any]:  # Any: JSON as it was found
+    state = ChatCompletionStreamState[None]()
+    for chunk in chunks_of(stream):
+        state.handle_chunk(ChatCompletionChunk.model_validate(chunk))
+    return state.current_completion_snapshot.to_dict(mode="json")
+
+
+def comparable(completion: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it was found
+    """What a completion says: null and absence are one; of a call, its place in a list is its index."""
+    found = {key: value for key, value in completion.items() if value is not None and key != "service_tier"}
+    for choice in found["choices"]:
+        if choice.get("logprobs") is None:
+            choice.pop("logprobs", None)
+        message = choice["message"] = {
+            key: value for key, value in choice["message"].items() if value is not None
+        }
+        message.pop("parsed", None)
+        for call in message.get("tool_calls", ()):
+            call.pop("index", None)
+            call["function"].pop("parsed_arguments", None)
+    return found
+
+
+@settings(deadline=None)
+@given(replies, st.booleans())
+def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) -> None:
+    style = AnswerStyle(include_usage=True, legacy_functions=deprecated)
+    answering = Answering("req_1", "model-1", 1_770_000_000, style)
+    whole = ChatCompletion.model_validate_json(render_reply(reply, answering)).to_dict(mode="json")
+    stream = streamed(events_of(reply), answering)
+    found = accumulated(stream)
+    if reply.usage.tokens_in is None:
+        found.pop("usage")
+    assert comparable(found) == comparable(whole)
+
+
+@settings(deadline=None)
+@given(replies, st.booleans(), st.booleans())
+def test_every_stream_and_every_whole_answer_keeps_the_grammar(
+    reply: Reply, include_usage: bool, deprecated: bool
+) -> None:
+    style = AnswerStyle(include_usage, deprecated)
+    answering = Answering("req_1", "model-1", 1_770_000_000, style)
+    stream = streamed(events_of(reply), answering)
+    check_chat_stream(stream, include_usage=include_usage, n=len(reply.candidates))
+    check_chat(render_reply(reply, answering), n=len(reply.candidates))
+
+
+numbers = st.integers(0, 2)
+any_event = st.one_of(
+    st.builds(Began, st.just("msg_1"), st.just("model-2")),
+    st.builds(TextAdded, words, numbers),
+    st.builds(TextSigned, signatures, numbers),
+    st.builds(ThinkingAdded, words, numbers),
+    st.builds(ThinkingSigned, signatures, numbers),
+    st.builds(RefusalAdded, words, numbers),
+    st.builds(CitationAdded, st.just(Citation("https://a")), numbers),
+    st.builds(MediaAdded, images, numbers),
+    st.builds(LogprobsAdded, st.just((TokenLogprob("a", -1.0),)), numbers),
+    st.builds(CallBegan, numbers, st.just("call_1"), words, st.none() | signatures, numbers),
+    st.builds(ArgumentsAdded, numbers, words, numbers),
+    st.builds(CallEnded, numbers, numbers),
+    st.builds(Counted, st.just(USAGE)),
+    st.builds(Ended, st.sampled_from(StopReason), candidate=numbers),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(any_event, max_size=30), st.booleans(), st.booleans())
+def test_no_order_of_events_breaks_the_grammar(
+    events: list[ReplyEvent], include_usage: bool, deprecated: bool
+) -> None:
+    style = AnswerStyle(include_usage, deprecated)
+    writer = ChatStreamWriter(Answering("req_1", "model-1", 1, style))
+    stream = writer.write(events) + writer.write(Ended(StopReason.END, candidate=2 - n) for n in range(3))
+    check_chat_stream(stream + writer.finish(), include_usage=include_usage, n=3)
+
+
+@given(st.lists(st.lists(any_event, max_size=6), max_size=6))
+def test_the_bytes_do_not_depend_on_how_events_are_grouped(groups: list[list[ReplyEvent]]) -> None:
+    one, many = ChatStreamWriter(PLAIN), ChatStreamWriter(PLAIN)
+    together = one.write(event for group in groups for event in group) + one.finish()
+    assert b"".join(many.write(group) for group in groups) + many.finish() == together
+
+
+@given(st.lists(any_event, max_size=10))
+def test_a_failure_ends_the_stream_without_done(events: list[ReplyEvent]) -> None:
+    writer = ChatStreamWriter(WITH_USAGE)
+    stream = writer.write(events) + writer.fail(GatewayError(Reason.UPSTREAM_BROKEN, "it broke"))
+    check_chat_stream(stream, include_usage=True, n=3, broken=True)
+    assert writer.finish() == writer.write([TextAdded("more")]) == writer.keepalive() == b""
+
+
+def test_an_answer_without_an_end_fails_rather_than_ending_cleanly() -> None:
+    stream = streamed([Began(), TextAdded("half"), TextAdded("other", 1), Ended(StopReason.END)], PLAIN)
+    assert chunks_of(stream)[-1]["error"]["type"] == "upstream_error"
+    check_chat_stream(stream, include_usage=False, n=2, broken=True)
+
+
+def test_an_error_of_the_upstream_is_told_in_its_own_words_and_nothing_follows() -> None:
+    broke = Broke(UpstreamError(529, "busy", "overloaded_error"))
+    stream = streamed([Began(), TextAdded("half"), broke, TextAdded("more"), Ended(StopReason.END)], PLAIN)
+    error = {"message": "busy", "type": "server_error", "param": None, "code": "overloaded_error"}
+    assert chunks_of(stream)[-1] == {"error": error}
+
+
+def test_text_begins_with_an_empty_content_and_a_call_with_none() -> None:
+    spoken = chunks_of(streamed([TextAdded("hi"), Ended(StopReason.END)], PLAIN))
+    called = chunks_of(streamed([CallBegan(0, "call_1", "f"), Ended(StopReason.TOOL_USE)], PLAIN))
+    assert spoken[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert called[0]["choices"][0]["delta"] == {"role": "assistant", "content": None}
+
+
+def test_signs_of_life_are_comments_and_write_nothing_of_the_answer() -> None:
+    writer = ChatStreamWriter(PLAIN)
+    assert writer.keepalive() == b": ping\n\n"
+    stream = writer.keepalive() + writer.write([TextAdded("a"), Ended(StopReason.END)]) + writer.finish()
+    check_chat_stream(stream, include_usage=False)
+
+
+def test_arguments_of_several_calls_stream_as_they_come() -> None:
+    events: list[ReplyEvent] = [CallBegan(0, "a", "f"), CallBegan(1, "b", "g")]
+    events += [ArgumentsAdded(0, "{"), ArgumentsAdded(1, "{"), ArgumentsAdded(0, "}"), CallEnded(0)]
+    events += [ArgumentsAdded(1, "}"), CallEnded(1), Ended(StopReason.TOOL_USE)]
+    calls = accumulated(streamed(events, PLAIN))["choices"][0]["message"]["tool_calls"]
+    assert [(call["id"], call["function"]["arguments"]) for call in calls] == [("a", "{}"), ("b", "{}")]
+
+
+def test_a_call_that_nobody_ended_has_arguments_all_the_same() -> None:
+    events: list[ReplyEvent] = [CallBegan(0, "a", "f"), CallBegan(1, "b", "g")]
+    events.append(Ended(StopReason.TOOL_USE))
+    calls = accumulated(streamed(events, PLAIN))["choices"][0]["message"]["tool_calls"]
+    assert [call["function"]["arguments"] for call in calls] == ["{}", "{}"]
+
+
+def test_the_deprecated_kind_of_answer_has_one_call_only() -> None:
+    parts = (ToolCall("a", "f", ""), ToolCall("b", "g", ""))
+    reply = Reply((Candidate(parts, StopReason.TOOL_USE),))
+    choice = json.loads(render_reply(reply, DEPRECATED))["choices"][0]
+    assert choice["message"]["function_call"] == {"name": "f", "arguments": "{}"}
+    assert choice["finish_reason"] == "function_call"
+    assert "tool_calls" not in choice["message"]
+
+
+def test_what_waits_for_its_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "MAX_HELD", 10)
+    sealed = ThinkingSigned(Signature(Family.ANTHROPIC, "sig"))
+    events: list[ReplyEvent] = [ThinkingAdded("a" * 50), sealed]
+    events += [event for _ in range(9) for event in (ThinkingAdded("b" * 9), sealed)]
+    unsigned = [event for _ in range(9) for event in (ThinkingAdded("b" * 9), TextAdded("c"))]
+    assert b"error" not in ChatStreamWriter(PLAIN).write([*events, *unsigned])
+    broken = ChatStreamWriter(PLAIN).write([*events, *[ThinkingAdded("b")] * 11])
+    check_chat_stream(broken, include_usage=False, broken=True)
+
+
+@settings(deadline=None)
+@given(st.lists(texts | thoughts, max_size=6), st.integers(0, 2))
+def test_thoughts_come_back_exactly_from_the_history_of_a_client(parts: list[Part], calls: int) -> None:
+    """What the SDK gathered from a stream, sent back, has every signed thought in its place."""
+    parts = [*parts[:3], *(ToolCall(f"call_{n}", "f", "{}") for n in range(calls)), *parts[3:]]
+    reply = Reply((Candidate(tuple(parts), StopReason.END),))
+    for message in (
+        accumulated(streamed(events_of(reply), PLAIN))["choices"][0]["message"],
+        json.loads(render_reply(reply, PLAIN))["choices"][0]["message"],
+    ):
+        body = json.dumps({"messages": [{"role": "user", "content": "q"}, message]})
+        turn = parse_request(body.encode(), Asked("m")).conversation.turns[1]
+        assert sealed(turn.parts) == sealed(parts)
+
+
+def sealed(parts: Iterable[Part]) -> list[tuple[Thinking, int, int]]:
+    """Return each signed thought with the characters and the calls before it; unsigned words join."""
+    found: list[tuple[Thinking, int, int]] = []
+    characters = calls = began = began_calls = 0
+    open_words = ""
+    for part in parts:
+        if isinstance(part, Thinking):
+            if not open_words:
+                began, began_calls = characters, calls
+            signature = part.signature
+            if signature is None:
+                open_words += part.text
+                continue
+            if signature.family is Family.OPENAI:  # of history: words that nobody signed
+                continue
+            if signature.redacted:
+                open_words, began, began_calls = "", characters, calls
+            found.append((Thinking(open_words + part.text, signature), began, began_calls))
+            open_words = ""
+            continue
+        if isinstance(part, Text):
+            if part.text or part.signature or part.citations:
+                open_words = ""
+            characters += len(part.text)
+        else:
+            open_words = ""
+        calls += isinstance(part, ToolCall)
+    return found

@@ -1,0 +1,139 @@
+"""Hostile requests: whatever a client sends is translated or refused.
+
+No other exception than :class:`GatewayError` comes out of any parser or renderer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgw.dialects import translator_of
+from mgw.dialects.translator import Asked
+from mgw.vocabulary import Family
+from tests.support.accounting import TARGETS
+from tests.support.field_cases import CLIENTS, Client, cases
+from tests.support.rich_requests import REQUESTS
+from tests.support.spoiling import (
+    DEEP,
+    FAMILIES,
+    WRONG,
+    Path,
+    paths,
+    random_json,
+    replaced,
+    translate_request,
+)
+
+NEARLY: Final = (700, 850, 900, 940)
+"""Depths that the decoder takes, where those who walk through the values may not."""
+CLIENT_IDS: Final = [client.name for client in CLIENTS]
+
+# Requests -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_rich_request_is_translated(family: Family) -> None:
+    body = msgspec.json.encode(REQUESTS[family])
+    parsed = translator_of(family).parse_request(body, Asked("a-model"))
+    for target in TARGETS:
+        translator_of(target.family).render_request(parsed.conversation, target.setting)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_json_in_any_place_is_translated_or_refused(family: Family, data: st.DataObject) -> None:
+    body = REQUESTS[family]
+    place = data.draw(st.sampled_from(list(paths(body))))
+    translate_request(family, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_wrong_type_in_any_place_is_translated_or_refused(family: Family) -> None:
+    body = REQUESTS[family]
+    for place in paths(body):
+        for wrong in WRONG:
+            translate_request(family, msgspec.json.encode(replaced(body, place, wrong)))
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=CLIENT_IDS)
+def test_a_wrong_type_in_any_field_of_the_sdk_is_translated_or_refused(client: Client) -> None:
+    for number, case in enumerate(cases(client)):
+        if case.path in {client.top, "contents[user].parts", "contents[model].parts"}:
+            continue  # the walk puts more around these; the rich request has them, too
+        translate_request(client.family, msgspec.json.encode(case.say(WRONG[number % len(WRONG)])))
+        translate_request(client.family, msgspec.json.encode(case.say(WRONG[(number + 5) % len(WRONG)])))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_depth_in_any_place_is_translated_or_refused(family: Family) -> None:
+    """In brackets and braces, and in the schema's own ways of holding schemas."""
+    body = REQUESTS[family]
+    marked = "@deep@"
+    ways = [
+        b"[" * DEEP + b"]" * DEEP,
+        b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+        b'{"properties":{"a":' * DEEP + b"1" + b"}}" * DEEP,
+        *(b'{"type":"ARRAY","items":' * deep + b"{}" + b"}" * deep for deep in NEARLY),
+        *(b'{"anyOf":[' * (deep // 2) + b"{}" + b"]}" * (deep // 2) for deep in NEARLY),
+        *(b'{"properties":{"a":' * (deep // 2) + b"{}" + b"}}" * (deep // 2) for deep in NEARLY),
+    ]
+    for place in paths(body):
+        data = msgspec.json.encode(replaced(body, place, marked))
+        way = ways[len(place) % len(ways)]
+        translate_request(family, data.replace(b'"@deep@"', way))
+        if {"parameters", "input_schema", "responseSchema", "args", "input", "schema"} & set(map(str, place)):
+            for way in ways:
+                translate_request(family, data.replace(b'"@deep@"', way))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_odd_numbers_and_texts_in_any_place_are_translated_or_refused(family: Family) -> None:
+    body = REQUESTS[family]
+    odd = [
+        b"1e400",
+        b"-0",
+        b"1" * 400,
+        b"9223372036854775808",
+        b'"\\ud800"',
+        b'"a\\udfffb"',
+        b'"\\u0000"',
+        b'"\xff"',
+    ]
+    odd += [b'"' + b"x" * 5000 + b'"', b"NaN", b"1.0", b"2.5"]
+    for number, place in enumerate(paths(body)):
+        data = msgspec.json.encode(replaced(body, place, "@odd@"))
+        for one in (odd[number % len(odd)], *odd[4:6]):
+            translate_request(family, data.replace(b'"@odd@"', one))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_arguments_may_be_any_text(family: Family) -> None:
+    body = REQUESTS[Family.OPENAI]
+    place: Path = ("messages", 2, "tool_calls", 0, "function", "arguments")
+    for text in [
+        "[" * DEEP,
+        '{"a":' * DEEP,
+        '{"a":' * DEEP + "1" + "}" * DEEP,
+        "{",
+        "null",
+        "[]",
+        "\x00",
+    ]:
+        translate_request(Family.OPENAI, msgspec.json.encode(replaced(body, place, text)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(
+    body=st.binary(max_size=60)
+    | st.text(max_size=20).map(str.encode)
+    | random_json().map(msgspec.json.encode)
+)
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_are_translated_or_refused(family: Family, body: bytes) -> None:
+    translate_request(family, body)

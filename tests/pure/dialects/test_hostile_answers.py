@@ -1,0 +1,209 @@
+"""Hostile answers and streams: whatever a provider sends is skipped or broken.
+
+No other exception than :class:`GatewayError` comes out of any reader or writer.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mgw.dialects import translator_of
+from mgw.vocabulary import Family
+from tests.support.rich_answers import REPLIES, STREAMS
+from tests.support.spoiling import (
+    ANSWERING,
+    DEEP,
+    FAMILIES,
+    WRONG,
+    Json,
+    framed,
+    paths,
+    random_json,
+    replaced,
+    translate_reply,
+    translate_stream,
+)
+
+# Answers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_rich_answer_and_stream_are_translated(family: Family) -> None:
+    reply = translator_of(family).parse_reply(msgspec.json.encode(REPLIES[family]), "seed")
+    assert len(reply.candidates[0].parts) >= 3
+    reader = translator_of(family).stream_reader("seed")
+    events = [one for event in STREAMS[family] for one in reader.feed(framed(family, event))]
+    assert len(events + reader.finish()) >= 8
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_wrong_type_in_any_place_of_an_answer_is_skipped_or_broken(family: Family) -> None:
+    body = REPLIES[family]
+    for place in paths(body):
+        for wrong in WRONG:
+            translate_reply(family, msgspec.json.encode(replaced(body, place, wrong)))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_json_in_any_place_of_an_answer_is_skipped_or_broken(family: Family, data: st.DataObject) -> None:
+    body = REPLIES[family]
+    place = data.draw(st.sampled_from(list(paths(body))))
+    translate_reply(family, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_depth_and_odd_text_in_any_place_of_an_answer_is_skipped_or_broken(family: Family) -> None:
+    body = REPLIES[family]
+    for place in paths(body):
+        data = msgspec.json.encode(replaced(body, place, "@odd@"))
+        for odd in (
+            b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+            b'"\\ud800"',
+            b"1e400",
+            b'{"a":' * 900 + b"1" + b"}" * 900,
+        ):
+            translate_reply(family, data.replace(b'"@odd@"', odd))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_of_an_answer_are_skipped_or_broken(family: Family, body: bytes) -> None:
+    translate_reply(family, body)
+
+
+# Streams --------------------------------------------------------------------------------------------------
+
+
+def spoilt(family: Family, new: Json) -> Iterator[list[bytes]]:
+    """Yield streams with another value in one place, each place once."""
+    events = STREAMS[family]
+    whole = [framed(family, event) for event in events]
+    for number, event in enumerate(events):
+        for place in paths(event):
+            marked = framed(family, replaced(event, place, "@odd@"))
+            yield [*whole[:number], marked.replace(b'"@odd@"', new), *whole[number + 1 :]]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_wrong_type_in_any_place_of_a_stream_is_skipped_or_broken(family: Family) -> None:
+    for wrong in WRONG:
+        for chunks in spoilt(family, msgspec.json.encode(wrong)):
+            translate_stream(family, [b"".join(chunks)])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(family: Family) -> None:
+    for odd in (
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        b"[" * DEEP,
+        b'"\\ud800"',
+        b'"\xff"',
+        b"1e400",
+        b"1" * 400,
+    ):
+        for chunks in spoilt(family, odd):
+            translate_stream(family, [b"".join(chunks)])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=80, deadline=None)
+@given(data=st.data())
+def test_any_events_in_any_order_are_skipped_or_broken(family: Family, data: st.DataObject) -> None:
+    known = st.sampled_from(STREAMS[family]).map(lambda event: framed(family, event))
+    random = random_json().map(lambda event: framed(family, event))
+    noise = st.binary(max_size=20) | st.sampled_from(
+        [b"data: [DONE]\n\n", b"\n\n", b": x\n", b"event: error\n"]
+    )
+    translate_stream(family, data.draw(st.lists(known | random | noise, max_size=16)))
+
+
+def deltas(family: Family) -> tuple[bytes, Callable[[str], bytes], bytes]:
+    """Return the head of a stream, how a piece of text is sent, and the head of one of arguments."""
+    events = [framed(family, event) for event in STREAMS[family]]
+    if family is Family.OPENAI:
+        return (
+            events[0],
+            lambda text: framed(family, {"choices": [{"index": 0, "delta": {"content": text}}]}),
+            events[7],
+        )
+    if family is Family.ANTHROPIC:
+        delta = {"type": "content_block_delta", "index": 1}
+        return (
+            events[0] + events[5],
+            lambda text: framed(family, {**delta, "delta": {"type": "text_delta", "text": text}}),
+            events[0] + events[10],
+        )
+    parts: Callable[[str], Json] = lambda text: {"candidates": [{"content": {"parts": [{"text": text}]}}]}  # noqa: E731 - two lambdas beside it
+    return b"", lambda text: framed(family, parts(text)), b""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> None:
+    head, piece, _ = deltas(family)
+    small = piece("ab") * 50
+    for other in FAMILIES:
+        reader, writer = (
+            translator_of(family).stream_reader("s"),
+            translator_of(other).stream_writer(ANSWERING),
+        )
+        writer.write(reader.feed(head))
+
+        def run(times: int, reader: Any = reader, writer: Any = writer) -> float:  # Any: the two of this turn
+            began = time.perf_counter()
+            for _ in range(times):
+                writer.write(reader.feed(small))
+            return time.perf_counter() - began
+
+        run(5)
+        first = min(run(5) for _ in range(3))
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        run(40)
+        held = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        run(60)
+        assert held < 64 * 1024
+        assert min(run(5) for _ in range(3)) < 8 * first
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_huge_delta_is_translated_or_broken(family: Family) -> None:
+    head, piece, _ = deltas(family)
+    translate_stream(family, [head, piece("x" * 50_000_000)])
+
+
+@pytest.mark.parametrize("family", [Family.OPENAI, Family.ANTHROPIC])
+def test_arguments_that_never_end_break_before_they_fill_the_memory(family: Family) -> None:
+    _, _, begun = deltas(family)
+    text = '{"a":"' + "x" * 1_000_000
+    if family is Family.OPENAI:
+        more = framed(
+            family,
+            {
+                "choices": [
+                    {"index": 0, "delta": {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}}
+                ]
+            },
+        )
+    else:
+        delta = {"type": "input_json_delta", "partial_json": text}
+        more = framed(family, {"type": "content_block_delta", "index": 2, "delta": delta})
+    head = begun if family is Family.ANTHROPIC else framed(family, STREAMS[family][0]) + begun
+    reader = translator_of(family).stream_reader("s")
+    writer = translator_of(Family.GEMINI).stream_writer(ANSWERING)
+    writer.write(reader.feed(head))
+    written = b"".join(writer.write(reader.feed(more)) for _ in range(80))
+    assert b'"error"' in written
+    assert len(written) < 10_000
+    assert writer.finish() == b""

@@ -1,0 +1,228 @@
+"""The table of models: which row counts for a name, and that the rows and their document are sound."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from anthropic.types import Model as AnthropicModel
+from google.genai._gaos.types.interactions.model import Model as GeminiModel
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.shared import ChatModel
+
+from mgw.canonical.conversation import Effort
+from mgw.dialects.model_rows import FALLBACKS, ROWS
+from mgw.dialects.model_tables import table
+from mgw.dialects.models import OPERATOR, ChatTools, ForcedTools, ModelRow, Models, OverrideRow, bare_model
+from mgw.vocabulary import Family
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "models.rst"
+NO_CHAT = ("lyria-",)
+
+
+def literals(union: Any) -> list[str]:  # Any: unions of literals have no type of their own
+    """Return the names that an SDK's union of literals spells out."""
+    found: list[str] = []
+    for member in get_args(union):
+        found += [member] if isinstance(member, str) else literals(member)
+    return found
+
+
+NAMED: list[tuple[Family, str]] = [
+    *((Family.ANTHROPIC, name) for name in literals(AnthropicModel)),
+    *((Family.OPENAI, name) for name in literals(ChatModel)),
+    *((Family.GEMINI, name) for name in literals(GeminiModel) if not name.startswith(NO_CHAT)),
+]
+
+
+def matched(model: str, family: Family) -> str:
+    return Models().row(model, family).match
+
+
+@pytest.mark.parametrize(("family", "model"), NAMED, ids=str)
+def test_every_model_that_the_sdks_name_has_a_row_of_its_own(family: Family, model: str) -> None:
+    row = Models().row(model, family)
+    assert row in ROWS
+    assert row.family is family
+    assert row.match not in {"gpt-*", "claude-*-[5-9]-[0-9]"}
+
+
+@pytest.mark.parametrize(
+    ("model", "bare"),
+    [
+        ("models/gemini-2.5-pro", "gemini-2.5-pro"),
+        ("publishers/google/models/gemini-4-argon", "gemini-4-argon"),
+        ("projects/p/locations/global/publishers/google/models/gemini-3.8-flash", "gemini-3.8-flash"),
+        ("anthropic/claude-opus-5-5", "claude-opus-5-5"),
+        ("anthropic/claude-opus-4.6", "claude-opus-4-6"),
+        ("anthropic.claude-opus-4-6-v1", "claude-opus-4-6-v1"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5-20250929-v1:0"),
+        ("us-gov.anthropic.claude-opus-5", "claude-opus-5"),
+        ("global.anthropic.claude-haiku-5-5", "claude-haiku-5-5"),
+        ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-5", "claude-opus-5"),
+        ("claude-opus-4-1@20250805", "claude-opus-4-1@20250805"),
+        ("openai/GPT-5.6-Sol", "gpt-5.6-sol"),
+        ("Qwen/Qwen3-32B", "qwen3-32b"),
+        ("", ""),
+    ],
+)
+def test_what_clouds_put_around_a_name_does_not_count(model: str, bare: str) -> None:
+    assert bare_model(model) == bare
+
+
+@pytest.mark.parametrize(
+    ("family", "model", "match"),
+    [
+        (Family.ANTHROPIC, "claude-opus-4-20250514", "claude-opus-4*"),
+        (Family.ANTHROPIC, "anthropic.claude-opus-4-5-20251101-v1:0", "claude-opus-4-5*"),
+        (Family.ANTHROPIC, "claude-opus-5", "claude-opus-5*"),
+        (Family.ANTHROPIC, "claude-opus-5-20260724", "claude-opus-5*"),
+        (Family.ANTHROPIC, "claude-opus-5-5", "claude-opus-5-5*"),
+        (Family.ANTHROPIC, "claude-opus-5-7", "claude-*-[5-9]-[0-9]"),
+        (Family.ANTHROPIC, "anthropic.claude-opus-5-7-v1", "claude-*-[5-9]-[0-9]-*"),
+        (Family.ANTHROPIC, "claude-3.7-sonnet", "claude-3-7-sonnet*"),
+        (Family.OPENAI, "gpt-5", "gpt-5"),
+        (Family.OPENAI, "gpt-5-mini-2025-08-07", "gpt-5-*"),
+        (Family.OPENAI, "gpt-5.7", "gpt-*"),
+        (Family.OPENAI, "gpt-6.2-astra-law", "gpt-6.2-*"),
+        (Family.OPENAI, "o3-mini-2025-01-31", "o3-mini*"),
+        (Family.GEMINI, "gemini-2.5-flash-lite-preview-09-2025", "gemini-2.5-flash-lite*"),
+        (Family.GEMINI, "gemini-3-pro-image-preview", "gemini-3*-image*"),
+        (Family.GEMINI, "gemini-4-argon-cyber-permissive", "gemini-4-*-cyber-permissive*"),
+    ],
+)
+def test_the_specific_row_comes_before_the_general(family: Family, model: str, match: str) -> None:
+    assert matched(model, family) == match
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.match)
+def test_no_row_is_hidden_by_one_before_it(row: ModelRow) -> None:
+    example = row.match.replace("[5-9]", "9").replace("[0-9]", "8").replace("?", "1")
+    assert row.match in {matched(example.replace("*", filled), row.family) for filled in ("", "x")}
+
+
+@pytest.mark.parametrize("row", [*ROWS, *FALLBACKS.values()], ids=lambda row: f"{row.family}: {row.match}")
+def test_every_row_agrees_with_itself(row: ModelRow) -> None:
+    assert row.source.startswith("https://")
+    assert list(row.efforts) == [effort for effort in Effort if effort in row.efforts]
+    assert row.budget is None or 0 < row.budget[0] < row.budget[1]
+    assert row.off or not row.between_tools
+    assert row.off or row.forced_tools is not ForcedTools.UNTHINKING
+    assert Effort.NONE in row.efforts or row.chat_tools is not ChatTools.UNREASONED
+    if row.family is Family.OPENAI:
+        assert row.off is (Effort.NONE in row.efforts)
+
+
+FOREIGN = {
+    Family.OPENAI: {"budget", "adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
+    | {"prefill"},
+    Family.ANTHROPIC: {"off_sampling", "chat_tools", "max_completion_tokens", "signatures", "tokens"},
+    Family.GEMINI: {"adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
+    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens"},
+}
+
+
+@pytest.mark.parametrize("row", [*ROWS, *FALLBACKS.values()], ids=lambda row: f"{row.family}: {row.match}")
+def test_a_row_says_nothing_of_another_familys_columns(row: ModelRow) -> None:
+    plain = ModelRow("*", row.family, "https://")
+    foreign = FOREIGN[row.family]
+    assert {name: getattr(row, name) for name in foreign} == {name: getattr(plain, name) for name in foreign}
+
+
+@pytest.mark.parametrize(
+    ("model", "family", "prefill"),
+    [
+        ("claude-opus-4-6", Family.ANTHROPIC, False),
+        ("claude-sonnet-4-6-20260217", Family.ANTHROPIC, False),
+        ("claude-opus-5-5", Family.ANTHROPIC, False),
+        ("claude-of-tomorrow", Family.ANTHROPIC, False),
+        ("claude-sonnet-4-5", Family.ANTHROPIC, True),
+        ("claude-3-haiku-20240307", Family.ANTHROPIC, True),
+        ("gemini-3.6-flash", Family.GEMINI, False),
+        ("gemini-3-pro", Family.GEMINI, True),
+        ("gemini-2.5-flash", Family.GEMINI, True),
+    ],
+)
+def test_newer_models_go_on_from_no_turn_of_their_own(model: str, family: Family, *, prefill: bool) -> None:
+    assert Models().row(model, family).prefill is prefill
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"),
+    [
+        ("Qwen/Qwen3-32B", 1.06),
+        ("deepseek-r1-distill-qwen-32b", 1.06),
+        ("deepseek-chat", 1.03),
+        ("mistralai/Mistral-Nemo", 1.1),
+        ("open-mixtral-8x7b", 1.1),
+        ("google/gemma-2-9b-it", 1.15),
+        ("gpt-5.2", 1.0),
+        ("llama-4", 1.0),
+    ],
+)
+def test_a_models_tokens_are_as_many_as_its_own_tokenizer_makes(model: str, tokens: float) -> None:
+    assert Models().row(model, Family.OPENAI).tokens == tokens
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_a_model_that_nobody_knows_gets_its_familys_guess(family: Family) -> None:
+    assert Models().row("a-name-of-tomorrow", family) is FALLBACKS[family]
+
+
+def test_another_familys_rows_do_not_count() -> None:
+    assert matched("claude-opus-4-6", Family.OPENAI) == "*"
+
+
+def test_an_operators_row_inherits_what_it_does_not_state() -> None:
+    override = OverrideRow(match="claude-opus-4-6*", budget=None, max_output=1000)
+    row = Models([override]).row("us.anthropic.claude-opus-4-6-v1", Family.ANTHROPIC)
+    shipped = Models().row("claude-opus-4-6", Family.ANTHROPIC)
+    assert (row.budget, row.max_output, row.source) == (None, 1000, OPERATOR)
+    assert (row.efforts, row.adaptive, row.off) == (shipped.efforts, True, True)
+
+
+def test_the_first_operators_row_that_matches_counts() -> None:
+    models = Models([OverrideRow("qwen3*", stop=False), OverrideRow("*", sampling=False)])
+    row = models.row("Qwen/Qwen3-32B", Family.OPENAI)
+    assert (row.stop, row.sampling) == (False, True)
+    assert models.row("kimi-k3", Family.OPENAI).sampling is False
+
+
+def test_an_operators_row_may_name_a_family() -> None:
+    models = Models([OverrideRow("mine", Family.GEMINI, stop=False)])
+    assert models.row("mine", Family.GEMINI).stop is False
+    assert models.row("mine", Family.OPENAI).stop is True
+
+
+@pytest.mark.parametrize("pattern", ["qwen/qwen3-*", "Qwen/Qwen3-32B", "QWEN3-32B"])
+def test_an_operators_pattern_may_be_the_id_as_sent(pattern: str) -> None:
+    row = Models([OverrideRow(pattern, stop=False)]).row("Qwen/Qwen3-32B", Family.OPENAI)
+    assert row.stop is False
+
+
+def test_models_are_looked_up_once() -> None:
+    models = Models([OverrideRow("mine", stop=False)])
+    assert models.row("mine", Family.OPENAI) is models.row("mine", Family.OPENAI)
+
+
+@given(model=st.text(max_size=40), family=st.sampled_from(list(Family)))
+def test_there_is_a_row_for_any_name(model: str, family: Family) -> None:
+    assert Models().row(model, family).family is family
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_the_document_shows_the_rows_as_they_are(family: Family) -> None:
+    assert table(family) in DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_the_document_explains_every_column_and_no_other() -> None:
+    explained = set(re.findall(r"``(\w+)``", "\n".join(re.findall(r"^``\w+``.*$", head(), re.MULTILINE))))
+    assert explained == set(OverrideRow.__struct_fields__)
+
+
+def head() -> str:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return text[text.index("What a row says") : text.index("Rows of your own")]

@@ -1,0 +1,185 @@
+"""The law of round trips: what is mapped both ways comes back the same after there and back.
+
+A client's request is translated for another family, read as that family reads it, translated back, and read
+again.  The fields that the tables of ``docs/translation.rst`` call mapped in both directions have to agree;
+what was said, called and answered has to agree always.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+from mgw.canonical.conversation import (
+    Conversation,
+    Media,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from mgw.dialects import translator_of
+from mgw.dialects.translator import Asked
+from mgw.vocabulary import Family
+from tests.support.accounting import TARGETS, Target
+from tests.support.field_cases import CLIENTS, Client
+from tests.support.translation_table import MAPPED, outcomes, word_of
+from tests.support.wishes import (
+    CHAT,
+    GEMINI,
+    MESSAGES,
+    PATHS,
+    SAMPLING,
+    Body,
+    Wish,
+    is_said_alike,
+    wishes,
+    written,
+)
+
+CLIENT_OF: Final = {client.family: client for client in CLIENTS}
+TARGET_OF: Final = {target.family: target for target in TARGETS if target.name != "openai_compat"}
+PAIRS: Final = [
+    pytest.param(one, other, id=f"{CLIENT_OF[one].name} by way of {CLIENT_OF[other].name}")
+    for one in Family
+    for other in Family
+    if one is not other
+]
+# What comes back ------------------------------------------------------------------------------------------
+
+
+def there_and_back(body: Body, stream: bool, one: Family, other: Family) -> tuple[Conversation, Conversation]:
+    """Return a client's request as it was understood, at first and after its way."""
+    asked = Asked("a-model", stream)
+    first = translator_of(one).parse_request(msgspec.json.encode(body), asked).conversation
+    there = translator_of(other).render_request(first, TARGET_OF[other].setting)
+    read = translator_of(other).parse_request(there.body, asked).conversation
+    back = translator_of(one).render_request(read, TARGET_OF[one].setting)
+    return first, translator_of(one).parse_request(back.body, asked).conversation
+
+
+Said = tuple[Any, ...]  # Any: a word for what it is, then texts and JSON
+
+
+def said(conversation: Conversation) -> list[tuple[Role, list[Said]]]:
+    """Return what was said by whom, however it was cut into turns."""
+    found: list[tuple[Role, list[Said]]] = []
+    for turn in conversation.turns:
+        if not found or found[-1][0] is not turn.role:
+            found.append((turn.role, []))
+        for part in turn.parts:
+            match part:
+                case Text():
+                    found[-1][1].append(("text", part.text))
+                case Media():
+                    found[-1][1].append(("media", part.kind, part.media_type, part.data))
+                case ToolCall():
+                    found[-1][1].append(("call", part.id, part.name, part.arguments))
+                case ToolResult():
+                    texts = [inner.text for inner in part.parts if isinstance(inner, Text)]
+                    found[-1][1].append(("result", part.call_id, *texts))
+    return found
+
+
+def is_mapped(name: str, one: Family, other: Family) -> bool:
+    """Whether the tables say that a field goes over and comes back."""
+    paths = PATHS[name]
+    return (
+        one in paths
+        and other in paths
+        and _word(CLIENT_OF[one], TARGET_OF[other], paths[one]) == MAPPED
+        and _word(CLIENT_OF[other], TARGET_OF[one], paths[other]) == MAPPED
+    )
+
+
+def _word(client: Client, target: Target, path: str) -> str | None:
+    return word_of(outcomes(client, target)[path][1])
+
+
+def plain_of(conversation: Conversation, name: str) -> Any:  # Any: numbers, texts and lists of them
+    return getattr(conversation.sampling if name in SAMPLING else conversation, name)
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+@settings(max_examples=60, deadline=None)
+@given(wish=wishes())
+def test_what_is_mapped_both_ways_comes_back_the_same(one: Family, other: Family, wish: Wish) -> None:
+    first, last = there_and_back(written(wish, one), wish.stream, one, other)
+    for name in PATHS:
+        if is_mapped(name, one, other) and plain_of(first, name) not in (None, ()):
+            assert (name, plain_of(last, name)) == (name, plain_of(first, name))
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+@settings(max_examples=60, deadline=None)
+@given(wish=wishes())
+def test_what_was_said_called_and_answered_comes_back_the_same(
+    one: Family, other: Family, wish: Wish
+) -> None:
+    first, last = there_and_back(written(wish, one), wish.stream, one, other)
+    assert said(last) == said(first)
+    assert [text.text for text in last.system] == [text.text for text in first.system]
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+@settings(max_examples=60, deadline=None)
+@given(wish=wishes())
+def test_tools_formats_and_efforts_come_back_the_same(one: Family, other: Family, wish: Wish) -> None:
+    first, last = there_and_back(written(wish, one), wish.stream, one, other)
+    assert [(tool.name, tool.description, tool.schema) for tool in last.tools] == [
+        (tool.name, tool.description, tool.schema) for tool in first.tools
+    ]
+    assert last.tool_choice == first.tool_choice
+    assert (last.output and last.output.schema) == (first.output and first.output.schema)
+    assert last.reasoning.effort == first.reasoning.effort
+    assert last.stream == first.stream
+
+
+@pytest.mark.parametrize("family", list(Family))
+@settings(max_examples=40, deadline=None)
+@given(wish=wishes())
+def test_a_wish_says_in_every_wire_what_it_means(family: Family, wish: Wish) -> None:
+    body = msgspec.json.encode(written(wish, family))
+    parsed = translator_of(family).parse_request(body, Asked("a-model", wish.stream))
+    assert not parsed.unread
+    assert [text for text, *_ in said(parsed.conversation)[-1:]] == [Role.USER]
+    assert ("text", wish.last) in said(parsed.conversation)[-1][1]
+    for name, value in wish.plain.items():
+        if family in PATHS[name]:
+            found = plain_of(parsed.conversation, name)
+            assert (list(found) if name == "stop" else found) == value
+
+
+@pytest.mark.parametrize(
+    ("result", "is_alike"),
+    [
+        ("fine", True),
+        ("7", True),
+        ("[]", True),
+        ('{"a":"b"}', True),
+        ("{", True),
+        ('{"result":"0"}', False),
+        ('{"output":{}}', False),
+        ('{"error":"a","b":1}', False),
+        ('{"a": "b"}', False),
+        ('{"a":1e2}', False),
+    ],
+)
+def test_no_result_is_drawn_that_one_of_the_wires_says_otherwise(result: str, is_alike: bool) -> None:
+    assert is_said_alike(result) is is_alike
+
+
+def test_the_tables_map_some_field_both_ways_for_every_pair() -> None:
+    mapped = {
+        (one, other): {name for name in PATHS if is_mapped(name, one, other)}
+        for one in Family
+        for other in Family
+        if one is not other
+    }
+    assert mapped[CHAT, MESSAGES] >= {"temperature", "top_p", "max_tokens", "stop", "user"}
+    assert mapped[CHAT, GEMINI] >= {"temperature", "top_p", "seed", "candidates", "logprobs", "top_logprobs"}
+    assert mapped[MESSAGES, GEMINI] >= {"temperature", "top_p", "top_k", "max_tokens", "stop"}
+    assert all(mapped[one, other] == mapped[other, one] for one, other in mapped)

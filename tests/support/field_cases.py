@@ -1,0 +1,362 @@
+"""Every field of every wire, each with small requests that carry it and one that does not.
+
+The walk goes through the vendors' own types (:mod:`tests.support.sdk_types`).  What they do not tell, which
+values are legal and what has to stand beside a field for it to mean something, stands here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from mgw.vocabulary import Family
+from tests.support.sdk_types import (
+    Choice,
+    Free,
+    Json,
+    Listed,
+    Node,
+    Shape,
+    Words,
+    chat,
+    example,
+    generate_content,
+    messages,
+)
+
+Body = dict[str, Any]  # Any: JSON
+Build = Callable[[Json], Body]
+
+
+class _Absent:
+    """In place of a value: the field is not there."""
+
+
+ABSENT: Final = _Absent()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A field, and requests that say different things in it."""
+
+    path: str
+    values: tuple[Json, ...]
+    bodies: tuple[Body, ...]
+    """One for each value."""
+    without: Body | None
+    """``None``: the field must be there."""
+    free: bool
+    """Its values are not a few words of an enumeration."""
+    holder: bool
+    """It says nothing that its own fields do not."""
+    say: Build
+    """A request that says any value in it."""
+
+
+# Requests -------------------------------------------------------------------------------------------------
+
+_PNG: Final = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+_GIF: Final = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+_PDF: Final = "JVBERi0xLjQK"
+_OTHER_PDF: Final = "JVBERi0xLjUK"
+_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+_OTHER_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"town": {"type": "string"}},
+    "required": ["town"],
+    "additionalProperties": False,
+}
+_FUNCTION: Final = {"name": "word", "parameters": _SCHEMA}
+_CHAT_TOOLS: Final = [{"type": "function", "function": _FUNCTION}]
+_IMAGE: Final = {"inlineData": {"mimeType": "image/png", "data": _PNG}}
+
+_VALUES: Final[Mapping[str, tuple[Json, ...]]] = {
+    r"\.schema$|JsonSchema$|input_schema$|function\.parameters$": (_SCHEMA, _OTHER_SCHEMA),
+    r"allowed_tools\.tools$": ([{"type": "function", "function": {"name": "word"}}],),
+    r"budget_tokens$|thinkingBudget$|reasoning\.max_tokens$": (2048, 9000),
+    r"max_tokens$|maxOutputTokens$|max_completion_tokens$": (3000, 4000),
+    r"topK$": (20, 40),
+    r"parameters\.type$|responseSchema\.type$": ("OBJECT",),
+    r"image_url\.url$": (f"data:image/png;base64,{_PNG}", "https://example.com/a.png"),
+    r"file\.file_data$": (f"data:application/pdf;base64,{_PDF}", f"data:application/pdf;base64,{_OTHER_PDF}"),
+    r"file\.filename$": ("a.pdf", "b.pdf"),
+    r"input_audio\.data$": ("aGk=", "aG8="),
+    r"\.arguments$": ('{"a":1}', '{"b":2}'),
+    r"url\]?\.url$": ("https://example.com/a", "https://example.com/b"),
+    r"image\]\.source\[base64\]\.data$": (_PNG, _PNG.replace("AAE", "AAF", 1)),
+    r"document\]\.source\[base64\]\.data$": (_PDF, _OTHER_PDF),
+    r"fileUri$": ("https://example.com/a.png", "https://example.com/b.png"),
+    r"inlineData\.mimeType$": ("image/png", "image/webp"),
+    r"fileData\.mimeType$": ("image/png", "image/webp"),
+    r"inlineData\.data$": (_PNG, _PNG.replace("AAE", "AAF", 1)),
+    r"responseMimeType$": ("application/json", "text/x.enum"),
+    r"responseModalities$": (["TEXT"], ["IMAGE"]),
+    r"anyOf$": ([{"type": "STRING"}, {"type": "NUMBER"}], [{"type": "STRING"}, {"type": "BOOLEAN"}]),
+    r"\.ref$": ("#/defs/a", "#/defs/b"),
+    r"logit_bias$": ({"50256": 1}, {"50256": 2}),
+    r"metadata\.user_id$": ("word", "other"),
+}
+"""Values of fields whose types do not tell what is legal, by the end of their path."""
+
+_BESIDE: Final[Mapping[tuple[str, str], Body]] = {
+    ("ResponseFormatJSONSchema", "*"): {},
+    ("File", "*"): {},
+    ("FileFile", "filename"): {"file_data": f"data:application/pdf;base64,{_PDF}"},
+    ("FileFile", "*"): {},
+    ("ChatCompletionStreamOptionsParam", "*"): {},
+    ("Part", "thought"): {"text": "word"},
+    ("Part", "thoughtSignature"): {"text": "word"},
+    ("Part", "videoMetadata"): {
+        "fileData": {"fileUri": "https://example.com/a.mp4", "mimeType": "video/mp4"}
+    },
+    ("Part", "mediaResolution"): {"inlineData": {"mimeType": "image/png", "data": _PNG}},
+    ("Part", "mediaProcessing"): {"inlineData": {"mimeType": "image/png", "data": _PNG}},
+    ("Part", "*"): {},
+    ("Blob", "mimeType"): {"data": "aGk="},
+    ("FunctionResponseBlob", "mimeType"): {"data": "aGk="},
+    ("ThinkingConfig", "includeThoughts"): {"thinkingLevel": "HIGH"},
+    ("ThinkingConfig", "*"): {},
+    ("_OpenRouterReasoning", "exclude"): {"effort": "high"},
+    ("Blob", "*"): {"mimeType": "image/png", "data": _PNG},
+    ("FileData", "*"): {"mimeType": "image/png", "fileUri": "https://example.com/a.png"},
+    ("FunctionCall", "*"): {"name": "word", "args": {"a": "b"}},
+    ("FunctionResponse", "*"): {"name": "word", "response": {"a": "b"}},
+    ("FunctionResponseBlob", "*"): {"mimeType": "image/png", "data": _PNG},
+    ("FunctionResponseFileData", "*"): {"mimeType": "image/png", "fileUri": "https://example.com/a.png"},
+    ("FunctionDeclaration", "*"): {"name": "word"},
+    ("FunctionCallingConfig", "allowedFunctionNames"): {"mode": "ANY"},
+    ("Schema", "*"): {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
+    ("GenerationConfig", "logprobs"): {"responseLogprobs": True},
+    ("GenerationConfig", "responseSchema"): {"responseMimeType": "application/json"},
+    ("GenerationConfig", "responseJsonSchema"): {"responseMimeType": "application/json"},
+    ("Content", "*"): {"parts": [{"text": "word"}]},
+    ("CompletionCreateParamsNonStreaming", "top_logprobs"): {"logprobs": True},
+    ("CompletionCreateParamsNonStreaming", "stream_options"): {"stream": True},
+    ("CompletionCreateParamsNonStreaming", "tool_choice"): {"tools": _CHAT_TOOLS},
+    ("CompletionCreateParamsNonStreaming", "parallel_tool_calls"): {"tools": _CHAT_TOOLS},
+    ("CompletionCreateParamsNonStreaming", "function_call"): {"functions": [_FUNCTION]},
+    ("ChatCompletionAssistantMessageParam", "name"): {"content": "word"},
+    ("ChatCompletionAssistantMessageParam", "cache_control"): {"content": "word"},
+    ("ChatCompletionAssistantMessageParam", "extra_content"): {"content": "word"},
+    ("MessageCreateParamsNonStreaming", "tool_choice"): {
+        "tools": [{"name": "word", "input_schema": _SCHEMA}]
+    },
+    ("GenerateContentRequest", "toolConfig"): {
+        "tools": [{"functionDeclarations": [{"name": "word", "parametersJsonSchema": _SCHEMA}]}]
+    },
+    ("GenerateContentRequest", "generationConfig"): {"contents": [{"role": "user", "parts": [_IMAGE]}]},
+}
+"""What stands beside a field for it to mean something; ``*``: beside any other."""
+
+_LEAST: Final[Mapping[str, Body]] = {
+    "FileFile": {"file_data": f"data:application/pdf;base64,{_PDF}"},
+    "Blob": {"mimeType": "image/png", "data": _PNG},
+    "FileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"},
+    "FunctionResponseBlob": {"mimeType": "image/png", "data": _PNG},
+    "FunctionResponseFileData": {"mimeType": "image/png", "fileUri": "https://example.com/a.png"},
+    "FunctionResponsePart": {"inlineData": {"mimeType": "image/png", "data": _PNG}},
+    "FunctionCall": {"name": "word", "args": {"a": "b"}},
+    "FunctionResponse": {"name": "word", "response": {"a": "b"}},
+    "FunctionDeclaration": {"name": "word"},
+    "Part": {"text": "word"},
+    "Content": {"parts": [{"text": "word"}]},
+    "Tool": {"functionDeclarations": [{"name": "word"}]},
+    "Schema": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
+    "ThinkingConfig": {"thinkingBudget": 2048},
+    "OutputConfigParam": {"effort": "low"},
+}
+"""The least sensible object of a type whose fields are all optional."""
+
+
+def least(node: Node, path: str) -> Json:
+    """Return the least value of a type at a path that a vendor would take."""
+    given = _given(path)
+    if given:
+        return given[0]
+    if isinstance(node, Listed):
+        return [least(node.item, path)]
+    if isinstance(node, Choice):
+        return least(node.members[0], path)
+    if isinstance(node, Shape):
+        return _least_shape(node, path)
+    return example(node)
+
+
+def _least_shape(shape: Shape, path: str) -> Body:
+    inner = path if shape.tag is None else f"{path}[{shape.tag}]"
+    required = {
+        key: least(slot.node, f"{inner}.{key}") for key, slot in shape.fields.items() if slot.required
+    }
+    return {**shape.fixed, **_LEAST.get(shape.name, {}), **required}
+
+
+def _given(path: str) -> tuple[Json, ...] | None:
+    return next((values for pattern, values in _VALUES.items() if re.search(pattern, path)), None)
+
+
+def _samples(node: Node, path: str) -> list[Json]:
+    given = _given(path)
+    if given is not None:
+        return list(given)
+    if isinstance(node, Words):
+        return list(node.values)
+    if isinstance(node, Free):
+        others = {str: "other", int: 3, float: 0.5, bytes: "aG8=", dict: {"c": "d"}}
+        return [example(node), others[node.kind]]
+    if isinstance(node, Listed):
+        return [[value] for value in _samples(node.item, path)]
+    if isinstance(node, Choice):
+        return [value for member in node.members for value in _samples(member, path)]
+    return [_least_shape(node, path)]
+
+
+def _is_free(node: Node) -> bool:
+    if isinstance(node, Listed):
+        return _is_free(node.item)
+    if isinstance(node, Choice):
+        return any(_is_free(member) for member in node.members)
+    return isinstance(node, Free)
+
+
+def _is_holder(node: Node) -> bool:
+    """Whether a field is an object, or several, whose kinds all have fields of their own."""
+    if isinstance(node, Listed):
+        return _is_holder(node.item)
+    if isinstance(node, Choice):
+        return all(_is_holder(member) for member in node.members)
+    return isinstance(node, Shape) and bool(node.fields)
+
+
+def _fields_of(shape: Shape, path: str, build: Build) -> Iterator[Case]:
+    for key, slot in shape.fields.items():
+        here = f"{path}.{key}" if path else key
+        beside = _BESIDE.get((shape.name, key), _BESIDE.get((shape.name, "*"), {}))
+        base = {**_least_shape(shape, path), **beside} if path else dict(beside)
+        if (shape.name, key) in _BESIDE or (shape.name, "*") in _BESIDE:
+            base = {
+                name: value
+                for name, value in base.items()
+                if name in {*beside, *shape.fixed} or _needs(shape, name)
+            }
+        base.pop(key, None)
+
+        def within(value: Json, base: Body = base, key: str = key) -> Body:
+            return build(base if value is ABSENT else {**base, key: value})
+
+        samples = _samples(slot.node, here)
+        without = None if slot.required else within(ABSENT)
+        bodies = tuple(within(value) for value in samples)
+        yield Case(here, tuple(samples), bodies, without, _is_free(slot.node), _is_holder(slot.node), within)
+        yield from _inside(slot.node, here, within)
+
+
+def _needs(shape: Shape, name: str) -> bool:
+    slot = shape.fields.get(name)
+    return slot is not None and slot.required
+
+
+def _inside(node: Node, path: str, build: Build) -> Iterator[Case]:
+    """Yield the fields of the objects that a field holds."""
+    if isinstance(node, Listed):
+        if isinstance(node.item, Shape | Choice):
+            yield from _inside_list(node.item, path, build)
+    elif isinstance(node, Choice):
+        for member in node.members:
+            yield from _inside(member, path, build)
+    elif isinstance(node, Shape):
+        yield from _fields_of(node, path if node.tag is None else f"{path}[{node.tag}]", build)
+
+
+def _inside_list(item: Node, path: str, build: Build) -> Iterator[Case]:
+    for shape in item.members if isinstance(item, Choice) else (item,):
+        if isinstance(shape, Shape):
+            yield from _fields_of(shape, f"{path}[{shape.tag or ''}]", lambda value: build([value]))
+
+
+# What stands around ---------------------------------------------------------------------------------------
+
+_CALL_ID: Final = "call_1"
+
+
+def _around_chat(body: Body) -> Body:
+    said = body.get("messages", [])
+    before: list[Json] = [{"role": "user", "content": "Hello"}]
+    role = said[0]["role"] if said else None
+    if role in {"system", "developer"}:
+        before = []
+    if role == "tool":
+        call = {"id": "word", "type": "function", "function": _CALLED}
+        before.append({"role": "assistant", "content": None, "tool_calls": [call]})
+    if role == "function":
+        before.append({"role": "assistant", "content": None, "function_call": _CALLED})
+    after = [{"role": "user", "content": "Go on"}] if role not in {None, "user"} else []
+    return {"model": "a-model", **body, "messages": [*before, *said, *after]}
+
+
+_CALLED: Final = {"name": "word", "arguments": "{}"}
+
+
+def _around_messages(body: Body) -> Body:
+    said = body.get("messages", [])
+    before: list[Json] = [{"role": "user", "content": "Hello"}]
+    if any(block.get("type") == "tool_result" for block in _blocks(said)):
+        call = {"type": "tool_use", "id": "word", "name": "word", "input": {}}
+        before.append({"role": "assistant", "content": [call]})
+    after: list[Json] = []
+    if said and said[0]["role"] == "assistant":
+        kept = [{"type": "text", "text": "I see."}]  # a turn does not end with a thought
+        content = said[0].get("content")
+        said = [{**said[0], "content": [*content, *kept]}] if isinstance(content, list) else said
+        after = [{"role": "user", "content": "Go on"}]
+    return {"model": "a-model", "max_tokens": 20_000, **body, "messages": [*before, *said, *after]}
+
+
+def _blocks(said: list[Json]) -> list[Body]:
+    content = said[0].get("content") if said else None
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _around_contents(body: Body) -> Body:
+    said = body.get("contents", [])
+    before: list[Json] = [{"role": "user", "parts": [{"text": "Hello"}]}]
+    parts = said[0].get("parts", []) if said else []
+    if any("functionResponse" in part for part in parts):
+        call = {"functionCall": {"id": "word", "name": "word", "args": {}}}
+        before.append({"role": "model", "parts": [call]})
+    after = [{"role": "user", "parts": [{"text": "Go on"}]}] if said and said[0]["role"] == "model" else []
+    return {**body, "contents": [*before, *said, *after]}
+
+
+@dataclass(frozen=True)
+class Client:
+    """A wire that clients speak."""
+
+    name: str
+    family: Family
+    root: Callable[[], Shape]
+    around: Callable[[Body], Body]
+    top: str
+    """The list that every request has."""
+
+
+CLIENTS: Final = (
+    Client("chat", Family.OPENAI, chat, _around_chat, "messages"),
+    Client("messages", Family.ANTHROPIC, messages, _around_messages, "messages"),
+    Client("generateContent", Family.GEMINI, generate_content, _around_contents, "contents"),
+)
+
+
+@cache
+def cases(client: Client) -> tuple[Case, ...]:
+    """Return every field of a wire, with requests that carry it."""
+    return tuple(_fields_of(client.root(), "", client.around))

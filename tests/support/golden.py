@@ -1,0 +1,272 @@
+"""The golden cases: what a client sends, what the provider must get, and what the client must get back.
+
+A case is a folder ``tests/golden/<client>/<upstream>/<case>/``; its files are the truth, in the words of the
+two vendors:
+
+``case.yaml``
+    ``about``: one line.  Optional: ``model`` (the provider's), ``kind``, ``stream``, ``array`` (a Gemini
+    stream without ``alt=sse``), ``answers`` (how many; 1), ``broken`` (the client's stream must show a
+    break), ``uncounted`` (the provider told no usage), ``target`` and ``headers`` where they are not the
+    usual ones, ``odd`` (why the provider's side is outside of what its own reference shows)
+``request.json``
+    what the client sends
+``upstream_request.json``, ``dropped.json``
+    what the provider must get, and what is reported as dropped (absent: nothing)
+``upstream_reply.json`` or ``upstream_stream.txt``, ``reply.json`` or ``stream.txt``
+    what the provider answers, and what the client must get
+``upstream_error.json``, ``error.json``
+    the same for a refusal of the provider's: status and body
+``refused.json``
+    the gateway's own refusal, of the request or of an answer that it cannot use
+
+``python -m tests.support.golden --write [part of a case's path]`` writes the expected files anew.  Whoever
+does that reads every difference against the vendors' references.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from mgw.canonical.renaming import events_with_names, reply_with_names
+from mgw.dialects import translator_of
+from mgw.dialects.models import Models
+from mgw.dialects.translator import Answering, Asked, Parsed, Rendered, Setting
+from mgw.errors import GatewayError
+from mgw.vocabulary import Family, Kind
+
+GOLDEN: Final = Path(__file__).parent.parent / "golden"
+SEED: Final = "golden"
+REQUEST_ID: Final = "req_golden"
+CREATED: Final = 1_770_000_000
+WRITTEN: Final = (
+    "upstream_request.json",
+    "dropped.json",
+    "reply.json",
+    "stream.txt",
+    "error.json",
+    "refused.json",
+)
+"""The files that are expected, not given."""
+_MODELS: Final = {
+    Family.OPENAI: "gpt-5.2",
+    Family.ANTHROPIC: "claude-opus-4-6",
+    Family.GEMINI: "gemini-3.5-flash",
+}
+_ORDERED: Final = frozenset(
+    {"parameters", "input_schema", "parametersJsonSchema", "responseJsonSchema", "schema", "input", "args"}
+)
+"""The keys under which the order of keys is the sender's."""
+_ROWS: Final = Models(())
+
+Json = Any  # Any: JSON as a file has it
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """``client/upstream/case``."""
+        return "/".join(self.folder.parts[-3:])
+
+    @property
+    def client(self) -> Family:
+        """Whose wire the client speaks."""
+        return Family(self.folder.parts[-3])
+
+    @property
+    def upstream(self) -> Family:
+        """Whose wire the provider speaks."""
+        return Family(self.folder.parts[-2])
+
+    @cached_property
+    def said(self) -> dict[str, Json]:
+        """What ``case.yaml`` says."""
+        said: dict[str, Json] = yaml.safe_load((self.folder / "case.yaml").read_text())
+        return said
+
+    @property
+    def streams(self) -> bool:
+        """The client asks for a stream."""
+        return bool(self.said.get("stream"))
+
+    @property
+    def model(self) -> str:
+        """The provider's model."""
+        return str(self.said.get("model", _MODELS[self.upstream]))
+
+    def bytes_of(self, file: str) -> bytes | None:
+        """Return what a file holds; ``None`` where there is none."""
+        path = self.folder / file
+        return path.read_bytes() if path.exists() else None
+
+    def json_of(self, file: str) -> Json:
+        """Return the JSON of a file; ``None`` where there is none."""
+        found = self.bytes_of(file)
+        return None if found is None else json.loads(found)
+
+
+def cases() -> list[Case]:
+    """Return all cases, in the order of their names."""
+    return [Case(path.parent) for path in sorted(GOLDEN.glob("*/*/*/case.yaml"))]
+
+
+def parse(case: Case) -> Parsed:
+    """Read the client's request."""
+    body = case.bytes_of("request.json")
+    assert body is not None, f"{case.name}: no request.json"
+    query = b"alt=sse" if case.streams and not case.said.get("array") else None
+    gemini = case.client is Family.GEMINI
+    asked = Asked("gateway-model", stream=case.streams and gemini, raw_query=query if gemini else None)
+    return translator_of(case.client).parse_request(body, asked)
+
+
+def render(case: Case, parsed: Parsed) -> Rendered:
+    """Write the provider's request."""
+    kind = Kind(case.said.get("kind", case.upstream.value))
+    field = "max_tokens" if kind is Kind.OPENAI_COMPAT else "max_completion_tokens"
+    row = _ROWS.row(case.model, case.upstream)
+    setting = Setting(case.model, kind, row, max_tokens_field=field)
+    return translator_of(case.upstream).render_request(parsed.conversation, setting)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request on its way: what the client said, and what the provider gets."""
+
+    case: Case
+    parsed: Parsed
+    rendered: Rendered
+
+    @property
+    def answering(self) -> Answering:
+        """What an answer is written with."""
+        return Answering(REQUEST_ID, self.case.model, CREATED, self.parsed.style)
+
+
+def send(case: Case) -> Sent:
+    """Translate the request."""
+    parsed = parse(case)
+    return Sent(case, parsed, render(case, parsed))
+
+
+def translated_stream(sent: Sent, pieces: Iterable[bytes]) -> bytes:
+    """Return the client's stream for the provider's, cut in these pieces."""
+    reader = translator_of(sent.case.upstream).stream_reader(SEED)
+    writer = translator_of(sent.case.client).stream_writer(sent.answering)
+    names = sent.rendered.renamed
+    told: list[bytes] = []
+    try:
+        told += [writer.write(events_with_names(reader.feed(piece), names)) for piece in pieces]
+        told.append(writer.write(events_with_names(reader.finish(), names)))
+        told.append(writer.finish())
+    except GatewayError as error:
+        told.append(writer.fail(error))
+    return b"".join(told)
+
+
+def produced(case: Case) -> dict[str, bytes]:
+    """Return the files of :data:`WRITTEN` as the translation makes them today."""
+    try:
+        sent = send(case)
+    except GatewayError as error:
+        return {"refused.json": _refused(error)}
+    files = {"upstream_request.json": pretty(json.loads(sent.rendered.body))}
+    dropped = sent.parsed.dropped(sent.rendered.lost)
+    if dropped:
+        files["dropped.json"] = pretty(dropped)
+    try:
+        files.update(_answered(sent))
+    except GatewayError as error:
+        files["refused.json"] = _refused(error)
+    return files
+
+
+def _answered(sent: Sent) -> Iterator[tuple[str, bytes]]:
+    case = sent.case
+    upstream, client = translator_of(case.upstream), translator_of(case.client)
+    reply = case.bytes_of("upstream_reply.json")
+    stream = case.bytes_of("upstream_stream.txt")
+    error = case.json_of("upstream_error.json")
+    if stream is not None:
+        yield "stream.txt", translated_stream(sent, [stream])
+    elif reply is not None:
+        told = reply_with_names(upstream.parse_reply(reply, SEED), sent.rendered.renamed)
+        answer = client.render_reply(told, sent.answering)
+        yield "reply.json", pretty(json.loads(answer))
+    elif error is not None:
+        body = error["body"]
+        raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+        status, answer = client.render_error(upstream.parse_error(error["status"], raw), REQUEST_ID)
+        yield "error.json", pretty({"status": status, "body": json.loads(answer)})
+
+
+def _refused(error: GatewayError) -> bytes:
+    return pretty({"status": error.status, "param": error.param, "message": error.message})
+
+
+def pretty(value: Json) -> bytes:
+    """Return JSON as the files have it."""
+    return json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def comparable(value: Json, *, ordered: bool = False) -> Json:
+    """Return JSON whose text is the same wherever the meaning is: order counts in schemas and arguments."""
+    if isinstance(value, list):
+        return [comparable(item, ordered=ordered) for item in value]
+    if not isinstance(value, dict):
+        return value
+    keys = list(value) if ordered else sorted(value)
+    return {key: comparable(value[key], ordered=ordered or key in _ORDERED) for key in keys}
+
+
+def usual_target(case: Case) -> str:
+    """Return where the provider's reference has conversations, below its base address."""
+    if case.upstream is Family.OPENAI:
+        return "/chat/completions"
+    if case.upstream is Family.ANTHROPIC:
+        return "/messages"
+    verb = "streamGenerateContent?alt=sse" if case.streams else "generateContent"
+    return f"/models/{case.model}:{verb}"
+
+
+def usual_headers(case: Case) -> dict[str, str]:
+    """Return the headers that the provider's reference demands beside the credential."""
+    return {"anthropic-version": "2023-06-01"} if case.upstream is Family.ANTHROPIC else {}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the expected files of the cases whose names hold one of the arguments; of all without any."""
+    if arguments[:1] != ["--write"]:
+        sys.stderr.write("usage: python -m tests.support.golden --write [part of a case's path] ...\n")
+        return 2
+    for case in cases():
+        if not arguments[1:] or any(part in case.name for part in arguments[1:]):
+            write(case)
+    return 0
+
+
+def write(case: Case) -> None:
+    """Write the expected files of one case, and remove those that are not made any more."""
+    files = produced(case)
+    for file in WRITTEN:
+        path = case.folder / file
+        if file in files:
+            path.write_bytes(files[file])
+        else:
+            path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

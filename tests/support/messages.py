@@ -1,0 +1,85 @@
+"""Requests of the messages API as the gateway writes them, and the simulated vendor that takes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from mgw.canonical.conversation import (
+    Conversation,
+    Media,
+    MediaKind,
+    Part,
+    Role,
+    Signature,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Turn,
+)
+from mgw.dialects.anthropic.render import render_request
+from mgw.dialects.models import Models
+from mgw.dialects.translator import Rendered, Setting
+from mgw.simulator.answer import Call
+from mgw.simulator.anthropic_messages import messages as answer_of
+from mgw.simulator.anthropic_turns import redact, sign
+from mgw.simulator.faults import Faults
+from mgw.vocabulary import Family, Kind
+
+OLD, NEW = "2023-06-01", "2026-10-21"
+MODELS = Models(())
+EXTENDED, ADAPTIVE, NEWEST, FIXED = "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-5-5", "claude-opus-5"
+OWN = Signature(Family.ANTHROPIC, sign("Hm."))
+REDACTED = redact("Ach.")
+FOREIGN = Signature(Family.GEMINI, "Zm9v")
+USER, ASSISTANT, SYSTEM = Role.USER, Role.ASSISTANT, Role.SYSTEM
+PNG = Media(MediaKind.IMAGE, "image/png", data="iVBORw0KGgo=")
+LOOK = Tool("look", schema={"type": "object", "properties": {}})
+
+
+def setting(model: str, version: str | None = None) -> Setting:
+    return Setting(model, Kind.ANTHROPIC, MODELS.row(model, Family.ANTHROPIC), version=version)
+
+
+def asked(rendered: Rendered) -> Call:
+    """The request as the simulated vendor gets it, which refuses what the real one would."""
+    body = json.loads(rendered.body)
+    headers = {name.decode(): value.decode() for name, value in rendered.headers}
+    return Call("/v1" + rendered.target.decode(), {}, headers, body, body["model"], Faults({}), 1, 0)
+
+
+def turn(role: Role, *parts: Part | str) -> Turn:
+    return Turn(role, tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def write(
+    *turns: Turn, model: str = ADAPTIVE, version: str | None = None, **fields: Any
+) -> tuple[dict[str, Any], Rendered]:
+    """The body, which the vendor takes, and all the rest."""
+    said = Conversation(turns or (turn(USER, "Hi"),), **fields)
+    rendered = render_request(said, setting(model, version))
+    body: dict[str, Any] = json.loads(rendered.body)
+    answer_of(asked(rendered))
+    return body, rendered
+
+
+def messages(*turns: Turn, model: str = ADAPTIVE, **fields: Any) -> list[tuple[str, list[dict[str, Any]]]]:
+    body, _ = write(*turns, model=model, **fields)
+    return [(message["role"], message["content"]) for message in body["messages"]]
+
+
+def text(said: str) -> dict[str, str]:
+    return {"type": "text", "text": said}
+
+
+def call(call_id: str, arguments: str = "{}", name: str = "look") -> ToolCall:
+    return ToolCall(call_id, name, arguments)
+
+
+def result(call_id: str, *parts: Text | Media | str) -> ToolResult:
+    return ToolResult(call_id, tuple(Text(part) if isinstance(part, str) else part for part in parts))
+
+
+def loop(*begin: Part) -> tuple[Turn, ...]:
+    return (turn(USER, "go"), turn(ASSISTANT, *begin, call("1")), turn(USER, result("1", "x")))

@@ -1,0 +1,189 @@
+"""A rich whole answer and a rich stream of each wire, to be spoiled by tests of hostile input."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mgw.vocabulary import Family
+from tests.support.rich_requests import PNG
+
+Body = dict[str, Any]  # Any: JSON
+
+_LOGPROBS: Final = {
+    "content": [{"token": "a", "logprob": -0.5, "top_logprobs": [{"token": "b", "logprob": -1}]}]
+}
+_CHAT_USAGE: Final = {
+    "prompt_tokens": 5,
+    "completion_tokens": 7,
+    "prompt_tokens_details": {"cached_tokens": 1},
+    "completion_tokens_details": {"reasoning_tokens": 2},
+}
+
+
+def _chunk(delta: Body, **beside: Any) -> Body:  # Any: JSON
+    choice = {"index": 0, "delta": delta, "finish_reason": None, **beside}
+    return {"id": "c", "object": "chat.completion.chunk", "model": "m", "created": 1, "choices": [choice]}
+
+
+_CHAT_STREAM: Final[list[Body]] = [
+    _chunk({"role": "assistant", "content": ""}),
+    _chunk({"reasoning_content": "hm"}),
+    _chunk({"reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s", "index": 0}]}),
+    _chunk({"content": "Hi"}, logprobs=_LOGPROBS),
+    _chunk({"refusal": "No"}),
+    _chunk({"images": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}]}),
+    _chunk({"annotations": [{"type": "url_citation", "url_citation": {"url": "u", "start_index": 1}}]}),
+    _chunk(
+        {
+            "tool_calls": [
+                {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+            ]
+        }
+    ),
+    _chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"a":1}'}}]}),
+    _chunk({"function_call": {"name": "g", "arguments": "{}"}}),
+    _chunk({}, finish_reason="tool_calls"),
+    {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [], "usage": _CHAT_USAGE},
+]
+
+_MESSAGES_STREAM: Final[list[Body]] = [
+    {
+        "type": "message_start",
+        "message": {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [],
+            "stop_reason": None,
+            "usage": {"input_tokens": 5, "cache_read_input_tokens": 1, "output_tokens": 1},
+        },
+    },
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "c2ln"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Hi"}},
+    {
+        "type": "content_block_delta",
+        "index": 1,
+        "delta": {"type": "citations_delta", "citation": {"url": "u"}},
+    },
+    {"type": "content_block_stop", "index": 1},
+    {"type": "ping"},
+    {
+        "type": "content_block_start",
+        "index": 2,
+        "content_block": {"type": "tool_use", "id": "a", "name": "f", "input": {}},
+    },
+    {"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{}"}},
+    {"type": "content_block_stop", "index": 2},
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "tool_use", "stop_sequence": None},
+        "usage": {"output_tokens": 7, "output_tokens_details": {"thinking_tokens": 2}},
+    },
+    {"type": "message_stop"},
+]
+
+
+def _candidate(parts: list[Body], **beside: Any) -> Body:  # Any: JSON
+    content = {"role": "model", "parts": parts}
+    return {
+        "candidates": [{"content": content, "index": 0, **beside}],
+        "modelVersion": "m",
+        "responseId": "r",
+    }
+
+
+_GEMINI_STREAM: Final[list[Body]] = [
+    _candidate([{"text": "hm", "thought": True, "thoughtSignature": "c2ln"}]),
+    _candidate([{"text": "Hi"}], citationMetadata={"citationSources": [{"uri": "u", "startIndex": 1}]}),
+    _candidate([{"inlineData": {"mimeType": "image/png", "data": PNG}}]),
+    _candidate([{"functionCall": {"id": "a", "name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"}]),
+    _candidate([{"executableCode": {"code": "1"}}, {"codeExecutionResult": {"output": "1"}}]),
+    {
+        **_candidate(
+            [{"text": ""}],
+            finishReason="STOP",
+            logprobsResult={"chosenCandidates": [{"token": "a", "logProbability": -1}]},
+        ),
+        "usageMetadata": {
+            "promptTokenCount": 5,
+            "candidatesTokenCount": 7,
+            "thoughtsTokenCount": 2,
+            "cachedContentTokenCount": 1,
+        },
+        "promptFeedback": {"blockReason": None},
+    },
+]
+
+STREAMS: Final = {
+    Family.OPENAI: _CHAT_STREAM,
+    Family.ANTHROPIC: _MESSAGES_STREAM,
+    Family.GEMINI: _GEMINI_STREAM,
+}
+"""The events of one rich stream of each family's providers."""
+
+REPLIES: Final[dict[Family, Body]] = {
+    Family.OPENAI: {
+        "id": "c",
+        "object": "chat.completion",
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls",
+                "logprobs": _LOGPROBS,
+                "message": {
+                    "role": "assistant",
+                    "content": "Hi",
+                    "refusal": "No",
+                    "reasoning_content": "hm",
+                    "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s"}],
+                    "annotations": [{"type": "url_citation", "url_citation": {"url": "u", "start_index": 1}}],
+                    "images": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}}],
+                    "tool_calls": [
+                        {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+                    ],
+                    "function_call": {"name": "g", "arguments": "{}"},
+                },
+            }
+        ],
+        "usage": _CHAT_USAGE,
+    },
+    Family.ANTHROPIC: {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+            {"type": "redacted_thinking", "data": "c2ln"},
+            {"type": "text", "text": "Hi", "citations": [{"type": "web", "url": "u", "title": "t"}]},
+            {"type": "tool_use", "id": "a", "name": "f", "input": {"a": 1}},
+            {"type": "server_tool_use", "id": "b", "name": "web_search", "input": {}},
+        ],
+        "stop_reason": "tool_use",
+        "stop_sequence": "s",
+        "usage": {"input_tokens": 5, "output_tokens": 7, "cache_read_input_tokens": 1},
+    },
+    Family.GEMINI: {
+        **_GEMINI_STREAM[-1],
+        "candidates": [
+            {
+                **_GEMINI_STREAM[-1]["candidates"][0],
+                "content": {
+                    "role": "model",
+                    "parts": [
+                        part
+                        for event in _GEMINI_STREAM[:-1]
+                        for part in event["candidates"][0]["content"]["parts"]
+                    ],
+                },
+            }
+        ],
+    },
+}
+"""One rich whole answer of each family's providers."""

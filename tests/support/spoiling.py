@@ -1,0 +1,124 @@
+"""Valid input spoiled in any place, and all ways that it can take through the dialects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+from hypothesis import strategies as st
+
+from mgw.dialects import translator_of
+from mgw.dialects.translator import Answering, Asked
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+from tests.support.accounting import TARGETS
+
+Json = Any  # JSON of whatever type
+Path = tuple[str | int, ...]
+
+FAMILIES: Final = list(Family)
+WRONG: Final[list[Json]] = [None, True, 7, -1, 1e308, "x", "", [], {}, [None], [[]], {"type": "x"}]
+DEEP: Final = 10_000
+ANSWERING: Final = Answering("req_1", "a-model", 1)
+
+
+def random_json() -> st.SearchStrategy[Json]:
+    plain = (
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=8)
+        | st.sampled_from(["text", "user", "function", "tool_use", "thinking", "auto", "model", "https://a"])
+    )
+    names = st.sampled_from(["type", "text", "role", "content", "parts", "name", "id", "input"]) | st.text(
+        max_size=4
+    )
+    return st.recursive(
+        plain,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+        max_leaves=8,
+    )
+
+
+def paths(value: Json, path: Path = ()) -> Iterator[Path]:
+    """Yield where every value of a JSON value stands."""
+    yield path
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from paths(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from paths(inner, (*path, index))
+
+
+def replaced(value: Json, path: Path, new: Json) -> Json:
+    """Return a JSON value with another value at a place."""
+    if not path:
+        return new
+    head, *rest = path
+    if isinstance(value, list):
+        return [replaced(one, tuple(rest), new) if place == head else one for place, one in enumerate(value)]
+    return {key: replaced(one, tuple(rest), new) if key == head else one for key, one in value.items()}
+
+
+def is_for(error: GatewayError, reason: Reason) -> None:
+    assert error.reason is reason, error
+
+
+def translate_request(family: Family, body: bytes) -> None:
+    """Translate a request for all others; anything but a refusal of the client's request rises."""
+    for stream in (False, True):
+        try:
+            parsed = translator_of(family).parse_request(body, Asked("a-model", stream, b"alt=sse"))
+        except GatewayError as error:
+            is_for(error, Reason.MALFORMED)
+            return
+    for target in TARGETS:
+        try:
+            rendered = translator_of(target.family).render_request(parsed.conversation, target.setting)
+        except GatewayError as error:
+            is_for(error, Reason.MALFORMED)
+        else:
+            assert type(msgspec.json.decode(rendered.body)) is dict
+            assert all(type(path) is str for path in parsed.dropped(rendered.lost))
+
+
+def translate_reply(family: Family, body: bytes) -> None:
+    """Translate a whole answer for all others; anything but a broken upstream rises."""
+    try:
+        reply = translator_of(family).parse_reply(body, "seed")
+    except GatewayError as error:
+        is_for(error, Reason.UPSTREAM_BROKEN)
+        return
+    for other in FAMILIES:
+        try:
+            translator_of(other).render_reply(reply, ANSWERING)
+        except GatewayError as error:
+            is_for(error, Reason.UPSTREAM_BROKEN)
+
+
+def translate_stream(family: Family, chunks: list[bytes]) -> int:
+    """Translate a stream for all others, and return how much was written."""
+    reader = translator_of(family).stream_reader("seed")
+    writers = [translator_of(other).stream_writer(ANSWERING) for other in FAMILIES]
+    written = 0
+    try:
+        for chunk in chunks:
+            events = reader.feed(chunk)
+            written += sum(len(writer.write(events)) for writer in writers)
+        events = reader.finish()
+        written += sum(len(writer.write(events) + writer.finish()) for writer in writers)
+    except GatewayError as error:
+        is_for(error, Reason.UPSTREAM_BROKEN)
+        written += sum(len(writer.fail(error)) for writer in writers)
+    return written
+
+
+def framed(family: Family, event: Json) -> bytes:
+    """Return an event as the provider sends it."""
+    data = b"data: " + msgspec.json.encode(event) + b"\n\n"
+    if family is Family.ANTHROPIC and type(event) is dict and type(event.get("type")) is str:
+        return b"event: " + str(event["type"]).encode("utf-8", "replace") + b"\n" + data
+    return data

@@ -1,0 +1,236 @@
+"""The tables of ``docs/translation.rst``, made from what the code does with every field.
+
+``python -m tests.support.translation_table`` writes them into the document, between its marks; a test holds
+the document to them.  What the code cannot tell, how a field is adapted and why nothing of it is missed,
+stands in :mod:`tests.support.translation_notes`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from tests.support.accounting import CHANGED, REFUSED, REPORTED, SILENT, TARGETS, Outcome, Target, outcome
+from tests.support.field_cases import CLIENTS, Case, Client, cases
+from tests.support.sdk_types import Json
+from tests.support.translation_notes import NOTES, NOTHING_LOST, Unsaid
+
+DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "translation.rst"
+MAPPED: Final = "mapped"
+ADAPTED: Final = "adapted"
+DROPPED: Final = "dropped"
+COLUMNS: Final = {
+    "openai": "chat",
+    "openai_compat": "chat",
+    "anthropic": "messages",
+    "gemini": "generateContent",
+}
+_WHOLE: Final = frozenset({REFUSED, DROPPED})
+"""What may be said of an object and all in it at once."""
+_BRACKETS: Final = re.compile(r"\[([^\[\]]*)\]")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What becomes of a field towards one target."""
+
+    word: str
+    places: tuple[str, ...] = ()
+    note: str = ""
+
+    def text(self) -> str:
+        """Return it as the document says it."""
+        told = self.word
+        if self.places:
+            told += " to " + ", ".join(f"``{place}``" for place in self.places)
+        return f"{told}: {self.note}" if self.note else told
+
+
+Cells = tuple[Cell, ...]
+
+
+@cache
+def outcomes(client: Client, target: Target) -> dict[str, tuple[Case, Outcome]]:
+    """Return what becomes of every field."""
+    return {case.path: (case, outcome(client, target, case)) for case in cases(client)}
+
+
+def targets_of(client: Client) -> list[Target]:
+    """Return those that a client's requests are translated for."""
+    return [target for target in TARGETS if target.family is not client.family]
+
+
+def unsaid(client: Client, target: Target, path: str, value: Json) -> Unsaid | None:
+    """Return why nothing is lost where a value changes nothing and is not reported."""
+    return next((one for one in NOTHING_LOST if one.covers(client.name, target.name, path, value)), None)
+
+
+def silent(client: Client, target: Target, case: Case, found: Outcome) -> list[Json]:
+    """Return the values of a field that are lost in silence."""
+    return [
+        value
+        for value, became in zip(case.values, found.found, strict=True)
+        if SILENT in became and unsaid(client, target, case.path, value) is None
+    ]
+
+
+def word_of(found: Outcome) -> str | None:
+    """Return the one word for what becomes of a field; ``None`` where it holds nothing of its own."""
+    became = found.all - {SILENT}
+    if CHANGED in became:
+        return MAPPED if became == {CHANGED} and found.verbatim else ADAPTED
+    if REPORTED in became:
+        return DROPPED
+    return REFUSED if REFUSED in became else None
+
+
+def cell(client: Client, target: Target, case: Case, found: Outcome) -> Cell | None:
+    """Return what the document says of a field."""
+    word = word_of(found)
+    if word is None:
+        reasons = [unsaid(client, target, case.path, value) for value in case.values]
+        reason = next((one for one in reasons if one is not None), None)
+        return None if reason is None else Cell(MAPPED, note=reason.why)
+    told = (note.text for note in NOTES if note.covers(client.name, target.name, case.path))
+    note = next(told, "") if word == ADAPTED else ""
+    return Cell(word, _told(found.places) if word in {MAPPED, ADAPTED} else (), note)
+
+
+def _told(places: list[str]) -> tuple[str, ...]:
+    """Return one place, or two, or what all of them lie in."""
+    if len(places) <= 2:
+        return tuple(places)
+    cut = [re.split(r"(?=[.\[])", place) for place in places]
+    common = "".join(step[0] for step in takewhile(lambda step: len(set(step)) == 1, zip(*cut, strict=False)))
+    return (common,) if common else ()
+
+
+@cache
+def rows(client: Client) -> dict[str, Cells]:
+    """Return the fields of a wire that have a row of their own, with a cell for each target."""
+    found: dict[str, Cells] = {}
+    targets = targets_of(client)
+    for case in cases(client):
+        if case.holder:
+            continue
+        told = [cell(client, target, case, outcomes(client, target)[case.path][1]) for target in targets]
+        if all(one is not None for one in told):
+            found[case.path] = tuple(one for one in told if one is not None)
+    return _gathered(_merged(dict(_collapsed(found))))
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    """Yield what a field is part of, the whole first."""
+    for place, sign in enumerate(path):
+        if sign == "." or (sign == "[" and place):
+            yield path[:place]
+        if sign == "]" and not path.startswith("[]", place - 1):
+            yield path[: place + 1]
+
+
+def _collapsed(found: dict[str, Cells]) -> Iterator[tuple[str, Cells]]:
+    under: dict[str, set[Cells]] = {}
+    for path, cells in found.items():
+        plain = tuple(Cell(one.word) for one in cells)
+        for prefix in (*_prefixes(path), path):
+            under.setdefault(prefix, set()).add(plain)
+    for path, cells in found.items():
+        whole = next((prefix for prefix in _prefixes(path) if _is_whole(under[prefix])), None)
+        if whole is None:
+            yield path, cells
+        else:
+            yield whole, next(iter(under[whole]))
+
+
+def _is_whole(cells: set[Cells]) -> bool:
+    return len(cells) == 1 and all(one.word in _WHOLE for one in next(iter(cells)))
+
+
+def _merged(found: dict[str, Cells]) -> dict[str, Cells]:
+    """Join rows that differ in one kind alone: ``messages[user|assistant].content``."""
+    for depth in range(3):
+        groups: dict[tuple[str, str, Cells], list[str]] = {}
+        order: dict[str, tuple[str, str, Cells]] = {}
+        for path, cells in found.items():
+            kinds = list(_BRACKETS.finditer(path))
+            if len(kinds) <= depth or not kinds[depth][1]:
+                order[path] = (path, "", cells)
+            else:
+                order[path] = (path[: kinds[depth].start(1)], path[kinds[depth].end(1) :], cells)
+                groups.setdefault(order[path], []).append(kinds[depth][1])
+        merged: dict[str, Cells] = {}
+        for path, key in order.items():
+            kinds_of = groups.get(key)
+            merged[path if kinds_of is None else f"{key[0]}{'|'.join(kinds_of)}{key[1]}"] = key[2]
+        found = merged
+    return found
+
+
+def _gathered(found: dict[str, Cells]) -> dict[str, Cells]:
+    """Join what is dropped or refused beside one another: ``parts[].{audioMetadata,toolCall}``."""
+    groups: dict[tuple[str, Cells], list[str]] = {}
+    for path, cells in found.items():
+        if all(one.word in _WHOLE and not one.note for one in cells):
+            parent, dot, key = path.rpartition(".")
+            if "[" not in key:
+                groups.setdefault((parent + dot, cells), []).append(key)
+    gathered: dict[str, Cells] = {}
+    for path, cells in found.items():
+        parent, dot, key = path.rpartition(".")
+        keys = groups.get((parent + dot, cells), [])
+        if len(keys) < 2 or key not in keys:
+            gathered[path] = cells
+        elif parent:
+            gathered[f"{parent}.{{{','.join(keys)}}}"] = cells
+        else:
+            gathered[", ".join(keys)] = cells
+    return gathered
+
+
+def table(client: Client) -> str:
+    """Return the reStructuredText table of one wire's fields."""
+    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 30 35 35", "", "   * - field"]
+    heads = list(dict.fromkeys(COLUMNS[target.name] for target in targets_of(client)))
+    lines += [f"     - to {head}" for head in heads]
+    for path, cells in rows(client).items():
+        lines.append("   * - " + ", ".join(f"``{one}``" for one in path.split(", ")))
+        lines += [f"     - {text}" for text in _texts(client, cells)]
+    return "\n".join(lines) + "\n"
+
+
+def _texts(client: Client, cells: Cells) -> Iterator[str]:
+    """Yield a cell for each column; OpenAI's two kinds share one."""
+    columns: dict[str, dict[str, str]] = {}
+    for target, one in zip(targets_of(client), cells, strict=True):
+        columns.setdefault(COLUMNS[target.name], {})[target.name] = one.text()
+    for said in columns.values():
+        if len(set(said.values())) == 1:
+            yield next(iter(said.values()))
+        else:
+            yield "; ".join(f"{text} (``{kind}``)" for kind, text in said.items())
+
+
+def marks(client: Client) -> tuple[str, str]:
+    """Return the lines of the document between which a table stands."""
+    return f".. fields of {client.name}\n", f".. end of fields of {client.name}\n"
+
+
+def with_tables(text: str) -> str:
+    """Return the document with its tables as they should be."""
+    for client in CLIENTS:
+        begin, end = marks(client)
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = f"{head}{begin}\n{table(client)}\n{end}{tail}"
+    return text
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(with_tables(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(f"{DOCUMENT}\n")
