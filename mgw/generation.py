@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mgw.config.model import Config, Provider
+from mgw.config.translation import ModelRow
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
+from mgw.dialects.model_row import OverrideRow
+from mgw.dialects.models import Models
 from mgw.routing.catalog import Catalog
 from mgw.routing.resolve import Resolver
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
+from mgw.upstream.unknown_stops import UnknownStops
 
 
 @dataclass(slots=True)
@@ -28,6 +32,9 @@ class Generation:
     catalog: Catalog
     credentials: Mapping[str, CredentialProvider]
     upstreams: Mapping[str, Upstream]
+    models: Models
+    """What each model takes."""
+    unknown_stops: UnknownStops = field(default_factory=UnknownStops)
     in_use: int = 0
     _retired: bool = field(default=False)
 
@@ -77,7 +84,8 @@ def build_generation(
         raise ValueError("\n".join(problems))
     credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
     catalog = Catalog(config, resolver, created)
-    return Generation(number, config, resolver, catalog, credentials, upstreams)
+    models = Models(_override(row) for row in config.translation.models)
+    return Generation(number, config, resolver, catalog, credentials, upstreams, models)
 
 
 def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
@@ -94,3 +102,12 @@ def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
             raise ValueError(f"providers.{provider.name}.base_url: {error}") from None
         reason = f"{provider.ca_file} holds no PEM certificate"
     raise ValueError(f"providers.{provider.name}.ca_file: {reason}")
+
+
+def _override(row: ModelRow) -> OverrideRow:
+    """Say an operator's row to the table of models, where what is not stated is inherited."""
+    stated = row.model_dump(exclude_none=True)
+    for name in ("budget", "default", "max_output"):  # false there says that it takes none, or is unknown
+        if stated.get(name) is False:
+            stated[name] = None
+    return OverrideRow(**stated)

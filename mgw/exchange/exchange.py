@@ -8,7 +8,7 @@ own (a body over the limit, a client that leaves in mid-upload, the end of a dra
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -21,7 +21,7 @@ from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
 from mgw.generation import Generation
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
-from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.event import Outcome, UsageEvent, dropped_names
 
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
@@ -49,7 +49,9 @@ class Exchange:
     first_byte_at: float | None = None
     usage: Callable[[], TokenUsage] = field(default=lambda: NO_USAGE, repr=False)
     hold: Callable[[int], None] = field(default=lambda _: None, repr=False)
-    """Takes room for a body that was decompressed; raises ``OVERLOADED`` where there is none."""
+    """Takes room for a body that is kept; raises ``OVERLOADED`` where there is none."""
+    dropped_fields: Sequence[str] = ()
+    """The client's paths of what a translation did not carry, where the operator observes them."""
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -123,4 +125,5 @@ class Exchange:
             ttft_ms=None if first is None else (first - self.started) * 1000.0,
             attempts=self.attempts,
             key_hash=self.key_hash,
+            dropped_fields=dropped_names(self.dropped_fields) if self.dropped_fields else None,
         )

@@ -6,7 +6,8 @@ Sources: specification 4.1.2, decisions part 5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
 
 from msgspec.json import encode
 
@@ -14,19 +15,30 @@ from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import codec_of
 from mgw.dialects.dialect import Meter
+from mgw.dialects.metering import media_type
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import ClientRequest
-from mgw.kinds import KINDS
+from mgw.exchange.delivery import Streamed
+from mgw.exchange.outgoing import completed, forwarded
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.client import Answer, UpstreamRequest
-from mgw.vocabulary import VERSION_HEADERS
+from mgw.vocabulary import Family
 from mgw.wire.encodings import Gunzip
-from mgw.wire.headers import RawHeaders, request_headers, response_headers, value_of
+from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.splice import FoundValue, splice
 from mgw.wire.target import path_of_model, without_parameter
 
 _GUNZIPPED_BYTES = 16 * 1024 * 1024
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_LONGEST_END: Final = 4
+_SIGNS_OF_LIFE: Final = MappingProxyType(
+    {
+        Family.OPENAI: b": keep-alive\n\n",
+        Family.ANTHROPIC: b'event: ping\ndata: {"type":"ping"}\n\n',
+        Family.GEMINI: b"\n",  # Google's SDKs lose an event to anything else
+    }
+)
 PROVIDER = "provider"
 """The parameter that chooses the provider where no model does; it goes no further."""
 _CHOOSING = frozenset({PROVIDER})
@@ -42,6 +54,10 @@ class Content:
     """Where it is the body that names the model."""
     repeated: tuple[FoundValue, ...] = ()
     """Where the path names it and the body does so again."""
+    encoded: bool = False
+    """Whether ``sent`` has a content coding."""
+    cleaned: bool = False
+    """Whether the gateway's own marks were cut out of ``decoded``."""
 
 
 @dataclass(slots=True)
@@ -53,6 +69,7 @@ class Passthrough:
     request: ClientRequest
     content: Content
     base_path: bytes
+    keepalive_seconds: float | None = None
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
@@ -64,9 +81,12 @@ class Passthrough:
             body=body,
         )
 
-    def answer_headers(self, answer: Answer) -> RawHeaders:
-        """Return the head's fields that the client gets of the upstream's."""
-        return response_headers(answer.headers)
+    def delivery(self, answer: Answer) -> Streamed:
+        """Hand the answer on as it comes."""
+        stream = is_stream(self.route, answer)
+        headers = response_headers(answer.headers)
+        filter_ = self.filter(answer)
+        return Streamed(answer.status, answer.reason, headers, filter_, stream, self.keepalive_seconds)
 
     def filter(self, answer: Answer) -> PassthroughFilter:
         """Return what the answer's body walks through."""
@@ -76,7 +96,12 @@ class Passthrough:
         gunzip = None
         if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
             gunzip = Gunzip(_GUNZIPPED_BYTES)
-        return PassthroughFilter(meter, gunzip)
+        if self.keepalive_seconds is None or gunzip is not None:
+            return PassthroughFilter(meter, gunzip)
+        counted = value_of(answer.headers, b"content-length") is not None  # not a byte more may go
+        if counted or media_type(content_type) != b"text/event-stream":
+            return PassthroughFilter(meter, gunzip)
+        return PunctuatedFilter(meter, sign=_SIGNS_OF_LIFE[self.route.family])
 
     def _body(self) -> tuple[bytes, bool]:
         """Return the body to send, and whether it is no longer encoded as the client sent it."""
@@ -86,9 +111,9 @@ class Passthrough:
             spliced = splice(spliced, content.model, new)
         elif content.repeated and new is not None:
             spliced = self._with_repeated(spliced, new)
-        if spliced is content.decoded:
+        if spliced is content.decoded and not content.cleaned:
             return content.sent, False
-        return spliced, content.sent is not content.decoded
+        return spliced, content.encoded
 
     def _with_repeated(self, body: bytes, new: str) -> bytes:
         """Replace the path's model where the body repeats it, each with or without its ``models/``."""
@@ -128,27 +153,10 @@ class Passthrough:
         return path.removeprefix(b"/models") if path.startswith(b"/models/tunedModels/") else path
 
     def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
-        provider = self.target.provider
-        edits = provider.headers
-        headers = request_headers(
-            self.request.headers,
-            client=self.route.family,
-            target=self.target.family,
-            forward=_encoded(edits.forward),
-        )
+        headers = forwarded(self.request, self.route.family, self.target)
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
-        replaced = _encoded((*edits.set, *edits.remove))
-        if replaced:
-            headers = [pair for pair in headers if pair[0].lower() not in replaced]
-            headers += [
-                (name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()
-            ]
-        for name, value in KINDS[provider.kind].required_headers:
-            if name not in replaced and not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
-                headers.append((name, value))
-        headers.append((credential.header, credential.value.reveal().encode("latin-1")))
-        return headers
+        return completed(headers, self.target.provider, credential)
 
 
 @dataclass(slots=True)
@@ -157,6 +165,10 @@ class PassthroughFilter:
 
     _meter: Meter
     _gunzip: Gunzip | None = field(default=None)
+    done: bool = False
+    """Never before its body has: the client gets what the provider sends."""
+    whole: bool = False
+    """Nor is anything known of what is missing."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the same object."""
@@ -177,10 +189,26 @@ class PassthroughFilter:
         """Return the counts seen so far."""
         return self._meter.usage
 
+    def keepalive(self) -> bytes:
+        """Add nothing to the provider's bytes."""
+        return b""
 
-@lru_cache(maxsize=1024)  # as many as there are providers, at the most
-def _encoded(names: tuple[str, ...]) -> frozenset[bytes]:
-    return frozenset(name.lower().encode("latin-1") for name in names)
+
+@dataclass(slots=True)
+class PunctuatedFilter(PassthroughFilter):
+    """The same for an event stream, with signs of life between its events where the operator wants them."""
+
+    sign: bytes = b""
+    _tail: bytes = b"\n\n"
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the same object, and remember how it ended."""
+        self._tail = data[-4:] if len(data) >= _LONGEST_END else (self._tail + data)[-4:]
+        return PassthroughFilter.feed(self, data)
+
+    def keepalive(self) -> bytes:
+        """Return the sign where the last event has ended (decisions, part 2: between events only)."""
+        return self.sign if self._tail.endswith(_EVENT_ENDS) else b""
 
 
 def _bare(model: str) -> str:

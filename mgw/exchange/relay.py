@@ -15,18 +15,36 @@ from mgw.canonical.reply import TokenUsage
 from mgw.errors import GatewayError
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
+from mgw.time_limit import TimeLimit
 from mgw.upstream.client import Answer
 
 
 class BodyFilter(Protocol):
     """What a body walks through; bytes in, bytes out."""
 
+    @property
+    def done(self) -> bool:
+        """Whether the provider has said its last word, though its body may not have ended."""
+        ...
+
+    @property
+    def whole(self) -> bool:
+        """Whether a break of the provider's body would take nothing of it away."""
+        ...
+
     def feed(self, data: bytes) -> bytes:
-        """Return what the client gets for a piece."""
+        """Return what the client gets for a piece.
+
+        :raises GatewayError: the provider says that its answer broke, or sends what it must not;
+            :meth:`fail` then has the last words.
+        """
         ...
 
     def finish(self) -> bytes:
-        """Return what the client gets at the end."""
+        """Return what the client gets at the end.
+
+        :raises GatewayError: the answer is not complete.
+        """
         ...
 
     def fail(self, error: GatewayError) -> bytes | None:
@@ -35,6 +53,10 @@ class BodyFilter(Protocol):
 
     def usage(self) -> TokenUsage:
         """Return the counts seen so far."""
+        ...
+
+    def keepalive(self) -> bytes:
+        """Return bytes that mean nothing to the client, where some may stand now."""
         ...
 
 
@@ -46,34 +68,66 @@ class Relay:
     answer: Answer
     body_filter: BodyFilter
     client: Client
+    keepalive_seconds: float | None = None
+    """The provider's silence after which the client gets a sign of life; ``None``: never."""
     done: Deferred[None] = field(init=False)
+    _silence: TimeLimit | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.done = Deferred(lambda _: self.answer.abandon())
+        self.done = Deferred(self._cancelled)
+        if self.keepalive_seconds is not None:
+            self._silence = TimeLimit(self.exchange.clock, self._silent)
+            self._silence.within(self.keepalive_seconds)
 
     def body_arrived(self, data: bytes) -> None:
         """Hand a piece on."""
         if self.exchange.first_byte_at is None:
             self.exchange.first_byte_at = self.exchange.clock.seconds()
-        out = self.body_filter.feed(data)
+        try:
+            out = self.body_filter.feed(data)
+        except GatewayError as error:
+            self.answer.abandon()  # what may follow means nothing
+            self._break(error)
+            return
         if out:
             self.client.write(out)
+            if self._silence is not None and self.keepalive_seconds is not None:
+                self._silence.within(self.keepalive_seconds)
+        if self.body_filter.done:
+            self.answer.release()  # the client need not wait for a provider that forgets to hang up
+            self.body_ended()
 
     def body_ended(self) -> None:
         """End the client's answer."""
         try:
             rest = self.body_filter.finish()
+        except GatewayError as error:
+            self._break(error)
+            return
+        except Exception:  # a bug: whoever waits must hear of it, not the upstream's connection
+            self._over()
+            self.done.errback(Failure())
+            return
+        self._over()
+        try:
             if rest:
                 self.client.write(rest)
             self.client.unregister()
             self.client.finish()
-        except Exception:  # a bug: whoever waits must hear of it, not the upstream's connection
+        except Exception:  # as above
             self.done.errback(Failure())
         else:
             self.done.callback(None)
 
     def body_broke(self, error: GatewayError) -> None:
-        """End the client's answer visibly broken."""
+        """End the client's answer visibly broken, unless it has all of it."""
+        if self.body_filter.whole:
+            self.body_ended()
+        else:
+            self._break(error)
+
+    def _break(self, error: GatewayError) -> None:
+        self._over()
         try:
             last_words = self.body_filter.fail(error)
             self.client.unregister()
@@ -95,15 +149,39 @@ class Relay:
         """The client has caught up."""
         self.answer.resume()
 
+    def _silent(self) -> None:
+        if not self.answer.paused:  # a client that does not read needs no sign of life
+            sign = self.body_filter.keepalive()
+            if sign:
+                self.client.write(sign)
+                self.client.flush()
+        if self._silence is not None and self.keepalive_seconds is not None:
+            self._silence.within(self.keepalive_seconds)
 
-def relay(exchange: Exchange, answer: Answer, body_filter: BodyFilter, client: Client) -> Deferred[None]:
+    def _cancelled(self, _: Deferred[None]) -> None:
+        self._over()
+        self.answer.abandon()
+
+    def _over(self) -> None:
+        if self._silence is not None:
+            self._silence.close()
+            self._silence = None
+
+
+def relay(
+    exchange: Exchange,
+    answer: Answer,
+    body_filter: BodyFilter,
+    client: Client,
+    keepalive_seconds: float | None = None,
+) -> Deferred[None]:
     """Relay the body of an answer whose head the client has; cancel to stop both sides.
 
     The Deferred fails with the :class:`GatewayError` that broke the body, after the client was shown that
     it broke.
     """
     exchange.usage = body_filter.usage
-    run = Relay(exchange, answer, body_filter, client)
+    run = Relay(exchange, answer, body_filter, client, keepalive_seconds)
     answer.deliver_to(run)
     if not run.done.called:
         client.register(run)  # not before: a pause of a body that does not flow yet would be forgotten

@@ -32,8 +32,7 @@ _TRANSLATING: Final = "/v1/chat/completions, /v1/messages and generateContent"
 def pass_gate(route: Route, target: Target) -> None:
     """Return where the target may be asked for the route.
 
-    :raises GatewayError: ``CAPABILITY_OFF``, ``UNSUPPORTED_BY_KIND``, or ``NOT_IMPLEMENTED`` for a pair of
-        dialect and provider that needs a translation.
+    :raises GatewayError: ``CAPABILITY_OFF`` or ``UNSUPPORTED_BY_KIND``.
     """
     provider = target.provider
     needed = REQUIRED.get(route.modality)
@@ -41,14 +40,8 @@ def pass_gate(route: Route, target: Target) -> None:
         reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
         message = f"the capability {needed} of provider {provider.name!r} is off"
         raise GatewayError(reason, message, param="model")
-    if target.family is route.family:
+    if target.family is route.family or target.family in route.translated_for:
         return
-    if target.family in route.translated_for:
-        message = (
-            f"{route.path} towards provider {provider.name!r} of kind {target.kind} needs a translation, "
-            "which is not available in this version; choose a provider of the client's own family"
-        )
-        raise GatewayError(Reason.NOT_IMPLEMENTED, message, param="model")
     message = (
         f"{route.path} is not supported by provider {provider.name!r} of kind {target.kind}; "
         f"routes that other families can serve are {_TRANSLATING}"

@@ -23,7 +23,10 @@ _TYPES: Final = {
 def error_value(refusal: Refusal, request_id: str) -> Json:
     """The JSON value of a refusal."""
     kind = _TYPES.get(refusal.status) or ("api_error" if refusal.status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": refusal.message}, "request_id": request_id}
+    error: Json = {"type": kind, "message": refusal.message}
+    if refusal.code is not None:  # the SDK's threads read it, and go on without a thread
+        error["details"] = {"error_code": refusal.code, "unsupported": ["thread"]}
+    return {"type": "error", "error": error, "request_id": request_id}
 
 
 def error_answer(refusal: Refusal, request_id: str) -> Unary:

@@ -27,6 +27,13 @@ VERSIONS: Final = (OLD, NEW)
 _OLD_FIELDS: Final = {"temperature": number(0, 1), "top_p": number(0, 1), "top_k": integer(0)}
 _BETA_NAMES: Final = ("context_management", "mcp_servers", "fallbacks", "task_budget", "output_format")
 _BETA_FIELDS: Final = dict.fromkeys(_BETA_NAMES, ANYTHING)
+_EFFORT: Final = {"effort": string("low", "medium", "high", "xhigh", "max")}
+SYSTEM_BETAS: Final = {
+    "per-turn-control-": {"output_config": mapping(Shape(_EFFORT))},
+    "mid-conversation-output-config-": {"output_config": mapping(Shape(_EFFORT))},
+    "mid-conversation-system-clear-at-": {"clear_at": string("next_user_message", "never")},
+}
+"""What betas, by the beginnings of their names, add to messages whose role is ``system``."""
 
 _CACHE: Final = mapping(Shape({"type": string("ephemeral"), "ttl": string("5m", "1h")}, required=("type",)))
 _CITATIONS: Final = {"citations": ANYTHING, "cache_control": _CACHE}
@@ -101,10 +108,10 @@ _BLOCK: Final = tagged(
     tool_search_tool_result=_OPEN,
     container_upload=_OPEN,
 )
-_MESSAGE: Final = Shape(
-    {"role": string("user", "assistant", "system"), "content": either(string(), array(_BLOCK))},
-    required=("role", "content"),
-)
+_MESSAGE: Final = {
+    "role": string("user", "assistant", "system"),
+    "content": either(string(), array(_BLOCK)),
+}
 _CUSTOM_TOOL: Final = Shape(
     {
         "type": string(),
@@ -125,12 +132,11 @@ _ONE_AT_A_TIME: Final = {"disable_parallel_tool_use": boolean()}
 
 _SHARED: Final = {
     "model": string(),
-    "messages": array(mapping(_MESSAGE)),
     "cache_control": _CACHE,
     "output_config": mapping(
         Shape(
             {
-                "effort": string("low", "medium", "high", "xhigh", "max"),
+                **_EFFORT,
                 "format": tagged(json_schema=Shape({"schema": mapping()}, required=("schema",))),
             }
         )
@@ -169,12 +175,22 @@ _MESSAGES: Final = {
 }
 
 
-def messages_shape(version: str, *, beta: bool) -> Shape:
-    """The fields of ``/v1/messages`` under an API version; ``beta``: with ``anthropic-beta``."""
-    fields = _MESSAGES | (_OLD_FIELDS if version == OLD else {}) | (_BETA_FIELDS if beta else {})
+def messages_shape(version: str, betas: str | None) -> Shape:
+    """The fields of ``/v1/messages`` under an API version; ``betas`` is the header ``anthropic-beta``."""
+    fields = _MESSAGES | (_OLD_FIELDS if version == OLD else {}) | _with(betas)
     return Shape(fields, required=("model", "max_tokens", "messages"))
 
 
-def count_shape(*, beta: bool) -> Shape:
+def count_shape(betas: str | None) -> Shape:
     """The fields of ``/v1/messages/count_tokens``."""
-    return Shape(_SHARED | (_BETA_FIELDS if beta else {}), required=("model", "messages"))
+    return Shape(_SHARED | _with(betas), required=("model", "messages"))
+
+
+def _with(betas: str | None) -> dict[str, Field]:
+    """The fields that betas change: the messages, and those of the body that any beta allows."""
+    message = dict(_MESSAGE)
+    for beta, more in SYSTEM_BETAS.items():
+        if beta in (betas or ""):
+            message |= more
+    messages = array(mapping(Shape(message, required=("role", "content"))))
+    return {"messages": messages, **(_BETA_FIELDS if betas is not None else {})}

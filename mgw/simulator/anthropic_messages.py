@@ -13,8 +13,11 @@ from mgw.simulator.mind import Choice, Prompt, Tool
 def messages(call: Call) -> Answer:
     """``POST /v1/messages``."""
     body, lenient = call.body, "lenient" in call.faults
-    require(body, messages_shape(_version(call), beta="anthropic-beta" in call.headers), lenient=lenient)
-    check(body, interleaved="interleaved-thinking" in call.headers.get("anthropic-beta", ""))
+    if body.get("thread") is not None:
+        raise Refusal(400, "thread: no threads are held here", code="thread_unsupported_request")
+    betas = call.headers.get("anthropic-beta")
+    require(body, messages_shape(_version(call), betas), lenient=lenient)
+    check(body, interleaved="interleaved-thinking" in (betas or ""))
     check_model(call.model, body)
     prompt = _prompt(body)
     outcome = mind.answer(prompt, call.faults)
@@ -27,7 +30,7 @@ def messages(call: Call) -> Answer:
 def count_tokens(call: Call) -> Answer:
     """``POST /v1/messages/count_tokens``."""
     _version(call)
-    require(call.body, count_shape(beta="anthropic-beta" in call.headers), lenient="lenient" in call.faults)
+    require(call.body, count_shape(call.headers.get("anthropic-beta")), lenient="lenient" in call.faults)
     check(call.body)
     return unary({"input_tokens": prompt_tokens(call.body)})
 

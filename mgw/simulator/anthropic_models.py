@@ -14,7 +14,7 @@ _ALWAYS_THINKING: Final = re.compile(r"claude-(?:fable|mythos)")
 _BUDGET_ONLY: Final = re.compile(
     r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:-[0-5])?(?:-\d{8}|-latest)?(?:\+|\Z))"
 )
-_NO_PREFILL: Final = re.compile(r"claude-(?:opus-4-[6-9]|opus-[5-9]|sonnet-[5-9]|fable|mythos)")
+_NO_PREFILL: Final = re.compile(r"claude-(?:opus-4-[6-9]|opus-[5-9]|sonnet-4-6|sonnet-[5-9]|fable|mythos)")
 _ONE_SAMPLER: Final = re.compile(r"claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-5)")
 
 

@@ -116,7 +116,7 @@ def _blocks(call: Call, outcome: Outcome) -> list[tuple[Json, list[str]]]:
             case Thought():
                 found.append(_thinking(call, part))
             case Speech():
-                text = {"type": "text", "text": part.text, "citations": None}
+                text = {"type": "text", "text": part.text}
                 found.append((text, mind.tokens(part.text)))
             case ToolUse():
                 made = {"type": "tool_use", "id": call.id("toolu_", f"_{place}"), "name": part.name}

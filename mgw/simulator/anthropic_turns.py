@@ -8,7 +8,7 @@ from typing import Final
 
 from mgw.simulator.answer import Json, Refusal
 from mgw.simulator.anthropic_errors import refusal_for
-from mgw.simulator.anthropic_fields import CUSTOM_TOOL
+from mgw.simulator.anthropic_fields import CUSTOM_TOOL, SYSTEM_BETAS
 from mgw.simulator.anthropic_media import check_source
 from mgw.simulator.checks import problems
 from mgw.simulator.mind import Result, count
@@ -20,6 +20,7 @@ _OURS: Final = b"simulated-anthropic:"
 _HIDDEN: Final = b"simulated-redacted:"
 _MOST_BREAKPOINTS: Final = 4
 _LEAST_TOP_P: Final = 0.95
+_OF_SYSTEM: Final = tuple({name for more in SYSTEM_BETAS.values() for name in more})
 
 
 def sign(thinking: str) -> str:
@@ -61,17 +62,17 @@ def result_text(block: Json) -> str:
 
 
 def results(messages: list[Json]) -> tuple[Result, ...]:
-    """The tool results of the last turn, named after their calls."""
+    """The tool results of the last turn, named after their calls; system messages behind it hide nothing."""
     names = {
         block["id"]: block["name"]
         for message in messages
         for block in blocks_of(message)
         if block["type"] == "tool_use"
     }
-    last = blocks_of(messages[-1]) if messages[-1]["role"] == "user" else []
+    role, last = _last_turn(messages)
     return tuple(
         Result(names.get(block["tool_use_id"], ""), result_text(block))
-        for block in last
+        for block in (last if role == "user" else ())
         if block["type"] == "tool_result"
     )
 
@@ -202,7 +203,8 @@ def _check_breakpoints(body: Json) -> None:
 def _check_tool_loop(messages: list[Json]) -> None:
     """While tools answer, the turn that called them begins with thinking."""
     last = next((message for message in reversed(messages) if message["role"] == "assistant"), None)
-    if last is None or not any(block["type"] == "tool_result" for block in blocks_of(messages[-1])):
+    _, newest = _last_turn(messages)
+    if last is None or not any(block["type"] == "tool_result" for block in newest):
         return
     first = blocks_of(last)[0]["type"]
     if first not in {"thinking", "redacted_thinking"}:
@@ -217,6 +219,9 @@ def _check_tool_loop(messages: list[Json]) -> None:
 
 def _check_blocks(index: int, message: Json, *, is_last: bool) -> None:
     where = f"messages.{index}"
+    for name in _OF_SYSTEM:
+        if message["role"] != "system" and message.get(name) is not None:
+            raise Refusal(400, f"{where}.{name}: only permitted on messages with role 'system'")
     if not message["content"] and not (is_last and message["role"] == "assistant"):
         exception = "except for the optional final assistant message"
         raise Refusal(400, f"{where}: all messages must have non-empty content {exception}")
@@ -259,6 +264,10 @@ def _merged(messages: list[Json]) -> list[tuple[str, list[Json]]]:
         else:
             turns.append((message["role"], list(blocks_of(message))))
     return turns
+
+
+def _last_turn(messages: list[Json]) -> tuple[str, list[Json]]:
+    return next(reversed(_merged(messages)), ("", []))
 
 
 def _check_pairs(messages: list[Json]) -> None:

@@ -91,9 +91,10 @@ def check(body: Json, *, signed: bool) -> None:
     _check_config(body.get("generationConfig") or {})
     for index, content in enumerate(contents):
         _check_content(f"contents[{index}]", content)
-    _check_turns(contents)
+    turns = _merged(contents)
+    _check_turns(turns)
     if signed:
-        _check_signed(contents)
+        _check_signed(turns)
 
 
 def _check_functions(body: Json) -> None:
@@ -136,7 +137,7 @@ def _check_config(config: Json) -> None:
         raise Refusal(400, "response_schema is only allowed with response_mime_type application/json.")
     if "responseSchema" in config and "responseJsonSchema" in config:
         raise Refusal(400, "Only one of response_schema and response_json_schema may be set.")
-    fault = schema_fault(config.get("responseJsonSchema") or {})
+    fault = schema_fault(config.get("responseJsonSchema") or {}, capitals=True)
     if fault:
         raise Refusal(400, f"generation_config.response_json_schema: {fault}")
     if len(config.get("stopSequences") or ()) > 5:
@@ -176,6 +177,17 @@ def _check_bytes(where: str, part: Json) -> None:
         if value is not None and not (isinstance(value, str) and is_bytes(value)):
             said = f"(TYPE_BYTES), Base64 decoding failed for {json.dumps(value)}"
             raise Refusal(400, f"Invalid value at '{where}.{name}' {said}", f"{where}.{name}")
+
+
+def _merged(contents: list[Json]) -> list[Json]:
+    """The turns: a model's neighbouring contents are one; the SDK's chat keeps the pieces of a stream so."""
+    turns: list[Json] = []
+    for content in contents:
+        if turns and content.get("role") == turns[-1].get("role") == "model":
+            turns[-1] = {**turns[-1], "parts": [*turns[-1]["parts"], *content["parts"]]}
+        else:
+            turns.append(content)
+    return turns
 
 
 def _named(content: Json, kind: str) -> list[Any]:

@@ -39,7 +39,14 @@ _PART = tagged(
     ),
     refusal=Shape({"refusal": string()}, required=("refusal",)),
 )
-_CALLED = Shape({"name": string(), "arguments": string()}, required=("name", "arguments"))
+_CALLED = Shape(
+    {
+        "name": string(),
+        "arguments": string(),
+        "parsed_arguments": ANYTHING,  # as ``parsed``: OpenAI's SDK sends back what its parsers returned
+    },
+    required=("name", "arguments"),
+)
 _CALL = Shape(
     {
         "id": string(),

@@ -2,7 +2,9 @@
 
 OpenAI and Anthropic want JSON Schema proper, its types lower-case.  With OpenAI's ``strict`` every object
 closes itself with ``additionalProperties: false`` and requires all of its properties; Anthropic's structured
-answers ask for the closing.  Google checks its own ``Schema`` by table, and ``…JsonSchema`` here.
+answers ask for the closing.  Google checks its own ``Schema`` by table, and ``…JsonSchema`` here; in
+``responseJsonSchema`` it takes types in capitals, too, as its own CLI sends them (google-gemini/gemini-cli,
+request 4814).
 """
 
 from collections.abc import Iterator
@@ -31,13 +33,18 @@ class Rules(Struct, frozen=True):
     root: Any  # the whole schema, for its references
     closed: bool
     complete: bool
+    types: frozenset[str] = _TYPES
 
 
 def schema_fault(
-    schema: Any, *, strict: bool = False, closed: bool = False
+    schema: Any, *, strict: bool = False, closed: bool = False, capitals: bool = False
 ) -> str | None:  # as a client gave it
-    """What is wrong with a schema, or None; ``strict`` as OpenAI means it, ``closed`` its first half."""
-    rules = Rules(schema, closed=strict or closed, complete=strict)
+    """What is wrong with a schema, or None.
+
+    ``strict`` as OpenAI means it, ``closed`` its first half; ``capitals``: types may be written so.
+    """
+    types = _TYPES | {name.upper() for name in _TYPES} if capitals else _TYPES
+    rules = Rules(schema, closed=strict or closed, complete=strict, types=types)
     found = next(_faults(schema, rules, ""), None)
     return found if found is not None or isinstance(schema, dict) else "schema must be a JSON object"
 
@@ -48,7 +55,7 @@ def _faults(schema: Any, rules: Rules, where: str) -> Iterator[str]:  # parts of
     if not isinstance(schema, dict):
         yield f"{where or '/'} is neither an object nor a boolean"
         return
-    yield from _own(schema, rules.root, where)
+    yield from _own(schema, rules, where)
     if rules.closed and schema.get("type") == "object":
         yield from _openness(schema, rules, where)
     inner: list[tuple[str, Any]] = [("items", schema["items"])] if "items" in schema else []
@@ -60,14 +67,14 @@ def _faults(schema: Any, rules: Rules, where: str) -> Iterator[str]:  # parts of
         yield from _faults(one, rules, f"{where}/{name}")
 
 
-def _own(schema: dict[str, Any], root: Any, where: str) -> Iterator[str]:
+def _own(schema: dict[str, Any], rules: Rules, where: str) -> Iterator[str]:
     kinds = schema.get("type", [])
     for kind in kinds if isinstance(kinds, list) else [kinds]:
-        if not isinstance(kind, str) or kind not in _TYPES:
+        if not isinstance(kind, str) or kind not in rules.types:
             yield f"{kind!r} is not valid under {where}/type"
     yield from _containers(schema, where)
     yield from _numbers(schema, where)
-    if "$ref" in schema and not _resolves(schema["$ref"], root):
+    if "$ref" in schema and not _resolves(schema["$ref"], rules.root):
         yield f"{where}/$ref leads nowhere"
 
 

@@ -6,13 +6,14 @@ The body flows from the connection to one :class:`BodySink`, at the sink's pace:
        |                       |
        |                       +--> body_ended | body_broke     exactly one of them, once, and last
        +------ abandon --------+--> nothing any more
+       +------ release --------+--> nothing any more, while the connection may still see the answer's end
 
 Until a sink is there, and while it is paused, nothing is read: what is held is what the last read gave.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from twisted.logger import Logger
 
@@ -50,6 +51,25 @@ class Source(Protocol):
 
     def abort(self) -> None:
         """Close at once."""
+
+    def drain(self) -> None:
+        """Nobody reads any more: wait for the end of the answer, though not for long."""
+
+
+class _Nobody:
+    """Takes what nobody wants."""
+
+    def body_arrived(self, data: bytes) -> None:
+        """Drop it."""
+
+    def body_ended(self) -> None:
+        """Tell nobody."""
+
+    def body_broke(self, error: GatewayError) -> None:
+        """Tell nobody."""
+
+
+_NOBODY: Final = _Nobody()
 
 
 class Answer:
@@ -111,11 +131,13 @@ class Answer:
             return
         self._paused = False
         self.pump()
-        if not self._paused and self._source is not None and not self._reader.ended:
+        if not self._paused and self._source is not None and not self._reader.ended and not self.released:
             self._source.read_on()
 
     def abandon(self) -> None:
         """Want no more of it: the sink hears nothing further; the connection closes unless all was read."""
+        if self.released:
+            return
         source, self._source = self._source, None
         self._sink = None
         self._paused = True
@@ -126,6 +148,20 @@ class Answer:
             source.answered()
         else:
             source.abort()
+
+    @property
+    def released(self) -> bool:
+        """Whether nobody reads what comes."""
+        return self._sink is _NOBODY
+
+    def release(self) -> None:
+        """Want no more of an answer that has said all: its connection lives on if its end comes soon."""
+        if self._source is None:
+            return
+        self._sink = _NOBODY
+        self._reader.pieces.clear()
+        if not self._reader.ended:
+            self._source.drain()
 
     def fail(self, error: GatewayError) -> None:
         """Called by the connection, which is gone: end with ``error`` what was not read to its end."""

@@ -39,6 +39,8 @@ REST_SECONDS: Final = 55.0
 """How long an idle connection is kept: below the 60 to 75 s after which common servers close theirs."""
 UNTAKEN_SECONDS: Final = 60.0
 """How long an answer may wait to be read or abandoned: longer than a credential takes to be renewed."""
+DRAIN_SECONDS: Final = 1.0
+"""How long the end of an answer may take of which nobody wants the rest."""
 LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 MAX_JOINED_BYTES: Final = 16 * 1024
@@ -154,6 +156,11 @@ class Connection(Protocol):
                 self._wire.resumeProducing()
             self._home.rested(self)
 
+    def drain(self) -> None:
+        """Wait for the end of an answer that nobody reads, though not for long."""
+        if not self._gone:
+            self._limit.within(DRAIN_SECONDS)
+
     def abort(self) -> None:
         """Close at once, whatever is under way; nobody is told but the pool."""
         if not self._gone:
@@ -198,7 +205,7 @@ class Connection(Protocol):
         elif reader.fault is not None:
             self._break(answer, broken(self._provider, reader.fault, Phase.BODY))
         else:
-            if not answer.paused:
+            if not answer.paused and not answer.released:
                 self._limit.within(self._limits.idle)
             answer.pump()
 

@@ -25,6 +25,7 @@ from mgw.web.answers import refuse
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
 from mgw.web.head import RequestHead
+from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ChannelClient:
         self.started = True
         self.status = status
         self.begun()
-        self.channel.start(status, reason, headers)
+        self.channel.start(status, reason or phrase(status), headers)
 
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""

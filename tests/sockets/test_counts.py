@@ -141,7 +141,7 @@ CASES: Final = (
         ("messages", "none", "4xx", "rejected"),
     ),
     Case("capability off", chat("mute/m"), 403, ("chat", "mute", "4xx", "rejected")),
-    Case("translation", chat("claude/claude-1"), 501, ("chat", "claude", "5xx", "rejected")),
+    Case("translated", chat("claude/claude-1"), 200, ("chat", "claude", "2xx", "ok")),
     Case("no provider key", chat("keyless/m"), 401, ("chat", "keyless", "4xx", "rejected")),
     Case(
         "client leaves, waiting",

@@ -144,7 +144,12 @@ def test_a_usage_line_carries_what_the_specification_names(gateway: GatewayProce
 
 @pytest.mark.parametrize(
     ("path", "body", "status"),
-    [(CHAT, b"{", 400), (CHAT, asking("smart"), 501), ("/v1/nothing", b"{}", 404), ("/readyz", b"", 405)],
+    [
+        (CHAT, b"{", 400),
+        ("/v1/responses", asking("smart"), 400),
+        ("/v1/nothing", b"{}", 404),
+        ("/readyz", b"", 405),
+    ],
 )
 def test_a_refusal_has_its_access_line(gateway: GatewayProcess, path: str, body: bytes, status: int) -> None:
     answer = ask(gateway.port, path, KEY, body=body)

@@ -234,18 +234,16 @@ def test_a_wrong_edge_key_is_each_sdks_authentication_error(gateway: GatewayProc
     assert (by_gemini.value.code, by_gemini.value.status) == (401, "UNAUTHENTICATED")
 
 
-def test_a_model_that_needs_translation_is_refused_in_each_dialect(
+def test_a_route_that_is_not_translated_is_refused_in_the_clients_dialect(
     gateway: GatewayProcess, edge_key: str
 ) -> None:
-    with pytest.raises(openai.InternalServerError) as by_openai:
-        chat(gateway, edge_key, "smart")
-    assert (by_openai.value.status_code, by_openai.value.code) == (501, "not_implemented")
-    with pytest.raises(anthropic.InternalServerError) as by_anthropic:
-        messages(gateway, edge_key, "quick")
-    assert by_anthropic.value.status_code == 501
-    with pytest.raises(genai_errors.ServerError) as by_gemini:
-        content(gateway, edge_key, "fast")
-    assert (by_gemini.value.code, by_gemini.value.status) == (501, "UNIMPLEMENTED")
+    with pytest.raises(openai.BadRequestError) as by_openai:
+        openai_client(gateway, edge_key).responses.create(model="smart", input="hello")
+    assert by_openai.value.code == "unsupported_provider_capability"
+    client = gemini_client(gateway.url, edge_key)
+    with pytest.raises(genai_errors.ClientError) as by_gemini:
+        client.models.embed_content(model="main/text-embedding-3", contents="hello")
+    assert (by_gemini.value.code, by_gemini.value.status) == (400, "INVALID_ARGUMENT")
 
 
 def test_an_unknown_entry_of_the_catalog_is_not_found_in_each_dialect(

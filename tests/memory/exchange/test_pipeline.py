@@ -165,7 +165,7 @@ def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
         ("/v1/chat/completions", b"[]", Reason.MALFORMED),
         ("/v1/chat/completions", b'{"model": 7}', Reason.MALFORMED),
         ("/v1/chat/completions", b"", Reason.MALFORMED),
-        ("/v1/chat/completions", b'{"model":"smart"}', Reason.NOT_IMPLEMENTED),
+        ("/v1/chat/completions", b'{"model":"smart"}', Reason.MALFORMED),
         ("/v1/responses", b'{"model":"smart"}', Reason.UNSUPPORTED_BY_KIND),
         ("/v1/chat/completions", b'{"model":"mute/m"}', Reason.CAPABILITY_OFF),
         ("/v1beta/models/x%3Fy:generateContent", b"{}", None),

@@ -29,6 +29,8 @@ class Filter:
     feeding: bool = False
     finishing: bool = False
     failing: bool = False
+    done: bool = False
+    whole: bool = False
 
     def feed(self, data: bytes) -> bytes:
         if self.feeding:
@@ -48,6 +50,9 @@ class Filter:
     def usage(self) -> TokenUsage:
         return NO_USAGE
 
+    def keepalive(self) -> bytes:
+        return b"~"
+
 
 class FullClient(FakeClient):
     """A client that takes nothing when it is told whom to pause."""
@@ -60,7 +65,13 @@ class FullClient(FakeClient):
 class Run:
     """A relay between an upstream and a client, both in memory, and its exchange."""
 
-    def __init__(self, body_filter: Filter, client: FakeClient | None = None, says: bytes = b"") -> None:
+    def __init__(
+        self,
+        body_filter: Filter,
+        client: FakeClient | None = None,
+        says: bytes = b"",
+        keepalive_seconds: float | None = None,
+    ) -> None:
         self.bench: Bench = bench()
         self.client = client or FakeClient()
         self.events: list[UsageEvent] = []
@@ -76,7 +87,7 @@ class Run:
         async def run() -> None:
             async with exchange:
                 exchange.http_status = 200
-                await relay(exchange, opened.answer, body_filter, self.client)
+                await relay(exchange, opened.answer, body_filter, self.client, keepalive_seconds)
 
         self.work: Deferred[None] = Deferred.fromCoroutine(run())
         _ = self.work.addErrback(self._failed)
@@ -132,3 +143,50 @@ def test_a_bug_while_a_body_breaks_ends_the_exchange() -> None:
     assert isinstance(run.errors[0], BugError)
     assert not run.client.finished
     assert len(run.events) == 1
+
+
+def test_a_silent_provider_leaves_the_client_with_signs_of_life() -> None:
+    run = Run(Filter(), keepalive_seconds=15.0)
+    begun = run.client.body
+    run.bench.clock.advance(14.9)
+    assert run.client.body == begun
+    run.bench.clock.advance(0.2)
+    assert run.client.body == begun + b"~"
+    run.bench.clock.advance(15.1)
+    assert run.client.body == begun + b"~~"
+
+
+def test_a_piece_puts_the_next_sign_of_life_off() -> None:
+    run = Run(Filter(), keepalive_seconds=15.0)
+    run.bench.clock.advance(14.0)
+    run.wire.says(b"5")
+    run.bench.clock.advance(14.0)
+    assert b"~" not in run.client.body
+
+
+def test_a_client_that_does_not_read_gets_no_signs_of_life() -> None:
+    run = Run(Filter(), FullClient(), keepalive_seconds=15.0)
+    run.bench.clock.advance(100.0)
+    assert b"~" not in run.client.body
+
+
+def test_signs_of_life_do_not_stop_the_limits_of_a_silent_provider() -> None:
+    run = Run(Filter(), keepalive_seconds=15.0)
+    for _ in range(40):
+        run.bench.clock.advance(15.0)
+    assert run.client.aborted
+    assert run.events[0].status is Outcome.UPSTREAM_ERROR
+
+
+@pytest.mark.parametrize("ends", ["end", "cancel", "break"])
+def test_no_timer_outlives_the_stream(ends: str) -> None:
+    run = Run(Filter(), keepalive_seconds=15.0)
+    if ends == "end":
+        run.wire.says(b"56789")
+    elif ends == "cancel":
+        run.work.cancel()
+    else:
+        run.wire.breaks()
+    written = run.client.body
+    run.bench.clock.advance(20.0)
+    assert run.client.body == written

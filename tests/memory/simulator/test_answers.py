@@ -300,3 +300,9 @@ def test_each_vendor_counts_cached_tokens_in_its_own_way() -> None:
     )
     metadata = content("a b c", words)["usageMetadata"]
     assert (metadata["promptTokenCount"], metadata["cachedContentTokenCount"]) == (5, 2)
+
+
+def test_a_text_without_citations_has_no_such_field() -> None:
+    """As the vendor's own: readers that know a list alone refuse a null (coder/xum#858)."""
+    assert message("a")["content"] == [{"type": "text", "text": "You said: a"}]
+    assert message_stream("a")[1]["content_block"] == {"type": "text", "text": ""}

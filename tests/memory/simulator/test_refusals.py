@@ -278,6 +278,33 @@ def test_a_prompt_has_four_breakpoints_at_most() -> None:
     assert "Found 5." in refused(MESSAGES, body, CLAUDE)
 
 
+def test_a_system_message_sets_an_effort_where_a_beta_lets_it() -> None:
+    body = message_body("a")
+    body["messages"].append({"role": "system", "content": "s", "output_config": {"effort": "medium"}})
+    assert "messages.1.output_config: Extra inputs" in refused(MESSAGES, body, CLAUDE)
+    beta = (*CLAUDE, (b"anthropic-beta", b"per-turn-control-2026-07-01"))
+    assert told(MESSAGES, body, beta)["content"][0]["text"] == "You said: a"
+    body["messages"][1]["output_config"]["effort"] = "huge"
+    assert "messages.1.output_config.effort" in refused(MESSAGES, body, beta)
+    body["messages"] = [{**ASKED, "output_config": {"effort": "low"}}]
+    assert "messages.0.output_config" in refused(MESSAGES, body, beta)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [{"role": "system", "content": "s"}, {"role": "user", "content": "and now?"}],
+    ids=["system", "user"],
+)
+def test_results_count_whatever_message_follows_them_in_their_turn(behind: dict[str, Any]) -> None:
+    call = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
+    body = message_body("use tool look")
+    body["messages"] += [said(call, role="assistant"), said(result), behind]
+    assert told(MESSAGES, body, CLAUDE)["content"][0]["text"] == "Tool look returned: r"
+    body["thinking"] = {"type": "enabled", "budget_tokens": 1024}
+    assert "Expected `thinking`" in refused(MESSAGES, body, CLAUDE)
+
+
 def test_redacted_thoughts_come_back_unchanged() -> None:
     thinking = {"type": "enabled", "budget_tokens": 1024}
     first = message("use tool look think hidden", thinking=thinking)
@@ -314,3 +341,42 @@ def test_google_wants_one_response_for_each_of_parallel_calls(answers: list[str]
 def test_google_says_in_the_body_when_to_come_again() -> None:
     answer = told(CONTENT.format("sim-status-429+sim-retry-after-7"), content_body("a"), GOOGLE)
     assert answer["error"]["details"][0]["retryDelay"] == "7s"
+
+
+def test_google_takes_types_in_capitals_where_its_own_cli_sends_them() -> None:
+    schema: dict[str, Any] = {"type": "OBJECT", "properties": {"n": {"type": "INTEGER"}}, "required": ["n"]}
+    wanted: dict[str, Any] = {"responseMimeType": "application/json", "responseJsonSchema": schema}
+    parts = content("a", **wanted)["candidates"][0]["content"]["parts"]
+    assert json.loads(parts[0]["text"]) == {"n": 1}
+    schema["type"] = "THING"
+    assert "response_json_schema: 'THING'" in refused(
+        CONTENT.format("m"), content_body("a", **wanted), GOOGLE
+    )
+
+
+def test_google_takes_a_models_turn_in_pieces_as_its_sdk_keeps_a_stream() -> None:
+    body = content_body("use tool look use tool find")
+    first = content("use tool look use tool find", "gemini-3-pro")["candidates"][0]["content"]
+    pieces = [{"role": "model", "parts": [part]} for part in first["parts"]]
+    answers = [{"functionResponse": {"name": name, "response": {"result": "r"}}} for name in ("look", "find")]
+    body["contents"] += [*pieces, {"role": "user", "parts": answers}]
+    target = CONTENT.format("gemini-3-pro")
+    assert told(target, body, GOOGLE)["candidates"]
+    del pieces[0]["parts"][0]["thoughtSignature"]
+    assert "missing a thought_signature" in refused(target, body, GOOGLE)
+
+
+def test_a_chat_takes_what_the_sdks_parsers_have_put_beside_a_call() -> None:
+    function = {"name": "look", "arguments": "{}", "parsed_arguments": {}}
+    call = {"id": "c", "type": "function", "index": 0, "function": function}
+    answer = {"role": "tool", "tool_call_id": "c", "content": "r"}
+    body = chat_of(ASKED, {"role": "assistant", "parsed": None, "tool_calls": [call]}, answer)
+    assert told(CHAT, body)["choices"][0]["message"]["content"] == "Tool look returned: r"
+
+
+def test_no_thread_is_held_and_the_sdk_is_told_so() -> None:
+    body = message_body("a", thread={"type": "create"})
+    answer, _ = ask(MESSAGES, json.dumps(body).encode(), CLAUDE)
+    assert not isinstance(answer, Stream)
+    details = json.loads(answer.body)["error"]["details"]
+    assert (answer.status, details["error_code"]) == (400, "thread_unsupported_request")

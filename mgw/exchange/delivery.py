@@ -1,0 +1,191 @@
+"""How an answer reaches the client: as a stream of pieces, or whole, once all of it is known.
+
+A plan says one of the three: :class:`Streamed` for what is handed on piece by piece, :class:`Gathered` for
+what must be read to its end before the first byte of the answer is known, and :class:`Whole` for an answer
+that needs no provider at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.credentials.provider import Credential
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.client import Client
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.relay import BodyFilter, relay
+from mgw.routing.resolve import Target
+from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.wire.headers import RawHeaders
+
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+"""What is kept of an answer that has to be whole: some pictures in base64, and no more."""
+SLICE_BYTES: Final = 256 * 1024
+"""An answer above this size is written in slices of it, as fast as the client takes them."""
+
+
+class Whole(Struct, frozen=True):
+    """A complete answer."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes
+    usage: TokenUsage = NO_USAGE
+    stream: bool = False
+
+
+class Streamed(Struct, frozen=True):
+    """The head of an answer, and what its body walks through."""
+
+    status: int
+    reason: bytes
+    headers: RawHeaders
+    body_filter: BodyFilter
+    stream: bool
+    keepalive_seconds: float | None = None
+
+
+class Gathered(Struct, frozen=True):
+    """What makes an answer of the provider's body, once it is whole; raises :class:`GatewayError`."""
+
+    complete: Callable[[bytes], Whole]
+
+
+class Plan(Protocol):
+    """What goes up, and how the answer comes down."""
+
+    @property
+    def target(self) -> Target:
+        """Where the request goes."""
+        ...
+
+    def upstream_request(self, credential: Credential) -> UpstreamRequest:
+        """Return the request to send with one credential."""
+        ...
+
+    def delivery(self, answer: Answer) -> Streamed | Gathered:
+        """Say how an answer reaches the client.
+
+        :raises GatewayError: where it cannot.
+        """
+        ...
+
+
+async def deliver(exchange: Exchange, answer: Answer, how: Streamed | Gathered, client: Client) -> None:
+    """Bring an answer to the client.
+
+    :raises GatewayError: what broke it; the client was shown it, if anything was sent.
+    """
+    if isinstance(how, Gathered):
+        await give(exchange, how.complete(await gather(exchange, answer)), client)
+        return
+    _start(exchange, how.status, how.reason, how.headers, client)
+    exchange.stream = how.stream
+    await relay(exchange, answer, how.body_filter, client, how.keepalive_seconds)
+
+
+async def give(exchange: Exchange, whole: Whole, client: Client) -> None:
+    """Send a complete answer, at the client's pace."""
+    exchange.usage = lambda: whole.usage
+    exchange.stream = whole.stream
+    length = (b"Content-Length", b"%d" % len(whole.body))
+    _start(exchange, whole.status, b"", [*whole.headers, length], client)
+    if len(whole.body) <= SLICE_BYTES:
+        client.write(whole.body)
+        client.finish()
+        return
+    with suppress(GatewayError):  # the head is out; its room was there a moment ago
+        exchange.hold(len(whole.body))
+    giving = _Giving(client, whole.body)
+    client.register(giving)
+    giving.resume()
+    await giving.done
+
+
+def _start(exchange: Exchange, status: int, reason: bytes, headers: RawHeaders, client: Client) -> None:
+    exchange.http_status = status
+    own = (b"X-Gateway-Request-Id", exchange.request_id.encode())
+    client.start(status, reason, [*headers, own])
+
+
+@dataclass(slots=True)
+class _Giving:
+    """A large answer on its way, slice by slice; ``done`` fires behind the last."""
+
+    client: Client
+    body: bytes = field(repr=False)
+    done: Deferred[None] = field(init=False)
+    _position: int = 0
+    _paused: bool = True
+    _writing: bool = False
+
+    def __post_init__(self) -> None:
+        self.done = Deferred(lambda _: self.pause())
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        if self._writing:
+            return  # the loop below goes on
+        self._writing = True
+        while not self._paused and self._position < len(self.body):
+            begin, self._position = self._position, self._position + SLICE_BYTES
+            self.client.write(self.body[begin : self._position])
+        self._writing = False
+        if self._position >= len(self.body) and not self.done.called:
+            self.client.unregister()
+            self.client.finish()
+            self.done.callback(None)
+
+
+@dataclass(slots=True)
+class _Gathering:
+    exchange: Exchange
+    answer: Answer
+    done: Deferred[bytes] = field(init=False)
+    _pieces: list[bytes] = field(default_factory=list)
+    _size: int = 0
+
+    def __post_init__(self) -> None:
+        self.done = Deferred(lambda _: self.answer.abandon())
+
+    def body_arrived(self, data: bytes) -> None:
+        if self.exchange.first_byte_at is None:
+            self.exchange.first_byte_at = self.exchange.clock.seconds()
+        self._pieces.append(data)
+        self._size += len(data)
+        try:
+            if self._size > MAX_ANSWER_BYTES:
+                message = f"the upstream's answer has more than {MAX_ANSWER_BYTES} bytes"
+                raise GatewayError(Reason.UPSTREAM_BROKEN, message)
+            self.exchange.hold(len(data))
+        except GatewayError as error:
+            self._pieces.clear()
+            self.answer.abandon()
+            self.done.errback(error)
+
+    def body_ended(self) -> None:
+        self.done.callback(b"".join(self._pieces))
+
+    def body_broke(self, error: GatewayError) -> None:
+        self._pieces.clear()
+        self.done.errback(error)
+
+
+def gather(exchange: Exchange, answer: Answer) -> Deferred[bytes]:
+    """Read an answer to its end; cancel to stop.
+
+    The Deferred fails with a :class:`GatewayError` where the body breaks or is too large.
+    """
+    gathering = _Gathering(exchange, answer)
+    answer.deliver_to(gathering)
+    return gathering.done

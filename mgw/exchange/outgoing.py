@@ -1,0 +1,41 @@
+"""The headers of a request that goes upstream: the client's by the allow-list, the operator's edits, ours.
+
+Sources: specification 4.1.6, decisions parts 2 (``headers``), 3 and 5.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from mgw.config.model import Provider
+from mgw.credentials.provider import Credential
+from mgw.exchange.client import ClientRequest
+from mgw.kinds import KINDS
+from mgw.routing.resolve import Target
+from mgw.vocabulary import VERSION_HEADERS, Family
+from mgw.wire.headers import RawHeaders, request_headers
+
+
+def forwarded(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
+    """Return the client's headers that go to the target."""
+    forward = _encoded(target.provider.headers.forward)
+    return request_headers(request.headers, client=client, target=target.family, forward=forward)
+
+
+def completed(headers: RawHeaders, provider: Provider, credential: Credential) -> RawHeaders:
+    """Return ``headers`` with the operator's edits, what the kind requires, and the credential."""
+    edits = provider.headers
+    replaced = _encoded((*edits.set, *edits.remove))
+    if replaced:
+        headers = [pair for pair in headers if pair[0].lower() not in replaced]
+        headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()]
+    for name, value in KINDS[provider.kind].required_headers:
+        if name not in replaced and not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
+            headers.append((name, value))
+    headers.append((credential.header, credential.value.reveal().encode("latin-1")))
+    return headers
+
+
+@lru_cache(maxsize=1024)  # as many as there are providers, at the most
+def _encoded(names: tuple[str, ...]) -> frozenset[bytes]:
+    return frozenset(name.lower().encode("latin-1") for name in names)

@@ -1,0 +1,57 @@
+"""What the head of a translated answer says of the translation (specification 4.1.4, 4.1.5; decisions 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+from mgw.usage.event import ELLIPSIS
+from mgw.vocabulary import Family
+from mgw.wire.headers import RawHeaders
+
+MAX_NAMES: Final = 64
+MAX_BYTES: Final = 4096
+_VISIBLE: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in ",%")
+_MORE: Final = quote(ELLIPSIS)
+_ROOM: Final = MAX_BYTES - len(f", {_MORE}")
+
+ESTIMATED: Final = (b"X-Gateway-Estimated", b"true")
+"""Marks a token count that no provider was asked for."""
+
+_REQUEST_ID: Final = MappingProxyType({Family.OPENAI: b"x-request-id", Family.ANTHROPIC: b"request-id"})
+"""Where a family's SDK looks for the id of a request."""
+
+
+def report_headers(
+    client: Family, request_id: str, dropped: Sequence[str] = (), marked: Sequence[str] = ()
+) -> RawHeaders:
+    """Return the headers of a translated answer.
+
+    :param dropped: names of fields that did not arrive; empty where the operator does not observe them.
+    :param marked: the targets that got an automatic cache breakpoint.
+    """
+    headers: RawHeaders = []
+    name = _REQUEST_ID.get(client)
+    if name is not None:
+        headers.append((name, request_id.encode()))
+    if dropped:
+        headers.append((b"X-Gateway-Dropped-Fields", names(dropped)))
+    if marked:
+        headers.append((b"X-Gateway-Cache-Auto", ", ".join(marked).encode()))
+    return headers
+
+
+def names(dropped: Sequence[str]) -> bytes:
+    """Return the value of ``X-Gateway-Dropped-Fields``: at most 64 names and 4 KiB, then an ellipsis."""
+    kept: list[str] = []
+    size = 0
+    for name in dropped:
+        encoded = quote(name, safe=_VISIBLE, errors="replace")
+        size += len(encoded) + 2
+        if len(kept) == MAX_NAMES or size > _ROOM:
+            kept.append(_MORE)
+            break
+        kept.append(encoded)
+    return ", ".join(kept).encode()

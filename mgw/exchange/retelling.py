@@ -1,0 +1,209 @@
+"""A provider's answer told in the client's dialect: piece by piece, or whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
+
+from mgw.canonical.renaming import events_with_names
+from mgw.canonical.replay import events_of
+from mgw.canonical.reply import Broke, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.credentials.provider import Credential
+from mgw.dialects.metering import media_type
+from mgw.dialects.translator import StreamReader, StreamWriter, Translator
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Whole
+from mgw.upstream.client import Answer
+from mgw.wire.encodings import decoded
+from mgw.wire.headers import RawHeaders, value_of
+
+EVENT_STREAM: Final = b"text/event-stream"
+JSON: Final = b"application/json"
+_STREAMS: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
+"""What hosts call their streams."""
+_KEPT: Final = frozenset({b"retry-after", b"retry-after-ms"})
+"""Headers of the provider's answer that mean the same in every family."""
+_NO_CACHE: Final = (b"Cache-Control", b"no-cache")
+
+Convert = Callable[[bytes], tuple[bytes, TokenUsage]]
+"""Makes the client's body of the provider's; raises :class:`GatewayError` (``UPSTREAM_BROKEN``)."""
+Stopped = Callable[[str], None]
+"""Takes a stop reason that nobody knows."""
+
+
+@dataclass(slots=True)
+class Retelling:
+    """How one request's answer is told."""
+
+    client: Translator
+    provider: Translator
+    request_id: str
+    reported: RawHeaders
+    """What the head says of the translation."""
+    convert: Convert
+    _key: str = field(init=False, default="", repr=False)
+    """The credential that was sent, which no error may repeat."""
+
+    def hide(self, credential: Credential) -> None:
+        """Let no error of the provider's tell the credential that it was sent."""
+        self._key = credential.value.reveal().rpartition(" ")[2]
+
+    def hidden(self, text: str) -> str:
+        """Return a provider's words without the credential."""
+        return text.replace(self._key, "[key]") if self._key else text
+
+    def delivery(self, answer: Answer) -> Streamed | Gathered:
+        """Tell the answer once it is whole."""
+        return self.whole(answer, self.convert, JSON, stream=False)
+
+    def whole(
+        self,
+        answer: Answer,
+        convert: Convert,
+        content_type: bytes,
+        *,
+        stream: bool,
+    ) -> Gathered:
+        """Tell the answer, or the refusal that it is, once it is whole."""
+        status = answer.status
+        encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
+        kept = [pair for pair in answer.headers if pair[0].lower() in _KEPT]
+
+        def complete(body: bytes) -> Whole:
+            if encodings:
+                body = _decoded(body, b",".join(encodings))
+            if not 200 <= status < 300:
+                return self._refused(status, body, kept)
+            try:
+                told, usage = convert(body)
+            except GatewayError as error:
+                raise GatewayError(error.reason, self.hidden(error.message)) from None
+            return Whole(200, [(b"Content-Type", content_type), *self.reported], told, usage, stream)
+
+        return Gathered(complete)
+
+    def _refused(self, status: int, body: bytes, kept: RawHeaders) -> Whole:
+        if status < 400:
+            message = f"the upstream answered with status {status}; check the provider's base_url"
+            raise GatewayError(Reason.UPSTREAM_BROKEN, message)
+        error = self.provider.parse_error(status, body)
+        error = replace(error, message=self.hidden(error.message))
+        status, told = self.client.render_error(error, self.request_id)
+        return Whole(status, [(b"Content-Type", JSON), *kept, *self.reported], told)
+
+
+@dataclass(slots=True)
+class StreamRetelling(Retelling):
+    """The same where the client asked for a stream."""
+
+    parse: Callable[[bytes], Reply]
+    reader: Callable[[], StreamReader]
+    writer: StreamWriter
+    names: Mapping[str, str]
+    """Tools that the provider knows by another name than the client."""
+    stopped: Stopped
+    keepalive_seconds: float | None
+
+    def delivery(self, answer: Answer) -> Streamed | Gathered:
+        """Tell a stream piece by piece, and what is none as one when it is whole.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for a stream in a coding that was not asked for.
+        """
+        if not 200 <= answer.status < 300:
+            return self.whole(answer, self.convert, JSON, stream=False)
+        content_type = self.writer.content_type
+        if media_type(value_of(answer.headers, b"content-type") or b"") not in _STREAMS:
+            return self.whole(answer, self._replayed, content_type, stream=True)
+        coding = (value_of(answer.headers, b"content-encoding") or b"identity").strip().lower()
+        if coding != b"identity":
+            message = "the upstream compressed a stream though it was asked not to"
+            raise GatewayError(Reason.UPSTREAM_BROKEN, message)
+        headers = [(b"Content-Type", content_type), _NO_CACHE, *self.reported]
+        told = StreamFilter(self.reader(), self.writer, self.names, self.stopped, self.hidden)
+        return Streamed(200, b"OK", headers, told, stream=True, keepalive_seconds=self.keepalive_seconds)
+
+    def _replayed(self, body: bytes) -> tuple[bytes, TokenUsage]:
+        reply = self.parse(body)
+        return self.writer.write(events_of(reply)) + self.writer.finish(), reply.usage
+
+
+@dataclass(slots=True)
+class StreamFilter:
+    """A provider's stream in, the client's stream out; the reader is the meter."""
+
+    _reader: StreamReader
+    _writer: StreamWriter
+    _names: Mapping[str, str]
+    _stopped: Stopped
+    _hidden: Callable[[str], str]
+    _unsent: bytes = b""
+    """What came in one piece with the error that ended the stream."""
+    _error: UpstreamError | None = field(default=None)
+
+    @property
+    def done(self) -> bool:
+        """Whether the provider's stream has had its last event."""
+        return self._reader.done
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the answer is there."""
+        return self._error is None and self._reader.whole
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the events that these bytes complete, in the client's grammar.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN``.
+        """
+        return self._told(self._reader.feed(data))
+
+    def finish(self) -> bytes:
+        """Return the end of the stream.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where the provider's stream stopped before its end.
+        """
+        told = self._told(self._reader.finish())
+        return self._checked(told + self._writer.finish())
+
+    def fail(self, error: GatewayError) -> bytes | None:
+        """Return what shows the client that its stream broke: never a clean end."""
+        unsent, self._unsent = self._unsent, b""
+        return unsent + self._writer.fail(error if self._error is None else self._error)
+
+    def usage(self) -> TokenUsage:
+        """Return the counts seen so far."""
+        return self._reader.usage
+
+    def keepalive(self) -> bytes:
+        """Return a sign of life; what was written ends with a whole event, so it may always stand."""
+        return self._writer.keepalive()
+
+    def _told(self, events: list[ReplyEvent]) -> bytes:
+        if self._names:
+            events = events_with_names(events, self._names)
+        for event in events:
+            if type(event) is Ended:
+                if event.unknown_stop is not None:
+                    self._stopped(event.unknown_stop)
+            elif type(event) is Broke:
+                self._unsent = self._writer.write(events[: events.index(event)])
+                self._error = replace(event.error, message=self._hidden(event.error.message))
+                raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+        return self._checked(self._writer.write(events))
+
+    def _checked(self, told: bytes) -> bytes:
+        if self._writer.broken:
+            self._unsent = told
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer cannot be told")
+        return told
+
+
+def _decoded(body: bytes, codings: bytes) -> bytes:
+    try:
+        return decoded(body, codings, MAX_ANSWER_BYTES)
+    except GatewayError as error:
+        message = f"the upstream's answer cannot be read: {error.message}"
+        raise GatewayError(Reason.UPSTREAM_BROKEN, message) from None

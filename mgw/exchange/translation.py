@@ -1,0 +1,262 @@
+"""Other family: the request is understood and told anew, and so is its answer.
+
+Sources: specification 4.1.3 to 4.1.5, decisions part 8.  What becomes of a request is known before it goes
+up, so the names of what was dropped stand in the head of the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mgw.canonical.caching import with_breakpoints
+from mgw.canonical.conversation import Conversation
+from mgw.canonical.estimate import estimated_tokens
+from mgw.canonical.renaming import reply_with_names
+from mgw.canonical.reply import Reply, TokenUsage
+from mgw.credentials.provider import Credential
+from mgw.dialects import translator_of
+from mgw.dialects.translator import Answering, Asked, Parsed, Rendered, Setting, Translator
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.client import ClientRequest
+from mgw.exchange.delivery import Gathered, Streamed, Whole
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.outgoing import completed, forwarded
+from mgw.exchange.reported import ESTIMATED, report_headers
+from mgw.exchange.retelling import EVENT_STREAM, JSON, Convert, Retelling, StreamRetelling
+from mgw.routing.resolve import Target
+from mgw.routing.route import Treatment
+from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
+from mgw.vocabulary import VERSION_HEADERS, Family
+from mgw.wire.headers import RawHeaders, value_of
+
+_OURS: Final = VERSION_HEADERS | {
+    b"content-type",
+    b"content-encoding",
+    b"accept",
+    b"accept-encoding",
+    b"range",
+    b"if-match",
+    b"if-none-match",
+    b"if-modified-since",
+    b"if-unmodified-since",
+    b"if-range",
+}
+"""Headers that speak of the client's own body, or of the answer that it wants."""
+MAX_OBJECTS: Final = 200_000
+"""More than any history of an agent has; so many take about a second."""
+_OBJECT: Final = re.compile(rb'\{[ \t\r\n]*+["}]')
+_CACHE_AUTO: Final = b"x-gateway-cache-auto"
+
+
+@dataclass(slots=True)
+class Translation:
+    """One request told in another family's dialect, and how its answer is told back."""
+
+    target: Target
+    base_path: bytes
+    forwarded: RawHeaders = field(repr=False)
+    rendered: Rendered = field(repr=False)
+    retelling: Retelling = field(repr=False)
+
+    def upstream_request(self, credential: Credential) -> UpstreamRequest:
+        """Return the request to send with one credential."""
+        self.retelling.hide(credential)
+        streaming = isinstance(self.retelling, StreamRetelling)
+        headers = [
+            *self.forwarded,
+            (b"Content-Type", JSON),
+            (b"Accept", EVENT_STREAM if streaming else JSON),
+            (b"Accept-Encoding", b"identity"),
+            *self.rendered.headers,
+        ]
+        return UpstreamRequest(
+            method=b"POST",
+            target=self.base_path + self.rendered.target,
+            headers=completed(headers, self.target.provider, credential),
+            body=self.rendered.body,
+        )
+
+    def delivery(self, answer: Answer) -> Streamed | Gathered:
+        """Say how the answer is told.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for an answer that nothing can be made of.
+        """
+        return self.retelling.delivery(answer)
+
+
+@dataclass(slots=True)
+class Translating:
+    """The making of one translation."""
+
+    exchange: Exchange
+    request: ClientRequest
+    target: Target
+    body: bytes
+    """Without any content coding."""
+    client: Translator = field(init=False)
+    provider: Translator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.client = translator_of(self.exchange.route.family)
+        self.provider = translator_of(self.target.family)
+
+    def plan(self) -> Translation | Whole:
+        """Return what becomes of the request.
+
+        :raises GatewayError: ``MALFORMED`` for what the client's dialect does not know, or the target cannot
+            do at all; ``UNSUPPORTED_BY_KIND``.
+        """
+        if _too_many_objects(self.body):
+            message = f"a translated request may hold at most {MAX_OBJECTS} JSON objects"
+            raise GatewayError(Reason.MALFORMED, message)
+        return _TREATMENTS[self.exchange.route.treatment](self)
+
+    def _conversation(self) -> Translation:
+        parsed = self.client.parse_request(self.body, self._asked())
+        conversation, marked = self._with_breakpoints(parsed.conversation)
+        rendered = self.provider.render_request(conversation, self._setting())
+        reported = self._reported(parsed.dropped(rendered.lost), marked)
+        return self._translation(rendered, self._retelling(parsed, rendered.renamed, reported))
+
+    def _retelling(self, parsed: Parsed, names: Mapping[str, str], reported: RawHeaders) -> Retelling:
+        client, provider, seed = self.client, self.provider, self.exchange.request_id
+        model = (self.target.upstream_model or "").removeprefix("models/")
+        answering = Answering(seed, model, int(self.exchange.wall), parsed.style)
+
+        def stopped(word: str) -> None:
+            stops.note(name, word)
+
+        def parse(body: bytes) -> Reply:
+            return reply_with_names(provider.parse_reply(body, seed), names)
+
+        def convert(body: bytes) -> tuple[bytes, TokenUsage]:
+            reply = parse(body)
+            for candidate in reply.candidates:
+                if candidate.unknown_stop is not None:
+                    stopped(candidate.unknown_stop)
+            return client.render_reply(reply, answering), reply.usage
+
+        stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
+        if not parsed.conversation.stream:
+            return Retelling(client, provider, seed, reported, convert)
+        keepalive = self.exchange.generation.config.stream_keepalive
+        return StreamRetelling(
+            client,
+            provider,
+            seed,
+            reported,
+            convert,
+            parse=parse,
+            reader=lambda: provider.stream_reader(seed),
+            writer=client.stream_writer(answering),
+            names=names,
+            stopped=stopped,
+            keepalive_seconds=None if keepalive is None else keepalive.interval,
+        )
+
+    def _count(self) -> Translation | Whole:
+        asking, asked = self.client.counting, self.provider.counting
+        if asking is None:
+            raise self._unsupported()
+        parsed = asking.parse_request(self.body, self._asked())
+        if asked is None:
+            reported = self._reported(sorted(parsed.unread))
+            factor = self._setting().row.tokens
+            usage = TokenUsage(tokens_in=estimated_tokens(parsed.conversation, factor))
+            headers = [(b"Content-Type", JSON), ESTIMATED, *reported]
+            return Whole(200, headers, asking.render_reply(usage), usage)
+        rendered = asked.render_request(parsed.conversation, self._setting())
+        reported = self._reported(parsed.dropped(rendered.lost))
+
+        def convert(body: bytes) -> tuple[bytes, TokenUsage]:
+            usage = asked.parse_reply(body)
+            return asking.render_reply(usage), usage
+
+        return self._translation(rendered, self._told_whole(reported, convert))
+
+    def _embedding(self) -> Translation:
+        asker, giver = self.client.embedding_asker, self.provider.embedding_giver
+        if asker is None or giver is None:
+            raise self._unsupported()
+        wanted, ledger = asker.parse_request(self.body)
+        rendered = giver.render_request(wanted, self._setting())
+        dropped = set(ledger.unread())
+        for feature in rendered.lost:
+            dropped |= ledger.paths.get(feature, set())
+        model = (self.target.upstream_model or "").removeprefix("models/")
+
+        def convert(body: bytes) -> tuple[bytes, TokenUsage]:
+            reply = giver.parse_reply(body)
+            return asker.render_reply(reply, model), TokenUsage(tokens_in=reply.tokens_in)
+
+        return self._translation(rendered, self._told_whole(self._reported(sorted(dropped)), convert))
+
+    def _told_whole(self, reported: RawHeaders, convert: Convert) -> Retelling:
+        return Retelling(self.client, self.provider, self.exchange.request_id, reported, convert)
+
+    def _translation(self, rendered: Rendered, retelling: Retelling) -> Translation:
+        headers = forwarded(self.request, self.exchange.route.family, self.target)
+        own = {name.lower() for name, _ in rendered.headers}
+        kept = [pair for pair in headers if (low := pair[0].lower()) not in _OURS and low not in own]
+        base_path = self.exchange.generation.upstreams[self.target.provider.name].base_path
+        self.exchange.hold(len(rendered.body))
+        return Translation(self.target, base_path, kept, rendered, retelling)
+
+    def _with_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
+        auto = self.exchange.generation.config.caching.auto_breakpoints
+        if not auto.enabled or self.target.family is not Family.ANTHROPIC:
+            return conversation, ()
+        wish = value_of(self.request.headers, _CACHE_AUTO)
+        if wish is not None and wish.strip().lower() == b"off":
+            return conversation, ()
+        targets = frozenset(target.value for target in auto.targets)
+        return with_breakpoints(conversation, targets, auto.min_chars)
+
+    def _reported(self, dropped: list[str], marked: tuple[str, ...] = ()) -> RawHeaders:
+        if not self.exchange.generation.config.observe_dropped_fields:
+            dropped = []
+        dropped = [name[:MAX_TEXT] for name in dropped[: MAX_DROPPED_NAMES + 1]]
+        self.exchange.dropped_fields = dropped
+        return report_headers(self.exchange.route.family, self.exchange.request_id, dropped, marked)
+
+    def _asked(self) -> Asked:
+        route = self.exchange.route
+        return Asked(self.target.asked_model or "", route.in_pieces, self.request.raw_query)
+
+    def _setting(self) -> Setting:
+        generation, provider = self.exchange.generation, self.target.provider
+        model = self.target.upstream_model or ""
+        version = None
+        for name in VERSION_HEADERS:
+            version = value_of(self.request.headers, name) or version
+        return Setting(
+            model=model,
+            kind=provider.kind,
+            row=generation.models.row(model, self.target.family),
+            default_max_tokens=generation.config.translation.default_max_tokens,
+            max_tokens_field=provider.max_tokens_field,
+            stream_usage=provider.stream_usage,
+            version=None if version is None else version.decode("latin-1"),
+        )
+
+    def _unsupported(self) -> GatewayError:
+        message = f"{self.exchange.route.path} is not translated for providers of kind {self.target.kind}"
+        return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
+
+
+def _too_many_objects(body: bytes) -> bool:
+    """Whether understanding the request would keep all others waiting; text hardly looks like an object."""
+    if body.count(b"{") <= MAX_OBJECTS:
+        return False
+    return sum(1 for _ in _OBJECT.finditer(body)) > MAX_OBJECTS
+
+
+_TREATMENTS: Final = {
+    Treatment.CONVERSE: Translating._conversation,
+    Treatment.COUNT: Translating._count,
+    Treatment.EMBED: Translating._embedding,
+}

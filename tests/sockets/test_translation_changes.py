@@ -1,0 +1,155 @@
+"""One conversation that changes models in its middle: each reads what the others said, and its own again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import permutations
+from random import Random
+from typing import Final
+
+import pytest
+
+from tests.support.all_kinds import KEY, TAG, all_kinds
+from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.simulator import SimulatorProcess
+from tests.support.talks import TALKS, TWO_CALLS, Asking, ChatTalk, ContentTalk, MessagesTalk
+
+Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+
+ANSWER: Final = "Tool get_weather returned: sunny Tool get_time returned: noon"
+SIGNED_BY: Final = {"claude": b"c2ltdWxhdGVkLWFudGhyb3BpYz", "gem": b"c2ltdWxhdGVkLWdlbWluaT"}
+NEWEST: Final = ("main/gpt-5", "claude/claude-sonnet-5", "gem/gemini-3-pro")
+OTHERS: Final = ("host/deep+sim-reasoning", "claude/claude-sonnet-4-5", "gem/gemini-2.5-flash")
+ORDERS: Final = (*permutations(NEWEST), OTHERS, OTHERS[::-1])
+"""Every order once, and models that take the same in other words."""
+
+each_sdk = pytest.mark.parametrize("talks", TALKS)
+each_order = pytest.mark.parametrize(
+    "order", ORDERS, ids=lambda order: " ".join(model.partition("/")[0] for model in order)
+)
+whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(scope="module")
+def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
+    """A gateway before all kinds of providers."""
+    with start_gateway(all_kinds(simulator.url)) as process:
+        yield process
+
+
+def assert_no_tags(simulator: SimulatorProcess, requests: int) -> None:
+    seen = simulator.requests()
+    assert [request.status for request in seen] == [200] * requests
+    for request in seen:
+        assert TAG not in request.body, f"a tag went to {request.target}: {request.body!r}"
+        other = "gem" if request.target.startswith("/v1/messages") else "claude"
+        if not request.target.startswith("/v1/chat"):
+            assert SIGNED_BY[other] not in request.body, f"a foreign signature went to {request.target}"
+
+
+@each_sdk
+@each_order
+@whole_and_streamed
+@pytest.mark.parametrize("thinks", [False, True], ids=["plain", "thinking"])
+def test_whole_loops_with_one_model_after_another(
+    simulator: SimulatorProcess,
+    gateway: GatewayProcess,
+    talks: Talks,
+    order: tuple[str, ...],
+    stream: bool,
+    thinks: bool,
+) -> None:
+    simulator.clear()
+    talk = talks(gateway.url, KEY, order[0], Asking(tools=True, thinks=thinks))
+    for model, phrase in zip(
+        (*order, order[0]), ("", "preface", "think hidden", "think between"), strict=True
+    ):
+        talk.model = model
+        talk.say(f"{phrase} {TWO_CALLS}")
+        calls = talk.answer(stream=stream).calls
+        talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
+        assert talk.answer(stream=stream).text == ANSWER
+    assert_no_tags(simulator, 8)
+    own = SIGNED_BY.get(order[0].partition("/")[0])
+    if own is not None and thinks:
+        assert simulator.requests()[-1].body.count(own) >= 2  # of both its loops
+
+
+@each_sdk
+@each_order
+@whole_and_streamed
+def test_the_results_of_one_models_calls_go_to_the_next(
+    simulator: SimulatorProcess,
+    gateway: GatewayProcess,
+    talks: Talks,
+    order: tuple[str, ...],
+    stream: bool,
+) -> None:
+    simulator.clear()
+    talk = talks(gateway.url, KEY, order[0], Asking(tools=True))
+    for model, following in zip(order, (*order[1:], order[0]), strict=True):
+        talk.model = model
+        talk.say(f"preface {TWO_CALLS}")
+        calls = talk.answer(stream=stream).calls
+        talk.model = following
+        talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
+        assert talk.answer(stream=stream).text == ANSWER
+    assert_no_tags(simulator, 6)
+
+
+@each_sdk
+@whole_and_streamed
+@pytest.mark.parametrize(
+    "order", ORDERS[:6], ids=lambda order: " ".join(model.partition("/")[0] for model in order)
+)
+def test_the_results_go_to_the_next_although_both_think(
+    simulator: SimulatorProcess,
+    gateway: GatewayProcess,
+    talks: Talks,
+    order: tuple[str, ...],
+    stream: bool,
+) -> None:
+    simulator.clear()
+    talk = talks(gateway.url, KEY, order[0], Asking(tools=True, thinks=True))
+    for model, following in zip(order, (*order[1:], order[0]), strict=True):
+        talk.model = model
+        talk.say(f"think between {TWO_CALLS}")
+        calls = talk.answer(stream=stream).calls
+        talk.model = following
+        talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
+        assert talk.answer(stream=stream).text == ANSWER
+    assert_no_tags(simulator, 6)
+
+
+ALL: Final = (
+    *NEWEST,
+    *OTHERS[1:],
+    "main/gpt-4.1",
+    "claude/claude-fable-5",
+    "gem/gemini-2.5-flash+sim-no-ids",
+    "gem/gemini-2.5-flash+sim-unsigned",
+)
+PHRASES: Final = ("preface", "afterword", "think between", "think hidden")
+
+
+@each_sdk
+@pytest.mark.parametrize("seed", range(16))
+def test_any_way_through_the_models_comes_to_its_end(
+    simulator: SimulatorProcess, gateway: GatewayProcess, talks: Talks, seed: int
+) -> None:
+    """Loops and plain turns, whole and streamed; but for hosts, whose reasoning OpenAI itself refuses."""
+    simulator.clear()
+    drawn = Random(seed)
+    talk = talks(gateway.url, KEY, ALL[0], Asking(tools=True, thinks=seed % 4 > 0))
+    for _ in range(4):
+        talk.model = drawn.choice(ALL)
+        phrases = " ".join(phrase for phrase in PHRASES if drawn.random() < 0.3)
+        if drawn.random() < 0.3:
+            talk.say(f"{phrases} hello")
+            assert "hello" in talk.answer(stream=drawn.random() < 0.5).text
+        else:
+            talk.say(f"{phrases} {TWO_CALLS}")
+            calls = talk.answer(stream=drawn.random() < 0.5).calls
+            talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
+            assert ANSWER in talk.answer(stream=drawn.random() < 0.5).text
+    assert_no_tags(simulator, len(simulator.requests()))

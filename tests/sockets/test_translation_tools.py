@@ -1,0 +1,177 @@
+"""Tool loops through each SDK: what it returned goes back, and each provider gets back what was its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.support.all_kinds import KEY, MODELS, PAIRS, TAG, all_kinds
+from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.simulator import SimulatorProcess
+from tests.support.talks import TALKS, TWO_CALLS, Asking, ChatTalk, ContentTalk, MessagesTalk
+
+Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+
+ANSWER: Final = "Tool get_weather returned: sunny Tool get_time returned: noon"
+BY_CLAUDE: Final = b"c2ltdWxhdGVkLWFudGhyb3BpYz"  # how a signature of the simulator's begins
+REDACTED: Final = b"c2ltdWxhdGVkLXJlZGFjdGVk"
+BY_GEMINI: Final = b"c2ltdWxhdGVkLWdlbWluaT"
+SKIPPED: Final = b"skip_thought_signature_validator"
+
+each_sdk = pytest.mark.parametrize("talks", TALKS)
+each_pair = pytest.mark.parametrize(("talks", "model"), PAIRS)
+each_model = pytest.mark.parametrize("model", MODELS)
+whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+
+
+@pytest.fixture(scope="module")
+def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
+    """A gateway before all kinds of providers."""
+    with start_gateway(all_kinds(simulator.url)) as process:
+        yield process
+
+
+def loop(
+    gateway: GatewayProcess, talks: Talks, model: str, text: str, *, thinks: bool, stream: bool
+) -> tuple[str, str]:
+    """Go round a loop; return the first thoughts, and the last text."""
+    talk = talks(gateway.url, KEY, model, Asking(tools=True, thinks=thinks))
+    talk.say(text)
+    first = talk.answer(stream=stream)
+    talk.give(list(zip(first.calls, ("sunny", "noon"), strict=True)))
+    return first.thoughts, talk.answer(stream=stream).text
+
+
+@each_sdk
+@each_model
+@whole_and_streamed
+@pytest.mark.parametrize("thinks", [False, True], ids=["plain", "thinking"])
+def test_a_tool_loop_comes_to_its_end(
+    simulator: SimulatorProcess,
+    gateway: GatewayProcess,
+    talks: Talks,
+    model: str,
+    stream: bool,
+    thinks: bool,
+) -> None:
+    simulator.clear()
+    _, text = loop(gateway, talks, model, f"preface {TWO_CALLS}", thinks=thinks, stream=stream)
+    assert text == ANSWER
+    seen = simulator.requests()
+    assert [request.status for request in seen] == [200, 200]
+    assert not any(TAG in request.body for request in seen)
+
+
+@each_sdk
+@whole_and_streamed
+@pytest.mark.parametrize(
+    ("phrase", "expected"),
+    [
+        ("", ["thinking", "tool_use", "tool_use"]),
+        ("preface", ["thinking", "text", "tool_use", "tool_use"]),
+        ("think between", ["thinking", "tool_use", "thinking", "tool_use"]),
+        ("preface think between", ["thinking", "text", "thinking", "tool_use", "thinking", "tool_use"]),
+    ],
+    ids=["calls", "text", "between", "all"],
+)
+def test_claude_gets_its_thoughts_back_in_their_places(
+    simulator: SimulatorProcess,
+    gateway: GatewayProcess,
+    talks: Talks,
+    stream: bool,
+    phrase: str,
+    expected: list[str],
+) -> None:
+    simulator.clear()
+    model = "claude/claude-sonnet-4-5"
+    thoughts, text = loop(gateway, talks, model, f"{TWO_CALLS} {phrase}", thinks=True, stream=stream)
+    assert text == ANSWER
+    blocks = assistant_of(simulator)["content"]
+    assert [block["type"] for block in blocks] == expected
+    assert "".join(block["thinking"] for block in blocks if block["type"] == "thinking") == thoughts
+
+
+@each_sdk
+@whole_and_streamed
+def test_claude_gets_its_hidden_thoughts_back(
+    simulator: SimulatorProcess, gateway: GatewayProcess, talks: Talks, stream: bool
+) -> None:
+    simulator.clear()
+    model = "claude/claude-sonnet-4-5"
+    thoughts, text = loop(gateway, talks, model, f"think hidden {TWO_CALLS}", thinks=True, stream=stream)
+    assert (thoughts, text) == ("", ANSWER)
+    assert REDACTED in simulator.requests()[-1].body
+
+
+@each_sdk
+@whole_and_streamed
+@pytest.mark.parametrize("phrase", ["", "preface", "think hidden"])
+@pytest.mark.parametrize("thinks", [False, True], ids=["plain", "thinking"])
+def test_gemini_gets_its_own_signature_back_on_the_first_call(
+    simulator: SimulatorProcess,
+    gateway: GatewayProcess,
+    talks: Talks,
+    stream: bool,
+    phrase: str,
+    thinks: bool,
+) -> None:
+    simulator.clear()
+    _, text = loop(gateway, talks, "gem/gemini-3-pro", f"{phrase} {TWO_CALLS}", thinks=thinks, stream=stream)
+    assert text == ANSWER
+    body = simulator.requests()[-1].body
+    assert BY_GEMINI in body
+    assert SKIPPED not in body
+
+
+@each_sdk
+@whole_and_streamed
+def test_a_host_gets_its_reasoning_back(
+    simulator: SimulatorProcess, gateway: GatewayProcess, talks: Talks, stream: bool
+) -> None:
+    simulator.clear()
+    model = "host/deep+sim-reasoning"
+    thoughts, text = loop(gateway, talks, model, TWO_CALLS, thinks=True, stream=stream)
+    assert text == ANSWER
+    assert thoughts
+    assert assistant_of(simulator)["reasoning_content"] == thoughts
+
+
+@each_pair
+@whole_and_streamed
+@pytest.mark.parametrize("word", ["sim-noise", "sim-unknown", "sim-interleave", "sim-no-ids", "sim-cut-3"])
+def test_a_tool_loop_survives_what_upstreams_do_to_their_answers(
+    gateway: GatewayProcess, talks: Talks, model: str, stream: bool, word: str
+) -> None:
+    _, text = loop(gateway, talks, f"{model}+{word}", f"preface {TWO_CALLS}", thinks=True, stream=stream)
+    assert text == ANSWER
+
+
+@each_pair
+@whole_and_streamed
+def test_the_same_tool_twice_at_once_gets_each_its_own_result(
+    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+) -> None:
+    calls = 'use tool get_time with {"city": "Paris"} and use tool get_time with {"city": "Rome"}'
+    _, text = loop(gateway, talks, model, calls, thinks=False, stream=stream)
+    assert text == "Tool get_time returned: sunny Tool get_time returned: noon"
+
+
+@each_pair
+@whole_and_streamed
+def test_a_call_without_arguments_goes_round(
+    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+) -> None:
+    talk = talks(gateway.url, KEY, model, Asking(tools=True, thinks=True))
+    talk.say("use tool get_time with nothing")
+    (call,) = talk.answer(stream=stream).calls
+    assert call.arguments == {}
+    talk.give([(call, "noon")])
+    assert talk.answer(stream=stream).text == "Tool get_time returned: noon"
+
+
+def assistant_of(simulator: SimulatorProcess) -> Any:  # a message of the upstream's wire
+    """Return the only turn of the assistant in the newest request."""
+    (turn,) = [one for one in simulator.requests()[-1].json()["messages"] if one["role"] == "assistant"]
+    return turn
