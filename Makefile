@@ -7,13 +7,16 @@ BIN := $(VENV)/bin
 # The classic editable layout: twistd finds its plugins by walking sys.path.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
-.PHONY: run test lint format schema bench clean
+.PHONY: run test test-agents lint format schema bench bench-translation clean
 
 run: $(VENV)/run.stamp
 	exec $(BIN)/twistd -n --pidfile= mgw -c etc/mgw-demo.yaml --demo
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-agents: $(VENV)/dev.stamp .agents/install.stamp
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/agents
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -31,8 +34,21 @@ schema: $(VENV)/run.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run
 
+bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
+	$(BIN)/python -m bench.translation
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .agents build dist *.egg-info
+
+.agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json
+	mkdir -p .agents && cp $^ .agents/
+	npm ci --prefix .agents --ignore-scripts --no-audit --no-fund
+	touch $@
+
+.venv-bench/install.stamp: setup.py
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	touch $@
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

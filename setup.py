@@ -29,6 +29,8 @@ LINT = [
     "types-PyYAML>=6.0.12",
 ]
 DOCS = ["docutils>=0.21,<1"]
+# Other gateways' converters and an exact tokenizer; they go into an environment of their own.
+BENCH = ["bpe-openai==0.1.4", "litellm==1.106.2", "llm-rosetta==0.13.0", "orjson==3.13.0"]
 
 setup(
     name="mgw",
@@ -54,6 +56,12 @@ setup(
         "twisted>=26.10,<27",
         "zstandard>=0.25,<1",
     ],
-    extras_require={"docs": DOCS, "lint": LINT, "tests": TESTS, "dev": [*DOCS, *LINT, *TESTS]},
+    extras_require={
+        "bench": BENCH,
+        "docs": DOCS,
+        "lint": LINT,
+        "tests": TESTS,
+        "dev": [*DOCS, *LINT, *TESTS],
+    },
     zip_safe=False,
 )

@@ -13,7 +13,14 @@ from bench.machines import cpu_seconds, resident_bytes
 from bench.processes import HERE, LOAD_CORE, Server, pinned
 
 EDGE_KEY = "bench-edge-key"
-PATH = "/v1/chat/completions"
+PATHS = {
+    "chat": "/v1/chat/completions",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/{model}:{method}",
+}
+"""Where the clients of each wire ask."""
+END_MARKS = {"chat": "data: [DONE]", "anthropic": "event: message_stop", "gemini": '"finishReason":"STOP"'}
+"""What the end of a stream has in it."""
 
 
 class NothingMeasuredError(Exception):
@@ -55,14 +62,35 @@ class Memory:
     streams: float
 
 
-def chat_body(model: str, size: int, *, stream: bool = False) -> bytes:
-    """A chat request of exactly ``size`` bytes, ``model`` first as OpenAI's SDK writes it."""
-    options = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
-    messages = [{"role": "system", "content": "You are terse."}, {"role": "user", "content": ""}]
-    body = {"model": model, "messages": messages, **options}
+def body(wire: str, model: str, size: int, *, stream: bool = False) -> bytes:
+    """A request of exactly ``size`` bytes, as the vendors' SDKs order its fields."""
+    options = _STREAMING[wire] if stream else {}
+    without_words = len(json.dumps(_asking(wire, model, "") | options))
     words = "lorem ipsum dolor sit amet " * (size // 27 + 1)
-    messages[1]["content"] = words[: size - len(json.dumps(body))]
-    return json.dumps(body).encode()
+    return json.dumps(_asking(wire, model, words[: size - without_words]) | options).encode()
+
+
+_STREAMING: dict[str, dict[str, object]] = {
+    "chat": {"stream": True, "stream_options": {"include_usage": True}},
+    "anthropic": {"stream": True},
+    "gemini": {},
+}
+
+
+def _asking(wire: str, model: str, text: str) -> dict[str, object]:
+    terse = "You are terse."
+    if wire == "gemini":
+        contents = [{"role": "user", "parts": [{"text": text}]}]
+        return {"systemInstruction": {"parts": [{"text": terse}]}, "contents": contents}
+    user = {"role": "user", "content": text}
+    if wire == "anthropic":
+        return {"model": model, "max_tokens": 1024, "system": terse, "messages": [user]}
+    return {"model": model, "messages": [{"role": "system", "content": terse}, user]}
+
+
+def _path(server: Server, model: str, *, stream: bool) -> str:
+    method = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    return PATHS[server.wire].format(model=server.model_prefix + model, method=method)
 
 
 def _result(line: str | bytes) -> dict[str, float]:
@@ -74,20 +102,20 @@ def _result(line: str | bytes) -> dict[str, float]:
 
 
 @cache
-def _body_file(folder: Path, prefix: str, kib: int) -> Path:
-    path = folder / f"body-{prefix.strip('/')}-{kib}k.json"
-    path.write_bytes(chat_body(f"{prefix}bench-{kib}k", kib * 1024))
+def _body_file(folder: Path, wire: str, prefix: str, kib: int) -> Path:
+    path = folder / f"body-{wire}-{prefix.strip('/')}-{kib}k.json"
+    path.write_bytes(body(wire, f"{prefix}bench-{kib}k", kib * 1024))
     return path
 
 
 def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int) -> Unary:
     """Post bodies of ``kib`` KiB and take answers of the same size, as fast as they come."""
-    body = _body_file(folder, server.model_prefix, kib)
-    url = f"http://127.0.0.1:{server.port}{PATH}"
+    asking = _body_file(folder, server.wire, server.model_prefix, kib)
+    url = f"http://127.0.0.1:{server.port}{_path(server, f'bench-{kib}k', stream=False)}"
     wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "post.lua"), url]
     before = cpu_seconds(server.pid)
     done = subprocess.run(
-        pinned(LOAD_CORE, *wrk, "--", str(body), EDGE_KEY),
+        pinned(LOAD_CORE, *wrk, "--", str(asking), EDGE_KEY),
         capture_output=True,
         text=True,
         check=False,
@@ -110,9 +138,9 @@ def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int
 
 
 def _streams_command(server: Server, folder: Path, count: int, model: str, *options: str) -> list[str]:
-    body = chat_body(server.model_prefix + model, 1024, stream=True).decode()
-    command = [str(folder / "streams"), *options, str(server.port), str(count), EDGE_KEY, body]
-    return pinned(LOAD_CORE, *command)
+    asking = body(server.wire, server.model_prefix + model, 1024, stream=True).decode()
+    to = (str(server.port), _path(server, model, stream=True), END_MARKS[server.wire])
+    return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), EDGE_KEY, asking)
 
 
 def streams(server: Server, folder: Path, count: int, chunks: int, interval_ms: int) -> Streams:

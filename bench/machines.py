@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_implementation, python_version, release
@@ -35,6 +37,33 @@ def busy_seconds() -> float:
     """Time that all cores together have worked since the machine started."""
     user, nice, system, _idle, _iowait, irq, softirq = map(int, Path("/proc/stat").read_text().split()[1:8])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Seconds: of all cores, of this process and its children, of the wall; and what the hypervisor kept."""
+
+    busy: float
+    ours: float
+    wall: float
+    stolen: float
+
+
+def clocks() -> Clocks:
+    """What has been used until now."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    ours = sum(one.ru_utime + one.ru_stime for one in used)
+    return Clocks(busy_seconds(), ours, time.monotonic(), stolen_seconds())
+
+
+def disturbance(before: Clocks, after: Clocks) -> dict[str, str]:
+    """How much of the machine was not for the measurement; the children must have ended."""
+    cores = (after.wall - before.wall) * (os.cpu_count() or 1)
+    others = max((after.busy - before.busy) - (after.ours - before.ours), 0)
+    return {
+        "used by other processes meanwhile": f"{others / cores:.1%} of all cores",
+        "kept by the hypervisor meanwhile": f"{(after.stolen - before.stolen) / cores:.1%} of all cores",
+    }
 
 
 def description() -> dict[str, str]:

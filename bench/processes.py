@@ -34,6 +34,8 @@ class Server:
     port: int
     start_seconds: float
     model_prefix: str = ""
+    wire: str = "chat"
+    """What its clients speak."""
 
     @property
     def pid(self) -> int:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import sys
 import tempfile
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.load import NothingMeasuredError
-from bench.machines import busy_seconds, description, stolen_seconds
+from bench.machines import clocks, description, disturbance
 from bench.measure import QUICK, Found, Plan, measure
 from bench.processes import COMMANDS, HERE, LOAD_CORE, Bench, DidNotStartError
 from bench.profiling import profile
@@ -74,16 +72,13 @@ def _profile(folder: Path, what: str) -> int:
 
 def _measure(folder: Path, names: list[str], plan: Plan) -> None:
     facts = description()
-    before, began = _clocks(), time.monotonic()
+    before = clocks()
     with Bench(folder) as bench:
         found = measure(bench, names, plan)
-    elapsed = time.monotonic() - began
+    after = clocks()
     rounds = max(len(one.streams.get("flat", ())) for one in found.values())
-    busy, ours, stolen = (after - earlier for after, earlier in zip(_clocks(), before, strict=True))
-    cores = elapsed * (os.cpu_count() or 1)
-    facts["taken"] = f"{elapsed:.0f} s, {rounds} of {plan.rounds} rounds"
-    facts["used by other processes meanwhile"] = f"{max(busy - ours, 0) / cores:.1%} of all cores"
-    facts["kept by the hypervisor meanwhile"] = f"{stolen / cores:.1%} of all cores"
+    facts["taken"] = f"{after.wall - before.wall:.0f} s, {rounds} of {plan.rounds} rounds"
+    facts |= disturbance(before, after)
     if "gateway" in found:
         facts["usage events"] = _events(folder, found["gateway"])
     lines = table(found)
@@ -93,12 +88,6 @@ def _measure(folder: Path, names: list[str], plan: Plan) -> None:
     to.with_suffix(".txt").write_text(text)
     to.with_suffix(".json").write_text(json.dumps(as_data(lines, facts, found), indent=1))
     print(f"{text}\nwritten: {to}.txt, {to}.json")
-
-
-def _clocks() -> tuple[float, float, float]:
-    """Seconds: work of all cores, work of this process and its children, what the hypervisor kept."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return busy_seconds(), sum(one.ru_utime + one.ru_stime for one in used), stolen_seconds()
 
 
 def _events(folder: Path, found: Found) -> str:

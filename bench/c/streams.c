@@ -1,11 +1,12 @@
 /* A client that opens many event streams at once and measures what arrives.
  *
- *     streams PORT N KEY BODY      N streams to 127.0.0.1:PORT, the same BODY on each; ends when all have ended
- *     streams -i PORT N KEY BODY   the same, but stays connected until its standard input ends
+ *     streams PORT PATH END N KEY BODY      N streams to 127.0.0.1:PORT, the same BODY on each; ends when all have ended
+ *     streams -i PORT PATH END N KEY BODY   the same, but stays connected until its standard input ends
  *
  * Writes two lines of JSON: the first when each stream has had its first event (or failed), the second at the end.
  * With -i the second comes once stdin has ended.  The delay of an event is counted from the time that upstream.c
- * wrote into its id.  After 60 seconds the program ends without a word.  A stream is complete when its last chunk is the one of length 0 and [DONE] came before it.
+ * wrote into its text.  A stream is complete when its last chunk is the one of length 0 and an event that contains
+ * END came before it.  After 60 seconds the program ends without a word.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_ROOM = 8192, SIZE_ROOM = 32, PREFIX = 38 }; /* 38: data: {"id":"chatcmpl-0123456789abcdef */
+enum { LINE_ROOM = 8192, SIZE_ROOM = 32, PREFIX = 1024 };
 
 enum where { HEAD, SIZE, DATA, AFTER_DATA, TRAILER, OVER };
 
@@ -36,6 +37,7 @@ struct stream {
     bool empty_line, begun, done;
 };
 
+static const char *end_mark;
 static int epoll_fd, alive;
 static unsigned long failed, completed, events, bytes, reads, begun, never_began;
 static uint32_t *delays; /* microseconds */
@@ -68,9 +70,11 @@ static void event_ended(struct stream *s, uint64_t now) {
         s->begun = true;
         begun++;
     }
-    if (strncmp(s->prefix, "data: [DONE]", 12) == 0) s->done = true;
-    char *stamp = strstr(s->prefix, "chatcmpl-");
-    if (stamp) note_delay(now - strtoull(stamp + 9, NULL, 16));
+    char *stamp = strchr(s->prefix, '@');
+    if (stamp)
+        note_delay(now - strtoull(stamp + 1, NULL, 16));
+    else if (strstr(s->prefix, end_mark))
+        s->done = true;
     s->prefix_len = 0;
 }
 
@@ -79,10 +83,11 @@ static void take_payload(struct stream *s, const char *data, size_t len, uint64_
     while (len) {
         const char *newline = memchr(data, '\n', len);
         size_t n = newline ? (size_t)(newline - data) : len;
+        bool blank = n == 0 || (n == 1 && *data == '\r');
         size_t keep = PREFIX - s->prefix_len < n ? PREFIX - s->prefix_len : n;
         memcpy(s->prefix + s->prefix_len, data, keep);
         s->prefix_len += keep;
-        if (n) s->empty_line = false;
+        if (!blank) s->empty_line = false;
         if (!newline) return;
         if (s->empty_line) event_ended(s, now);
         s->empty_line = true;
@@ -214,17 +219,18 @@ static void report(uint64_t since) {
 
 int main(int argc, char **argv) {
     bool idle = argc > 1 && strcmp(argv[1], "-i") == 0;
-    if (argc - idle != 5) {
-        fprintf(stderr, "usage: streams [-i] PORT N KEY BODY\n");
+    if (argc - idle != 7) {
+        fprintf(stderr, "usage: streams [-i] PORT PATH END N KEY BODY\n");
         return 2;
     }
     argv += idle;
-    int port = atoi(argv[1]), wanted = atoi(argv[2]);
+    int port = atoi(argv[1]), wanted = atoi(argv[4]);
+    end_mark = argv[3];
     char *request;
     int len = asprintf(&request,
-                       "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
+                       "POST %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAuthorization: Bearer %s\r\n"
                        "Accept: application/json\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                       port, argv[3], strlen(argv[4]), argv[4]);
+                       argv[2], port, argv[5], strlen(argv[6]), argv[6]);
     struct stream *all = calloc((size_t)wanted, sizeof *all);
     epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (len < 0 || !all || epoll_fd < 0) die("start");

@@ -2,15 +2,18 @@
  *
  *     upstream            listens on a free port of 127.0.0.1 and prints its number
  *
- * It drains the request and answers what the model's name in the body's first bytes asks for:
+ * It speaks three wires, told from one another by the path: chat completions, messages (".../messages") and
+ * generateContent (".../models/<model>:...").  It drains the request and answers what the model's name asks for,
+ * which stands in the body's first bytes, or in the path:
  *
- *     bench-<n>k                 one chat.completion of exactly n * 1024 bytes
+ *     bench-<n>k                 a whole answer of exactly n * 1024 bytes
  *     bench-stream-<n>-<ms>      an event stream of n chunks, one each <ms> milliseconds, 0 = as fast as taken
  *     bench-idle                 the head and one chunk of a stream, then silence
  *     anything else              404; so a proxy that forgot to rewrite "up/bench-1k" shows in the results
  *
  * A request without a body gets 200 and a small object.  Each chunk is one write of its own, with TCP_NODELAY,
- * and carries the time of its making (CLOCK_MONOTONIC, ns, hex) in its id: streams.c reads the delay from it.
+ * and carries the time of its making (CLOCK_MONOTONIC, ns, hex) in its text, behind an @: streams.c reads the
+ * delay from it, in whatever wire the text arrives.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,6 +32,8 @@
 #include <unistd.h>
 
 enum { HEAD_MAX = 16384, START_MAX = 256, PIECE_MAX = 1024, BURST = 16, PAGES_MAX = 16, ROLE = 0 };
+
+enum wire { CHAT, MESSAGES, CONTENTS };
 
 struct conn;
 
@@ -54,12 +59,14 @@ struct conn {
     const char *out; /* the piece being written */
     size_t out_len, out_sent;
     char piece[PIECE_MAX];
+    enum wire wire;
     bool streaming;
-    long next, last; /* next piece of a stream: -1 head, 0 role, then content; last: the [DONE] */
+    long next, last; /* next piece of a stream: -1 head, 0 the first chunk, then content; last: the end */
     uint64_t due;    /* pieces that may go now */
 };
 
 struct page {
+    enum wire wire;
     long kib;
     char *bytes;
     size_t len;
@@ -100,29 +107,42 @@ static char *whole_answer(const char *status, const char *body, size_t body_len,
     return bytes;
 }
 
-/* A chat.completion of exactly kib * 1024 bytes; the content is padded with words. */
-static const struct page *page_of(long kib) {
-    static const char before[] =
-        "{\"id\":\"chatcmpl-bench0123456789\",\"object\":\"chat.completion\",\"created\":1782900000,\"model\":\"bench\","
-        "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"";
-    static const char after[] =
-        "\",\"refusal\":null,\"annotations\":[]},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":"
-        "219,\"completion_tokens\":107,\"total_tokens\":326,\"prompt_tokens_details\":{\"cached_tokens\":128,"
-        "\"audio_tokens\":0},\"completion_tokens_details\":{\"reasoning_tokens\":64,\"audio_tokens\":0,"
-        "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}},\"service_tier\":\"default\"}";
+/* What stands before and after the text of a whole answer, by wire. */
+static const char *const ANSWERS[][2] = {
+    [CHAT] = {"{\"id\":\"chatcmpl-bench0123456789\",\"object\":\"chat.completion\",\"created\":1782900000,\"model\":\"bench\","
+              "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"",
+              "\",\"refusal\":null,\"annotations\":[]},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":"
+              "219,\"completion_tokens\":107,\"total_tokens\":326,\"prompt_tokens_details\":{\"cached_tokens\":128,"
+              "\"audio_tokens\":0},\"completion_tokens_details\":{\"reasoning_tokens\":64,\"audio_tokens\":0,"
+              "\"accepted_prediction_tokens\":0,\"rejected_prediction_tokens\":0}},\"service_tier\":\"default\"}"},
+    [MESSAGES] = {"{\"id\":\"msg_01bench0123456789\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"bench\","
+                  "\"content\":[{\"type\":\"text\",\"text\":\"",
+                  "\"}],\"stop_reason\":\"end_turn\",\"stop_sequence\":null,\"usage\":{\"input_tokens\":91,"
+                  "\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":128,\"output_tokens\":107,"
+                  "\"service_tier\":\"standard\"}}"},
+    [CONTENTS] = {"{\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"",
+                  "\"}],\"role\":\"model\"},\"finishReason\":\"STOP\",\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":219,"
+                  "\"candidatesTokenCount\":107,\"totalTokenCount\":326,\"cachedContentTokenCount\":128},"
+                  "\"modelVersion\":\"bench\",\"responseId\":\"bench0123456789AbCd\"}"},
+};
+
+/* An answer of exactly kib * 1024 bytes; the text is padded with words. */
+static const struct page *page_of(enum wire wire, long kib) {
     static const char words[] = "lorem ipsum dolor sit amet ";
     struct page *free_page = NULL;
     for (int i = 0; i < PAGES_MAX; i++) {
-        if (pages[i].bytes && pages[i].kib == kib) return &pages[i];
+        if (pages[i].bytes && pages[i].wire == wire && pages[i].kib == kib) return &pages[i];
         if (!pages[i].bytes && !free_page) free_page = &pages[i];
     }
     if (!free_page || kib < 1 || kib > 65536) return NULL;
-    size_t size = (size_t)kib * 1024, fixed = sizeof before - 1 + sizeof after - 1;
+    const char *before = ANSWERS[wire][0], *after = ANSWERS[wire][1];
+    size_t size = (size_t)kib * 1024, head = strlen(before), tail = strlen(after);
     char *body = malloc(size);
     if (!body) die("malloc");
-    memcpy(body, before, sizeof before - 1);
-    for (size_t i = 0; i < size - fixed; i++) body[sizeof before - 1 + i] = words[i % (sizeof words - 1)];
-    memcpy(body + size - (sizeof after - 1), after, sizeof after - 1);
+    memcpy(body, before, head);
+    for (size_t i = 0; i < size - head - tail; i++) body[head + i] = words[i % (sizeof words - 1)];
+    memcpy(body + size - tail, after, tail);
+    free_page->wire = wire;
     free_page->kib = kib;
     free_page->bytes = whole_answer("200 OK", body, size, &free_page->len);
     free(body);
@@ -161,12 +181,50 @@ static size_t as_chunk(char *to, const char *event, int len) {
     return (size_t)sprintf(to, "%x\r\n%.*s\r\n", len, len, event);
 }
 
+/* The events of a stream, by wire: the first, the one of a text (with the time of its making), the two before
+ * the end, and the end itself; an event that a wire lacks is empty. */
+#define CHAT_CHUNK                                                                                              \
+    "data: {\"id\":\"chatcmpl-bench0123456789\",\"object\":\"chat.completion.chunk\",\"created\":1782900000,"         \
+    "\"model\":\"bench\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":"
+#define CONTENTS_END                                                                                            \
+    "\"index\":0}],\"usageMetadata\":{\"promptTokenCount\":219,\"candidatesTokenCount\":400,\"totalTokenCount\":619},"   \
+    "\"modelVersion\":\"bench\",\"responseId\":\"bench0123456789AbCd\"}\r\n\r\n"
+enum event { FIRST, TEXT, SECOND_LAST, LAST, END };
+static const char *const EVENTS[][END + 1] = {
+    [CHAT] = {CHAT_CHUNK "[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+                         "\"finish_reason\":null}],\"usage\":null}\n\n",
+              CHAT_CHUNK "[{\"index\":0,\"delta\":{\"content\":\"@%016llx\"},\"logprobs\":null,\"finish_reason\":null}],"
+                         "\"usage\":null}\n\n",
+              CHAT_CHUNK "[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null}\n\n",
+              CHAT_CHUNK "[],\"usage\":{\"prompt_tokens\":219,\"completion_tokens\":400,\"total_tokens\":619,"
+                         "\"prompt_tokens_details\":{\"cached_tokens\":128},"
+                         "\"completion_tokens_details\":{\"reasoning_tokens\":64}}}\n\n",
+              "data: [DONE]\n\n"},
+    [MESSAGES] = {"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_01bench0123456789\","
+                  "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"bench\",\"content\":[],\"stop_reason\":null,"
+                  "\"stop_sequence\":null,\"usage\":{\"input_tokens\":91,\"cache_creation_input_tokens\":0,"
+                  "\"cache_read_input_tokens\":128,\"output_tokens\":1}}}\n\n"
+                  "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"
+                  "\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+                  "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,"
+                  "\"delta\":{\"type\":\"text_delta\",\"text\":\"@%016llx\"}}\n\n",
+                  "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
+                  "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\","
+                  "\"stop_sequence\":null},\"usage\":{\"output_tokens\":400}}\n\n",
+                  "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+    [CONTENTS] = {"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Now\"}],\"role\":\"model\"}," CONTENTS_END,
+                  "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"@%016llx\"}],\"role\":\"model\"}," CONTENTS_END,
+                  "", "",
+                  "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\"}],\"role\":\"model\"},"
+                  "\"finishReason\":\"STOP\"," CONTENTS_END},
+};
+
 /* Put the next piece of the stream into c->piece. */
 static void next_piece(struct conn *c) {
     char event[PIECE_MAX - 32];
     long nth = c->next++;
     c->out = c->piece;
-    c->out_sent = 0;
+    c->out_len = c->out_sent = 0;
     if (nth < ROLE) {
         c->out_len = (size_t)sprintf(c->piece,
                                      "HTTP/1.1 200 OK\r\n%sContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -174,26 +232,13 @@ static void next_piece(struct conn *c) {
                                      COMMON);
         return;
     }
-    if (nth == c->last) {
-        c->out_len = as_chunk(c->piece, "data: [DONE]\n\n", 14);
+    enum event kind = nth == ROLE ? FIRST : nth < c->last - 2 ? TEXT : (enum event)(END - (c->last - nth));
+    int len = sprintf(event, EVENTS[c->wire][kind], (unsigned long long)now_ns());
+    if (len) c->out_len = as_chunk(c->piece, event, len);
+    if (kind == END) {
         c->out_len += (size_t)sprintf(c->piece + c->out_len, "0\r\n\r\n");
         end_stream(c);
-        return;
     }
-    const char *rest = "[{\"index\":0,\"delta\":{\"content\":\" lorem\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null";
-    if (nth == ROLE)
-        rest = "[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}],"
-               "\"usage\":null";
-    else if (nth == c->last - 2)
-        rest = "[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}],\"usage\":null";
-    else if (nth == c->last - 1)
-        rest = "[],\"usage\":{\"prompt_tokens\":219,\"completion_tokens\":400,\"total_tokens\":619,"
-               "\"prompt_tokens_details\":{\"cached_tokens\":128},\"completion_tokens_details\":{\"reasoning_tokens\":64}}";
-    int len = sprintf(event,
-                      "data: {\"id\":\"chatcmpl-%016llx\",\"object\":\"chat.completion.chunk\",\"created\":1782900000,"
-                      "\"model\":\"bench\",\"system_fingerprint\":\"fp_0123456789\",\"choices\":%s}\n\n",
-                      (unsigned long long)now_ns(), rest);
-    c->out_len = as_chunk(c->piece, event, len);
 }
 
 /* Write what is due: one send for each piece, a few pieces in a turn so that all streams move. */
@@ -262,6 +307,17 @@ static void say(struct conn *c, const char *bytes, size_t len) {
     c->out_sent = 0;
 }
 
+/* Find the model's name, and the wire with it. */
+static const char *model_of(struct conn *c) {
+    char *line_end = strstr(c->head, "\r\n"), *model;
+    if (line_end) *line_end = 0;
+    c->wire = strstr(c->head, "/messages") ? MESSAGES : strstr(c->head, "/models/") ? CONTENTS : CHAT;
+    if (c->wire == CONTENTS) return strstr(c->head, "/models/") + 8;
+    model = strstr(c->start, "\"model\"");
+    if (model) model = strchr(model + 7, '"');
+    return model ? model + 1 : NULL;
+}
+
 static void answer(struct conn *c) {
     static char *hello, *unknown;
     static size_t hello_len, unknown_len;
@@ -274,18 +330,17 @@ static void answer(struct conn *c) {
         unknown = whole_answer("404 Not Found", unknown_body, sizeof unknown_body - 1, &unknown_len);
     }
     long a = 0, b = 0;
-    char *model = strstr(c->start, "\"model\"");
-    if (model) model = strchr(model + 7, '"');
+    const char *model = model_of(c);
     const struct page *page = NULL;
     if (c->start_len == 0)
         say(c, hello, hello_len);
     else if (!model)
         say(c, unknown, unknown_len);
-    else if (strncmp(model, "\"bench-idle\"", 12) == 0)
+    else if (strncmp(model, "bench-idle", 10) == 0)
         begin_stream(c, 0, 0, true);
-    else if (sscanf(model, "\"bench-stream-%ld-%ld\"", &a, &b) == 2 && a > 0 && b >= 0)
+    else if (sscanf(model, "bench-stream-%ld-%ld", &a, &b) == 2 && a > 0 && b >= 0)
         begin_stream(c, a, b, false);
-    else if (sscanf(model, "\"bench-%ldk\"", &a) == 1 && (page = page_of(a)))
+    else if (sscanf(model, "bench-%ldk", &a) == 1 && (page = page_of(c->wire, a)))
         say(c, page->bytes, page->len);
     else
         say(c, unknown, unknown_len);

@@ -1,0 +1,105 @@
+"""The gateway's side: what it does between the client's bytes and the provider's, without sockets.
+
+A translation is what :mod:`mgw.exchange.translation` does with the dialects; where client and provider speak
+one wire, it is what passing through does: the model is found and replaced, the answer's bytes are metered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
+from mgw import __version__
+from mgw.dialects import codec_of
+from mgw.dialects.models import Models
+from mgw.dialects.translator import PLAIN, Answering, Asked, Setting, Translator
+from mgw.exchange.passthrough import PassthroughFilter
+from mgw.vocabulary import Dialect, Kind
+from mgw.wire.splice import find_model, splice
+
+Work = Callable[[], bytes]
+
+_DIALECTS = {CHAT: Dialect.OPENAI_CHAT, ANTHROPIC: Dialect.ANTHROPIC, GEMINI: Dialect.GEMINI}
+_KINDS = {CHAT: Kind.OPENAI, ANTHROPIC: Kind.ANTHROPIC, GEMINI: Kind.GEMINI}
+_SEED = "req_0123456789abcdef0123456789abcdef"
+_JSON = b"application/json"
+_EVENTS = b"text/event-stream"
+EVENTS_IN_A_READ = 16
+
+
+class Ours:
+    """The side that is measured."""
+
+    version = f"mgw {__version__}"
+
+    def __init__(self) -> None:
+        self._models = Models()
+
+    def request(self, client: str, provider: str, body: bytes) -> Work | None:
+        model = MODELS[provider]
+        if client == provider:
+            return None if client == GEMINI else lambda: _with_model(body, model)  # there the path has it
+        asked = _translator(client).parse_request
+        told = _translator(provider).render_request
+        dialect, kind = _DIALECTS[provider], _KINDS[provider]
+
+        def work() -> bytes:
+            parsed = asked(body, Asked("bench"))
+            setting = Setting(model, kind, self._models.row(model, dialect.family))
+            rendered = told(parsed.conversation, setting)
+            parsed.dropped(rendered.lost)
+            return rendered.body
+
+        return work
+
+    def answer(self, client: str, provider: str, asked: bytes, body: bytes) -> Work | None:
+        if client == provider:
+            return lambda: _passed(client, _JSON, [body])
+        understood, told = _translator(provider).parse_reply, _translator(client).render_reply
+        return lambda: told(understood(body, _SEED), Answering(_SEED, MODELS[provider], 1_782_900_000, PLAIN))
+
+    def stream(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:
+        if client == provider:
+            return lambda: _passed(client, _EVENTS, events)
+        reader, writer = _translator(provider).stream_reader, _translator(client).stream_writer
+        style = (
+            _translator(client).parse_request(asked, Asked("bench", stream=True, raw_query=b"alt=sse")).style
+        )
+        answering = Answering(_SEED, MODELS[provider], 1_782_900_000, style)
+
+        def work() -> bytes:
+            understood, told = reader(_SEED), writer(answering)
+            out = [told.write(understood.feed(event)) for event in events]
+            return b"".join([*out, told.write(understood.finish()), told.finish()])
+
+        return work
+
+    def reads(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:
+        return self.stream(client, provider, asked, list(_joined(events)))
+
+
+def side() -> Ours:
+    """Make the side."""
+    return Ours()
+
+
+def _translator(wire: str) -> Translator:
+    translator = codec_of(_DIALECTS[wire]).translator
+    assert translator is not None
+    return translator
+
+
+def _with_model(body: bytes, model: str) -> bytes:
+    found = find_model(body)
+    assert found is not None
+    return splice(body, found, model)
+
+
+def _passed(wire: str, content_type: bytes, pieces: list[bytes]) -> bytes:
+    passing = PassthroughFilter(codec_of(_DIALECTS[wire]).meter(content_type))
+    return b"".join([*map(passing.feed, pieces), passing.finish()])
+
+
+def _joined(events: list[bytes]) -> Iterator[bytes]:
+    for at in range(0, len(events), EVENTS_IN_A_READ):
+        yield b"".join(events[at : at + EVENTS_IN_A_READ])
