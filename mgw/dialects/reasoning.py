@@ -131,8 +131,8 @@ def for_anthropic(
 ) -> AnthropicThinking:
     """Say ``reasoning`` to a messages model; ``forced``: a tool choice goes with it that forces a call.
 
-    ``max_tokens`` is the client's limit and stays as it is; without one the answer gets
-    ``default_max_tokens`` beside what it thinks, within what the model can put out.
+    ``max_tokens`` is the client's limit; without one the answer gets ``default_max_tokens`` beside what it
+    thinks.  Both stay within what the model can put out.
     """
     wish = _wish(reasoning)
     if wish is _Wish.OFF or (forced and row.forced_tools is ForcedTools.UNTHINKING):
@@ -237,9 +237,8 @@ def _effort_for_openai(wish: _Wish, reasoning: Reasoning, row: ModelRow) -> tupl
 
 
 def _limit(max_tokens: int | None, unlimited: int, row: ModelRow) -> int:
-    if max_tokens is not None:
-        return max_tokens
-    return unlimited if row.max_output is None else min(unlimited, row.max_output)
+    wanted = unlimited if max_tokens is None else max_tokens
+    return wanted if row.max_output is None else min(wanted, row.max_output)
 
 
 def _fitting(wanted: int, limit: int) -> int:

@@ -225,11 +225,15 @@ def test_without_a_limit_the_model_is_never_asked_for_more_than_it_puts_out() ->
 
 
 @pytest.mark.parametrize(
-    ("limit", "budget"), [(1025, 1024), (2048, 1024), (3000, 1976), (9216, 8192), (100_000, 8192)]
+    ("limit", "budget"), [(1025, 1024), (2048, 1024), (3000, 1976), (9216, 8192), (60_000, 8192)]
 )
 def test_within_a_limit_the_answer_keeps_its_share(limit: int, budget: int) -> None:
     told = claude(HAIKU_4_5, Reasoning(effort=Effort.MEDIUM), limit)
     assert (told.kind, told.budget, told.max_tokens, told.lost) == ("enabled", budget, limit, False)
+
+
+def test_a_limit_above_what_the_model_puts_out_is_lowered_to_that() -> None:
+    assert claude("claude-opus-4-1", Reasoning(), 500_000).max_tokens == 32_000
 
 
 @pytest.mark.parametrize(
@@ -350,10 +354,8 @@ def test_an_anthropic_model_is_told_only_what_it_takes(
     assert told.kind not in {"disabled", "between_tools"} or row.off
     assert (told.kind == "between_tools") <= row.between_tools
     assert told.display is None or told.kind in {"enabled", "adaptive"}
-    if limit is not None:
-        assert told.max_tokens == limit
-    elif row.max_output is not None:
-        assert told.max_tokens <= row.max_output
+    assert limit is None or told.max_tokens == min(limit, row.max_output or limit)
+    assert row.max_output is None or told.max_tokens <= row.max_output
 
 
 @given(reasoning=wishes, row=rows)

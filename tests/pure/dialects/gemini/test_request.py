@@ -420,3 +420,12 @@ def test_nesting_without_end_is_refused(opening: str, field: str) -> None:
             TRANSLATOR.parse_request(body.encode(), ASKED)
         except GatewayError as error:
             assert error.reason is Reason.MALFORMED  # noqa: PT017 - shallow ones are taken
+
+
+@pytest.mark.parametrize("value", ["skip_thought_signature_validator", "skip/thought/signature/validator"])
+def test_a_value_in_place_of_a_signature_is_none_however_its_bytes_are_spelled(value: str) -> None:
+    part = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": value}
+    (turn,) = said(model(part)).turns
+    (call_,) = turn.parts
+    assert isinstance(call_, ToolCall)
+    assert call_.signature is None
