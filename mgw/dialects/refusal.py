@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.reply import Broke, UpstreamError
+from mgw.dialects.fields import Fields
 from mgw.errors import GatewayError, Reason
 
 _BARE_ADDRESS: Final = re.compile(r"(\w+://)(?:[^/\\?#]*@)?([^?#]*)")
@@ -63,6 +64,16 @@ def no_addresses(url: str) -> GatewayError:
     if shown is not None:
         message += f", in place of {(shown[1] + shown[2])[:_MOST_SHOWN]!r}"
     return GatewayError(Reason.MALFORMED, message)
+
+
+def not_a_function(tool: Fields, kind: str, name: str | None) -> GatewayError:
+    """Return the refusal of a tool that is no function, which no other family runs (specification 4.1.3)."""
+    called = "" if name is None else f" {name[:64]!r}"
+    message = (
+        f"the tool{called} is of type {kind[:64]!r}; only functions can be translated, and a provider of the "
+        "client's own family takes it unchanged"
+    )
+    return tool.wrong("type", message)
 
 
 UNREADABLE_EVENT: Final = Broke(UpstreamError(502, "the upstream sent an event that cannot be read"))

@@ -168,7 +168,7 @@ class Translating:
             factor = self._setting().row.tokens
             usage = TokenUsage(tokens_in=estimated_tokens(parsed.conversation, factor))
             headers = [(b"Content-Type", JSON), ESTIMATED, *reported]
-            return Whole(200, headers, asking.render_reply(usage), usage)
+            return Whole(200, headers, asking.render_reply(usage))  # no usage: nobody was asked
         rendered = asked.render_request(parsed.conversation, self._setting())
         reported = self._reported(parsed.dropped(rendered.lost))
 

@@ -69,13 +69,20 @@ def _conversation(root: Fields) -> Conversation:
             root.number("top_p", Feature.TOP_P),
             root.integer("top_k", Feature.TOP_K),
         ),
-        max_tokens=root.integer("max_tokens", Feature.MAX_TOKENS),
+        max_tokens=_limit(root),
         stop=root.texts("stop_sequences", Feature.STOP),
         output=_output(root, config),
         reasoning=_reasoning(root, config),
         user=None if metadata is None else metadata.text("user_id", Feature.USER),
         stream=root.flag("stream") is True,
     )
+
+
+def _limit(root: Fields) -> int | None:
+    limit = root.integer("max_tokens", Feature.MAX_TOKENS)
+    if limit == 0:
+        raise root.wrong("max_tokens", "0 warms Anthropic's cache, which no other family has: send 1 or more")
+    return limit
 
 
 def _refuse_a_thread(root: Fields) -> None:

@@ -19,6 +19,7 @@ from mgw.dialects.anthropic.marks import Marks, cache_mark
 from mgw.dialects.anthropic.schema import Strictness
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.names import Names
+from mgw.dialects.refusal import not_a_function
 
 _ENCODER: Final = Encoder()
 _MODES: Final = {"auto": ToolMode.AUTO, "any": ToolMode.ANY, "none": ToolMode.NONE, "tool": ToolMode.ANY}
@@ -31,11 +32,7 @@ def read_tools(root: Fields) -> tuple[Tool, ...]:
     for tool in root.each("tools"):
         kind = tool.text("type")
         if kind not in {None, "custom"}:
-            raise tool.wrong(
-                "type",
-                f"a tool of the type {str(kind)[:64]!r} is none that another family has: only a provider of "
-                "the kind anthropic takes it, unchanged; leave it out, or choose a model of such a provider",
-            )
+            raise not_a_function(tool, kind, tool.text("name") or tool.text("mcp_server_name"))
         tools.append(
             Tool(
                 tool.needed_text("name"),

@@ -403,6 +403,7 @@ def test_tokens_are_estimated_where_no_provider_counts(model: str) -> None:
     assert value_of(client.headers, b"x-gateway-estimated") == b"true"
     told = bench.event()
     assert (told.status, told.attempts, told.provider) == (Outcome.OK, 0, model.partition("/")[0])
+    assert told.tokens_in is None
 
 
 def test_embeddings_go_to_gemini() -> None:

@@ -272,10 +272,15 @@ def test_a_block_that_nobody_knows_is_refused_by_its_name() -> None:
     "kind", ["bash_20250124", "computer_toolset_20260801", "web_search_20260318", "mcp_toolset", "memory"]
 )
 def test_a_tool_that_is_no_function_is_refused_by_its_type(kind: str) -> None:
-    error = refusal(tools=[{"type": kind, "name": "x"}])
+    error = refusal(tools=[{"type": kind, "name": "its_name"}])
     assert kind in error.message
-    assert "anthropic" in error.message
+    assert "'its_name'" in error.message
+    assert "own family" in error.message
     assert error.param == "tools[0].type"
+
+
+def test_a_limit_that_only_warms_a_cache_is_refused() -> None:
+    assert refusal(max_tokens=0).param == "max_tokens"
 
 
 @pytest.mark.parametrize(
