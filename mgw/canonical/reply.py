@@ -94,6 +94,8 @@ class UpstreamError(Struct, frozen=True):
     code: str | None = None
     """The provider's own machine-readable word."""
     details: JsonObject | None = None
+    retry_after: float | None = None
+    """The seconds to wait, where the words say them."""
 
 
 class Began(Struct, frozen=True):

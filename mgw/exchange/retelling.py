@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -91,6 +92,8 @@ class Retelling:
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         error = self.provider.parse_error(status, body)
         error = replace(error, message=self.hidden(error.message))
+        if error.retry_after is not None and not kept:
+            kept = [(b"Retry-After", b"%d" % math.ceil(error.retry_after))]
         status, told = self.client.render_error(error, self.request_id)
         return Whole(status, [(b"Content-Type", JSON), *kept, *self.reported], told)
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 WORDS: Final[Mapping[str, int]] = {
     "status": 1,
     "retry-after": 1,
+    "no-retry-after": 0,
     "flaky": 2,
     "key": 1,
     "delay": 1,

@@ -197,7 +197,8 @@ def _with_headers(answer: Answer, more: tuple[tuple[str, str], ...]) -> Answer:
 
 
 def _retry_after(answer: Answer, faults: Faults) -> Answer:
-    if answer.status not in {429, 503, 529} or isinstance(answer, Stream):
+    silent = "no-retry-after" in faults
+    if silent or answer.status not in {429, 503, 529} or isinstance(answer, Stream):
         return answer
     return _with_headers(answer, (("Retry-After", str(_seconds(faults))),))
 

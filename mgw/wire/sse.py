@@ -4,6 +4,9 @@ Rules: the WHATWG HTML standard, section 9.2 "Server-sent events".  A line ends 
 with an empty line.  Events without a ``data`` line are not dispatched, and neither is what follows the last
 empty line when the stream ends.  The fields ``id`` and ``retry`` are of no use here and are skipped like
 comments.
+
+Google breaks a stream off with an error that is JSON in lines of its own, without a field.  A reader that is
+told so takes such a document, from a line that begins with ``{`` on, as the data of an event.
 """
 
 from __future__ import annotations
@@ -14,9 +17,13 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
+from mgw.wire.array import ElementReader
 
 MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """How much of one event is held by default: an image in base64 travels as one event."""
+
+MAX_BARE_BYTES: Final = 1024 * 1024
+"""How much of a document without a field is held; an error is small."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
@@ -33,12 +40,14 @@ class EventReader:
     """Cut an event stream into events, however it arrives.
 
     Holds the bytes of one unfinished event, at most ``max_bytes`` of them, and takes time in proportion to
-    its input.
+    its input.  With ``bare`` it reads JSON documents that stand in lines without a field, too.
     """
 
     __slots__ = (
+        "_bare",
         "_begun",
         "_data",
+        "_document",
         "_event",
         "_event_bytes",
         "_line",
@@ -47,8 +56,10 @@ class EventReader:
         "_skip_lf",
     )
 
-    def __init__(self, max_bytes: int = MAX_EVENT_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_EVENT_BYTES, *, bare: bool = False) -> None:
         self._max_bytes = max_bytes
+        self._bare = bare
+        self._document: ElementReader | None = None
         self._begun = False
         self._skip_lf = False
         self._line: list[bytes] = []
@@ -76,11 +87,16 @@ class EventReader:
             self._skip_lf = True
         return events
 
-    def finish(self) -> None:
-        """Forget the unfinished event: a stream that ends within an event never sent it."""
-        self._line.clear()
-        self._line_bytes = 0
-        self._forget_event()
+    def finish(self) -> list[Event]:
+        """Forget the unfinished event: a stream that ends within an event never sent it.
+
+        What is returned is a document without a field whose last line did not end.
+        """
+        events: list[Event] = []
+        if self._bare:
+            self._read_bare(b"".join(self._line), events)
+        self._forget()
+        return events
 
     def _end_line(self, events: list[Event]) -> None:
         line = b"".join(self._line)
@@ -100,8 +116,32 @@ class EventReader:
         elif name == b"event":
             self._event = value.removeprefix(b" ")
         else:
+            if self._bare:
+                self._read_bare(line, events)
             return
         self._event_bytes += len(line)
+
+    def _read_bare(self, line: bytes, events: list[Event]) -> None:
+        """Take a line that is no field, if it belongs to a document; what is none is skipped as ever."""
+        if self._document is None:
+            if not line.startswith(b"{"):
+                return
+            self._document = ElementReader(MAX_BARE_BYTES)
+            line = b"[" + line
+        try:
+            documents = self._document.feed(line + b"\n")
+        except GatewayError:
+            self._document = None
+            return
+        if documents:
+            self._document = None
+            events += [Event(b"", document) for document in documents]
+
+    def _forget(self) -> None:
+        self._line.clear()
+        self._line_bytes = 0
+        self._document = None
+        self._forget_event()
 
     def _forget_event(self) -> None:
         self._event = b""
@@ -111,7 +151,7 @@ class EventReader:
     def _hold(self, size: int) -> None:
         self._line_bytes += size
         if self._event_bytes + self._line_bytes > self._max_bytes:
-            self.finish()
+            self._forget()
             raise GatewayError(
                 Reason.UPSTREAM_BROKEN, f"the upstream sent an event of more than {self._max_bytes} bytes"
             )

@@ -37,7 +37,8 @@ def test_each_sdk_that_counts_gets_a_count(gateway: GatewayProcess, model: str) 
     assert 5 <= (told.total_tokens or 0) <= 20
     for asked, tokens in ((for_anthropic, counted.input_tokens), (for_google, told.total_tokens)):
         event = event_of(gateway, asked)
-        assert (event["status"], event["tokens_in"], event.get("tokens_out")) == ("ok", tokens, None)
+        reported = tokens if model.startswith(("claude", "gem")) else None  # an estimate is nobody's count
+        assert (event["status"], event.get("tokens_in"), event.get("tokens_out")) == ("ok", reported, None)
 
 
 @pytest.mark.parametrize("model", ["main/gpt-5", "host/m"])

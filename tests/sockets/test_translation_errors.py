@@ -161,9 +161,38 @@ def test_a_stream_that_breaks_never_ends_well(
     assert event_of(gateway, asked)["status"] == "upstream_error"
 
 
+IN_STREAM: Final = {"main": "The server broke.", "claude": "Overloaded", "gem": "The model is overloaded."}
+"""What the simulator says when its stream breaks."""
+
+
 @each_kind
 def test_an_error_in_the_odd_form_is_one_too(gateway: GatewayProcess, talks: Talks, model: str) -> None:
-    failure(gateway, talks, f"{model}+sim-error-in-stream-after-3+sim-odd-error", stream=True)
+    error = failure(gateway, talks, f"{model}+sim-error-in-stream-after-3+sim-odd-error", stream=True)
+    assert IN_STREAM[model.partition("/")[0]] in str(error.message)
+
+
+@pytest.mark.parametrize("talks", [ChatTalk, MessagesTalk])
+@pytest.mark.parametrize("pieces", [0, 3])
+def test_an_error_that_google_sends_as_bare_lines_keeps_its_words(
+    gateway: GatewayProcess, talks: Talks, pieces: int
+) -> None:
+    asked = f"gem/gemini-3-pro+sim-error-in-stream-after-{pieces}+sim-odd-error"
+    error = failure(gateway, talks, asked, stream=True)
+    assert "The model is overloaded. Please try again later." in str(error.message)
+    if talks is ChatTalk:
+        assert (error.body["type"], error.body["code"]) == ("server_error", "UNAVAILABLE")
+    else:
+        assert error.body["error"]["type"] == "overloaded_error"
+
+
+@pytest.mark.parametrize("talks", [ChatTalk, MessagesTalk])
+@whole_and_streamed
+def test_the_time_to_wait_arrives_from_googles_words_alone(
+    gateway: GatewayProcess, talks: Talks, stream: bool
+) -> None:
+    asked = "gem/gemini-3-pro+sim-status-429+sim-no-retry-after+sim-retry-after-23"
+    error = failure(gateway, talks, asked, stream=stream)
+    assert error.response.headers["retry-after"] == "23"
 
 
 @each_pair

@@ -110,6 +110,8 @@ _VALUES: Final[Mapping[str, tuple[Json, ...]]] = {
 
 _BESIDE: Final[Mapping[tuple[str, str], Body]] = {
     ("ResponseFormatJSONSchema", "*"): {},
+    ("JSONSchema", "strict"): {"name": "word", "schema": _SCHEMA},
+    ("FunctionDefinition", "strict"): _FUNCTION,
     ("File", "*"): {},
     ("FileFile", "filename"): {"file_data": f"data:application/pdf;base64,{_PDF}"},
     ("FileFile", "*"): {},

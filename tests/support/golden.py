@@ -15,7 +15,8 @@ two vendors:
 ``upstream_reply.json`` or ``upstream_stream.txt``, ``reply.json`` or ``stream.txt``
     what the provider answers, and what the client must get
 ``upstream_error.json``, ``error.json``
-    the same for a refusal of the provider's: status and body
+    the same for a refusal of the provider's: status, body, and ``headers`` beside the content's type (absent:
+    none)
 ``refused.json``
     the gateway's own refusal, of the request or of an answer that it cannot use
 
@@ -31,15 +32,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import yaml
 
 from mgw.canonical.renaming import events_with_names, reply_with_names
+from mgw.canonical.reply import TokenUsage
 from mgw.dialects import translator_of
 from mgw.dialects.models import Models
 from mgw.dialects.translator import Answering, Asked, Parsed, Rendered, Setting
 from mgw.errors import GatewayError
+from mgw.exchange.delivery import Gathered
+from mgw.exchange.retelling import Retelling
+from mgw.upstream.client import Answer
 from mgw.vocabulary import Family, Kind
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
@@ -206,10 +212,28 @@ def _answered(sent: Sent) -> Iterator[tuple[str, bytes]]:
         answer = client.render_reply(told, sent.answering)
         yield "reply.json", pretty(json.loads(answer))
     elif error is not None:
-        body = error["body"]
-        raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        status, answer = client.render_error(upstream.parse_error(error["status"], raw), REQUEST_ID)
-        yield "error.json", pretty({"status": status, "body": json.loads(answer)})
+        yield "error.json", pretty(_retold(sent, error))
+
+
+def _retold(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
+    """Return the refusal that the client gets, with its headers."""
+    case, body = sent.case, error["body"]
+    raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    given = [(name.encode(), value.encode()) for name, value in error.get("headers", {}).items()]
+    head = cast("Answer", SimpleNamespace(status=error["status"], headers=given))  # all that is looked at
+    retelling = Retelling(
+        translator_of(case.client),
+        translator_of(case.upstream),
+        REQUEST_ID,
+        [],
+        lambda raw: (raw, TokenUsage()),
+    )
+    delivery = retelling.delivery(head)
+    assert isinstance(delivery, Gathered), case.name
+    told = delivery.complete(raw)
+    headers = {name.decode(): value.decode() for name, value in told.headers if name != b"Content-Type"}
+    found: dict[str, Json] = {"status": told.status, "body": json.loads(told.body)}
+    return found | ({"headers": headers} if headers else {})
 
 
 def _refused(error: GatewayError) -> bytes:

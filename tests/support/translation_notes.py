@@ -40,6 +40,8 @@ class Note:
     """A regular expression for the whole path."""
     text: str
     target: str = ""
+    partly: bool = False
+    """It goes over in some cases only, which the samples do not show."""
 
     def covers(self, client: str, target: str, path: str) -> bool:
         """Whether this is said of a field."""
@@ -61,6 +63,7 @@ NOTHING_LOST: Final = (
     Unsaid("chat", "response_format", "the default", ({"type": "text"},)),
     Unsaid("chat", r"stream_options(\.include_usage)?", "the gateway's own writer obeys it"),
     Unsaid("", r"tools\[.*\]\.strict|tools\[.*\]\.function\.strict", "the default", (False,)),
+    Unsaid("chat", r".*\.json_schema\.strict", "enforced, asked or not", (True,)),
     Unsaid("chat", r"reasoning\.exclude", "thoughts are shown where they are asked for", (False,)),
     Unsaid("messages", r".*\.citations\.enabled", "the default", (False,)),
     Unsaid("messages", r".*\.is_error", "the default", (False,)),
@@ -124,6 +127,7 @@ NOTHING_LOST: Final = (
     Unsaid("generateContent", r".*\.includeThoughts", "nothing is thought that could be shown", (False,)),
 )
 _WITH_RESULT: Final = "the call and its result find one another by it"
+_WHERE_IT_FITS: Final = "where the schema keeps the rules of the provider's strict mode"
 _BY_NAME: Final = "by name or in tokens, as `models.rst <models.rst>`_ says"
 NOTES: Final[tuple[Note, ...]] = (
     Note("chat", r".*\[input_audio\]\.cache_control.*", "the mark of the words in its place", "anthropic"),
@@ -166,6 +170,14 @@ NOTES: Final[tuple[Note, ...]] = (
         "response_format",
         "any JSON object, or one of a schema; a provider that enforces schemas alone gets no other",
     ),
+    Note(
+        "chat",
+        r".*\.json_schema\.strict",
+        "a schema is enforced, asked or not, as far as it keeps the provider's rules; ``false`` is dropped",
+        partly=True,
+    ),
+    Note("chat", r".*\.function\.strict", _WHERE_IT_FITS, "anthropic", partly=True),
+    Note("messages", r"tools\[custom\]\.strict", _WHERE_IT_FITS, "openai", partly=True),
     Note("", "stream", "the method ``streamGenerateContent``", "gemini"),
     Note("messages", r".*\.source\[base64\]\.(data|media_type)", "as a ``data:`` address", "openai"),
     Note(
@@ -180,6 +192,7 @@ NOTES: Final[tuple[Note, ...]] = (
         r".*\.content\[tool_result\]\.content",
         "text stays; media move to the next user message where the tool's own holds text only",
     ),
+    Note("messages", r"metadata\.user_id", "hashed above 64 characters", "openai", partly=True),
     Note("messages", r".*\.is_error", "as the key ``error``", "gemini"),
     Note(
         "messages", r"messages\[assistant\]\.content\[text\]\.text", "all texts of a turn are one", "openai"

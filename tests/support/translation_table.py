@@ -97,8 +97,10 @@ def cell(client: Client, target: Target, case: Case, found: Outcome) -> Cell | N
         reasons = [unsaid(client, target, case.path, value) for value in case.values]
         reason = next((one for one in reasons if one is not None), None)
         return None if reason is None else Cell(MAPPED, note=reason.why)
-    told = (note.text for note in NOTES if note.covers(client.name, target.name, case.path))
-    note = next(told, "") if word == ADAPTED else ""
+    noted = next((one for one in NOTES if one.covers(client.name, target.name, case.path)), None)
+    if noted is not None and noted.partly:
+        word = ADAPTED
+    note = noted.text if noted is not None and word == ADAPTED else ""
     return Cell(word, _told(found.places) if word in {MAPPED, ADAPTED} else (), note)
 
 

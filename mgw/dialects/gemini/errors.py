@@ -2,11 +2,13 @@
 
 ``details`` holds one ``google.rpc.ErrorInfo``.  Its ``reason`` is the code that OpenAI's clients see, in
 upper case; where a row has none, the row's own name.  What a provider of another family refuses keeps its
-status and its words.  Google itself answers a refused stream with the error in an array.
+status and its words.  Google itself answers a refused stream with the error in an array, and says in a
+``google.rpc.RetryInfo`` of the details how long to wait: ``"retryDelay": "27s"``.
 """
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -86,6 +88,9 @@ _OVERLOADED: Final = 529
 """Anthropic's status; Google says 503."""
 _BROKEN: Final = 502
 _MOST_CHARACTERS: Final = 8192
+_RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
+_DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s")
+"""``google.protobuf.Duration`` in JSON, without the negative ones."""
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
 
@@ -131,7 +136,18 @@ def upstream_error(error: Any, status: int | None = None) -> UpstreamError | Non
         encodable(message)[:_MOST_CHARACTERS],
         encodable(name) if type(name) is str and name else None,
         {"details": details} if type(details) is list and details else None,
+        _retry_after(details) if type(details) is list else None,
     )
+
+
+def _retry_after(details: list[Any]) -> float | None:  # Any: JSON
+    for detail in details:
+        if type(detail) is dict and detail.get("@type") == _RETRY_INFO:
+            delay = detail.get("retryDelay")
+            match = _DURATION.fullmatch(delay) if type(delay) is str else None
+            if match is not None:
+                return float(match[1])
+    return None
 
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - no id in this shape

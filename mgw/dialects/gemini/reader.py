@@ -2,9 +2,11 @@
 
 Each event, or element of the array, is a response: more parts of a candidate, and counts so far.  The last
 response of a candidate names the reason why it ended.  Some hosts name it in every response, so a candidate
-has ended when the stream has: Google closes it right behind the last response.
+has ended when the stream has: Google closes it right behind the last response.  An error that breaks an
+event stream off may be JSON in lines of its own, without ``data:``.
 
-Sources: ``GenerateContentResponse`` of google-genai 3.4; the Gemini API's reference of streamGenerateContent.
+Sources: ``GenerateContentResponse`` and ``_iter_response_stream`` of google-genai 3.4; the Gemini API's
+reference of streamGenerateContent.
 """
 
 from __future__ import annotations
@@ -122,9 +124,18 @@ class Reader:
 
         Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where one did not.
         """
+        found: list[ReplyEvent] = []
+        if self._events is not None and not self._over:
+            for event in self._events.finish():
+                self._read(event.data, found)
+                if self._over:
+                    break
         if self._over:
-            return []
+            return found
         self._over = True
+        return found + self._ended()
+
+    def _ended(self) -> list[ReplyEvent]:
         if self._elements is not None:
             self._elements.finish()
         if self._blocked is not None and not self._candidates:
@@ -148,7 +159,7 @@ class Reader:
             if not begin:
                 return []
             if not begin.startswith(b"["):
-                self._events = EventReader()
+                self._events = EventReader(bare=True)
                 return [event.data for event in self._events.feed(data)]
             self._elements = ElementReader()
         return self._elements.feed(data)

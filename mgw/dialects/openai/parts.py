@@ -2,8 +2,9 @@
 
 Sources: the SDK's ``ChatCompletionContentPartParam``.  What this wire has no part for leaves a word in its
 place, and a :class:`Feature` that is lost: video, audio that is neither WAV nor MP3, files of another
-vendor's store, documents at an address, addresses that one vendor alone can read (``gs:``).  A document that
-is plain text becomes text.
+vendor's store, documents at an address, addresses that one vendor alone can read (``gs:``).  OpenAI refuses
+images that are no PNG, JPEG, GIF or WebP; other hosts may take more, and get them.  A document that is plain
+text becomes text.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from mgw.dialects.media import FEATURES, is_fetched
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.openai.media import AUDIO_FORMATS
 from mgw.dialects.refusal import no_addresses
+from mgw.vocabulary import Kind
 
 _DETAILS: Final = MappingProxyType({"low": "low", "high": "high", "ultra_high": "high"})
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""What OpenAI takes as data ("Image input requirements" of its guide on images and vision)."""
+_MISSPELLED: Final = MappingProxyType({"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"})
 _UNSAID: Final = (None, "auto")
 """Resolutions that need no word."""
 
@@ -37,7 +42,7 @@ def note_text(text: Text, lost: set[Feature]) -> None:
         lost.add(Feature.CITATIONS)
 
 
-def media_parts(media: Media, row: ModelRow, lost: set[Feature]) -> list[JsonObject]:
+def media_parts(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> list[JsonObject]:
     """Return the parts that say a piece of media, and note what they do not.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
@@ -47,7 +52,7 @@ def media_parts(media: Media, row: ModelRow, lost: set[Feature]) -> list[JsonObj
     if media.text is not None:
         text = told(media)
         return [text_part(text)] if text else []
-    said = _WRITERS[media.kind](media, row, lost) if media.file_id is None else None
+    said = _WRITERS[media.kind](media, kind, row, lost) if media.file_id is None else None
     if media.detail not in _UNSAID and (said is None or media.kind is not MediaKind.IMAGE):
         lost.add(Feature.MEDIA_DETAIL)
     if said is None:
@@ -56,12 +61,10 @@ def media_parts(media: Media, row: ModelRow, lost: set[Feature]) -> list[JsonObj
     return [text_part(media.context), said] if media.context else [said]
 
 
-def _image(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:
-    if media.data is None and not is_fetched(media.url or ""):
+def _image(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> JsonObject | None:
+    url = _image_url(media, kind, row)
+    if url is None:
         return None
-    if media.data is None and not row.addresses:
-        raise no_addresses(media.url or "")
-    url = media.url if media.data is None else f"data:{media.media_type or 'image/png'};base64,{media.data}"
     image: JsonObject = {"url": url}
     if media.detail not in _UNSAID:
         if media.detail in _DETAILS:
@@ -73,22 +76,40 @@ def _image(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None
     return {"type": "image_url", "image_url": image}
 
 
-def _document(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
+def _image_url(media: Media, kind: Kind, row: ModelRow) -> str | None:
+    """Return the address of an image; ``None`` where the provider takes no such."""
+    if media.data is None:
+        url = media.url or ""
+        if not is_fetched(url):
+            return None
+        if not row.addresses:
+            raise no_addresses(url)
+        return url
+    said = media.media_type or "image/png"
+    if kind is Kind.OPENAI:
+        said = said.partition(";")[0].strip().lower()
+        said = _MISSPELLED.get(said, said)
+        if said not in _IMAGES:
+            return None
+    return f"data:{said};base64,{media.data}"
+
+
+def _document(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
     if media.data is None:
         return None
-    kind = media.media_type or "application/pdf"
-    name = media.name or ("document.pdf" if kind == "application/pdf" else "document")
-    return {"type": "file", "file": {"filename": name, "file_data": f"data:{kind};base64,{media.data}"}}
+    said = media.media_type or "application/pdf"
+    name = media.name or ("document.pdf" if said == "application/pdf" else "document")
+    return {"type": "file", "file": {"filename": name, "file_data": f"data:{said};base64,{media.data}"}}
 
 
-def _audio(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
+def _audio(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
     form = AUDIO_FORMATS.get((media.media_type or "").partition(";")[0].strip().lower())
     if media.data is None or form is None:
         return None
     return {"type": "input_audio", "input_audio": {"data": media.data, "format": form}}
 
 
-def _video(media: Media, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
+def _video(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> JsonObject | None:  # noqa: ARG001 - one shape
     return None
 
 

@@ -52,7 +52,7 @@ class ChatStreamReader:
         self.usage: TokenUsage = NO_USAGE
         """The counts so far."""
         self._seed = seed
-        self._events = EventReader()
+        self._events = EventReader(bare=True)  # some hosts break off with bare JSON
         self._choices: dict[int, ChoiceReader] = {}
         self._began = False
         self._done = False

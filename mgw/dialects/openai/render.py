@@ -25,6 +25,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.fillers import ANSWER_IN_JSON
 from mgw.dialects.identifiers import CHAT_NAME
 from mgw.dialects.names import Names
+from mgw.dialects.openai.strict import fits_strict
 from mgw.dialects.openai.turns import render_messages
 from mgw.dialects.reasoning import for_openai
 from mgw.dialects.refusal import no_messages
@@ -90,8 +91,10 @@ def _tool(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
     function: JsonObject = {"name": names[tool.name]}
     if tool.description is not None:
         function["description"] = tool.description
-    function["parameters"] = _parameters(tool.schema)
-    if tool.strict is not None:
+    function["parameters"] = schema = _parameters(tool.schema)
+    if tool.strict and not fits_strict(schema):
+        lost.add(Feature.TOOL_STRICT)
+    elif tool.strict is not None:
         function["strict"] = tool.strict
     return {"type": "function", "function": function}
 
@@ -138,8 +141,11 @@ def _output(body: JsonObject, output: OutputFormat | None) -> None:
         schema["description"] = output.description
     if output.schema is not None:
         schema["schema"] = output.schema
-    if output.strict is not None:
-        schema["strict"] = output.strict
+    strict = output.strict
+    if strict is None and output.schema is not None and fits_strict(output.schema):
+        strict = True  # whoever asked without a word of it would have had the schema enforced
+    if strict is not None:
+        schema["strict"] = strict
     body["response_format"] = {"type": "json_schema", "json_schema": schema}
 
 

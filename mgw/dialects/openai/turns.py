@@ -73,6 +73,7 @@ class _Spoken(Struct):
 class _Messages:
     def __init__(self, kind: Kind, row: ModelRow, lost: set[Feature], names: Names, pairs: Pairs) -> None:
         self.written: list[JsonObject] = []
+        self._kind = kind
         self._host = kind is not Kind.OPENAI
         """The provider is another host, with the customs of hosts."""
         self._row = row
@@ -142,7 +143,7 @@ class _Messages:
     def _said(self, part: Text | Media) -> list[JsonObject]:
         """Return what the user said as parts."""
         if isinstance(part, Media):
-            return media_parts(part, self._row, self._lost)
+            return media_parts(part, self._kind, self._row, self._lost)
         note_text(part, self._lost)
         return [text_part(part.text)] if part.text else []
 
@@ -200,7 +201,7 @@ class _Messages:
                 case Thinking():
                     self._lost.add(Feature.THINKING)
                 case Media():  # an assistant's message holds no images
-                    self._moved += media_parts(part, self._row, self._lost)
+                    self._moved += media_parts(part, self._kind, self._row, self._lost)
                 case ToolCall():
                     spoken.calls.append(index)
                 case ToolResult():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from google.genai import errors as genai_errors
@@ -23,6 +23,30 @@ def test_an_error_keeps_its_status_its_words_and_its_code() -> None:
     expected = UpstreamError(429, "Slow down.", "RESOURCE_EXHAUSTED", {"details": [{"a": 1}]})
     assert parse(429, {"error": error}) == expected
     assert parse(429, [{"error": error}]) == expected  # how a refused stream is answered
+
+
+RETRY: Final = "type.googleapis.com/google.rpc.RetryInfo"
+
+
+@pytest.mark.parametrize(
+    ("details", "seconds"),
+    [
+        ([{"@type": "type.googleapis.com/google.rpc.Help"}, {"@type": RETRY, "retryDelay": "27s"}], 27.0),
+        ([{"@type": RETRY, "retryDelay": "1.5s"}], 1.5),
+        ([{"@type": RETRY, "retryDelay": "0s"}], 0.0),
+        ([{"@type": RETRY, "retryDelay": "-3s"}], None),
+        ([{"@type": RETRY, "retryDelay": "27"}], None),
+        ([{"@type": RETRY, "retryDelay": "27s or more"}], None),
+        ([{"@type": RETRY, "retryDelay": "9" * 400 + "s"}], None),
+        ([{"@type": RETRY, "retryDelay": 27}], None),
+        ([{"@type": RETRY}, None, 7, "27s"], None),
+        ([{"retryDelay": "27s"}], None),
+        ({"@type": RETRY, "retryDelay": "27s"}, None),
+    ],
+)
+def test_the_time_to_wait_is_read_from_the_details(details: Any, seconds: float | None) -> None:
+    error = {"code": 429, "message": "Slow down.", "details": details}
+    assert parse(429, {"error": error}).retry_after == seconds
 
 
 @pytest.mark.parametrize(

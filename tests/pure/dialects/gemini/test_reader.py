@@ -231,6 +231,59 @@ def test_an_error_in_the_middle_breaks_the_stream_and_nothing_follows(make: Any)
     assert reader.finish() == []
 
 
+QUOTA: Final = {
+    "error": {
+        "code": 429,
+        "message": 'No more {"of} this.\n}',
+        "status": "RESOURCE_EXHAUSTED",
+        "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "27s"}],
+    }
+}
+"""With all that might confuse somebody who looks for its end."""
+
+
+@settings(deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1),
+    before=st.sampled_from([b"", sse(*RICH[:3]), sse(*RICH), b": ping\n\n", b"data: {}\n", b"\xef\xbb\xbf"]),
+    indent=st.sampled_from([None, 0, 2]),
+    end=st.sampled_from([b"", b"\n", b"\r\n\r\n", b"\n" + sse(RICH[2])]),
+    crlf=st.booleans(),
+)
+def test_an_error_in_lines_without_a_field_is_read_however_it_is_cut(
+    sizes: list[int], before: bytes, indent: int | None, end: bytes, crlf: bool
+) -> None:
+    error = json.dumps(QUOTA, indent=indent).encode()
+    data = before + (error.replace(b"\n", b"\r\n") if crlf else error) + end
+    pieces: list[bytes] = []
+    while data:
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(data[:size])
+        data = data[size:]
+    broke = events_of(*pieces)[-1]
+    assert isinstance(broke, Broke)
+    found = broke.error
+    assert (found.status, found.code, found.retry_after) == (429, "RESOURCE_EXHAUSTED", 27.0)
+    assert found.message == 'No more {"of} this.\n}'
+
+
+def test_an_error_without_a_field_comes_with_its_last_line() -> None:
+    reader = TRANSLATOR.stream_reader("s")
+    *lines, last = json.dumps(QUOTA, indent=2).encode().splitlines(keepends=True)
+    assert [event for line in lines for event in reader.feed(line)] == []
+    assert isinstance(reader.feed(last + b"\n")[0], Broke)
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [b"{\n", b"} {\n", b"null\n", b'  {"error": 1}\n', b'{"a": 1} b\n', b'{"' + b"x" * 2_000_000],
+    ids=["begun", "ended", "a word", "indented", "with more behind it", "long"],
+)
+def test_lines_that_are_no_document_are_skipped_like_unknown_fields(stray: bytes) -> None:
+    data = sse(chunk({"text": "a"})) + stray + b"\n" + sse(chunk(finish="STOP"))
+    assert events_of(data)[1:] == [TextAdded("a"), Ended(StopReason.END)]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -623,3 +623,10 @@ def test_any_message_is_understood_or_broken(message: Json, finish: Json) -> Non
         whole(message, finish)
     except GatewayError as error:
         assert error.reason is Reason.UPSTREAM_BROKEN  # noqa: PT017 - either outcome is right
+
+
+def test_an_error_outside_of_any_event_is_told_in_its_own_words() -> None:
+    events = read(chunk({"content": "a"}), b'{"error": {"message": "out of memory", "code": 503}}\n')
+    last = events[-1]
+    assert isinstance(last, Broke)
+    assert last.error.message == "out of memory"

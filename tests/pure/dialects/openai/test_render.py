@@ -266,14 +266,14 @@ def test_marks_and_citations_of_texts_are_reported() -> None:
 
 
 def test_tools_are_functions_whose_schemas_keep_their_order() -> None:
-    tools = (TOOL, Tool("g"), Tool("h", schema={}, strict=True, cache=CacheMark()))
+    tools = (TOOL, Tool("g"), Tool("h", schema={}, strict=False, cache=CacheMark()))
     conversation = Conversation((HI,), tools=tools, parallel_calls=False)
     body = rendered(conversation)
     nothing = {"type": "object", "properties": {}}
     assert [tool["function"] for tool in body["tools"]] == [
         {"name": "f", "description": "d", "parameters": TOOL.schema},
         {"name": "g", "parameters": nothing},
-        {"name": "h", "parameters": nothing, "strict": True},
+        {"name": "h", "parameters": nothing, "strict": False},
     ]
     assert list(body["tools"][0]["function"]["parameters"]["properties"]) == ["b", "a"]
     assert body["parallel_tool_calls"] is False
@@ -409,6 +409,71 @@ def test_structured_output_is_told_and_json_is_said_aloud() -> None:
     assert body["messages"][0]["role"] == "system"
     told = Conversation((asked(Text("give me Json"), PNG),), output=OutputFormat(OutputKind.JSON))
     assert len(rendered(told)["messages"]) == 1
+
+
+CLOSED: Json = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+OPEN: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize("setting", [OPENAI, HOST])
+def test_a_tool_is_strict_only_where_its_schema_is_one_for_strict_mode(setting: Setting) -> None:
+    fits = Conversation((HI,), tools=(Tool("f", schema=CLOSED, strict=True),))
+    assert rendered(fits, setting)["tools"][0]["function"]["strict"] is True
+    assert lost(fits, setting) == set()
+    misfit = Conversation((HI,), tools=(Tool("f", schema=OPEN, strict=True), Tool("g", strict=True)))
+    assert all("strict" not in tool["function"] for tool in rendered(misfit, setting)["tools"])
+    assert lost(misfit, setting) == {Feature.TOOL_STRICT}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict", "said"),
+    [
+        (CLOSED, None, True),
+        (OPEN, None, None),
+        (None, None, None),
+        (CLOSED, False, False),
+        (OPEN, True, True),
+    ],
+)
+def test_an_answers_schema_is_enforced_where_it_can_be_unless_the_client_says(
+    schema: Json, strict: bool | None, said: bool | None
+) -> None:
+    output = OutputFormat(OutputKind.SCHEMA, schema, strict=strict)
+    conversation = Conversation((HI,), output=output)
+    assert rendered(conversation)["response_format"]["json_schema"].get("strict") is said
+    assert lost(conversation) == set()
+
+
+@pytest.mark.parametrize(
+    ("media_type", "told"),
+    [
+        ("image/png", "image/png"),
+        ("IMAGE/WEBP; q=1", "image/webp"),
+        ("image/jpg", "image/jpeg"),
+        (None, "image/png"),
+        ("image/heic", None),
+        ("image/svg+xml", None),
+    ],
+)
+def test_openai_gets_images_of_its_types_alone_and_hosts_get_all(
+    media_type: str | None, told: str | None
+) -> None:
+    conversation = Conversation((asked(Text("see"), Media(MediaKind.IMAGE, media_type, "aWs=")),))
+    block = rendered(conversation)["messages"][0]["content"][1]
+    if told is None:
+        assert block == {"type": "text", "text": "[image left out]"}
+        assert lost(conversation) == {Feature.IMAGE}
+    else:
+        assert block["image_url"]["url"] == f"data:{told};base64,aWs="
+        assert lost(conversation) == set()
+    as_it_is = f"data:{media_type or 'image/png'};base64,aWs="
+    assert rendered(conversation, HOST)["messages"][0]["content"][1]["image_url"]["url"] == as_it_is
+    assert lost(conversation, HOST) == set()
 
 
 def test_a_schema_without_end_is_refused() -> None:
