@@ -94,17 +94,12 @@ class EventReader:
         """
         events: list[Event] = []
         if self._bare:
-            self._read_bare(b"".join(self._line), events)
+            self._read_bare(self._taken_line(), events)
         self._forget()
         return events
 
     def _end_line(self, events: list[Event]) -> None:
-        line = b"".join(self._line)
-        self._line.clear()
-        self._line_bytes = 0
-        if not self._begun:
-            self._begun = True
-            line = line.removeprefix(_BYTE_ORDER_MARK)
+        line = self._taken_line()
         if not line:
             if self._data:
                 events.append(Event(self._event, b"\n".join(self._data)))
@@ -120,6 +115,16 @@ class EventReader:
                 self._read_bare(line, events)
             return
         self._event_bytes += len(line)
+
+    def _taken_line(self) -> bytes:
+        """Return what is held of a line, and hold it no longer."""
+        line = b"".join(self._line)
+        self._line.clear()
+        self._line_bytes = 0
+        if not self._begun:
+            self._begun = True
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        return line
 
     def _read_bare(self, line: bytes, events: list[Event]) -> None:
         """Take a line that is no field, if it belongs to a document; what is none is skipped as ever."""
