@@ -14,8 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mgw.vocabulary import Effort as Effort  # noqa: PLC0414 - told on: a noun of the configuration, too
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 JsonObject = dict[str, Any]  # Any: JSON that is carried, never looked into; its key order is the sender's
 

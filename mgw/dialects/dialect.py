@@ -44,5 +44,7 @@ class Codec(Struct, frozen=True):
     """The catalog as the client's query asks for it; a query that asks wrongly raises ``GatewayError``."""
     render_entry: Callable[[CatalogEntry], bytes]
     """One entry of the catalog."""
+    sign_of_life: bytes
+    """What may stand between two events of a stream and means nothing (decisions, part 2)."""
     translator: Translator | None = None
     """Its side of a translation; ``None``: it has none."""

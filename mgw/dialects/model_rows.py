@@ -12,9 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import Effort
 from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 _MINIMAL, _LOW, _MEDIUM, _HIGH = Effort.MINIMAL, Effort.LOW, Effort.MEDIUM, Effort.HIGH
 _TO_HIGH: Final = (_LOW, _MEDIUM, _HIGH)

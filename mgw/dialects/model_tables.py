@@ -12,10 +12,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import Effort
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.model_rows import FALLBACKS, ROWS
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 Column = tuple[str, Callable[[ModelRow], str]]
 

@@ -15,8 +15,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from mgw.canonical.conversation import Effort, Reasoning
+from mgw.canonical.conversation import Reasoning
 from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
+from mgw.vocabulary import Effort
 
 LEAST_BUDGET: Final = 1024
 """Fewest thinking tokens of an Anthropic model, and what its answer keeps for itself where it can."""

@@ -6,7 +6,6 @@ Sources: specification 4.1.2, decisions part 5.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from msgspec.json import encode
@@ -23,7 +22,6 @@ from mgw.exchange.outgoing import completed, forwarded
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.client import Answer, UpstreamRequest
-from mgw.vocabulary import Family
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.splice import FoundValue, splice
@@ -32,13 +30,6 @@ from mgw.wire.target import path_of_model, without_parameter
 _GUNZIPPED_BYTES = 16 * 1024 * 1024
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LONGEST_END: Final = 4
-_SIGNS_OF_LIFE: Final = MappingProxyType(
-    {
-        Family.OPENAI: b": keep-alive\n\n",
-        Family.ANTHROPIC: b'event: ping\ndata: {"type":"ping"}\n\n',
-        Family.GEMINI: b"\n",  # Google's SDKs lose an event to anything else
-    }
-)
 PROVIDER = "provider"
 """The parameter that chooses the provider where no model does; it goes no further."""
 _CHOOSING = frozenset({PROVIDER})
@@ -92,7 +83,8 @@ class Passthrough:
         """Return what the answer's body walks through."""
         content_type = value_of(answer.headers, b"content-type") or b""
         encoding = value_of(answer.headers, b"content-encoding")
-        meter = codec_of(self.route.dialect).meter(content_type)
+        codec = codec_of(self.route.dialect)
+        meter = codec.meter(content_type)
         gunzip = None
         if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
             gunzip = Gunzip(_GUNZIPPED_BYTES)
@@ -101,7 +93,7 @@ class Passthrough:
         counted = value_of(answer.headers, b"content-length") is not None  # not a byte more may go
         if counted or media_type(content_type) != b"text/event-stream":
             return PassthroughFilter(meter, gunzip)
-        return PunctuatedFilter(meter, sign=_SIGNS_OF_LIFE[self.route.family])
+        return PunctuatedFilter(meter, sign=codec.sign_of_life)
 
     def _body(self) -> tuple[bytes, bool]:
         """Return the body to send, and whether it is no longer encoded as the client sent it."""

@@ -13,12 +13,11 @@ from typing import Final
 
 import msgspec
 
-from mgw.canonical.conversation import Effort
 from mgw.dialects import translator_of
 from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
 from mgw.dialects.translator import Asked, Parsed, Setting
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family, Kind
+from mgw.vocabulary import Effort, Family, Kind
 from tests.support.field_cases import ABSENT, Body, Case, Client
 from tests.support.sdk_types import Json
 

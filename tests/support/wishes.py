@@ -9,8 +9,8 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from mgw.canonical.conversation import Effort, ToolChoice, ToolMode
-from mgw.vocabulary import Family
+from mgw.canonical.conversation import ToolChoice, ToolMode
+from mgw.vocabulary import Effort, Family
 from tests.support.rich_requests import PNG
 
 Body = dict[str, Any]  # Any: JSON

@@ -7,6 +7,7 @@ from typing import Final
 from mgw.dialects.anthropic.catalog import render_entry, render_list
 from mgw.dialects.anthropic.count import COUNTING
 from mgw.dialects.anthropic.errors import error_body, parse_error, render_error
+from mgw.dialects.anthropic.frames import PING
 from mgw.dialects.anthropic.meter import meter
 from mgw.dialects.anthropic.reader import Reader
 from mgw.dialects.anthropic.render import render_request
@@ -30,5 +31,5 @@ TRANSLATOR: Final = Translator(
 )
 """Its side of a translation."""
 
-CODEC: Final = Codec(Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, TRANSLATOR)
+CODEC: Final = Codec(Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, PING, TRANSLATOR)
 """What this dialect brings."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.json import Encoder
 
-from mgw.canonical.conversation import Conversation, Effort, JsonObject, OutputFormat, OutputKind, Reasoning
+from mgw.canonical.conversation import Conversation, JsonObject, OutputFormat, OutputKind, Reasoning
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.blocks import Blocks
 from mgw.dialects.anthropic.marks import Marks
@@ -27,6 +27,7 @@ from mgw.dialects.reasoning import AnthropicThinking, for_anthropic
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Effort
 
 SAMPLING_VERSION: Final = "2023-06-01"
 """The version that a request states where the client stated none, and the last that has sampling."""

@@ -12,7 +12,6 @@ from typing import Final
 
 from mgw.canonical.conversation import (
     Conversation,
-    Effort,
     OutputFormat,
     OutputKind,
     Reasoning,
@@ -28,6 +27,7 @@ from mgw.dialects.anthropic.tools import read_choice, read_tools
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 from mgw.dialects.translator import Asked, Parsed, parsed
 from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Effort
 
 _ROLES: Final = MappingProxyType({"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM})
 _EFFORTS: Final = MappingProxyType(

@@ -11,18 +11,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.canonical.conversation import (
-    Effort,
-    JsonObject,
-    OutputFormat,
-    OutputKind,
-    Reasoning,
-    Sampling,
-)
+from mgw.canonical.conversation import JsonObject, OutputFormat, OutputKind, Reasoning, Sampling
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.content import detail_of
 from mgw.dialects.gemini.schema import from_openapi, with_lower_types
+from mgw.vocabulary import Effort
 
 _LEVELS: Final = MappingProxyType(
     {

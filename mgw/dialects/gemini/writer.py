@@ -63,7 +63,7 @@ from mgw.wire.array import ArrayWriter
 MAX_HELD_CHARACTERS: Final = 32 * 2**20
 """How much of calls that have not ended, and of what the last response says, is held."""
 _EVENT: Final = b"data: %b\n\n"
-_BLANK: Final = b"\n"
+SIGN_OF_LIFE: Final = b"\n"
 _encode: Final = Encoder().encode
 
 
@@ -163,7 +163,7 @@ class Writer:
 
     def keepalive(self) -> bytes:
         """Return a line break, which means nothing between events and between elements."""
-        return b"" if self._over else _BLANK
+        return b"" if self._over else SIGN_OF_LIFE
 
     def _framed(self, response: bytes) -> bytes:
         return _EVENT % response if self._array is None else self._array.element(response)

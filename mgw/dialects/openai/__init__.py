@@ -15,7 +15,7 @@ from mgw.dialects.openai.reader import ChatStreamReader
 from mgw.dialects.openai.render import render_request
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request
-from mgw.dialects.openai.writer import ChatStreamWriter
+from mgw.dialects.openai.writer import SIGN_OF_LIFE, ChatStreamWriter
 from mgw.dialects.translator import EmbeddingAsker, Translator
 from mgw.vocabulary import Dialect
 
@@ -32,7 +32,9 @@ TRANSLATOR: Final = Translator(
 )
 """Chat completions, both ways, and the client's side of embeddings."""
 
-CHAT: Final = Codec(Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry, TRANSLATOR)
+CHAT: Final = Codec(
+    Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry, SIGN_OF_LIFE, TRANSLATOR
+)
 """Chat completions and completions."""
 RESPONSES: Final = replace(CHAT, dialect=Dialect.OPENAI_RESPONSES, translator=None)
 """Responses."""

@@ -16,9 +16,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from mgw.canonical.conversation import Effort, OutputFormat, OutputKind, Reasoning, Sampling
+from mgw.canonical.conversation import OutputFormat, OutputKind, Reasoning, Sampling
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
+from mgw.vocabulary import Effort
 
 _EFFORTS: Final = MappingProxyType({str(effort): effort for effort in Effort})
 

@@ -327,7 +327,7 @@ def test_without_the_setting_a_silent_stream_is_silent() -> None:
 
 
 PASSED: dict[str, tuple[str, bytes, bytes]] = {
-    "chat": (CHAT, asked("gpt-9", stream=True), b": keep-alive\n\n"),
+    "chat": (CHAT, asked("gpt-9", stream=True), b": ping\n\n"),
     "messages": (MESSAGES, asked("claude-9", stream=True), b'event: ping\ndata: {"type":"ping"}\n\n'),
     "gemini": ("/v1beta/models/gemini-3:streamGenerateContent", b"{}", b"\n"),
 }

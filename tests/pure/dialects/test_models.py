@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.shared import ChatModel
 
-from mgw.canonical.conversation import Effort
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.dialects.model_tables import table
 from mgw.dialects.models import OPERATOR, ChatTools, ForcedTools, ModelRow, Models, OverrideRow, bare_model
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "models.rst"
 NO_CHAT = ("lyria-",)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.canonical.conversation import Effort, Reasoning
+from mgw.canonical.conversation import Reasoning
 from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.dialects.models import Models
@@ -20,7 +20,7 @@ from mgw.dialects.reasoning import (
     for_gemini,
     for_openai,
 )
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 DEFAULT = 8192
 OPUS = "claude-opus-5-5"

@@ -12,7 +12,6 @@ from mgw.canonical.conversation import (
     CacheMark,
     Citation,
     Conversation,
-    Effort,
     OutputFormat,
     OutputKind,
     Reasoning,
@@ -26,6 +25,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_count
 from mgw.simulator.anthropic_messages import count_tokens
+from mgw.vocabulary import Effort
 from tests.support.messages import (
     ADAPTIVE,
     ASSISTANT,

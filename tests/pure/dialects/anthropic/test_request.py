@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from mgw.canonical.conversation import (
     CacheMark,
-    Effort,
     Media,
     MediaKind,
     OutputKind,
@@ -38,7 +37,7 @@ from mgw.dialects.anthropic.request import parse_count, parse_request
 from mgw.dialects.signatures import tagged
 from mgw.dialects.translator import Asked, Parsed
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 ASKED = Asked("claude")
 GEMINIS = Signature(Family.GEMINI, "Zm9v")

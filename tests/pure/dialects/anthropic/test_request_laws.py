@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from mgw.canonical.conversation import (
     CacheMark,
     Conversation,
-    Effort,
     Media,
     MediaKind,
     Reasoning,
@@ -35,7 +34,7 @@ from mgw.dialects.translator import Asked
 from mgw.errors import GatewayError
 from mgw.simulator.answer import Refusal as Refused
 from mgw.simulator.anthropic_messages import messages as answer_of
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 from tests.support.messages import (
     ADAPTIVE,
     ASSISTANT,

@@ -8,7 +8,6 @@ import pytest
 
 from mgw.canonical.conversation import (
     Conversation,
-    Effort,
     Reasoning,
     Refusal,
     Signature,
@@ -20,7 +19,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_request
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 from tests.support.messages import (
     ADAPTIVE,
     ASSISTANT,

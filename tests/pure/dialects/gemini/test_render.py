@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from mgw.canonical.conversation import (
     CacheMark,
     Conversation,
-    Effort,
     Media,
     MediaKind,
     OutputFormat,
@@ -33,7 +32,7 @@ from mgw.dialects.gemini.translator import TRANSLATOR
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.translator import Asked, Rendered, Setting
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family, Kind
+from mgw.vocabulary import Effort, Family, Kind
 
 Json = dict[str, Any]
 OLD: Final = ModelRow("*", Family.GEMINI, "x", budget=(1, 24_576), off=True, max_output=1000)

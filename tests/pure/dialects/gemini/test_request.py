@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
     Conversation,
-    Effort,
     Media,
     MediaKind,
     OutputFormat,
@@ -34,7 +33,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.gemini.translator import TRANSLATOR
 from mgw.dialects.translator import Asked, Parsed
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 Json = dict[str, Any]
 ASKED: Final = Asked("m")

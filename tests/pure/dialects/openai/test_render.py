@@ -15,7 +15,6 @@ from mgw.canonical.conversation import (
     CacheMark,
     Citation,
     Conversation,
-    Effort,
     Media,
     MediaKind,
     OutputFormat,
@@ -44,7 +43,7 @@ from mgw.dialects.translator import Asked, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.simulator.openai_errors import require
 from mgw.simulator.openai_request import REQUEST, check
-from mgw.vocabulary import Family, Kind
+from mgw.vocabulary import Effort, Family, Kind
 
 Json = Any  # Any: JSON as it was found
 

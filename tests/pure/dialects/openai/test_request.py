@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
     CacheMark,
-    Effort,
     Media,
     MediaKind,
     OutputFormat,
@@ -36,7 +35,7 @@ from mgw.dialects.openai.request import parse_request
 from mgw.dialects.signatures import tagged
 from mgw.dialects.translator import Asked, Parsed
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Family
+from mgw.vocabulary import Effort, Family
 
 Json = Any  # Any: JSON as a client writes it
 
