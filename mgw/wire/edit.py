@@ -53,7 +53,7 @@ class Document:
 
     def __init__(self, body: bytes, max_places: int = 200_000) -> None:
         # Of the same length as the body, so that places are those of the body.
-        self._text = _readable(body)
+        self._text = readable(body)
         self._view = memoryview(self._text)
         self._left = max_places
         start = self._skip_space(0)
@@ -118,17 +118,7 @@ class Document:
         return match.end()
 
     def _container_end(self, start: int) -> int:
-        try:
-            _check(self._view[start:])
-        except DecodeError as error:
-            more = _MORE.search(str(error))
-            if more is None:
-                raise GatewayError(Reason.MALFORMED, f"the body is not valid JSON: {error}") from None
-            behind = start + int(more[1]) - 1
-        except RecursionError:
-            raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
-        else:
-            behind = len(self._text)
+        behind = next_after(self._view, start)
         closing = b"}" if self._text[start] == _BRACE else b"]"
         return self._text.rindex(closing, start, behind) + 1
 
@@ -209,8 +199,30 @@ _MORE: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 _check: Final = Decoder(Raw).decode
 
 
-def _readable(body: bytes) -> bytes:
-    """Return valid JSON of the same length whose strings, but for what spells surrogates, say the same."""
+def next_after(view: memoryview, start: int) -> int:
+    """Return where something that is no white space follows the value at ``start`` of a valid document.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or nested too deeply.
+    """
+    try:
+        _check(view[start:])
+    except DecodeError as error:
+        more = _MORE.search(str(error))
+        if more is None:
+            raise GatewayError(Reason.MALFORMED, f"the body is not valid JSON: {error}") from None
+        return start + int(more[1]) - 1
+    except RecursionError:
+        raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
+    return len(view)
+
+
+def readable(body: bytes) -> bytes:
+    """Return valid JSON of the same length whose strings, but for what spells surrogates, say the same.
+
+    The same object where the checker takes the body as it is.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or nested too deeply.
+    """
     try:
         _check(body)
     except DecodeError:

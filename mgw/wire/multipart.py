@@ -1,138 +1,252 @@
-"""Find and replace the value of one part of a form at its own position (decisions, part 5).
+r"""Find and replace the value of one part of a form at its own position (decisions, part 5).
 
 Rules: RFC 7578 (``multipart/form-data``) over RFC 2046 5.1.  Only delimiters and the heads of parts are
 looked at; a file of any size is passed over.  Bare line feeds, a form without its closing delimiter and a
 part without its name are refused: two servers that read such a form differently would see different models.
+
+A :class:`FormReader` takes the body in pieces and holds what it is not done with: half a delimiter, the head
+of a part, the value that is looked for.  It walks through these states::
+
+    CONTENT --- "\r\n--boundary" ---> DELIMITER --- "--" ---> EPILOGUE
+       ^  ^                            |     |
+       |  +------ something else ------+     +--- white space, "\r\n" ---> HEAD
+       +------------------------ "\r\n\r\n" ---------------------------------+
+
+The preamble is content of no part.  A delimiter in the body's first line lacks its line end, so one is
+thought before the body.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final
 
+from msgspec.structs import replace
+
 from mgw.errors import GatewayError, Reason
-from mgw.wire.splice import FoundValue, Span, replaced
+from mgw.wire.edit import Edit, edited
+from mgw.wire.form_head import boundary_of, is_encoded, malformed, name_of
+from mgw.wire.nested import Nested, Path, find_values
+from mgw.wire.splice import FoundValue, Span
 
 MAX_PARTS: Final = 1000
 MAX_PART_HEAD_BYTES: Final = 16 * 1024
+MAX_VALUE_BYTES: Final = 4 * 1024
+"""No name of a model is longer; other parts may be."""
+MAX_LOOKALIKES: Final = 10_000
+"""How often contents may hold what begins as a delimiter does and goes on with white space or a dash."""
 
-_PARAMETER: Final = re.compile(
-    rb'[ \t]*;[ \t]*([^\s;="]+)[ \t]*=[ \t]*(?:"((?:[^"\\\r\n]++|\\[^\r\n])*+)"|([^\s;"]*+))'
-)
-_END_OF_DELIMITER: Final = re.compile(rb"[ \t]*+\r\n|--")
-_DISPOSITION: Final = re.compile(rb"\r\ncontent-disposition[ \t]*:[ \t]*form-data", re.IGNORECASE)
-_ENCODED: Final = re.compile(
-    rb"\r\ncontent-transfer-encoding[ \t]*:[ \t]*(?!7bit|8bit|binary)\S", re.IGNORECASE
-)
-_QUOTED_PAIR: Final = re.compile(rb'\\(["\\])')
+_MAX_PADDING_BYTES: Final = 256
+_PADDING: Final = re.compile(rb"[ \t]*+")
+_LINE_END: Final = b"\r\n"
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_BEHIND_DELIMITER: Final = frozenset(b" \t\r-")
 _NOT_IN_A_VALUE: Final = re.compile("[\r\n\x00]")
+_PIECE_BYTES: Final = 256 * 1024
 
 
-def find_part(body: bytes, content_type: bytes, name: str = "model") -> FoundValue | None:
-    """Return the value of the part called ``name``, or ``None`` where the form has none.
+class _State(Enum):
+    CONTENT = auto()
+    DELIMITER = auto()
+    HEAD = auto()
+    EPILOGUE = auto()
 
-    Of several such parts the last one counts, and the spans of all are returned: the parts' contents.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no complete form, and for a value that is no
-    text.
+class FormReader:
+    """Find the value of the part called ``name`` in a form that comes in pieces.
+
+    The spans of what is found are positions in the whole body.  Any cut of a body into pieces gives the same
+    result, or the same error.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) here for another kind of body, and from its methods for what
+    is no complete form, for a value that is no text, and for one of more than ``max_bytes``.
     """
-    wanted = name.encode()
-    spans: list[Span] = []
-    for head, span in _parts(body, _boundary_of(content_type)):
-        if _name_of(head) == wanted:
-            if _ENCODED.search(head):
-                raise GatewayError(Reason.MALFORMED, f"the part {name!r} must not be encoded", param=name)
-            spans.append(span)
-    if not spans:
-        return None
-    start, end = spans[-1]
-    try:
-        return FoundValue(body[start:end].decode(), tuple(spans))
-    except UnicodeDecodeError:
-        raise GatewayError(Reason.MALFORMED, f"the part {name!r} is not valid UTF-8", param=name) from None
+
+    def __init__(self, content_type: bytes, name: str = "model", max_bytes: int = MAX_VALUE_BYTES) -> None:
+        self._delimiter: Final = b"\r\n--" + boundary_of(content_type)
+        self._name: Final = name
+        self._max_bytes: Final = max_bytes
+        self._state = _State.CONTENT
+        self._held = bytearray(_LINE_END)
+        self._base = -len(_LINE_END)  # the position of what is held in the body
+        # In what is held: where the content begins, and up to where all is known.
+        self._start = self._at = 0
+        self._is_wanted = False
+        self._parts = self._lookalikes = 0
+        self._spans: list[Span] = []
+        self._value = b""
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next piece of the body."""
+        if self._state is _State.EPILOGUE:
+            return
+        self._held += data
+        while _STEPS[self._state](self):
+            pass
+
+    def finish(self) -> FoundValue | None:
+        """Return the value that was found, once the body is complete, ``None`` where the form has none.
+
+        Of several such parts the last one counts, and the spans of all are returned: the parts' contents.
+        """
+        if self._state is _State.HEAD:
+            raise malformed("the head of a part has no end")
+        if self._state is not _State.EPILOGUE:
+            raise malformed("it ends before its closing boundary")
+        if not self._spans:
+            return None
+        try:
+            return FoundValue(self._value.decode(), tuple(self._spans))
+        except UnicodeDecodeError:
+            raise self._refused("is not valid UTF-8") from None
+
+    def _in_content(self) -> bool:
+        """Look for a delimiter; whether one may have begun."""
+        held, delimiter = self._held, self._delimiter
+        size = len(held)
+        found = held.find(delimiter, self._at)
+        while found >= 0:
+            behind = found + len(delimiter)
+            if behind == size or held[behind] in _BEHIND_DELIMITER:
+                break
+            self._at = behind
+            found = held.find(delimiter, behind)
+        self._at = max(self._at, size - len(delimiter) + 1) if found < 0 else found
+        if self._is_wanted and self._at - self._start > self._max_bytes:
+            raise self._refused(f"is longer than {self._max_bytes} bytes")
+        if not self._is_wanted:
+            self._forget(self._at)
+        if found >= 0:
+            self._state = _State.DELIMITER
+        return found >= 0
+
+    def _in_delimiter(self) -> bool:
+        """Look at what follows a delimiter; whether that is known."""
+        after = self._at + len(self._delimiter)
+        match = _PADDING.match(self._held, after)
+        assert match is not None, "it may be empty"
+        end = match.end()
+        if end - after > _MAX_PADDING_BYTES:
+            raise malformed("a boundary is followed by too much white space")
+        following = bytes(self._held[end : end + 2])
+        if following == _LINE_END:
+            self._end_part()
+            self._begin_head(end)
+        elif following == b"--" and end == after:
+            self._end_part()
+            self._state = _State.EPILOGUE
+            self._held.clear()
+            return False
+        elif following in {b"", b"\r"} or (following == b"-" and end == after):
+            return False
+        else:  # content that only looks similar
+            self._lookalikes += 1
+            if self._lookalikes > MAX_LOOKALIKES:
+                raise malformed("its boundary occurs in its contents too often")
+            self._state = _State.CONTENT
+            self._at = end
+        return True
+
+    def _end_part(self) -> None:
+        if self._at < self._start:
+            raise malformed("a part has no content")
+        if self._is_wanted:
+            self._spans.append((self._base + self._start, self._base + self._at))
+            self._value = bytes(self._held[self._start : self._at])
+
+    def _begin_head(self, line_end: int) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise malformed(f"it has more than {MAX_PARTS} parts")
+        self._state = _State.HEAD
+        self._at = line_end
+        self._forget(line_end)
+
+    def _in_head(self) -> bool:
+        """Look for the end of a head, which is held from the line end before it; whether it has come."""
+        held, limit = self._held, len(_LINE_END) + MAX_PART_HEAD_BYTES
+        end = held.find(_END_OF_HEAD, self._at, limit)
+        if end < 0:
+            if len(held) >= limit:
+                raise malformed("the head of a part has no end")
+            self._at = max(0, len(held) - len(_END_OF_HEAD) + 1)
+            return False
+        head = bytes(held[:end])
+        if self._delimiter in head:
+            raise malformed("a part has no content")
+        self._is_wanted = name_of(head) == self._name.encode()
+        if self._is_wanted and is_encoded(head):
+            raise self._refused("must not be encoded")
+        self._state = _State.CONTENT
+        # A delimiter must not make use of the line end that ends the head.
+        self._at = end + len(_LINE_END)
+        self._start = end + len(_END_OF_HEAD)
+        self._forget(self._at)
+        return True
+
+    def _forget(self, size: int) -> None:
+        del self._held[:size]
+        self._base += size
+        self._at -= size
+        self._start -= size
+
+    def _refused(self, why: str) -> GatewayError:
+        return GatewayError(Reason.MALFORMED, f"the part {self._name!r} {why}", param=self._name)
+
+
+_STEPS: Final[dict[_State, Callable[[FormReader], bool]]] = {
+    _State.CONTENT: FormReader._in_content,
+    _State.DELIMITER: FormReader._in_delimiter,
+    _State.HEAD: FormReader._in_head,
+}
+
+
+def find_part(
+    body: bytes, content_type: bytes, name: str = "model", max_bytes: int = MAX_VALUE_BYTES
+) -> FoundValue | None:
+    """Return what a :class:`FormReader` finds in a body that is in memory.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
+    """
+    reader = FormReader(content_type, name, max_bytes)
+    view = memoryview(body)
+    for position in range(0, len(body), _PIECE_BYTES):
+        reader.feed(view[position : position + _PIECE_BYTES])
+    return reader.finish()
+
+
+def part_edits(found: FoundValue, new: str) -> list[Edit]:
+    """Return the edits that put ``new`` at each of the spans; none where that changes nothing.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a value with line ends, which might end the part.
+    """
+    if new == found.value:
+        return []
+    if _NOT_IN_A_VALUE.search(new):
+        raise GatewayError(Reason.MALFORMED, "a value in a form has no line ends", param="model")
+    return [(span, new.encode()) for span in found.spans]
 
 
 def splice_part(body: bytes, found: FoundValue, new: str) -> bytes:
     """Return ``body`` with ``new`` at each of the spans; the same object where that changes nothing.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for a value with line ends, which might end the part.
+    Raises: :class:`GatewayError` (``MALFORMED``) as :func:`part_edits` does.
     """
-    if new == found.value:
-        return body
-    if _NOT_IN_A_VALUE.search(new):
-        raise GatewayError(Reason.MALFORMED, "a value in a form has no line ends", param="model")
-    return replaced(body, found.spans, new.encode())
+    return edited(body, part_edits(found, new))
 
 
-def _boundary_of(content_type: bytes) -> bytes:
-    kind, _, _ = content_type.partition(b";")
-    if kind.strip().lower() == b"multipart/form-data":
-        boundary = _parameter(content_type[len(kind) :], b"boundary")
-        if boundary and len(boundary) <= 200:
-            return boundary
-    raise GatewayError(
-        Reason.MALFORMED, "the body must be multipart/form-data with a boundary", param="Content-Type"
-    )
+def nested_in_part(found: FoundValue, *paths: Path) -> list[Nested]:
+    """Return what :func:`mgw.wire.nested.find_values` finds in a part that is JSON, with spans of the body.
 
-
-def _parts(body: bytes, boundary: bytes) -> Iterator[tuple[bytes, Span]]:
-    """Yield the head of each part, begun with a line end, and the span of its content."""
-    delimiter = b"\r\n--" + boundary
-    position = _after_delimiter(body, delimiter[2:], 0) if body.startswith(delimiter[2:]) else None
-    if position is None:
-        _, position = _next_delimiter(body, delimiter, 0)
-    for _ in range(MAX_PARTS):
-        if position < 0:
-            return
-        start = body.find(b"\r\n\r\n", position - 2, position + MAX_PART_HEAD_BYTES)
-        if start < 0:
-            raise _malformed("the head of a part has no end")
-        end, after = _next_delimiter(body, delimiter, position - 2)
-        if end < start + 4:
-            raise _malformed("a part has no content")
-        yield body[position - 2 : start], (start + 4, end)
-        position = after
-    raise _malformed(f"it has more than {MAX_PARTS} parts")
-
-
-def _next_delimiter(body: bytes, delimiter: bytes, position: int) -> tuple[int, int]:
-    """Return where the next delimiter begins, and where the part after it does, -1 after the last."""
-    while (position := body.find(delimiter, position)) >= 0:
-        after = _after_delimiter(body, delimiter, position)
-        if after is not None:
-            return position, after
-        position += len(delimiter)
-    raise _malformed("it ends before its closing boundary")
-
-
-def _after_delimiter(body: bytes, delimiter: bytes, position: int) -> int | None:
-    """Return where a part begins, -1 after the last one, ``None`` where content only looks similar."""
-    match = _END_OF_DELIMITER.match(body, position + len(delimiter))
-    if match is None:
-        return None
-    return -1 if match[0] == b"--" else match.end()
-
-
-def _name_of(head: bytes) -> bytes:
-    disposition = _DISPOSITION.search(head)
-    if disposition is None:
-        raise _malformed("a part has no Content-Disposition: form-data")
-    name = _parameter(head[disposition.end() :], b"name")
-    if name is None:
-        raise _malformed("a part has no name")
-    return name
-
-
-def _parameter(parameters: bytes, name: bytes) -> bytes | None:
-    """Return the value of one of the parameters that a header's value ends with."""
-    position = 0
-    while (match := _PARAMETER.match(parameters, position)) is not None:
-        if match[1].lower() == name:
-            return match[3] if match[2] is None else _QUOTED_PAIR.sub(rb"\1", match[2])
-        position = match.end()
-    return None
-
-
-def _malformed(what: str) -> GatewayError:
-    return GatewayError(Reason.MALFORMED, f"the form is malformed: {what}")
+    Raises: :class:`GatewayError` (``MALFORMED``) as it does, and for several such parts: which of them counts
+    would be for each server to choose.
+    """
+    if len(found.spans) > 1:
+        raise malformed("a part with JSON is stated more than once")
+    ((base, _),) = found.spans
+    return [
+        replace(value, span=(base + value.span[0], base + value.span[1]))
+        for value in find_values(found.value.encode(), *paths)
+    ]

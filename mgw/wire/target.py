@@ -59,6 +59,12 @@ def without_parameter(raw_query: bytes | None, names: frozenset[str]) -> bytes |
     return b"&".join(kept) if kept else None
 
 
+def with_parameter(raw_query: bytes | None, name: str, value: str) -> bytes:
+    """Return the query with one more parameter at its end, percent-encoded, the rest byte for byte."""
+    added = f"{quote(name, safe='')}={quote(value, safe='')}".encode()
+    return b"%b&%b" % (raw_query, added) if raw_query else added
+
+
 def path_of_model(model: str) -> bytes:
     """Return a model's name as it stands in a path: percent-encoded but for unreserved characters and ``/``.
 

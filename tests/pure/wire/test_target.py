@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.target import check_path, path_of_model, query_value, split_target, without_parameter
+from mgw.wire.target import (
+    check_path,
+    path_of_model,
+    query_value,
+    split_target,
+    with_parameter,
+    without_parameter,
+)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +133,29 @@ def test_a_value_is_read_as_forms_are(name: str, value: str) -> None:
 
 def test_no_query_has_nothing_to_remove() -> None:
     assert without_parameter(None, frozenset({"provider"})) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "longer"),
+    [(None, b"mgw=1%202"), (b"", b"mgw=1%202"), (b"a=%2f&b", b"a=%2f&b&mgw=1%202"), (b"a&", b"a&&mgw=1%202")],
+)
+def test_a_parameter_is_put_behind_the_rest_of_a_query(query: bytes | None, longer: bytes) -> None:
+    assert with_parameter(query, "mgw", "1 2") == longer
+
+
+@given(
+    st.none() | st.lists(PARAMETERS, min_size=1).map(b"&".join),
+    st.text("aß=&+%# é/", min_size=1, max_size=8),
+    st.text("aß=&+%# é/", max_size=8),
+)
+def test_a_parameter_that_was_added_reads_as_it_is_and_can_be_taken_off(
+    query: bytes | None, name: str, value: str
+) -> None:
+    name = f"new{name}"
+    longer = with_parameter(query, name, value)
+    assert query_value(longer, name) == value
+    assert longer.isascii()
+    assert without_parameter(longer, frozenset({name})) == (query or None)
 
 
 @pytest.mark.parametrize(
