@@ -8,6 +8,10 @@
 
 ``gone`` is entered when we close, abort or lose the connection, whichever comes first; then, once, its home
 hears of it.  One time limit serves all states: it costs no timer per request (:mod:`mgw.time_limit`).
+
+A large body may still be on its way when the answer comes.  The answer is handed on at once, and the
+connection is closed unless the rest was sent by the answer's end.  Behind an error nothing more of the body
+is read (RFC 9112, 9.5); else the provider may yet want it.
 """
 
 from __future__ import annotations
@@ -26,14 +30,16 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from mgw.bodies.source import BodySource, unreadable
 from mgw.eager import EagerWriter
+from mgw.errors import GatewayError
 from mgw.time_limit import TimeLimit
 from mgw.upstream.answer import Answer
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 from mgw.upstream.request import UpstreamLimits
 from mgw.upstream.response import ResponseReader
 from mgw.upstream.transport import Wire
-from mgw.upstream.upload import Upload
+from mgw.upstream.upload import PacedUpload, Upload
 
 REST_SECONDS: Final = 55.0
 """How long an idle connection is kept: below the 60 to 75 s after which common servers close theirs."""
@@ -78,7 +84,7 @@ class Connection(Protocol):
         self._reader: ResponseReader | None = None
         self._waiting: Deferred[Answer] | None = None
         self._answer: Answer | None = None
-        self._upload: Upload | None = None
+        self._upload: Upload | PacedUpload | None = None
         self._halted = False
 
     def __repr__(self) -> str:
@@ -95,10 +101,11 @@ class Connection(Protocol):
         self._securing = Deferred(self._give_up_securing)
         return self._securing
 
-    def send(self, method: bytes, head: bytes, body: bytes) -> Deferred[Answer]:
+    def send(self, method: bytes, head: bytes, body: bytes | BodySource) -> Deferred[Answer]:
         """Send one request; fires with the answer when its head is there.
 
-        Cancelling aborts the connection at once.  Fails with :class:`UpstreamFailure`.
+        Cancelling aborts the connection at once.  Fails with :class:`UpstreamFailure`, or with
+        :class:`GatewayError` OVERLOADED where the body cannot be read.
         """
         assert self._secure
         assert self._reader is None
@@ -213,7 +220,7 @@ class Connection(Protocol):
         """The connection has ended, by whomever."""
         self._limit.close()
         reader, waiting, answer, securing = self._reader, self._waiting, self._answer, self._securing
-        self._waiting = self._securing = self._upload = None
+        self._waiting = self._securing = None
         self._lost = reason
         self._leave()
         if securing is not None:
@@ -228,20 +235,32 @@ class Connection(Protocol):
 
     # The rest.
 
-    def _write(self, head: bytes, body: bytes) -> None:
-        if len(body) <= MAX_JOINED_BYTES:
+    def _write(self, head: bytes, body: bytes | BodySource) -> None:
+        if not isinstance(body, bytes):
+            self._out.write(head)
+            paced = self._upload = PacedUpload(self._wire, self._out, self._uploaded, self._unreadable)
+            paced.start(body)
+        elif len(body) <= MAX_JOINED_BYTES:
             self._out.write(head + body)
         elif len(body) <= MAX_UNWATCHED_BYTES:
             self._out.write(head)
             self._out.write(body)
         else:
             self._wire.write(head)
-            self._upload = Upload(self._wire, self._uploaded)
-            self._upload.start(body)
+            upload = self._upload = Upload(self._wire, self._uploaded)
+            upload.start(body)
 
     def _uploaded(self) -> None:
+        """Count from here: the provider has taken the body, or a piece of it."""
         if self._waiting is not None:
             self._limit.within(self._limits.first_byte)
+
+    def _unreadable(self) -> None:
+        """The rest of the body will never come."""
+        if self._waiting is not None:
+            self._fail(self._waiting, unreadable())
+        elif self._answer is not None:
+            self._break(self._answer, unreadable())
 
     def _look_for_head(self, reader: ResponseReader) -> None:
         waiting = self._waiting
@@ -253,6 +272,8 @@ class Connection(Protocol):
         answer = self._answer = Answer(reader.head, reader, self)
         self._waiting = None
         self._limit.lift()
+        if self._upload is not None and answer.status >= 400:
+            self._upload.stop()
         if reader.fault is not None:
             self.abort()
             answer.fail(broken(self._provider, reader.fault, Phase.BODY))
@@ -262,12 +283,12 @@ class Connection(Protocol):
                 self.halt()
             self._limit.within(UNTAKEN_SECONDS)
 
-    def _fail(self, waiting: Deferred[Answer], failure: UpstreamFailure) -> None:
+    def _fail(self, waiting: Deferred[Answer], failure: GatewayError) -> None:
         self._waiting = None
         self.abort()
         waiting.errback(failure)
 
-    def _break(self, answer: Answer, failure: UpstreamFailure) -> None:
+    def _break(self, answer: Answer, failure: GatewayError) -> None:
         self.abort()
         answer.fail(failure)
 
@@ -304,6 +325,9 @@ class Connection(Protocol):
     def _leave(self) -> None:
         if not self._gone:
             self._gone = True
+            upload, self._upload = self._upload, None
+            if upload is not None:
+                upload.stop()
             if self._reader is not None:
                 self._reader.drop()
             self._home.lost(self)

@@ -1,6 +1,6 @@
 """What goes to a provider, and the bytes that it becomes (RFC 9112, parts 2 to 6).
 
-Requests carry their body whole and with its length: every upstream takes that, and some refuse chunked ones.
+Requests carry their body's length: every upstream takes that, and some refuse chunked ones.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from mgw.bodies.source import BodySource, size_of
 from mgw.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
@@ -21,7 +22,11 @@ class UpstreamLimits(Struct, frozen=True):
     connect: float = 10.0
     """For the name, the TCP connection and TLS together; also for a free place among ``max_connections``."""
     first_byte: float = 600.0
-    """From the request written to the head of the answer; also for taking the request."""
+    """From the request written to the head of the answer.
+
+    Before that, for taking the request: as a whole where its body is in memory; piece by piece where it is
+    read from elsewhere (:data:`mgw.bodies.source.PIECE_BYTES`), each piece taken starting the limit anew.
+    """
     idle: float = 300.0
     """Between two pieces of the body; not counted while we do not read."""
 
@@ -30,17 +35,18 @@ class UpstreamRequest(Struct, frozen=True):
     """One request as it shall be sent.
 
     ``target`` is complete and in origin-form.  ``headers`` go out as they are, in their order; they hold no
-    ``Host``, ``Content-Length`` or ``Connection``, which are the connection's own.
+    ``Host``, ``Content-Length`` or ``Connection``, which are the connection's own.  The same request may be
+    sent several times: a body that lies elsewhere is read anew, and stays its owner's.
     """
 
     method: bytes
     target: bytes
     headers: RawHeaders
-    body: bytes = b""
+    body: bytes | BodySource = b""
 
     def __repr__(self) -> str:  # headers hold the credential, bodies hold prompts
         path = self.target.partition(b"?")[0]
-        return f"UpstreamRequest({self.method!r}, {path!r}, {len(self.body)} bytes of body)"
+        return f"UpstreamRequest({self.method!r}, {path!r}, {size_of(self.body)} bytes of body)"
 
 
 def head_of(request: UpstreamRequest, host: bytes) -> bytes:
@@ -48,13 +54,14 @@ def head_of(request: UpstreamRequest, host: bytes) -> bytes:
 
     :raises GatewayError: MALFORMED, where a part holds a line break, NUL or blank that would end it early.
     """
-    method, target, body = request.method, request.target, request.body
+    method, target = request.method, request.target
+    length = size_of(request.body)
     parts = [method, b" ", target, b" HTTP/1.1\r\nHost: ", host]
     breaks = 3 + len(request.headers)
     for name, value in request.headers:
         parts += (b"\r\n", name, b": ", value)
-    if body or method in _ALWAYS_WITH_LENGTH:
-        parts.append(b"\r\nContent-Length: %d" % len(body))
+    if length or method in _ALWAYS_WITH_LENGTH:
+        parts.append(b"\r\nContent-Length: %d" % length)
         breaks += 1
     parts.append(b"\r\n\r\n")
     head = b"".join(parts)

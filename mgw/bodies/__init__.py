@@ -1,0 +1,1 @@
+"""Request bodies that need not be in memory: on disk, and read from there as they are sent."""

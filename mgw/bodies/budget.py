@@ -1,0 +1,78 @@
+"""How much the request bodies of all clients may take together (decisions, part 2: ``spool``).
+
+One budget is for the memory and one for the disk.  A request takes its room through a :class:`Share`, so that
+whatever it still holds goes back at once when it ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mgw.errors import GatewayError, Reason
+
+RETRY_SECONDS = 1.0
+
+
+class Room(Protocol):
+    """Where room for bytes is taken from."""
+
+    def take(self, size: int) -> None:
+        """Reserve room.
+
+        :raises GatewayError: ``OVERLOADED``.
+        """
+
+    def give_back(self, size: int) -> None:
+        """Release room."""
+
+
+@dataclass(slots=True)
+class BodyBudget:
+    """Bytes of request bodies that may be held at once."""
+
+    max_bytes: int
+    held: int = 0
+    place: str = "in memory"
+    """Where they are held, as the refusal says it."""
+
+    def take(self, size: int) -> None:
+        """Reserve room.
+
+        :raises GatewayError: ``OVERLOADED`` where there is none; the client may try again in a second.
+        """
+        if self.held + size > self.max_bytes:
+            message = f"the gateway holds as many request bodies {self.place} as it may; try again"
+            raise GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        """Release room."""
+        self.held -= size
+
+
+@dataclass(slots=True)
+class Share:
+    """What one request holds of a budget."""
+
+    budget: Room
+    held: int = 0
+
+    def take(self, size: int) -> None:
+        """Reserve room.
+
+        :raises GatewayError: ``OVERLOADED``.
+        """
+        self.budget.take(size)
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        """Release room, as far as :meth:`let_go` has not done so."""
+        size = min(size, self.held)
+        self.held -= size
+        self.budget.give_back(size)
+
+    def let_go(self) -> None:
+        """Release all of it."""
+        held, self.held = self.held, 0
+        self.budget.give_back(held)

@@ -1,0 +1,186 @@
+"""One body on disk: a file without a name, that nobody else can open and that is gone with its descriptor.
+
+All that touches the disk runs in a thread.  The descriptor is closed only when no thread is at it any more:
+its number may be another file's the moment after.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from tempfile import mkstemp
+from typing import Final, Protocol, TypeVar
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.python.failure import Failure
+
+from mgw.bodies.budget import Share
+from mgw.bodies.source import BodyGoneError
+
+T = TypeVar("T")
+
+_NAMELESS: Final = getattr(os, "O_TMPFILE", 0)  # Linux alone has it
+_UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR})  # open(2), O_TMPFILE
+
+
+class Runner(Protocol):
+    """Whoever runs blocking work, as ``deferToThreadPool`` does."""
+
+    def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
+        """Run ``work`` elsewhere; fires with what it returns or raises."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class SpoolFile:
+    """A body on disk (:class:`mgw.bodies.source.BodySource`); its file is made when it is first needed."""
+
+    directory: str
+    run: Runner = field(repr=False)
+    room: Share = field(repr=False)
+    """Its share of the disk, given back when the file is gone."""
+    report: Callable[[OSError], None] = field(repr=False)
+    """Told what the disk says."""
+    size: int = 0
+    _descriptor: int | None = None
+    _busy: int = 0
+    """How many threads are at the file."""
+    _closed: bool = False
+
+    async def append(self, data: bytes | bytearray) -> None:
+        """Add to the body; one at a time, and not cancelled.
+
+        :raises GatewayError: ``OVERLOADED``: there is no room left on the disk that bodies may take.
+        :raises OSError: it cannot be written.
+        """
+        assert not self._closed
+        self.room.take(len(data))
+        await self._do(partial(self._write, data, self.size))
+        self.size += len(data)
+
+    def read(self, position: int, size: int) -> Deferred[bytes]:
+        """Fire with bytes of the body; see :meth:`mgw.bodies.source.BodySource.read`."""
+        if self._closed:
+            return fail(BodyGoneError())
+        size = min(size, self.size - position)
+        if size <= 0:
+            return succeed(b"")
+        assert self._descriptor is not None
+        return self._do(partial(_read, self._descriptor, position, size))
+
+    def close(self) -> None:
+        """Let the file go, at any moment: what a thread is doing with it is finished first."""
+        if not self._closed:
+            self._closed = True
+            self._leave_if_idle()
+
+    def _write(self, data: bytes | bytearray, position: int) -> None:
+        """In a thread.  The reactor's looks at the descriptor only when no other thread is at work."""
+        if self._descriptor is None:
+            self._descriptor = open_nameless(self.directory)
+        with memoryview(data) as left:
+            done = 0
+            while done < len(left):
+                done += os.pwrite(self._descriptor, left[done:], position + done)
+
+    def _do(self, work: Callable[[], T]) -> Deferred[T]:
+        """Run ``work`` in a thread; whoever asked may leave before it is done."""
+        self._busy += 1
+        asked: Deferred[T] = Deferred(_leave)
+        _ = Deferred.fromCoroutine(self._see_through(work, asked))
+        return asked
+
+    async def _see_through(self, work: Callable[[], T], asked: Deferred[T]) -> None:
+        result: T | Failure
+        try:
+            result = await self.run(work)
+        except Exception as error:  # whatever it is goes to whoever asked
+            result = Failure()
+            if isinstance(error, OSError):
+                self.report(error)
+        self._busy -= 1
+        self._leave_if_idle()
+        if asked.called:
+            return
+        if isinstance(result, Failure):
+            asked.errback(result)
+        else:
+            asked.callback(result)
+
+    def _leave_if_idle(self) -> None:
+        if not self._closed or self._busy:
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is None:
+            self.room.let_go()
+        else:  # in a thread too: the kernel frees the blocks of a large file while it closes
+            _ = self._do(partial(os.close, descriptor)).addErrback(_told)
+
+
+def _leave(_: Deferred[T]) -> None:
+    """A thread cannot be called back: it goes on, and nobody hears what came of it."""
+
+
+def _told(_: Failure) -> None:
+    """The disk's words have been reported."""
+
+
+def _read(descriptor: int, position: int, size: int) -> bytes:
+    """In a thread: return exactly ``size`` bytes."""
+    pieces: list[bytes] = []
+    while size:  # one read is all it takes below 2 GiB (read(2))
+        piece = os.pread(descriptor, size, position)
+        if not piece:
+            raise OSError(errno.EIO, "a spooled body is shorter than it was written")
+        pieces.append(piece)
+        position += len(piece)
+        size -= len(piece)
+    return b"".join(pieces)
+
+
+def open_nameless(directory: str) -> int:
+    """Open a new file that has no name in ``directory``, which is made first if need be; for the owner alone.
+
+    :raises OSError: the directory cannot be made or used.
+    """
+    try:
+        return _open_in(directory)
+    except FileNotFoundError:
+        make_private(directory)
+        return _open_in(directory)
+
+
+def make_private(directory: str) -> None:
+    """Make ``directory`` and what is missing above it, for the owner alone; what exists stays as it is."""
+    above = os.path.dirname(os.path.abspath(directory))
+    if not os.path.isdir(above):
+        make_private(above)
+    try:
+        os.mkdir(directory, 0o700)
+    except FileExistsError:  # another body was first
+        if not os.path.isdir(directory):
+            raise
+
+
+def _open_in(directory: str) -> int:
+    if _NAMELESS:
+        try:  # exclusive: it can never be given a name (open(2))
+            return os.open(directory, _NAMELESS | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+    return open_unlinked(directory)
+
+
+def open_unlinked(directory: str) -> int:
+    """Do the same where the filesystem has only files with names."""
+    descriptor, name = mkstemp(dir=directory)  # mode 0600, exclusive
+    try:
+        os.unlink(name)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

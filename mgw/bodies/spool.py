@@ -1,0 +1,214 @@
+"""Take the bodies of large requests as they arrive, and keep them on disk (decisions, part 2: ``spool``).
+
+A small body stays in memory.  One that outgrows :data:`~mgw.bodies.source.PIECE_BYTES` goes to a file, piece
+by piece, one write at a time::
+
+    write ──> waiting ── more than a piece, or the end ──> in flight ──> the file
+                 └── more than WAITING_BYTES with what is in flight: the client pauses
+
+So a body costs a bounded amount of memory, whatever the client sends and however slow the disk is.
+
+::
+
+    arriving ── finish ──> ending ── all written ──> there ──┐
+        └───── failed ───────┴──────────── close ────────────┴──> over: nothing held, in memory or on disk
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Final
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from mgw.bodies.budget import RETRY_SECONDS, BodyBudget, Room, Share
+from mgw.bodies.file import Runner, SpoolFile
+from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
+from mgw.errors import GatewayError, Reason
+
+WAITING_BYTES: Final = 1024 * 1024
+"""How much of one body may wait for the disk before its client pauses; it goes on at half of that."""
+REPORT_SECONDS: Final = 60.0
+"""A disk that fails, fails with every body: one log line in this time."""
+
+_log: Final = Logger()
+
+
+@dataclass(slots=True)
+class Spool:
+    """Where large bodies are kept."""
+
+    directory: str
+    run: Runner = field(repr=False)
+    """Runs in a thread what touches the disk."""
+    disk: BodyBudget
+    clock: IReactorTime = field(repr=False)
+    _quiet_until: float = -inf
+
+    def begin(
+        self,
+        *,
+        pause: Callable[[], None],
+        resume: Callable[[], None],
+        failed: Callable[[GatewayError], None],
+        memory: Room,
+    ) -> SpooledBody:
+        """Take a new body.
+
+        :param pause: asks the client to send nothing more for now.
+        :param resume: lets it go on.  Not called once the body is over.
+        :param failed: told, once, why the body cannot be kept: the body has let go of everything by then.
+        :param memory: gives room for what is in memory.
+        """
+        file = SpoolFile(self.directory, self.run, Share(self.disk), self.report)
+        return SpooledBody(file, pause, resume, failed, memory)
+
+    def report(self, error: OSError) -> None:
+        """Log what the disk says, unless that was done a moment ago."""
+        now = self.clock.seconds()
+        if now < self._quiet_until:
+            return
+        self._quiet_until = now + REPORT_SECONDS
+        _log.error(
+            "large request bodies cannot be kept in {directory}: {reason}",
+            directory=self.directory,
+            reason=error.strerror or type(error).__name__,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class SpooledBody:
+    """One body on its way in, and then where it lies; :meth:`close` must be called in the end."""
+
+    _file: SpoolFile
+    _pause: Callable[[], None] = field(repr=False)
+    _resume: Callable[[], None] = field(repr=False)
+    _failed: Callable[[GatewayError], None] = field(repr=False)
+    _memory: Room = field(repr=False)
+    _waiting: bytearray = field(default_factory=bytearray, repr=False)
+    _in_flight: int = 0
+    _spilled: bool = False
+    """Whether any of it went to the file: then all of it does."""
+    _writing: bool = False
+    _paused: bool = False
+    _ended: bool = False
+    _over: bool = False
+    _finished: Deferred[bytes | BodySource] | None = field(default=None, repr=False)
+
+    @property
+    def held(self) -> int:
+        """How many bytes of it are in memory."""
+        return len(self._waiting) + self._in_flight
+
+    def write(self, data: bytes) -> None:
+        """Keep the next bytes.  Never raises: what goes wrong is told by ``failed``."""
+        if self._over:
+            return
+        assert not self._ended
+        try:
+            self._memory.take(len(data))
+        except GatewayError as error:
+            self._fail(error)
+            return
+        self._waiting += data
+        if self._is_due():
+            self._write_on()
+        if self.held > WAITING_BYTES and not (self._paused or self._over):
+            self._paused = True
+            self._pause()
+
+    def finish(self) -> Deferred[bytes | BodySource]:
+        """Fire with the whole body, once: its bytes where they stayed in memory, else where to read it.
+
+        The room that bytes take in memory is the caller's from then on.  From this call on a failure is told
+        here, as a :class:`GatewayError`, and no longer by ``failed``.  Fails with :class:`BodyGoneError`
+        where the body is over before.
+        """
+        assert not self._ended
+        self._ended = True
+        if self._over:
+            return fail(BodyGoneError())
+        if not self._spilled:
+            body, self._waiting = bytes(self._waiting), bytearray()
+            return succeed(body)
+        finished = self._finished = Deferred(self._forget)
+        self._write_on()
+        return finished
+
+    def close(self) -> None:
+        """Let go of the body, at any moment; twice does no harm."""
+        self._let_go()
+        finished, self._finished = self._finished, None
+        if finished is not None:
+            finished.errback(BodyGoneError())
+
+    def _is_due(self) -> bool:
+        """Say whether there is something to write now."""
+        return len(self._waiting) > (0 if self._ended else PIECE_BYTES)
+
+    def _write_on(self) -> None:
+        if not self._writing:
+            self._writing = self._spilled = True
+            _ = Deferred.fromCoroutine(self._write_out()).addErrback(self._write_failed)
+
+    async def _write_out(self) -> None:
+        """Write until less waits than a piece, or in the end until nothing does."""
+        try:
+            while self._is_due():
+                await self._write_piece()
+        finally:
+            self._writing = False
+        if self._finished is not None:
+            finished, self._finished = self._finished, None
+            finished.callback(self._file)
+
+    async def _write_piece(self) -> None:
+        piece = self._waiting[:PIECE_BYTES]
+        del self._waiting[:PIECE_BYTES]
+        self._in_flight = len(piece)
+        try:
+            await self._file.append(piece)
+        finally:
+            self._in_flight = 0
+            self._memory.give_back(len(piece))
+        if self._paused and not self._over and self.held <= WAITING_BYTES // 2:
+            self._paused = False
+            self._resume()  # the client may write and finish in here
+
+    def _write_failed(self, failure: Failure) -> None:
+        error = failure.value
+        if isinstance(error, GatewayError):
+            self._fail(error)
+        elif isinstance(error, OSError):
+            message = "the gateway cannot keep the body of the request on its disk; try again"
+            self._fail(GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS))
+        else:
+            _log.failure("a bug: a body could not be kept", failure)
+            self._fail(GatewayError(Reason.INTERNAL, "the gateway failed; its log says why"))
+
+    def _fail(self, error: GatewayError) -> None:
+        if self._over:
+            return
+        self._let_go()
+        finished, self._finished = self._finished, None
+        if finished is not None:
+            finished.errback(error)
+        elif not self._ended:
+            self._failed(error)
+
+    def _let_go(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        waiting, self._waiting = self._waiting, bytearray()
+        self._memory.give_back(len(waiting))
+        self._file.close()
+
+    def _forget(self, _: Deferred[bytes | BodySource]) -> None:
+        """Whoever waited for the end has left; whoever began the body closes it."""
+        self._finished = None

@@ -1,0 +1,294 @@
+"""The promises of mgw.upstream.upload: bodies that are read while they are sent."""
+
+from __future__ import annotations
+
+import errno
+import gc
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import CancelledError
+from twisted.logger import capturedLogs
+
+from mgw.bodies.source import PIECE_BYTES, BodySource, edited_source
+from mgw.errors import GatewayError, Reason
+from mgw.upstream.client import UpstreamFailure, UpstreamRequest
+from mgw.upstream.request import head_of
+from tests.support.bodies import MemorySource, patterned
+from tests.support.upstreams import OK, Bench, Result, bench, get, outcome_of, taken
+
+BODY = patterned(3 * PIECE_BYTES + 1000)
+REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
+
+
+def upload(body: BodySource) -> UpstreamRequest:
+    return UpstreamRequest(b"POST", b"/v1/files", [], body)
+
+
+def asked(source: BodySource, *, full: bool = False) -> tuple[Bench, Result]:
+    """Send a request; a ``full`` transport keeps what it gets until the test drains it."""
+    b = bench()
+    b.endpoint.full = full
+    return b, outcome_of(b.upstream.open(upload(source)))
+
+
+def sent(b: Bench) -> bytes:
+    return b.wire.heard.partition(b"\r\n\r\n")[2]
+
+
+def test_the_head_of_a_spooled_body_says_its_length() -> None:
+    assert b"\r\nContent-Length: 4\r\n" in head_of(upload(MemorySource(b"body")), b"api.example")
+    assert b"\r\nContent-Length: 0\r\n" in head_of(upload(MemorySource(b"")), b"api.example")
+    get_ = UpstreamRequest(b"GET", b"/", [], MemorySource(b""))
+    assert b"Content-Length" not in head_of(get_, b"api.example")
+
+
+def test_a_request_prints_the_size_of_a_spooled_body_alone() -> None:
+    shown = repr(upload(MemorySource(b"canary")))
+    assert "6 bytes" in shown
+    assert "canary" not in shown
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, PIECE_BYTES, PIECE_BYTES + 1, len(BODY)])
+def test_a_spooled_body_of_any_size_arrives_whole_and_its_connection_is_used_again(size: int) -> None:
+    b, result = asked(MemorySource(BODY[:size]))
+    assert sent(b) == BODY[:size]
+    b.wire.says(OK)
+    assert taken(result.answer).body == b"hi"
+    outcome_of(b.upstream.open(get()))
+    assert len(b.endpoint.wires) == 1
+
+
+@given(
+    pieces=st.lists(st.tuples(st.integers(0, 300_000), st.none() | st.binary(max_size=20)), max_size=5),
+    moves=st.lists(st.booleans(), max_size=20),
+)
+def test_what_is_sent_is_the_body_with_its_edits_whatever_disk_and_provider_do(
+    pieces: Sequence[tuple[int, bytes | None]], moves: list[bool]
+) -> None:
+    body, expected = b"", b""
+    edits: list[tuple[tuple[int, int], bytes]] = []
+    for size, text in pieces:
+        piece = patterned(size)
+        if text is not None:
+            edits.append(((len(body), len(body) + size), text))
+        body += piece
+        expected += piece if text is None else text
+    source = MemorySource(body, held=True)
+    b, result = asked(edited_source(source, edits), full=True)
+    while len(sent(b)) < len(expected):
+        disk_first = moves.pop() if moves else True
+        if source.pending and (disk_first or b.wire.transport.producer is None):
+            source.step()
+        elif b.wire.transport.producer is not None:
+            b.wire.transport.drain()
+    assert sent(b) == expected
+    b.wire.says(OK)
+    assert taken(result.answer).ended == 1
+
+
+def test_one_piece_is_in_the_transport_and_one_is_read_ahead() -> None:
+    source = MemorySource(BODY)
+    b, _ = asked(source, full=True)
+    for number in range(1, 4):
+        assert (len(sent(b)), len(source.reads)) == (number * PIECE_BYTES, number + 1)
+        b.wire.transport.drain()
+    assert sent(b) == BODY
+    assert len(source.reads) == 4
+
+
+def test_a_slow_disk_has_one_read_under_way() -> None:
+    source = MemorySource(BODY, held=True)
+    b, _ = asked(source)
+    while source.pending:
+        source.step()
+    assert sent(b) == BODY
+    assert source.most_pending == 1
+
+
+def test_the_same_request_may_be_sent_again_from_the_beginning() -> None:
+    source = MemorySource(BODY)
+    request = upload(source)
+    b = bench()
+    b.endpoint.full = True
+    first = outcome_of(b.upstream.open(request))
+    b.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+    first.answer.abandon()
+    b.endpoint.full = False
+    second = outcome_of(b.upstream.open(request))
+    assert len(b.endpoint.wires) == 2
+    assert sent(b) == BODY
+    b.wire.says(OK)
+    assert taken(second.answer).ended == 1
+
+
+def test_a_reused_connection_that_closes_while_it_takes_a_body_is_stale() -> None:
+    b, result = asked(MemorySource(b"body"))
+    b.wire.says(OK)
+    taken(result.answer)
+    b.wire.transport.full = True
+    source = MemorySource(BODY, held=True)
+    again = outcome_of(b.upstream.open(upload(source)))
+    b.wire.breaks()
+    assert isinstance(again.error, UpstreamFailure)
+    assert again.error.stale
+    assert source.cancelled == 1
+
+
+@pytest.mark.parametrize("where", ["reading", "sending"])
+def test_an_early_refusal_is_delivered_at_once_and_ends_the_reading(where: str) -> None:
+    source = MemorySource(BODY, held=where == "reading")
+    b, result = asked(source, full=True)
+    reads = len(source.reads)
+    b.wire.says(REFUSED[:-1])
+    assert result.answer.status == 413
+    while source.pending:
+        source.step()
+    assert len(source.reads) == reads
+    assert b.wire.transport.producer is None
+    sink = taken(result.answer)
+    assert not b.wire.aborted
+    b.wire.says(REFUSED[-1:])
+    assert (sink.body, sink.ended) == (b"no", 1)
+    assert b.wire.aborted
+
+
+def test_behind_an_early_answer_that_is_no_refusal_the_body_goes_on() -> None:
+    b, result = asked(MemorySource(BODY), full=True)
+    b.wire.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+    sink = taken(result.answer)
+    for _ in range(4):
+        b.wire.transport.drain()
+    assert sent(b) == BODY
+    b.wire.says(b"0\r\n\r\n")
+    assert sink.ended == 1
+    assert b.upstream.idle == 1
+
+
+def test_an_answer_that_ends_before_the_body_does_closes_the_connection() -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    b.wire.says(OK)
+    assert taken(result.answer).ended == 1
+    assert b.wire.aborted
+    assert source.cancelled == 1
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), None], ids=["disk", "gone"])
+@pytest.mark.parametrize("read", [1, 2])
+def test_a_body_that_cannot_be_read_aborts_the_connection_and_fails_the_request(
+    error: OSError | None, read: int
+) -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    for _ in range(read - 1):
+        source.step()
+    if error is None:
+        source.closed = True
+        source.step()
+    else:
+        source.fail(error)
+    assert isinstance(result.error, GatewayError)
+    assert (result.error.reason, result.error.retry_after) == (Reason.OVERLOADED, 1.0)
+    assert "Input" not in result.error.message
+    assert b.wire.aborted
+    assert b.upstream.active == 0
+
+
+def test_a_body_that_cannot_be_read_breaks_an_answer_that_has_begun() -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    b.wire.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+    sink = taken(result.answer)
+    source.fail(OSError(errno.EIO, "Input/output error"))
+    assert [broke.reason for broke in sink.errors] == [Reason.OVERLOADED]
+    assert b.wire.aborted
+
+
+def test_a_body_that_is_shorter_than_it_says_fails_the_request() -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    source.data = b""
+    source.step()
+    assert isinstance(result.error, GatewayError)
+    assert b.wire.aborted
+
+
+def test_a_bug_in_a_source_fails_the_request_and_is_logged() -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    with capturedLogs() as logged:
+        source.fail(ZeroDivisionError())
+    assert isinstance(result.error, GatewayError)
+    assert [event["log_level"].name for event in logged] == ["critical"]
+    assert b.wire.aborted
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["reading", "sending"])
+def test_cancelling_stops_the_reading_at_once(full: bool) -> None:
+    source = MemorySource(BODY, held=True)
+    b = bench()
+    b.endpoint.full = full
+    waiting = b.upstream.open(upload(source))
+    result = outcome_of(waiting)
+    if full:
+        source.step()
+    waiting.cancel()
+    assert isinstance(result.error, CancelledError)
+    assert (source.cancelled, b.wire.aborted, b.upstream.active) == (1, True, 0)
+    reads = len(source.reads)
+    while source.pending:
+        source.step()
+    assert len(source.reads) == reads
+    b.endpoint.settle()
+    assert b.timers() == 0
+
+
+def test_a_read_ahead_that_fails_when_nobody_wants_it_is_no_unhandled_error() -> None:
+    source = MemorySource(BODY, held=True)
+    b = bench()
+    b.endpoint.full = True
+    waiting = b.upstream.open(upload(source))
+    result = outcome_of(waiting)
+    source.step()
+    with capturedLogs() as logged:
+        source.fail(OSError(errno.EIO, "Input/output error"))
+        assert result.error is None  # the piece before it is still on its way
+        waiting.cancel()
+        b.endpoint.settle()
+        gc.collect()  # which is when Twisted logs an error that nobody has seen
+    assert isinstance(result.error, CancelledError)
+    assert logged == []
+
+
+def test_each_piece_that_is_taken_gives_the_provider_its_time_anew() -> None:
+    b, result = asked(MemorySource(BODY), full=True)
+    for _ in range(4):
+        b.clock.advance(599)
+        b.wire.transport.drain()
+    b.clock.advance(599)
+    assert result.error is None
+    b.wire.says(OK)
+    assert taken(result.answer).ended == 1
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 4])
+def test_a_provider_that_takes_nothing_more_or_does_not_answer_is_too_slow(pieces: int) -> None:
+    source = MemorySource(BODY)
+    b, result = asked(source, full=True)
+    for _ in range(pieces):
+        b.wire.transport.drain()
+    b.clock.advance(600)
+    assert isinstance(result.error, UpstreamFailure)
+    assert result.error.reason is Reason.UPSTREAM_TOO_SLOW
+    assert b.wire.aborted
+
+
+def test_a_connection_that_is_lost_stops_the_reading() -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    b.wire.closes()
+    assert isinstance(result.error, UpstreamFailure)
+    assert source.cancelled == 1
