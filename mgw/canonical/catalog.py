@@ -1,4 +1,4 @@
-"""What the gateway offers, before any dialect's shape (specification 2.4)."""
+"""What the gateway offers, and what an upstream lists, before any dialect's shape (specification 2.4)."""
 
 from __future__ import annotations
 
@@ -18,3 +18,15 @@ class CatalogEntry(Struct, frozen=True):
     capabilities: Mapping[str, bool]
     created: int
     owned_by: str
+    display_name: str | None = None
+    """As the upstream shows it to people; ``None``: no other than the id."""
+
+
+class ListedModel(Struct, frozen=True):
+    """One model of an upstream's own list."""
+
+    id: str
+    """As it is asked for there, without Google's ``models/``."""
+    created: int | None = None
+    """Unix seconds, where the upstream knows them."""
+    display_name: str | None = None

@@ -9,11 +9,20 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.dialects import anthropic, gemini, openai
-from mgw.dialects.dialect import Codec, Meter
+from mgw.dialects.dialect import Codec, Meter, ModelLister, ModelPage
 from mgw.dialects.translator import Translator
 from mgw.vocabulary import Dialect, Family
 
-__all__ = ["Codec", "Meter", "Translator", "codec_of", "translator_of"]
+__all__ = [
+    "Codec",
+    "Meter",
+    "ModelLister",
+    "ModelPage",
+    "Translator",
+    "codec_of",
+    "lister_of",
+    "translator_of",
+]
 
 _CODECS: Final = MappingProxyType(
     {
@@ -45,3 +54,8 @@ def translator_of(family: Family) -> Translator:
     translator = _CODECS[_SPOKEN[family]].translator
     assert translator is not None, "every spoken dialect translates"
     return translator
+
+
+def lister_of(family: Family) -> ModelLister:
+    """Return how providers of ``family`` are asked for their models."""
+    return _CODECS[_SPOKEN[family]].lister

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from mgw.canonical.catalog import CatalogEntry
+from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.translator import Translator
 from mgw.errors import GatewayError
@@ -32,6 +32,23 @@ class Meter(Protocol):
         """Say that nothing more comes, be it the end or a break."""
 
 
+class ModelPage(Struct, frozen=True):
+    """One page of an upstream's own model list."""
+
+    models: Sequence[ListedModel]
+    next_page: str | None = None
+    """What the next page is asked for with; ``None``: this is the last."""
+
+
+class ModelLister(Struct, frozen=True):
+    """How an upstream of this wire is asked for its models, at ``/models`` below its base address."""
+
+    query: Callable[[int, str | None], str]
+    """From how many models a page may hold, and what the page before said of the next, to the query."""
+    read: Callable[[bytes], ModelPage]
+    """The body of an answer; raises ``ValueError`` where it is no such list."""
+
+
 class Codec(Struct, frozen=True):
     """One dialect's side of a same-family exchange."""
 
@@ -44,6 +61,8 @@ class Codec(Struct, frozen=True):
     """The catalog as the client's query asks for it; a query that asks wrongly raises ``GatewayError``."""
     render_entry: Callable[[CatalogEntry], bytes]
     """One entry of the catalog."""
+    lister: ModelLister
+    """How upstreams that speak it list their models."""
     sign_of_life: bytes
     """What may stand between two events of a stream and means nothing (decisions, part 2)."""
     translator: Translator | None = None

@@ -1,12 +1,19 @@
-"""What the model lists that come in pages share: a number in the query."""
+"""What model lists share: a number in the query of a page, and reading an upstream's."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from msgspec.json import Decoder
 
 from mgw.errors import GatewayError, Reason
 
+LAST_SECOND: Final = 253402300799
+"""9999-12-31T23:59:59Z, the last that RFC 3339 can say."""
 _MOST_DIGITS = 9
+
+T = TypeVar("T")
 
 
 def count_asked(
@@ -24,3 +31,19 @@ def count_asked(
         return int(text)
     span = f"from {lowest}" if highest is None else f"from {lowest} to {highest}"
     raise GatewayError(Reason.MALFORMED, f"{name} must be a whole number {span}", param=name)
+
+
+def read_list(decoder: Decoder[T], body: bytes) -> T:
+    """Return what an upstream's model list says.
+
+    :raises ValueError: it is none.
+    """
+    try:
+        return decoder.decode(body)
+    except RecursionError:
+        raise ValueError("a list that is nested too deeply") from None
+
+
+def moment(seconds: float | None) -> int | None:
+    """Return when a model was made; ``None`` for what says nothing, as 0 does, or is no moment."""
+    return int(seconds) if seconds is not None and 1 <= seconds <= LAST_SECOND else None

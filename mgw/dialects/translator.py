@@ -16,10 +16,11 @@ from mgw.canonical.conversation import Conversation
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
 from mgw.canonical.reply import Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Ledger
 from mgw.dialects.models import ModelRow
 from mgw.errors import GatewayError
-from mgw.vocabulary import Kind
+from mgw.vocabulary import Family, Kind
 
 
 class Asked(Struct, frozen=True):
@@ -188,6 +189,37 @@ class EmbeddingGiver(Struct, frozen=True):
     parse_reply: Callable[[bytes], EmbeddingReply]
 
 
+class Spoken(Struct, frozen=True):
+    """Speech as the client gets it."""
+
+    body: bytes
+    content_type: bytes
+
+
+class SpeechAsker(Struct, frozen=True):
+    """The client's side of speech."""
+
+    parse_request: Callable[[bytes], tuple[SpeechRequest, Ledger]]
+    render_reply: Callable[[SpeechReply, Answering], Spoken]
+    body_of: Family
+    """Whose request body it is: a provider of that family gets the client's own."""
+    natively: Callable[[bytes], bytes] | None = None
+    """Makes a request to a provider of the client's own family ask for sound, where another path does not."""
+
+
+class SpeechGiver(Struct, frozen=True):
+    """The provider's side of speech."""
+
+    render_request: Callable[[SpeechRequest, Setting], Rendered]
+    parse_reply: Callable[[bytes, bytes, SpeechRequest], SpeechReply | UpstreamError]
+    """The body, its ``Content-Type`` and what was asked; an error where the provider refuses to say it.
+
+    Raises :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is no sound.
+    """
+    relay_request: Callable[[bytes, SpeechRequest, Setting], Rendered] | None = None
+    """Takes a body in the provider's own words, of a client of another family."""
+
+
 class Translator(Struct, frozen=True):
     """One dialect's side of a translated conversation."""
 
@@ -208,3 +240,5 @@ class Translator(Struct, frozen=True):
     counting: Counting | None = None
     embedding_asker: EmbeddingAsker | None = None
     embedding_giver: EmbeddingGiver | None = None
+    speech_asker: SpeechAsker | None = None
+    speech_giver: SpeechGiver | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,22 +32,35 @@ _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
 
 Convert = Callable[[bytes], tuple[bytes, TokenUsage]]
 """Makes the client's body of the provider's; raises :class:`GatewayError` (``UPSTREAM_BROKEN``)."""
+Tell = Callable[[bytes], Whole]
+"""Makes the client's answer of the provider's body; raises as :data:`Convert` does."""
 Stopped = Callable[[str], None]
 """Takes a stop reason that nobody knows."""
 
 
 @dataclass(slots=True)
-class Retelling:
-    """How one request's answer is told."""
+class Telling(ABC):
+    """How one request's answer is told; what all ways of it share."""
 
     client: Translator
     provider: Translator
     request_id: str
     reported: RawHeaders
     """What the head says of the translation."""
-    convert: Convert
     _key: str = field(init=False, default="", repr=False)
     """The credential that was sent, which no error may repeat."""
+
+    @property
+    def accept(self) -> bytes:
+        """What the provider is asked to answer with."""
+        return JSON
+
+    @abstractmethod
+    def delivery(self, answer: Answer) -> Streamed | Gathered:
+        """Say how the answer is told.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for an answer that nothing can be made of.
+        """
 
     def hide(self, credential: Credential) -> None:
         """Let no error of the provider's tell the credential that it was sent."""
@@ -55,10 +69,6 @@ class Retelling:
     def hidden(self, text: str) -> str:
         """Return a provider's words without the credential."""
         return text.replace(self._key, "[key]") if self._key else text
-
-    def delivery(self, answer: Answer) -> Streamed | Gathered:
-        """Tell the answer once it is whole."""
-        return self.whole(answer, self.convert, JSON, stream=False)
 
     def whole(
         self,
@@ -69,6 +79,15 @@ class Retelling:
         stream: bool,
     ) -> Gathered:
         """Tell the answer, or the refusal that it is, once it is whole."""
+
+        def tell(body: bytes) -> Whole:
+            told, usage = convert(body)
+            return Whole(200, [(b"Content-Type", content_type), *self.reported], told, usage, stream)
+
+        return self.gathered(answer, tell)
+
+    def gathered(self, answer: Answer, tell: Tell) -> Gathered:
+        """Tell what ``tell`` makes of the answer, or the refusal that it is, once it is whole."""
         status = answer.status
         encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
         kept = [pair for pair in answer.headers if pair[0].lower() in _KEPT]
@@ -79,29 +98,45 @@ class Retelling:
             if not 200 <= status < 300:
                 return self._refused(status, body, kept)
             try:
-                told, usage = convert(body)
+                return tell(body)
             except GatewayError as error:
                 raise GatewayError(error.reason, self.hidden(error.message)) from None
-            return Whole(200, [(b"Content-Type", content_type), *self.reported], told, usage, stream)
 
         return Gathered(complete)
+
+    def refusal(self, error: UpstreamError, kept: RawHeaders) -> Whole:
+        """Tell what the provider refused, with what is kept of its headers."""
+        error = replace(error, message=self.hidden(error.message))
+        status, told = self.client.render_error(error, self.request_id)
+        return Whole(status, [(b"Content-Type", JSON), *kept, *self.reported], told)
 
     def _refused(self, status: int, body: bytes, kept: RawHeaders) -> Whole:
         if status < 400:
             message = f"the upstream answered with status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         error = self.provider.parse_error(status, body)
-        error = replace(error, message=self.hidden(error.message))
         if error.retry_after is not None and not kept:
             kept = [(b"Retry-After", b"%d" % math.ceil(error.retry_after))]
-        status, told = self.client.render_error(error, self.request_id)
-        return Whole(status, [(b"Content-Type", JSON), *kept, *self.reported], told)
+        return self.refusal(error, kept)
 
 
 @dataclass(slots=True)
-class StreamRetelling(Retelling):
-    """The same where the client asked for a stream."""
+class Retelling(Telling):
+    """A JSON document made of another."""
 
+    convert: Convert
+
+    def delivery(self, answer: Answer) -> Gathered:
+        """Tell the answer once it is whole."""
+        return self.whole(answer, self.convert, JSON, stream=False)
+
+
+@dataclass(slots=True)
+class StreamRetelling(Telling):
+    """A stream made of another, where the client asked for one."""
+
+    convert: Convert
+    """For a refusal."""
     parse: Callable[[bytes], Reply]
     reader: Callable[[], StreamReader]
     writer: StreamWriter
@@ -109,6 +144,11 @@ class StreamRetelling(Retelling):
     """Tools that the provider knows by another name than the client."""
     stopped: Stopped
     keepalive_seconds: float | None
+
+    @property
+    def accept(self) -> bytes:
+        """A stream."""
+        return EVENT_STREAM
 
     def delivery(self, answer: Answer) -> Streamed | Gathered:
         """Tell a stream piece by piece, and what is none as one when it is whole.

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from mgw.canonical.caching import with_breakpoints
 from mgw.canonical.conversation import Conversation
 from mgw.canonical.estimate import estimated_tokens
@@ -18,14 +20,25 @@ from mgw.canonical.renaming import reply_with_names
 from mgw.canonical.reply import Reply, TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import translator_of
-from mgw.dialects.translator import Answering, Asked, Parsed, Rendered, Setting, Translator
+from mgw.dialects.translator import (
+    PLAIN,
+    Answering,
+    AnswerStyle,
+    Asked,
+    Parsed,
+    Rendered,
+    Setting,
+    Translator,
+)
+from mgw.dialects.voices import voice_for
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.outgoing import completed, forwarded
 from mgw.exchange.reported import ESTIMATED, report_headers
-from mgw.exchange.retelling import EVENT_STREAM, JSON, Convert, Retelling, StreamRetelling
+from mgw.exchange.retelling import JSON, Convert, Retelling, StreamRetelling, Telling
+from mgw.exchange.speech import SpeechTelling
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Answer, UpstreamRequest
@@ -60,16 +73,15 @@ class Translation:
     base_path: bytes
     forwarded: RawHeaders = field(repr=False)
     rendered: Rendered = field(repr=False)
-    retelling: Retelling = field(repr=False)
+    retelling: Telling = field(repr=False)
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
         self.retelling.hide(credential)
-        streaming = isinstance(self.retelling, StreamRetelling)
         headers = [
             *self.forwarded,
             (b"Content-Type", JSON),
-            (b"Accept", EVENT_STREAM if streaming else JSON),
+            (b"Accept", self.retelling.accept),
             (b"Accept-Encoding", b"identity"),
             *self.rendered.headers,
         ]
@@ -122,10 +134,9 @@ class Translating:
         reported = self._reported(parsed.dropped(rendered.lost), marked)
         return self._translation(rendered, self._retelling(parsed, rendered.renamed, reported))
 
-    def _retelling(self, parsed: Parsed, names: Mapping[str, str], reported: RawHeaders) -> Retelling:
+    def _retelling(self, parsed: Parsed, names: Mapping[str, str], reported: RawHeaders) -> Telling:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
-        model = (self.target.upstream_model or "").removeprefix("models/")
-        answering = Answering(seed, model, int(self.exchange.wall), parsed.style)
+        answering = self._answering(parsed.style)
 
         def stopped(word: str) -> None:
             stops.note(name, word)
@@ -187,7 +198,7 @@ class Translating:
         dropped = set(ledger.unread())
         for feature in rendered.lost:
             dropped |= ledger.paths.get(feature, set())
-        model = (self.target.upstream_model or "").removeprefix("models/")
+        model = self._answering().model
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             reply = giver.parse_reply(body)
@@ -195,10 +206,40 @@ class Translating:
 
         return self._translation(rendered, self._told_whole(self._reported(sorted(dropped)), convert))
 
+    def _speech(self) -> Translation:
+        asker, giver = self.client.speech_asker, self.provider.speech_giver
+        if asker is None or giver is None:
+            raise self._unsupported()
+        wanted, ledger = asker.parse_request(self.body)
+        if wanted.voice is not None:
+            voices = self.exchange.generation.config.translation.voices
+            wanted = replace(wanted, voice=voice_for(self.target.family, wanted.voice, voices))
+        dropped: list[str] = []
+        if giver.relay_request is not None and asker.body_of is self.target.family:
+            rendered = giver.relay_request(self.body, wanted, self._setting())
+        else:
+            rendered = giver.render_request(wanted, self._setting())
+            dropped = sorted(ledger.unread())
+        telling = SpeechTelling(
+            self.client,
+            self.provider,
+            self.exchange.request_id,
+            self._reported(dropped),
+            asker,
+            giver,
+            wanted,
+            self._answering(),
+        )
+        return self._translation(rendered, telling)
+
+    def _answering(self, style: AnswerStyle = PLAIN) -> Answering:
+        model = (self.target.upstream_model or "").removeprefix("models/")
+        return Answering(self.exchange.request_id, model, int(self.exchange.wall), style)
+
     def _told_whole(self, reported: RawHeaders, convert: Convert) -> Retelling:
         return Retelling(self.client, self.provider, self.exchange.request_id, reported, convert)
 
-    def _translation(self, rendered: Rendered, retelling: Retelling) -> Translation:
+    def _translation(self, rendered: Rendered, retelling: Telling) -> Translation:
         headers = forwarded(self.request, self.exchange.route.family, self.target)
         own = {name.lower() for name, _ in rendered.headers}
         kept = [pair for pair in headers if (low := pair[0].lower()) not in _OURS and low not in own]
@@ -259,4 +300,5 @@ _TREATMENTS: Final = {
     Treatment.CONVERSE: Translating._conversation,
     Treatment.COUNT: Translating._count,
     Treatment.EMBED: Translating._embedding,
+    Treatment.SPEAK: Translating._speech,
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.dialects.anthropic.catalog import render_entry, render_list
+from mgw.dialects.anthropic import speech
+from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.count import COUNTING
 from mgw.dialects.anthropic.errors import error_body, parse_error, render_error
 from mgw.dialects.anthropic.frames import PING
@@ -28,8 +29,11 @@ TRANSLATOR: Final = Translator(
     parse_error,
     render_error,
     COUNTING,
+    speech_asker=speech.ASKER,
 )
 """Its side of a translation."""
 
-CODEC: Final = Codec(Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, PING, TRANSLATOR)
+CODEC: Final = Codec(
+    Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, PING, TRANSLATOR
+)
 """What this dialect brings."""

@@ -1,4 +1,4 @@
-"""The catalog as Anthropic's clients read it, in pages.
+"""The catalog as Anthropic's clients read it, in pages, and Anthropic's own list.
 
 Sources: the SDK's ``ModelInfo``, ``ModelListParams`` (``limit`` from 1 to 1000, 20 by default; ``after_id``
 and ``before_id`` name the entry next to which the page lies) and ``SyncPage``.  The gateway's booleans stand
@@ -10,18 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
+from urllib.parse import urlencode
 
 from msgspec import Struct
-from msgspec.json import Encoder
+from msgspec.json import Decoder, Encoder
 
-from mgw.canonical.catalog import CatalogEntry
-from mgw.dialects.paging import count_asked
+from mgw.canonical.catalog import CatalogEntry, ListedModel
+from mgw.dialects.dialect import ModelLister, ModelPage
+from mgw.dialects.paging import LAST_SECOND, count_asked, moment, read_list
 from mgw.errors import GatewayError, Reason
 
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 1000
-_LAST_SECOND: Final = 253402300799
-"""9999-12-31T23:59:59Z, the last that RFC 3339 can say."""
 
 
 class _Model(Struct, frozen=True, kw_only=True):
@@ -46,14 +46,27 @@ class _Page(Struct, frozen=True, kw_only=True):
     last_id: str | None
 
 
+class _Listed(Struct, frozen=True):
+    id: str
+    display_name: str | None = None
+    created_at: str | None = None
+
+
+class _List(Struct, frozen=True):
+    data: list[_Listed]
+    has_more: bool | None = None
+    last_id: str | None = None
+
+
 _ENCODER: Final = Encoder()
+_DECODER: Final = Decoder(_List)
 
 
 def _model(entry: CatalogEntry) -> _Model:
-    created = datetime.fromtimestamp(min(max(entry.created, 0), _LAST_SECOND), UTC)
+    created = datetime.fromtimestamp(min(max(entry.created, 0), LAST_SECOND), UTC)
     return _Model(
         id=entry.id,
-        display_name=entry.id,
+        display_name=entry.display_name or entry.id,
         created_at=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         gateway_capabilities=entry.capabilities,
     )
@@ -94,3 +107,31 @@ def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> by
 def render_entry(entry: CatalogEntry) -> bytes:
     """Return one entry."""
     return _ENCODER.encode(_model(entry))
+
+
+def _query(size: int, page: str | None) -> str:
+    return urlencode({"limit": size} if page is None else {"limit": size, "after_id": page})
+
+
+def _read(body: bytes) -> ModelPage:
+    found = read_list(_DECODER, body)
+    models = [ListedModel(model.id, _created(model), model.display_name or None) for model in found.data]
+    if not found.has_more:
+        return ModelPage(models)
+    last = found.last_id or (models[-1].id if models else None)
+    if last is None:
+        raise ValueError("an empty page with more behind it")
+    return ModelPage(models, last)
+
+
+def _created(model: _Listed) -> int | None:
+    """Return the Unix seconds of ``created_at``, which is the epoch where the date is not known."""
+    try:
+        said = datetime.fromisoformat(model.created_at or "")
+    except ValueError:
+        return None
+    return moment(said.replace(tzinfo=said.tzinfo or UTC).timestamp())
+
+
+LISTER: Final = ModelLister(_query, _read)
+"""Anthropic's list."""

@@ -1,21 +1,27 @@
-"""The catalog as Google's clients read it: the SDK's ``Model``, in pages as ``models.list`` has them.
+"""The catalog as Google's clients read it, and Google's own list.
+
+An entry is the SDK's ``Model``, and they come in pages as ``models.list`` has them.
 
 Source: the Gemini API's reference of ``models.list``: ``pageSize`` is 50 where absent or 0, and a larger one
 than 1000 counts as 1000; ``pageToken`` is what the page before handed out.  The token is opaque to clients
-and holds the id after which the next page begins, so the gateway keeps nothing.
+and holds the id after which the next page begins, so the gateway keeps nothing.  Vertex calls its list
+``publisherModels`` and writes ``publishers/google/models/…`` for each (the SDK's ``t_extract_models``).
 """
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from typing import Final
+from urllib.parse import urlencode
 
 from msgspec import Struct
-from msgspec.json import Encoder
+from msgspec.json import Decoder, Encoder
 
-from mgw.canonical.catalog import CatalogEntry
-from mgw.dialects.paging import count_asked
+from mgw.canonical.catalog import CatalogEntry, ListedModel
+from mgw.dialects.dialect import ModelLister, ModelPage
+from mgw.dialects.paging import count_asked, read_list
 from mgw.errors import GatewayError, Reason
 
 DEFAULT_PAGE_SIZE: Final = 50
@@ -42,7 +48,20 @@ class _Page(Struct, frozen=True, rename="camel", omit_defaults=True):
     next_page_token: str | None = None
 
 
+class _Listed(Struct, frozen=True, rename="camel"):
+    name: str
+    display_name: str | None = None
+
+
+class _List(Struct, frozen=True, rename="camel"):
+    models: list[_Listed] = []
+    publisher_models: list[_Listed] = []
+    next_page_token: str | None = None
+
+
 _ENCODER: Final = Encoder()
+_DECODER: Final = Decoder(_List)
+_PREFIX: Final = re.compile("^(?:publishers/[^/]+/)?models/")
 
 
 def _model(entry: CatalogEntry) -> _Model:
@@ -50,7 +69,7 @@ def _model(entry: CatalogEntry) -> _Model:
     model = entry.id.removeprefix("models/")  # the id may be what the client asked for
     return _Model(
         name=f"models/{model}",
-        display_name=model,
+        display_name=entry.display_name or model,
         supported_generation_methods=methods,
         capabilities=entry.capabilities,
     )
@@ -87,3 +106,20 @@ def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> by
 def render_entry(entry: CatalogEntry) -> bytes:
     """Return one entry."""
     return _ENCODER.encode(_model(entry))
+
+
+def _query(size: int, page: str | None) -> str:
+    return urlencode({"pageSize": size} if page is None else {"pageSize": size, "pageToken": page})
+
+
+def _read(body: bytes) -> ModelPage:
+    found = read_list(_DECODER, body)
+    models = [
+        ListedModel(_PREFIX.sub("", model.name, count=1), None, model.display_name or None)
+        for model in (*found.models, *found.publisher_models)
+    ]
+    return ModelPage(models, found.next_page_token or None)
+
+
+LISTER: Final = ModelLister(_query, _read)
+"""Google's list."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from mgw.dialects.gemini import embedding, speech
 from mgw.dialects.gemini.answer import render_reply
 from mgw.dialects.gemini.count import COUNTING
-from mgw.dialects.gemini.embedding import GIVER
 from mgw.dialects.gemini.errors import parse_error, render_error
 from mgw.dialects.gemini.reader import Reader
 from mgw.dialects.gemini.render import render_request
@@ -25,6 +25,8 @@ TRANSLATOR: Final = Translator(
     parse_error,
     render_error,
     counting=COUNTING,
-    embedding_giver=GIVER,
+    embedding_giver=embedding.GIVER,
+    speech_asker=speech.ASKER,
+    speech_giver=speech.GIVER,
 )
-"""generateContent, countTokens and embeddings."""
+"""generateContent, countTokens, embeddings and speech."""

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.dialects.dialect import Codec
-from mgw.dialects.openai import embedding
-from mgw.dialects.openai.catalog import render_entry, render_list
+from mgw.dialects.openai import embedding, speech
+from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
 from mgw.dialects.openai.errors import error_body, parse_error, render_error
 from mgw.dialects.openai.meter import meter
 from mgw.dialects.openai.reader import ChatStreamReader
@@ -29,11 +29,13 @@ TRANSLATOR: Final = Translator(
     parse_error,
     render_error,
     embedding_asker=EmbeddingAsker(embedding.parse_request, embedding.render_reply),
+    speech_asker=speech.ASKER,
+    speech_giver=speech.GIVER,
 )
-"""Chat completions, both ways, and the client's side of embeddings."""
+"""Chat completions and speech, both ways, and the client's side of embeddings."""
 
 CHAT: Final = Codec(
-    Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry, SIGN_OF_LIFE, TRANSLATOR
+    Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry, LISTER, SIGN_OF_LIFE, TRANSLATOR
 )
 """Chat completions and completions."""
 RESPONSES: Final = replace(CHAT, dialect=Dialect.OPENAI_RESPONSES, translator=None)

@@ -1,17 +1,21 @@
-"""The catalog as OpenAI's clients read it.
+"""The catalog as OpenAI's clients read it, and the lists of hosts that speak OpenAI's wire.
 
-It is the SDK's ``Model``, with the ``capabilities`` of specification 2.4.
+An entry is the SDK's ``Model``, with the ``capabilities`` of specification 2.4.  Of what hosts list, only
+the id is sure: some have no ``created``, or one that is no number of seconds; Ollama has had ``null`` for an
+empty list, and Together's list is a bare array.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.json import Encoder
+from msgspec.json import Decoder, Encoder
 
-from mgw.canonical.catalog import CatalogEntry
+from mgw.canonical.catalog import CatalogEntry, ListedModel
+from mgw.dialects.dialect import ModelLister, ModelPage
+from mgw.dialects.paging import moment, read_list
 
 
 class _Model(Struct, frozen=True, kw_only=True):
@@ -27,7 +31,20 @@ class _Page(Struct, frozen=True, kw_only=True):
     data: list[_Model]
 
 
+class _Listed(Struct, frozen=True):
+    id: str
+    created: Any = None  # Any: hosts write what they like
+    name: Any = None  # Any: as above
+    """Where OpenRouter and Together have what is shown to people."""
+    display_name: Any = None  # Any: as above
+
+
+class _List(Struct, frozen=True):
+    data: list[_Listed] | None = None
+
+
 _ENCODER: Final = Encoder()
+_DECODER: Final[Decoder[_List | list[_Listed]]] = Decoder(_List | list[_Listed])
 
 
 def _model(entry: CatalogEntry) -> _Model:
@@ -44,3 +61,25 @@ def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> by
 def render_entry(entry: CatalogEntry) -> bytes:
     """Return one entry."""
     return _ENCODER.encode(_model(entry))
+
+
+def _query(size: int, page: str | None) -> str:  # noqa: ARG001
+    """Return nothing: the list is whole."""
+    return ""
+
+
+def _read(body: bytes) -> ModelPage:
+    found = read_list(_DECODER, body)
+    listed = found if isinstance(found, list) else found.data or []
+    return ModelPage([_listed(model) for model in listed])
+
+
+def _listed(model: _Listed) -> ListedModel:
+    created = model.created if isinstance(model.created, (int, float)) else None
+    names = (model.display_name, model.name)
+    shown = next((name for name in names if name and isinstance(name, str)), None)
+    return ListedModel(model.id, moment(created), shown)
+
+
+LISTER: Final = ModelLister(_query, _read)
+"""The host's list, which has no pages."""

@@ -15,6 +15,7 @@ from google import genai
 from google.genai.types import HttpOptions
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mgw.canonical.catalog import CatalogEntry
 from mgw.dialects import codec_of
@@ -115,6 +116,13 @@ def test_an_empty_catalog_is_an_empty_list(dialect: Dialect) -> None:
 def test_anthropic_dates_any_number_of_seconds(created: int) -> None:
     body = codec_of(Dialect.ANTHROPIC).render_entry(CatalogEntry("m", CAPABILITIES, created, "main"))
     assert ModelInfo.model_validate_json(body).created_at is not None
+
+
+def test_a_name_for_people_is_shown_where_there_is_one() -> None:
+    models = [replace(entry("main/m"), display_name="The M")]
+    assert listed(Dialect.ANTHROPIC, models)["data"][0]["display_name"] == "The M"
+    assert listed(Dialect.GEMINI, models)["models"][0]["displayName"] == "The M"
+    assert listed(Dialect.OPENAI, models)["data"][0]["id"] == "main/m"
 
 
 def names(page: Any) -> list[str]:

@@ -1,0 +1,268 @@
+"""Speech in Google's words: generateContent that answers with sound, both ways.
+
+Google's models of speech take one text and no instructions beside it, so instructions go before the text.
+Of a client's request the words of the user are what is to be spoken, one part a line; its system instruction
+says how.  A client that states no format gets raw samples, as Google's do.
+
+Sources: https://ai.google.dev/gemini-api/docs/speech-generation; ``SpeechConfig``, ``VoiceConfig`` and
+``AudioResponseFormat`` of google-genai 3.4.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import JsonObject
+from mgw.canonical.reply import StopReason, UpstreamError
+from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.fields import Fields, Ledger, none_of, open_request
+from mgw.dialects.gemini import wire
+from mgw.dialects.gemini.content import leave_part, parse_system
+from mgw.dialects.gemini.errors import upstream_error
+from mgw.dialects.gemini.modality import with_audio_modality
+from mgw.dialects.gemini.render import encoded, target_of
+from mgw.dialects.gemini.stops import FINISHES, block_message, stop_of
+from mgw.dialects.gemini.usage import usage_metadata, usage_of
+from mgw.dialects.media import standard_base64
+from mgw.dialects.speech import PCM, audio_type, bare_type
+from mgw.dialects.translator import Answering, Rendered, Setting, SpeechAsker, SpeechGiver, Spoken
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+
+__all__ = ["ASKER", "GIVER"]
+
+_AUDIO: Final = "AUDIO"
+_ROLES: Final = ("user", "model", "function")
+_FORMATS: Final = MappingProxyType(
+    {
+        "audio/l16": PCM,
+        "audio/pcm": PCM,
+        "audio/wav": "wav",
+        "audio/x-wav": "wav",
+        "audio/mpeg": "mp3",
+        "audio/mp3": "mp3",
+        "audio/ogg": "opus",
+        "audio/opus": "opus",
+        "audio/aac": "aac",
+        "audio/flac": "flac",
+    }
+)
+"""Media types, and OpenAI's names for what they stand for."""
+_BLOCKED: Final = 400
+"""Asking again would not help."""
+_BLOCKED_CODE: Final = "content_filter"
+_MOST_CHARACTERS: Final = 64
+_JSON: Final = b"application/json"
+_ENCODER: Final = Encoder()  # writes bytes as base64
+
+
+# The client's side ----------------------------------------------------------------------------------------
+
+
+def parse_request(body: bytes) -> tuple[SpeechRequest, Ledger]:
+    """Understand a generateContent request that is to be spoken.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, or has no words in it.
+    """
+    ledger = Ledger(snake_too=True)
+    request = open_request(body, ledger)
+    request.skip("model")  # the path names it
+    contents = request.each_or_one("contents")
+    texts = [text for content in contents for text in _texts(content)]
+    if not any(text.strip() for text in texts):
+        raise request.wrong("contents", "there is no text of the user to be spoken")
+    system = request.nested("systemInstruction")
+    instructions = "" if system is None else "\n".join(text.text for text in parse_system(system))
+    config = request.nested("generationConfig")
+    voice, said = (None, None) if config is None else (_voice(config), _format(config))
+    return SpeechRequest("\n".join(texts), voice, instructions or None, said or PCM), ledger
+
+
+def _texts(content: Fields) -> list[str]:
+    """Return the words of a content; what the model said before is not spoken again."""
+    role = content.text("role") or _ROLES[0]
+    if role not in _ROLES:
+        raise none_of(content, "role", role, _ROLES)
+    if role != _ROLES[0]:
+        content.ledger.leave(f"{content.path().removesuffix('[]')}[{role}]")
+        content.skip(*content)
+        return []
+    texts: list[str] = []
+    for part in content.each_or_one("parts"):
+        if part.flag("thought"):
+            leave_part(part, "thought")
+            continue
+        part.skip("thoughtSignature")
+        text = part.text("text")
+        if text:
+            texts.append(text)
+    return texts
+
+
+def _voice(config: Fields) -> str | None:
+    """Return who is to speak: of several speakers the first, which is reported."""
+    speech = config.nested("speechConfig")
+    if speech is None:
+        return None
+    voice = _named(speech.nested("voiceConfig"))
+    several = speech.nested("multiSpeakerVoiceConfig")
+    if several is None:
+        return voice
+    for speaker in several.each("speakerVoiceConfigs"):
+        first = _named(speaker.nested("voiceConfig"))
+        voice = voice or first
+        speaker.skip(*speaker)
+    speech.ledger.leave(several.path())
+    return voice
+
+
+def _named(config: Fields | None) -> str | None:
+    if config is None:
+        return None
+    prebuilt = config.nested("prebuiltVoiceConfig")
+    name = None if prebuilt is None else prebuilt.text("voiceName")
+    return name or config.text("voice") or None
+
+
+def _format(config: Fields) -> str | None:
+    """Return the format that the client reads; one that nobody else has is reported."""
+    modalities = config.take("responseModalities")
+    if modalities is not None and modalities not in ([_AUDIO], [_AUDIO.lower()]):
+        config.ledger.leave(config.path("responseModalities"))
+    stated = config.text("responseMimeType")
+    found = _known(config, "responseMimeType", stated)
+    for one in config.each_or_one("responseFormat"):
+        audio = one.nested("audio")
+        if audio is not None:
+            found = _known(audio, "mimeType", audio.text("mimeType")) or found
+    return found
+
+
+def _known(fields: Fields, key: str, media_type: str | None) -> str | None:
+    found = _FORMATS.get(bare_type(media_type or ""))
+    if found is None and media_type:
+        fields.ledger.leave(fields.path(key))
+    return found
+
+
+def render_reply(reply: SpeechReply, answering: Answering) -> Spoken:
+    """Write the answer."""
+    blob = {"mimeType": reply.media_type, "data": reply.audio}
+    body: JsonObject = {
+        "candidates": [
+            {
+                "content": {"parts": [{"inlineData": blob}], "role": "model"},
+                "finishReason": FINISHES[reply.stop],
+                "index": 0,
+            }
+        ]
+    }
+    usage = usage_metadata(reply.usage)
+    if usage:
+        body["usageMetadata"] = usage
+    body["modelVersion"] = reply.model or answering.model
+    body["responseId"] = reply.id or answering.request_id
+    return Spoken(_ENCODER.encode(body), _JSON)
+
+
+# The provider's side --------------------------------------------------------------------------------------
+
+
+def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
+    """Return the request to Google.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
+    """
+    said = request.text if request.instructions is None else f"{request.instructions}\n\n{request.text}"
+    config: JsonObject = {"responseModalities": [_AUDIO]}
+    if request.voice is not None:
+        voice = {"prebuiltVoiceConfig": {"voiceName": request.voice}}
+        config["speechConfig"] = {"voiceConfig": voice}
+    body: JsonObject = {
+        "contents": [{"role": "user", "parts": [{"text": said}]}],
+        "generationConfig": config,
+    }
+    return Rendered(target_of(setting.model, b"generateContent"), encoded(body))
+
+
+def parse_reply(
+    body: bytes,
+    content_type: bytes,  # noqa: ARG001 - it is always JSON
+    request: SpeechRequest,  # noqa: ARG001 - the answer says what it is
+) -> SpeechReply | UpstreamError:
+    """Return the sound, or why there is none.
+
+    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where asking again may help.
+    """
+    found = wire.response_of(body)
+    if found is None:
+        raise _silent("the provider's answer is none of generateContent")
+    if found.error is not None:
+        told = upstream_error(found.error)
+        words = "in words that cannot be read" if told is None else told.message
+        raise _silent(f"the upstream failed: {words}")
+    if not found.candidates:
+        return _blocked(found.prompt_feedback)
+    candidate = found.candidates[0]
+    blobs = [part.inline_data for part in (candidate.content.parts if candidate.content else None) or ()]
+    stop, _ = stop_of(candidate.finish_reason or "STOP", calls=False)
+    media_type, audio = _joined([blob for blob in blobs if blob is not None])
+    if media_type is None:
+        return _refused(candidate, stop)
+    usage = usage_of(bytes(found.usage_metadata))
+    return SpeechReply(audio, media_type, found.response_id, found.model_version, stop, usage)
+
+
+def _joined(blobs: list[wire.Blob]) -> tuple[str | None, bytes]:
+    """Return the sound of all parts, in their order, and its media type."""
+    media_type: str | None = None
+    pieces: list[bytes] = []
+    for blob in blobs:
+        stated = audio_type(blob.mime_type)
+        if stated is None or not blob.data:
+            continue
+        if media_type is not None and _same_type(media_type) != _same_type(stated):
+            raise _silent("the provider's answer holds sounds of several media types")
+        media_type = media_type or stated
+        try:
+            pieces.append(b64decode(standard_base64(blob.data), validate=True))
+        except ValueError:
+            raise _silent("the provider's answer holds sound that is no base64") from None
+    return media_type, pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _same_type(media_type: str) -> str:
+    return media_type.replace(" ", "").lower()
+
+
+def _blocked(feedback: wire.Feedback | None) -> UpstreamError:
+    """Return why nothing was answered."""
+    reason = feedback.block_reason if feedback else None
+    if reason is None or feedback is None:
+        raise _silent("the provider's answer has no candidates; ask again")
+    return UpstreamError(_BLOCKED, block_message(reason, feedback.block_reason_message), _BLOCKED_CODE)
+
+
+def _refused(candidate: wire.Candidate, stop: StopReason) -> UpstreamError:
+    """Return why an answer has no sound."""
+    word = (candidate.finish_reason or "no reason given")[:_MOST_CHARACTERS]
+    if stop is StopReason.REFUSAL:
+        message = candidate.finish_message or f"The model refused to speak: {word}."
+        return UpstreamError(_BLOCKED, message, _BLOCKED_CODE)
+    spoke = any(part.text for part in (candidate.content.parts if candidate.content else None) or ())
+    why = "the model answered in text: ask again, or ask a model that speaks" if spoke else "ask again"
+    raise _silent(f"the provider's answer holds no sound ({word}); {why}")
+
+
+def _silent(message: str) -> GatewayError:
+    return GatewayError(Reason.UPSTREAM_BROKEN, message)
+
+
+ASKER: Final = SpeechAsker(parse_request, render_reply, Family.GEMINI, with_audio_modality)
+"""The client's side of speech."""
+GIVER: Final = SpeechGiver(render_request, parse_reply)
+"""The provider's side of speech."""

@@ -1,0 +1,141 @@
+"""Speech, as OpenAI's clients ask for it and hear it, and as its hosts do.
+
+The sound is the body of the answer, and its media type the answer's own.  Of hosts that state none, or none
+that says anything, the format that was asked for is believed.  A client of another family may have asked for
+the sound as events (``stream_format``); they are put together again.
+
+Sources: ``SpeechCreateParams`` of openai 3.x; https://developers.openai.com/api/reference ("Create speech",
+"Streaming events").
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import Final
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder, Encoder
+
+from mgw.canonical.conversation import JsonObject
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.metering import Count
+from mgw.dialects.openai.errors import error_in
+from mgw.dialects.speech import FORMATS, audio_type, parse_speech
+from mgw.dialects.translator import Answering, Rendered, Setting, SpeechAsker, SpeechGiver, Spoken
+from mgw.dialects.voices import DEFAULT_VOICE
+from mgw.errors import GatewayError, Reason
+from mgw.vocabulary import Family
+from mgw.wire.splice import find_model, splice
+from mgw.wire.sse import EventReader
+
+_TARGET: Final = b"/audio/speech"
+_USUAL: Final = "mp3"
+"""The format of who states none."""
+_SAY_NOTHING: Final = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+_EVENTS: Final = "text/event-stream"
+_ENCODER: Final = Encoder()
+
+
+class _Counts(Struct, frozen=True):
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+
+
+class _Event(Struct, frozen=True):
+    type: str = ""
+    audio: str | None = None
+    usage: _Counts | None = None
+
+
+_DECODER: Final = Decoder(_Event, strict=False)
+
+
+def render_reply(reply: SpeechReply, answering: Answering) -> Spoken:  # noqa: ARG001 - the sound and no more
+    """Return the sound."""
+    return Spoken(reply.audio, reply.media_type.encode("ascii"))
+
+
+def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
+    """Return the request.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
+    """
+    body: JsonObject = {
+        "model": setting.model,
+        "input": request.text,
+        "voice": request.voice or DEFAULT_VOICE,
+    }
+    if request.format is not None:
+        body["response_format"] = request.format
+    if request.instructions is not None:
+        body["instructions"] = request.instructions
+    try:
+        return Rendered(_TARGET, _ENCODER.encode(body))
+    except ValueError:  # a lone surrogate
+        raise GatewayError(Reason.MALFORMED, "the request cannot be written as JSON") from None
+
+
+def relay_request(body: bytes, request: SpeechRequest, setting: Setting) -> Rendered:
+    """Return a request that is OpenAI's already: its bytes, with the model and the voice replaced.
+
+    Raises: :class:`GatewayError` (``MALFORMED``).
+    """
+    found = find_model(body)
+    if found is not None:
+        body = splice(body, found, setting.model)
+    if request.voice is not None:  # else it is no string, or not there
+        voice = find_model(body, "voice")
+        if voice is not None:
+            body = splice(body, voice, request.voice)
+    return Rendered(_TARGET, body)
+
+
+def parse_reply(body: bytes, content_type: bytes, request: SpeechRequest) -> SpeechReply:
+    """Return the sound.
+
+    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is none.
+    """
+    stated = content_type.decode("latin-1")
+    bare = stated.partition(";")[0].strip().lower()
+    assumed = FORMATS.get(request.format or _USUAL, FORMATS[_USUAL])
+    usage = NO_USAGE
+    if bare == _EVENTS:
+        body, usage = _gathered(body)
+        media_type: str | None = assumed
+    else:
+        media_type = assumed if bare in _SAY_NOTHING else audio_type(stated)
+    if media_type is None:
+        raise _silent(f"the provider's answer is no sound; its media type is {bare[:64]!r}")
+    if not body:
+        raise _silent("the provider's answer is empty; ask again")
+    return SpeechReply(body, media_type, usage=usage)
+
+
+def _gathered(body: bytes) -> tuple[bytes, TokenUsage]:
+    """Return the sound that came as events, and what it cost."""
+    pieces: list[bytes] = []
+    usage = NO_USAGE
+    reader = EventReader()
+    for event in [*reader.feed(body), *reader.finish()]:
+        try:
+            found = _DECODER.decode(event.data)
+            if found.audio:
+                pieces.append(b64decode(found.audio, validate=True))
+        except (MsgspecError, ValueError, RecursionError):  # UnicodeDecodeError is a ValueError, too
+            raise _silent("the provider's sound came in events that cannot be read") from None
+        if found.type == "error":
+            raise _silent(f"the upstream failed: {error_in(event.data).message}")
+        if found.usage is not None:
+            usage = TokenUsage(found.usage.input_tokens, found.usage.output_tokens)
+    return b"".join(pieces), usage
+
+
+def _silent(message: str) -> GatewayError:
+    return GatewayError(Reason.UPSTREAM_BROKEN, message)
+
+
+ASKER: Final = SpeechAsker(parse_speech, render_reply, Family.OPENAI)
+"""The client's side of speech."""
+GIVER: Final = SpeechGiver(render_request, parse_reply, relay_request)
+"""The provider's side of speech."""

@@ -1,0 +1,110 @@
+"""Speech, as far as several dialects know it alike: OpenAI's request body, formats, and the WAVE head.
+
+The request body is OpenAI's for clients of OpenAI's and of Anthropic's dialect (decisions, part 4).  What no
+other family can say of it stays unread, and so is reported; a provider of OpenAI's own gets all of it, in the
+client's bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.wire.riff import MAX_SAMPLES_BYTES, wave_head
+
+PCM: Final = "pcm"
+"""Samples of 16 bits, signed and little-endian, and nothing else."""
+WAV: Final = "wav"
+"""The same in a WAVE file."""
+FORMATS: Final = MappingProxyType(
+    {
+        "mp3": "audio/mpeg",
+        "opus": "audio/opus",
+        "aac": "audio/aac",
+        "flac": "audio/flac",
+        WAV: "audio/wav",
+        PCM: "audio/pcm",
+    }
+)
+"""OpenAI's formats, and how it labels each."""
+
+_AUDIO_TYPE: Final = re.compile(r"audio/[!-~][ -~]{0,200}", re.IGNORECASE)
+_RAW: Final = frozenset({"audio/l16", "audio/pcm"})
+"""16-bit samples.  RFC 2586 has those of L16 big-endian; Google's, under that name, are little-endian."""
+_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+_USUAL_RATE: Final = 24_000
+"""What OpenAI's and Google's models speak at."""
+_MOST_CHANNELS: Final = 8
+
+
+def parse_speech(body: bytes) -> tuple[SpeechRequest, Ledger]:
+    """Understand a speech request in OpenAI's words; the ledger knows what was not understood.
+
+    A voice of the client's own making (``{"id": ...}``) is known to OpenAI alone, as are compressed formats.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request.
+    """
+    ledger = Ledger()
+    request = open_request(body, ledger)
+    request.skip("model")
+    text = request.needed_text("input")
+    if not text.strip():
+        raise request.wrong("input", "there is nothing to be spoken")
+    said = request.text("response_format")
+    if said not in {None, PCM, WAV}:
+        request.leave("response_format")
+    return SpeechRequest(text, _voice(request), request.text("instructions") or None, said), ledger
+
+
+def _voice(request: Fields) -> str | None:
+    value = request.take("voice")
+    if value is None or type(value) is str:
+        return value or None
+    if type(value) is not dict:
+        raise request.mistyped("voice", str, value)
+    if type(value.get("id")) is not str:
+        raise request.wrong("voice", "expected a name, or an object with an 'id'")
+    request.leave("voice")
+    return None
+
+
+def audio_type(stated: str | None) -> str | None:
+    """Return a media type of sound that may stand in a header; ``None`` for any other."""
+    stated = (stated or "").strip()
+    return stated if _AUDIO_TYPE.fullmatch(stated) else None
+
+
+def bare_type(media_type: str) -> str:
+    """Return a media type without its parameters, in lower case."""
+    return media_type.partition(";")[0].strip().lower()
+
+
+def contained(reply: SpeechReply, wanted: str | None) -> SpeechReply:
+    """Return the reply with the head of a WAVE file before its samples, where the client wants such a file.
+
+    What is no raw samples is a file of some kind already, and stays what it is.
+    """
+    if wanted != WAV or bare_type(reply.media_type) not in _RAW:
+        return reply
+    stated, size = _parameters(reply.media_type), len(reply.audio)
+    rate, channels = stated.get("rate", _USUAL_RATE), stated.get("channels", 1)
+    if channels > _MOST_CHANNELS or size > MAX_SAMPLES_BYTES:
+        return reply
+    head = wave_head(size, rate, channels)
+    return replace(reply, audio=head + reply.audio, media_type=FORMATS[WAV])
+
+
+def _parameters(media_type: str) -> dict[str, int]:
+    """Return the parameters of a media type that are whole numbers above 0."""
+    found: dict[str, int] = {}
+    for parameter in media_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        value = value.strip().strip('"')
+        if _NUMBER.fullmatch(value) and int(value):
+            found[name.strip().lower()] = int(value)
+    return found
