@@ -2,13 +2,24 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
+from enum import Enum
+from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from mgw.simulator.faults import Faults
+from mgw.simulator.forms import Form
+from mgw.simulator.store import Store
 
 Json = dict[str, Any]  # JSON of the vendors' shapes, read and built field by field
+
+
+class Family(Enum):
+    """Whose wire a route speaks."""
+
+    OPENAI = "openai"
+    ANTHROPIC = "anthropic"
+    GEMINI = "gemini"
 
 
 class Unary(Struct, frozen=True):
@@ -18,6 +29,38 @@ class Unary(Struct, frozen=True):
     status: int = 200
     content_type: str = "application/json"
     headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The length of the body."""
+        return len(self.body)
+
+
+class Content(Protocol):
+    """Bytes that need not all be there at once."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+
+    def read(self, position: int, size: int) -> bytes:
+        """So many of them, from there; fewer at the end."""
+
+
+class Download(Struct, frozen=True):
+    """Bytes of a content, from ``start`` to before ``stop``, with a length; read as the client takes them."""
+
+    content: Content
+    start: int
+    stop: int
+    status: int = 200
+    content_type: str = "application/octet-stream"
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def size(self) -> int:
+        """The length of the body."""
+        return self.stop - self.start
 
 
 class Stream(Struct, frozen=True):
@@ -30,7 +73,7 @@ class Stream(Struct, frozen=True):
     status: int = 200
 
 
-Answer = Unary | Stream
+Answer = Unary | Stream | Download
 
 
 class Refusal(Exception):  # noqa: N818  a refusal is an answer, in each vendor's own words for its status
@@ -47,7 +90,10 @@ class Refusal(Exception):  # noqa: N818  a refusal is an answer, in each vendor'
 
 
 class Call(Struct, frozen=True):
-    """One request as the dialects see it: ``headers`` in lower case, ``query`` decoded, ``body`` parsed."""
+    """One request as the dialects see it: ``headers`` in lower case, ``query`` decoded, ``body`` parsed.
+
+    ``template`` is the row's path, and ``ids`` are what stands in the place of its wildcards.
+    """
 
     path: str
     query: dict[str, str]
@@ -57,6 +103,16 @@ class Call(Struct, frozen=True):
     faults: Faults
     number: int
     now: int
+    family: Family = Family.OPENAI
+    method: str = "POST"
+    template: str = ""
+    ids: tuple[str, ...] = ()
+    raw: bytes | bytearray = b""
+    form: Form | None = None
+    origin: str = "http://localhost"
+    store: Store = field(default_factory=Store)
+    lenient: bool = False
+    """Identifiers that nobody knows are taken for known ones."""
 
     def id(self, prefix: str, more: int | str = "") -> str:
         """An identifier that no other request shares."""

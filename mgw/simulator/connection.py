@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IAddress, IConsumer, IPushProducer, IReactorTime, ITCPTransport
+from twisted.internet.interfaces import (
+    IAddress,
+    IConsumer,
+    IPushProducer,
+    IReactorTime,
+    ISSLTransport,
+    ITCPTransport,
+)
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -109,6 +116,7 @@ class SimulatorConnection(Protocol):
             event = self.waiting.pop(0)
             if isinstance(event, Head):
                 self.request = self.recorder.begin(self.serial, event)
+                self.request.scheme = "https" if ISSLTransport.providedBy(self.transport) else "http"
                 if not self.request.counted:
                     self._uncount()
                 if (event.value(b"expect") or b"").lower() == b"100-continue":

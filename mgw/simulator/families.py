@@ -2,23 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from enum import Enum
 from typing import Final
 
 from msgspec import Struct
 
 from mgw.simulator import anthropic_errors, gemini_errors, openai_errors
-from mgw.simulator.answer import Refusal, Unary
+from mgw.simulator.answer import Family, Refusal, Unary
 
 _BEARER: Final = re.compile(r"(?:Bearer|Token) +(\S.*)", re.IGNORECASE)
-
-
-class Family(Enum):
-    """Whose wire a route speaks."""
-
-    OPENAI = "openai"
-    ANTHROPIC = "anthropic"
-    GEMINI = "gemini"
 
 
 class Credential(Struct, frozen=True):

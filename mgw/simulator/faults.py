@@ -52,6 +52,8 @@ WORDS: Final[Mapping[str, int]] = {
     "unsigned": 0,
     "lenient": 0,
     "strict-signatures": 0,
+    "size": 1,
+    "models": 1,
 }
 """Each word with how many values follow it.  docs/simulator.rst explains them."""
 
@@ -93,7 +95,7 @@ def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:
     Raises UnknownFaultError for a word or a number that is not understood.
     """
     words: dict[str, tuple[str, ...]] = {}
-    for piece in re.split(r"[+./]", model):
+    for piece in re.split(r"[+./]", model) if "sim-" in model else ():
         if piece.startswith("sim-"):
             word, values = _word(piece[4:])
             words[word] = values

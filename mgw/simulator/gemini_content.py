@@ -12,6 +12,7 @@ from mgw.simulator.gemini_errors import error_value
 from mgw.simulator.gemini_fields import GENERATE, require
 from mgw.simulator.gemini_models import check_model
 from mgw.simulator.gemini_parts import Answered, response, responses
+from mgw.simulator.gemini_speech import spoken, spoken_in_pieces, wants_speech
 from mgw.simulator.gemini_turns import check, prompt_tokens, results, text_of
 from mgw.simulator.mind import Choice, Prompt, Tool
 
@@ -21,7 +22,10 @@ _SIGNING: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")  # from Gemini 3 on
 
 def generate(call: Call) -> Answer:
     """``POST …:generateContent``."""
-    return pretty(response(call, _answered(call)))
+    body = _checked(call)
+    if wants_speech(body):
+        return pretty(spoken(call, body, _prompt(body)))
+    return pretty(response(call, _answered(call, body)))
 
 
 def stream_generate(call: Call) -> Answer:
@@ -29,7 +33,11 @@ def stream_generate(call: Call) -> Answer:
     alt = call.query.get("alt", "json")
     if alt not in {"sse", "json"}:
         raise Refusal(400, f"Invalid value for alt: {alt}", "alt")
-    told = responses(call, _answered(call))
+    body = _checked(call)
+    if wants_speech(body):
+        told = spoken_in_pieces(call, body, _prompt(body))
+    else:
+        told = responses(call, _answered(call, body))
     broken = error_value(Refusal(503, "The model is overloaded. Please try again later."))
     if alt == "sse":
         pieces = [b"data: " + dump(one) + b"\r\n\r\n" for one in told]
@@ -48,10 +56,14 @@ def pretty(value: Any) -> Unary:  # any JSON value
     return Unary(json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n", content_type=JSON_TYPE)
 
 
-def _answered(call: Call) -> Answered:
+def _checked(call: Call) -> Json:
     body = require(call.body, GENERATE, lenient="lenient" in call.faults)
     check(body, signed="strict-signatures" in call.faults or bool(_SIGNING.match(call.model)))
     check_model(call.model, body)
+    return body
+
+
+def _answered(call: Call, body: Json) -> Answered:
     prompt = _prompt(body)
     config = body.get("generationConfig") or {}
     indices = range(config.get("candidateCount") or 1)

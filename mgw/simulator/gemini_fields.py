@@ -140,6 +140,18 @@ _TOOL_CONFIG: Final = Shape(
         "includeServerSideToolInvocations": boolean(),
     }
 )
+_VOICE: Final = mapping(
+    Shape({"prebuiltVoiceConfig": mapping(Shape({"voiceName": string()}, is_open=True))}, is_open=True)
+)
+_SPEAKER: Final = mapping(Shape({"speaker": string(), "voiceConfig": _VOICE}))
+_SPEECH: Final = Shape(
+    {
+        "voiceConfig": _VOICE,
+        "multiSpeakerVoiceConfig": mapping(Shape({"speakerVoiceConfigs": array(_SPEAKER)})),
+        "languageCode": string(),
+    },
+    is_open=True,
+)
 _CONFIG: Final = Shape(
     {
         "stopSequences": array(string()),
@@ -159,7 +171,7 @@ _CONFIG: Final = Shape(
         "responseLogprobs": boolean(),
         "logprobs": integer(0, 20),
         "enableEnhancedCivicAnswers": boolean(),
-        "speechConfig": mapping(),
+        "speechConfig": mapping(_SPEECH),
         "imageConfig": mapping(),
         "mediaResolution": string(),
         "thinkingConfig": mapping(

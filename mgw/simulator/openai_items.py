@@ -140,7 +140,7 @@ def check(body: Json) -> None:
     if wanted.get("type") == "json_schema":
         check_format(wanted, "text.format")
     called: set[str] = set()
-    for index, item in enumerate(_items(body)):
+    for index, item in enumerate(items_of(body)):
         _check_item(index, item)
         if item.get("type") == "function_call":
             called.add(item["call_id"])
@@ -156,7 +156,8 @@ def _check_item(index: int, item: Json) -> None:
         raise refusal_for(problem)
 
 
-def _items(body: Json) -> list[Json]:
+def items_of(body: Json) -> list[Json]:
+    """The input as items; a mere text is a message of the user's."""
     said = body.get("input")
     if said is None:
         return []
@@ -172,7 +173,7 @@ def _text(item: Json) -> str:
 
 def read_prompt(body: Json) -> Prompt:
     """What the answer depends on."""
-    items = _items(body)
+    items = items_of(body)
     users = [item for item in items if item.get("role") == "user"]
     found = count(body.get("instructions") or "") + len(body.get("tools") or ())
     found += sum(count(_text(item)) + (item.get("type", "message") != "message") for item in items)

@@ -23,6 +23,10 @@ async def answer(
         case "DELETE", "/_sim/requests":
             recorder.clear()
             return unary({})
+        case "PUT", "/_sim/settings":
+            recorder.keeps_all = query.get("keep") == "all"
+            recorder.lenient = query.get("lenient") == "on"
+            return unary({"keep": query.get("keep", "some"), "lenient": query.get("lenient", "off")})
         case "GET", "/_sim/counters":
             return unary(recorder.counters())
         case "GET", "/_sim/wait":

@@ -1,7 +1,8 @@
 """Plays an answer onto a transport, with the faults that were asked for.
 
 A piece is one event of a stream, or 16 bytes of a body with a length; faults that count (``reset-after``)
-count pieces.  Each piece is one HTTP chunk of its own, unless ``cut`` says how long the chunks are.
+count pieces.  Each piece is one HTTP chunk of its own, unless ``cut`` says how long the chunks are.  The
+pieces of a download have 64 KiB, and are read one after the other, as the client takes them.
 """
 
 import zlib
@@ -14,13 +15,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime, ITCPTransport
 from twisted.internet.task import deferLater
 
-from mgw.simulator.answer import Answer, Stream
+from mgw.simulator.answer import Answer, Download, Stream
 from mgw.simulator.faults import Faults
 from mgw.simulator.http1 import render_head
 from mgw.simulator.recording import RecordedRequest
 
 _GRACE: Final = 0.02  # seconds between the last bytes and a reset, so that they are on their way
 _PIECE: Final = 16  # bytes
+_LARGE_PIECE: Final = 64 * 1024  # bytes, of a download
 _GARBAGE: Final = b"\x16\x03\x01 this is not HTTP\r\n\r\n\x00\xff"
 _COUNTING: Final = ("stall-body-after", "reset-after", "truncate-after", "garbage-after", "chunk-delay")
 _ALWAYS: Final = (
@@ -103,8 +105,10 @@ class Player:
             headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
         framed: Callable[[bytes], bytes] = _plain
         if not isinstance(self.answer, Stream):
-            if not packing:
-                headers.append(("Content-Length", str(len(self.answer.body))))
+            if self.answer.status in {204, 304}:
+                pass  # RFC 9110 8.6: these have no content, and a length would be of another answer
+            elif not packing:
+                headers.append(("Content-Length", str(self.answer.size)))
             elif not old:
                 framed = _chunk
         elif not old:
@@ -159,6 +163,9 @@ class Player:
 
     def _pieces(self) -> Iterator[bytes]:
         broken_after = self.faults.number("error-in-stream-after")
+        length = self.faults.number("cut")
+        if isinstance(self.answer, Download):
+            return _read(self.answer, length or _LARGE_PIECE)
         if isinstance(self.answer, Stream):
             pieces = list(self.answer.pieces)
             pieces = pieces[: max(0, len(pieces) - (self.faults.number("drop-last") or 0))]
@@ -168,7 +175,6 @@ class Player:
             pieces = _cut(self.answer.body, _PIECE)
         else:
             pieces = [self.answer.body]
-        length = self.faults.number("cut")
         return iter(_cut(b"".join(pieces), length) if length else pieces)
 
     async def _between(self, index: int, framed: Callable[[bytes], bytes]) -> None:
@@ -220,6 +226,11 @@ def _plain(data: bytes) -> bytes:
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _read(answer: Download, length: int) -> Iterator[bytes]:
+    for at in range(answer.start, answer.stop, length):
+        yield answer.content.read(at, min(length, answer.stop - at))
 
 
 def _cut(data: bytes, length: int) -> list[bytes]:

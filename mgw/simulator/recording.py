@@ -1,6 +1,7 @@
 """What the simulator saw: the last requests, as they came, and a few counts."""
 
 import base64
+import hashlib
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from mgw.simulator.http1 import Head
 
 KEPT: Final = 200
 MOST_BYTES: Final = 256 * 1024 * 1024  # of bodies in all
+KEPT_OF_BODY: Final = 1024 * 1024
+"""Bytes of one body that are kept once it has been answered; of a longer one its length and digest tell."""
 
 
 def is_operation(target: str) -> bool:
@@ -34,6 +37,26 @@ class RecordedRequest:
     answered: bool = False
     client_left: bool = False
     counted: bool = True
+    scheme: str = "http"
+    whole_size: int | None = None
+    """The length of a body that has been shortened."""
+    whole_sha256: str | None = None
+
+    @property
+    def body_size(self) -> int:
+        """How many bytes the body has, or has so far."""
+        return len(self.body) if self.whole_size is None else self.whole_size
+
+    @property
+    def body_sha256(self) -> str:
+        """The digest of the body, in hexadecimal."""
+        return self.whole_sha256 or hashlib.sha256(self.body).hexdigest()
+
+    def shorten(self) -> None:
+        """Let go of what is too long to be kept, but for its length and digest."""
+        if len(self.body) > KEPT_OF_BODY:
+            self.whole_size, self.whole_sha256 = self.body_size, self.body_sha256
+            self.body = self.body[:KEPT_OF_BODY]
 
     @property
     def method(self) -> str:
@@ -60,6 +83,8 @@ class RecordedRequest:
             "version": self.head.version.decode("ascii"),
             "headers": self.headers,
             "body": base64.b64encode(self.body).decode("ascii"),
+            "body_size": self.body_size,
+            "body_sha256": self.body_sha256,
             "complete": self.complete,
             "status": self.status,
             "pieces_sent": self.pieces_sent,
@@ -81,6 +106,10 @@ class Recorder:
     connections: int = 0
     connections_open: int = 0
     failures: dict[str, int] = field(default_factory=dict)
+    keeps_all: bool = False
+    """Bodies stay whole, however long."""
+    lenient: bool = False
+    """Identifiers that nobody knows are taken for known ones."""
     _serial: int = 0
     _waiters: list[tuple[Callable[[], bool], Deferred[None]]] = field(default_factory=list)
 
@@ -97,6 +126,11 @@ class Recorder:
         self._changed()
         return request
 
+    def shorten(self, request: RecordedRequest) -> None:
+        """Its answer is made: no more of its body is needed than what is to be shown."""
+        if not self.keeps_all:
+            request.shorten()
+
     def finish(self, request: RecordedRequest) -> None:
         """The answer has been written to its end, as far as was asked."""
         request.answered = True
@@ -106,6 +140,7 @@ class Recorder:
     def leave(self, request: RecordedRequest) -> None:
         """The client closed before its answer was over."""
         request.client_left = True
+        self.shorten(request)
         self.left += request.counted
         self._changed()
 

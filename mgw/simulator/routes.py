@@ -1,28 +1,23 @@
-"""From a recorded request to an answer: the table of routes, credentials, bodies, faults.
+"""From a recorded request to an answer: row, credential, body, faults, and what the row does.
 
 The order is that of a vendor's front door: route, credential, body, model, and only then the fields.
 """
 
-import json
-import re
-import zlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-import zstandard
-from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from mgw.simulator import operations
-from mgw.simulator.answer import Answer, Call, Handler, Json, Refusal, Stream
-from mgw.simulator.anthropic_messages import count_tokens, messages
+from mgw.simulator.answer import Answer, Call, Family, Refusal, Stream
+from mgw.simulator.bodies import read_body
 from mgw.simulator.families import (
     REFUSE,
-    Family,
+    Credential,
     credential_of,
     family_of,
     no_credential,
@@ -30,48 +25,29 @@ from mgw.simulator.families import (
     wrong_credential,
 )
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
-from mgw.simulator.gemini_content import generate, stream_generate
-from mgw.simulator.gemini_more import batch_embed, count_gemini_tokens, embed
-from mgw.simulator.models import model_of, models_of
-from mgw.simulator.openai_chat import chat
-from mgw.simulator.openai_more import completions, embeddings, moderations
-from mgw.simulator.openai_responses import responses
 from mgw.simulator.recording import RecordedRequest, Recorder, is_operation
+from mgw.simulator.resources import check_ids
+from mgw.simulator.rows import TABLE
+from mgw.simulator.store import Store
+from mgw.simulator.table import Found, Reads, Row
 
 _OPENAI_HEADERS: Final = (("openai-processing-ms", "1"), ("x-ratelimit-remaining-requests", "99"))
+_A_GATEWAYS_OWN: Final = ("mgw", "provider")
+"""Parameters that no vendor has: where they arrive, something before us has let them through."""
 log: Final = Logger()
 
-_MOST_BODY: Final = 256 * 1024 * 1024
-_GOOGLE: Final = r"/(?:v1|v1beta|v1alpha)(?:/projects/[^/]+/locations/[^/]+/publishers/google)?"
-_GEMINI_MODEL: Final = _GOOGLE + r"/(?:models/|(?=tunedModels/))(?P<model>.+):"
 
+@dataclass(slots=True)
+class _Asked:
+    """What is known of a request before its row has been found."""
 
-class Route(Struct, frozen=True):
-    """A row: ``path`` is a pattern whose group ``model`` is the model, where that stands in the path."""
-
-    method: str
+    request: RecordedRequest
+    raw_path: str
     path: str
-    handler: Handler
-    family: Family | None = None
-    """None: several families have the path, and the headers say which one is meant."""
-
-
-ROUTES: Final = (
-    Route("POST", "/v1/chat/completions", chat, Family.OPENAI),
-    Route("POST", "/v1/completions|/beta/completions", completions, Family.OPENAI),
-    Route("POST", "/v1/responses", responses, Family.OPENAI),
-    Route("POST", "/v1/embeddings", embeddings, Family.OPENAI),
-    Route("POST", "/v1/moderations", moderations, Family.OPENAI),
-    Route("POST", "/v1/messages", messages, Family.ANTHROPIC),
-    Route("POST", "/v1/messages/count_tokens", count_tokens, Family.ANTHROPIC),
-    Route("POST", _GEMINI_MODEL + "generateContent", generate, Family.GEMINI),
-    Route("POST", _GEMINI_MODEL + "streamGenerateContent", stream_generate, Family.GEMINI),
-    Route("POST", _GEMINI_MODEL + "countTokens", count_gemini_tokens, Family.GEMINI),
-    Route("POST", _GEMINI_MODEL + "embedContent", embed, Family.GEMINI),
-    Route("POST", _GEMINI_MODEL + "batchEmbedContents", batch_embed, Family.GEMINI),
-    Route("GET", "/v1/models|/v1beta/models|/v1alpha/models", models_of),
-    Route("GET", "/(?:v1|v1beta|v1alpha)/models/(?P<model>.+)", model_of),
-)
+    query: dict[str, str]
+    headers: dict[str, str]
+    faults: Faults = field(default_factory=Faults)
+    credential: Credential | None = None
 
 
 @dataclass(slots=True)
@@ -81,49 +57,77 @@ class Desk:
     reactor: IReactorTime
     recorder: Recorder
     now: Callable[[], float]
+    store: Store = field(default_factory=Store)
 
     async def answer(self, request: RecordedRequest) -> tuple[Answer, Faults]:
         """Answer one complete request."""
         raw_path, _, raw_query = request.target.partition("?")
+        query = dict(parse_qsl(raw_query, keep_blank_values=True))
         if is_operation(raw_path):
-            query = dict(parse_qsl(raw_query))
             return await operations.answer(self.recorder, self.reactor, request, raw_path, query), Faults()
-        return self._ask(request, unquote(raw_path), dict(parse_qsl(raw_query, keep_blank_values=True)))
-
-    def _ask(self, request: RecordedRequest, path: str, query: dict[str, str]) -> tuple[Answer, Faults]:
         headers = {name.lower(): value for name, value in request.headers}
-        family = family_of(path, headers, query)
-        request_id = f"req_sim{request.number:08d}"
-        faults = Faults()
-        try:
-            route, model = _route(request.method, path)
-            family = route.family or family
-            credential = credential_of(family, headers, query)
-            if credential is None:
-                raise no_credential(family)
-            if credential.value.startswith("wrong"):
-                raise wrong_credential(family, credential)
-            body = _parse(request, headers) if route.method == "POST" else {}
-            model = model or body.get("model") or ""
-            faults = _faults(model if isinstance(model, str) else "", headers)
-            if faults.text("key") not in {None, credential.value}:
-                raise wrong_credential(family, credential)
-            self._fail(family, str(model), faults)
-            call = Call(path, query, headers, body, str(model), faults, request.number, int(self.now()))
-            answer = _named(route.handler(call), family, request_id)
-        except Refusal as refusal:
-            answer = _retry_after(REFUSE[family](refusal, request_id), faults)
-        except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
-            log.failure("no answer to {method} {path}", method=request.method, path=path)
-            answer = REFUSE[family](Refusal(500, "The simulator has a bug; its log says where."), request_id)
-        return answer, faults
+        asked = _Asked(request, raw_path, unquote(raw_path), query, headers)
+        answer = self._ask(asked)
+        self.recorder.shorten(request)
+        return answer, asked.faults
 
-    def _fail(self, family: Family, model: str, faults: Faults) -> None:
-        """Raise the failure that the model's name asks for."""
+    def _ask(self, asked: _Asked) -> Answer:
+        request = asked.request
+        found = TABLE.find(asked.raw_path)
+        family = _family(found, asked)
+        request_id = f"req_sim{request.number:08d}"
+        try:
+            row, ids = _row(request.method, asked, found, family)
+            asked.credential = _credential(row, asked)
+            answer = self._answer_row(row, ids, asked)
+            return _named(answer, family, request_id)
+        except Refusal as refusal:
+            return _retry_after(REFUSE[family](refusal, request_id), asked.faults)
+        except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
+            log.failure("no answer to {method} {path}", method=request.method, path=asked.raw_path)
+            return REFUSE[family](Refusal(500, "The simulator has a bug; its log says where."), request_id)
+
+    def _answer_row(self, row: Row, ids: tuple[str, ...], asked: _Asked) -> Answer:
+        """Read the body, fail where that is asked for, and let the row do what it does."""
+        request, headers = asked.request, asked.headers
+        reads = Reads.NOTHING if row.method == "GET" else row.reads
+        body, form = read_body(request.body, headers, reads, is_upload=row.is_upload)
+        model = _model(row, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
+        named = model if isinstance(model, str) else ""
+        asked.faults = _faults((named, *ids), headers)
+        if asked.credential is not None and asked.faults.text("key") not in {None, asked.credential.value}:
+            raise wrong_credential(row.family, asked.credential)
+        self._fail(row.family, str(model), asked)
+        call = Call(
+            asked.path,
+            asked.query,
+            headers,
+            body,
+            str(model),
+            asked.faults,
+            request.number,
+            int(self.now()),
+            family=row.family,
+            method=row.method,
+            template=row.template,
+            ids=ids,
+            raw=request.body,
+            form=form,
+            origin=f"{request.scheme}://{headers.get('host', 'localhost')}",
+            store=self.store,
+            lenient=self.recorder.lenient,
+        )
+        check_ids(call)
+        return row.handler(call)
+
+    def _fail(self, family: Family, model: str, asked: _Asked) -> None:
+        """Raise the failure that was asked for."""
+        faults = asked.faults
         if model.removeprefix("models/").startswith("missing"):
             raise unknown_model(family, model)
         status = faults.number("status")
-        if "flaky" in faults and self.recorder.fail_again(model, faults.number("flaky", place=1) or 0):
+        name = model or asked.raw_path
+        if "flaky" in faults and self.recorder.fail_again(name, faults.number("flaky", place=1) or 0):
             status = faults.number("flaky")
         if status is not None and status >= 400:
             refusal = Refusal(status, f"The simulator was asked for status {status}.")
@@ -131,54 +135,51 @@ class Desk:
             raise refusal
 
 
-def _route(method: str, path: str) -> tuple[Route, str | None]:
-    found = False
-    for route in ROUTES:
-        match = re.fullmatch(route.path, path)
-        if match and route.method == method:
-            return route, match.groupdict().get("model")
-        found = found or match is not None
-    if found:
-        raise Refusal(405, f"Not allowed to {method} on {path}", code="method_not_allowed")
-    raise Refusal(404, f"Invalid URL ({method} {path})")
+def _family(found: Found | None, asked: _Asked) -> Family:
+    """Whose the path is; where several vendors have it, or none, whom the headers mean."""
+    if found is not None and len(found.rows) == 1:
+        return next(iter(found.rows))
+    return family_of(asked.path, asked.headers, asked.query)
 
 
-def _parse(request: RecordedRequest, headers: Mapping[str, str]) -> Json:
-    """The body as a JSON object.  Raises Refusal."""
-    media = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media != "application/json":
-        raise Refusal(400, f"Unsupported content type {media!r}: this request wants application/json.")
-    raw = _unpacked(bytes(request.body), headers.get("content-encoding", "identity"))
+def _row(method: str, asked: _Asked, found: Found | None, family: Family) -> tuple[Row, tuple[str, ...]]:
+    """The row of a method.  Raises Refusal where the vendor has none."""
+    methods = None if found is None else found.rows.get(family)
+    if found is None or methods is None:
+        raise Refusal(404, f"Invalid URL ({method} {asked.path})")
+    row = methods.get(method)
+    if row is None:
+        raise Refusal(405, f"Not allowed to {method} on {asked.path}", code="method_not_allowed")
+    for name in _A_GATEWAYS_OWN:
+        if name in asked.query:
+            raise Refusal(400, f"Unknown query parameter: '{name}'.", name, "unknown_parameter")
+    return row, found.ids
+
+
+def _credential(row: Row, asked: _Asked) -> Credential | None:
+    """Whom the client says it is.  Raises Refusal; what continues an upload is known by that."""
+    if row.is_upload and "upload_id" in asked.query:
+        return None
+    credential = credential_of(row.family, asked.headers, asked.query)
+    if credential is None:
+        raise no_credential(row.family)
+    if credential.value.startswith("wrong"):
+        raise wrong_credential(row.family, credential)
+    if row.family is Family.ANTHROPIC and not asked.headers.get("anthropic-version"):
+        raise Refusal(400, "anthropic-version: header is required")
+    return credential
+
+
+def _model(row: Row, ids: tuple[str, ...]) -> str:
+    """The model, where the path names it."""
+    if not row.names_model:
+        return ""
+    return f"tunedModels/{ids[-1]}" if "/tunedModels/" in row.template else ids[-1]
+
+
+def _faults(names: Iterable[str], headers: Mapping[str, str]) -> Faults:
     try:
-        value: Any = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"We could not parse the JSON body of your request: {error}") from None
-    if not isinstance(value, dict):
-        raise Refusal(400, "The body of a request is a JSON object.")
-    return value
-
-
-def _no_constant(word: str) -> float:
-    raise ValueError(f"{word} is no JSON")
-
-
-def _unpacked(raw: bytes, coding: str) -> bytes:
-    try:
-        match coding.strip().lower():
-            case "identity":
-                return raw
-            case "gzip":
-                return zlib.decompressobj(wbits=31).decompress(raw, _MOST_BODY)
-            case "zstd":
-                return zstandard.ZstdDecompressor().decompressobj().decompress(raw)
-    except (zlib.error, zstandard.ZstdError):
-        raise Refusal(400, f"The body is no {coding}.") from None
-    raise Refusal(400, f"Unsupported Content-Encoding {coding!r}.")
-
-
-def _faults(model: str, headers: Mapping[str, str]) -> Faults:
-    try:
-        return read_faults(model, headers.items())
+        return read_faults("+".join(names), headers.items())
     except UnknownFaultError as error:
         raise Refusal(400, str(error), "model") from None
 

@@ -28,7 +28,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """A request as the simulator saw it: ``headers`` are pairs as sent, ``target`` is raw path and query."""
+    """A request as the simulator saw it: ``headers`` are pairs as sent, ``target`` is raw path and query.
+
+    Of a long body only the beginning is there; ``body_size`` and ``body_sha256`` are of all of it.
+    """
 
     number: int
     connection: int
@@ -43,6 +46,8 @@ class SeenRequest:
     bytes_sent: int
     answered: bool
     client_left: bool
+    body_size: int
+    body_sha256: str
 
     def values(self, name: str) -> list[str]:
         """Every value of a header, in order."""
@@ -93,6 +98,11 @@ class SimulatorProcess:
     def clear(self) -> None:
         """Forget requests, counts and what ``sim-flaky`` has counted."""
         self._call("DELETE", "/_sim/requests")
+
+    def settings(self, *, keep_all: bool = False, lenient: bool = False) -> None:
+        """Say whether long bodies stay whole, and whether unknown identifiers are taken for known ones."""
+        kept, taken = "all" if keep_all else "some", "on" if lenient else "off"
+        self._call("PUT", f"/_sim/settings?keep={kept}&lenient={taken}")
 
     def wait_for(self, counter: str, count: int = 1, seconds: float = 10) -> dict[str, int]:
         """Wait until a counter has come to a number: ``wait_for("client_left")``; AssertionError if not."""

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.simulator.answer import Answer, Stream
+from mgw.simulator.answer import Answer, Download, Stream, Unary
 from mgw.simulator.faults import Faults
 from mgw.simulator.http1 import Head
 from mgw.simulator.recording import RecordedRequest, Recorder
@@ -45,7 +45,7 @@ def ask(
 def told(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
     """The JSON of a unary answer."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
-    assert not isinstance(answer, Stream)
+    assert isinstance(answer, Unary)
     return json.loads(answer.body)
 
 
@@ -61,9 +61,68 @@ def streamed(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = 
 def refused(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> str:
     """The message of a 400."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
-    assert not isinstance(answer, Stream), "it was answered"
+    assert isinstance(answer, Unary), "it was answered"
     assert answer.status == 400, answer
     return str(json.loads(answer.body)["error"]["message"])
+
+
+FORM: Final = b"multipart/form-data; boundary=B"
+
+
+def form_of(*parts: tuple[str, str | None, bytes]) -> bytes:
+    """A multipart body: names, file names where there are any, and data."""
+    made = []
+    for name, filename, data in parts:
+        more = "" if filename is None else f'; filename="{filename}"'
+        made.append(f'--B\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + data)
+    return b"\r\n".join([*made, b"--B--\r\n"])
+
+
+class Client:
+    """Asks one desk several things, one after the other."""
+
+    def __init__(self, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> None:
+        self.recorder = Recorder()
+        self.desk = Desk(Clock(), self.recorder, lambda: 1767322985.0)
+        self.headers = headers
+        self.number = 0
+
+    def ask(self, method: str, target: str, body: Any = None, **headers: str) -> Answer:
+        """What is answered; a body that is no bytes goes as JSON, and ``x_sim_size`` is ``x-sim-size``."""
+        self.number += 1
+        more = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
+        kept = tuple(pair for pair in self.headers if pair[0] not in more)
+        head = Head(method.encode(), target.encode(), b"HTTP/1.1", (*kept, *more.items(), (b"host", b"h:1")))
+        sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        request = RecordedRequest(self.number, 1, head, bytearray(sent), complete=True)
+        return result_of(self.desk.answer(request))[0]
+
+    def told(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
+        """The JSON of an answer that went well."""
+        answer = self.ask(method, target, body, **headers)
+        assert answer.status == 200, answer
+        assert isinstance(answer, Unary)
+        return json.loads(answer.body)
+
+    def refused(self, method: str, target: str, body: Any = None, **headers: str) -> tuple[int, str]:
+        """Status and message of an answer that did not."""
+        answer = self.ask(method, target, body, **headers)
+        assert isinstance(answer, Unary), answer
+        assert answer.status >= 400, answer
+        return answer.status, str(json.loads(answer.body)["error"]["message"])
+
+    def sent_form(self, target: str, *parts: tuple[str, str | None, bytes]) -> Any:
+        """The JSON of the answer to a form."""
+        return self.told("POST", target, form_of(*parts), content_type=FORM.decode())
+
+
+def whole(answer: Answer) -> bytes:
+    """Every byte of an answer's body."""
+    if isinstance(answer, Stream):
+        return b"".join(answer.pieces)
+    if isinstance(answer, Download):
+        return answer.content.read(answer.start, answer.size)
+    return answer.body
 
 
 TOOL_NAMES: Final = ("look", "find")

@@ -228,3 +228,32 @@ def test_a_stream_may_lack_its_end_and_yet_end_well() -> None:
 def test_an_error_in_a_stream_may_be_a_chunk_without_choices() -> None:
     answer = Peer().ask("sim-error-in-stream-after-1+sim-odd-error")
     assert b'"choices":[],"error":{"message":"The server broke."' in answer
+
+
+def test_a_download_waits_for_the_client_piece_by_piece() -> None:
+    peer = Peer()
+    peer.connection.pauseProducing()
+    head = b"GET /v1/files/sim-size-200000/content HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n\r\n"
+    peer.connection.dataReceived(head)
+    assert peer.request.bytes_sent == 65536
+    peer.connection.resumeProducing()
+    assert peer.request.bytes_sent == 200_000
+    answer_head, _, body = peer.transport.written().partition(b"\r\n\r\n")
+    assert b"Content-Length: 200000" in answer_head
+    assert len(body) == 200_000
+
+
+def test_a_download_can_break_between_its_pieces() -> None:
+    peer = Peer()
+    head = b"GET /v1/files/sim-size-200000/content HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n"
+    peer.connection.dataReceived(head + b"x-sim-truncate-after: 2\r\n\r\n")
+    assert peer.request.bytes_sent == 2 * 65536
+    assert peer.transport.disconnecting
+
+
+def test_a_client_that_leaves_while_it_sends_leaves_a_short_record() -> None:
+    peer = Peer()
+    head = b"POST /v1/files HTTP/1.1\r\nHost: h\r\nContent-Length: 9000000\r\n\r\n"
+    peer.connection.dataReceived(head + bytes(3_000_000))
+    peer.leave()
+    assert (peer.request.body_size, len(peer.request.body)) == (3_000_000, 1024 * 1024)

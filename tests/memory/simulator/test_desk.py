@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from mgw.simulator.answer import Stream
+from mgw.simulator.answer import Stream, Unary
 from mgw.simulator.http1 import Head
 from mgw.simulator.recording import RecordedRequest, Recorder
 from mgw.simulator.routes import Desk
@@ -94,6 +94,10 @@ CONTENT: Final[dict[str, Any]] = {
         "stopSequences": ["x"],
     },
 }
+SPOKEN: Final[dict[str, Any]] = {
+    "responseModalities": ["AUDIO"],
+    "speechConfig": {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": "Kore"}}},
+}
 CASES: Final[list[tuple[str, tuple[tuple[bytes, bytes], ...], dict[str, Any]]]] = [
     ("/v1/chat/completions", KEYS, CHAT),
     ("/v1/responses", KEYS, RESPONSE),
@@ -112,6 +116,46 @@ CASES: Final[list[tuple[str, tuple[tuple[bytes, bytes], ...], dict[str, Any]]]] 
         GOOGLE,
         {"requests": [{"model": "models/m", "content": {"parts": [{"text": "a"}]}}]},
     ),
+    (
+        "/v1beta/models/m:batchGenerateContent",
+        GOOGLE,
+        {"batch": {"inputConfig": {"requests": {"requests": [{"request": CONTENT, "metadata": {}}]}}}},
+    ),
+    (
+        "/v1beta/models/m:generateContent",
+        GOOGLE,
+        {"contents": CONTENT["contents"], "generationConfig": SPOKEN},
+    ),
+    ("/v1beta/interactions", GOOGLE, {"model": "m", "input": [{"content": [{"text": "a"}]}], "stream": True}),
+    ("/v1beta/models/m:predict", GOOGLE, {"instances": [], "parameters": {"sampleCount": 2}}),
+    ("/v1beta/fileSearchStores/s:importFile", GOOGLE, {"fileName": "files/f"}),
+    ("/v1beta/files:register", GOOGLE, {"uris": ["gs://a"]}),
+    (
+        "/v1/messages/batches",
+        CLAUDE,
+        {"requests": [{"custom_id": "a", "params": {"model": "m", "max_tokens": 5, "messages": []}}]},
+    ),
+    (
+        "/v1/audio/speech",
+        KEYS,
+        {"model": "m", "input": "a", "voice": {"id": "v"}, "response_format": "wav", "stream_format": "sse"},
+    ),
+    (
+        "/v1/images/generations",
+        KEYS,
+        {"model": "gpt-image-1", "prompt": "a", "n": 2, "size": "auto", "stream": True, "partial_images": 1},
+    ),
+    ("/v1/images/edits", KEYS, {"model": "m", "prompt": "a", "images": [], "n": 2}),
+    ("/v1/videos", KEYS, {"model": "m", "prompt": "a", "seconds": "4", "size": "720x1280"}),
+    ("/v1/responses/compact", KEYS, {"model": "m", "input": RESPONSE["input"]}),
+    ("/v1/responses/input_tokens", KEYS, {"model": "m", "input": "a", "tools": RESPONSE["tools"]}),
+    ("/v1/rerank", KEYS, {"model": "m", "query": "a", "documents": ["a", {"text": "b"}], "top_n": 1}),
+    ("/v1/ocr", KEYS, {"model": "m", "document": {"type": "document_url"}}),
+    ("/v1/tokenizers/estimate-token-count", KEYS, {"model": "m", "messages": [{"content": "a"}]}),
+    ("/v1/realtime/client_secrets", KEYS, {"session": {"type": "realtime", "audio": {}}}),
+    ("/v1/uploads", KEYS, {"bytes": 1, "filename": "f", "mime_type": "t", "purpose": "batch"}),
+    ("/v1/vector_stores", KEYS, {"name": "n", "metadata": {"a": "b"}, "stream": True}),
+    ("/v1/fine_tuning/checkpoints/c/permissions", KEYS, {"project_ids": ["p"]}),
 ]
 
 
@@ -197,7 +241,7 @@ def test_a_request_without_a_credential_is_a_401_in_the_familys_shape(
 ) -> None:
     answer, _ = ask(target, b"{}", ((b"content-type", b"application/json"),))
     assert answer.status == 401
-    assert not isinstance(answer, Stream)
+    assert isinstance(answer, Unary)
     error = json.loads(answer.body)["error"]
     assert told_type[0] in {error.get("type"), error.get("status")}
 

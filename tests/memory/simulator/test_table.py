@@ -1,0 +1,156 @@
+"""The table of rows: what is found for a path, and that every path of the SDKs stands in it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import anthropic
+import openai
+import pytest
+from google import genai
+
+from mgw.simulator.answer import Answer, Call, Family, Unary
+from mgw.simulator.rows import ROWS
+from mgw.simulator.table import Reads, Row, Table
+from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, Client
+
+_CALLS: Final = ("_get", "_post", "_put", "_patch", "_delete", "_get_api_list")
+_BY_FAMILY: Final = {Family.OPENAI: KEYS, Family.ANTHROPIC: CLAUDE, Family.GEMINI: GOOGLE}
+
+
+def _answer(_: Call) -> Answer:
+    return Unary(b"")
+
+
+def _found(table: Table, path: str) -> tuple[str, tuple[str, ...]] | None:
+    found = table.find(path)
+    return None if found is None else (found.rows[Family.OPENAI]["GET"].template, found.ids)
+
+
+TEMPLATES: Final = (
+    "/a/{}",
+    "/a/b",
+    "/a/{}/c",
+    "/a/{}:do",
+    "/m/{...}",
+    "/m/{...}:say",
+    "/m/{}/ops/{}",
+    "/f:r",
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "template", "ids"),
+    [
+        ("/a/b", "/a/b", ()),
+        ("/a/x", "/a/{}", ("x",)),
+        ("/a/b/c", "/a/{}/c", ("b",)),
+        ("/a/x:do", "/a/{}:do", ("x",)),
+        ("/a/x:y", "/a/{}", ("x:y",)),
+        ("/a/%62", "/a/b", ()),
+        ("/a/x%2Fy", "/a/{}", ("x/y",)),
+        ("/m/p/q", "/m/{...}", ("p/q",)),
+        ("/m/p/q:say", "/m/{...}:say", ("p/q",)),
+        ("/m/p:1:say", "/m/{...}:say", ("p:1",)),
+        ("/m/p/ops/q", "/m/{}/ops/{}", ("p", "q")),
+        ("/m/p/opt/q", "/m/{...}", ("p/opt/q",)),
+        ("/f:r", "/f:r", ()),
+    ],
+)
+def test_a_path_finds_the_closest_template(path: str, template: str, ids: tuple[str, ...]) -> None:
+    table = Table(Row(Family.OPENAI, "GET", one, _answer) for one in TEMPLATES)
+    assert _found(table, path) == (template, ids)
+
+
+@pytest.mark.parametrize("path", ["/", "/a", "/a/", "/a/x/d", "/m", "/m/", "/x", "/a//c", "/A/b", "/a/b/"])
+def test_a_path_that_no_template_has_is_not_found(path: str) -> None:
+    table = Table(Row(Family.OPENAI, "GET", one, _answer) for one in TEMPLATES)
+    assert table.find(path) is None
+
+
+def _shape(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+def _sdk_paths(package: Path) -> Iterator[tuple[str, str]]:
+    """Method and path of each call that the resources of an SDK make, read from their source."""
+    for file in sorted((package / "resources").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+                continue
+            [said, *_] = node.args[0].args or node.args if isinstance(node.args[0], ast.Call) else node.args
+            if node.func.attr not in _CALLS or not isinstance(said, ast.Constant):
+                continue
+            method = node.func.attr[1:].upper()
+            for keyword in node.keywords:
+                if keyword.arg == "method" and isinstance(keyword.value, ast.Constant):
+                    method = str(keyword.value.value).upper()
+            yield method.replace("GET_API_LIST", "GET"), _shape(str(said.value)).partition("?")[0]
+
+
+@pytest.mark.parametrize(
+    ("family", "package", "prefix", "least"),
+    [(Family.OPENAI, openai, "/v1", 370), (Family.ANTHROPIC, anthropic, "", 260)],
+    ids=["openai", "anthropic"],
+)
+def test_every_path_of_the_sdk_has_its_row(family: Family, package: object, prefix: str, least: int) -> None:
+    file = getattr(package, "__file__", None)
+    assert isinstance(file, str)
+    rows = {(row.method, row.template.replace("{...}", "{}")) for row in ROWS if row.family is family}
+    wanted = {(method, prefix + path) for method, path in _sdk_paths(Path(file).parent)}
+    assert len(wanted) >= least
+    assert wanted - rows == set()
+
+
+def _google_paths() -> Iterator[tuple[str, str]]:
+    """Method and path of each call of the newer half of Google's SDK."""
+    folder = Path(genai.__file__).parent / "_gaos"
+    for file in sorted(folder.glob("*.py")):
+        for method, path in re.findall(r'method="(\w+)",\s+path="([^"]+)"', file.read_text()):
+            yield method, _shape(path.replace("{api_version}", "v1"))
+
+
+def test_every_path_of_googles_newer_resources_has_its_row() -> None:
+    rows = {(row.method, row.template.replace("{...}", "{}")) for row in ROWS if row.family is Family.GEMINI}
+    wanted = set(_google_paths())
+    assert len(wanted) >= 38
+    assert wanted - rows == set()
+
+
+def _goes_well(row: Row) -> bool:
+    """Whether a row answers an empty body, or says what it wants beyond that."""
+    client = Client(_BY_FAMILY[row.family])
+    client.recorder.lenient = True
+    path = row.template.replace("{...}", "known").replace("{}", "known")
+    beta = "assistants=v2, chatkit_beta=v1"
+    body: dict[str, str] | None = None if row.method == "GET" else {}
+    answer = client.ask(row.method, f"{path}?id=known", body, openai_beta=beta)
+    return answer.status in {200, 201, 202} or (row.method in {"POST", "PUT"} and answer.status == 400)
+
+
+@pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
+def test_every_row_answers_its_own_vendor(family: Family) -> None:
+    rows = [row for row in ROWS if row.family is family and row.reads is Reads.ANY and not row.is_upload]
+    assert len(rows) > 100
+    assert [row for row in rows if not _goes_well(row)] == []
+
+
+def _refuses(row: Row, headers: tuple[tuple[bytes, bytes], ...]) -> bool:
+    path = row.template.replace("{...}", "known").replace("{}", "known")
+    return Client(headers).ask(row.method, path, {}).status == 401
+
+
+_FOREIGN: Final = {
+    Family.OPENAI: ((b"x-api-key", b"k"),),
+    Family.ANTHROPIC: ((b"x-goog-api-key", b"k"), (b"anthropic-version", b"2023-06-01")),
+    Family.GEMINI: ((b"x-api-key", b"k"), (b"x-goog-api-client", b"c")),
+}
+"""The sign of the family where it has one, with the carrier of another one's credential."""
+
+
+@pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
+def test_every_row_refuses_the_carrier_of_another_vendor(family: Family) -> None:
+    rows = [row for row in ROWS if row.family is family]
+    assert [row for row in rows if not _refuses(row, _FOREIGN[family])] == []
