@@ -16,6 +16,7 @@ from mgw.config.advice import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
+from mgw.routing.routes import DENIABLE
 
 DEFAULT_FILE = "/etc/mgw.yaml"
 
@@ -57,7 +58,8 @@ def reader_of(file: str) -> Callable[[], Config]:
     path = Path(file).absolute()
 
     def read() -> Config:
-        return parse(path.read_bytes().decode("utf-8", "surrogateescape"), file, os.environ)
+        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        return parse(text, file, os.environ, DENIABLE)
 
     return read
 
@@ -87,12 +89,22 @@ def check(read: Callable[[], Config]) -> int:
         sys.stderr.write(f"mgw: {problem}\n")
     if problems:
         return 1
-    for warning in [*warnings(config), *_token_files(config)]:
+    for warning in [*warnings(config), *_token_files(config), *_spool(config)]:
         sys.stdout.write(f"warning: {warning}\n")
     for address in final_addresses(config):
         sys.stdout.write(f"{address}\n")
     sys.stdout.write("the configuration is valid\n")
     return 0
+
+
+def _spool(config: Config) -> list[str]:
+    """Return what keeps large bodies from being kept on disk; nothing is created."""
+    place = Path(config.spool.dir)
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
+        return []
+    return [f"spool.dir: {config.spool.dir} cannot be written: bodies above 256 KiB of some routes get 503"]
 
 
 def _events_file(config: Config) -> list[str]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
+from mgw.config.listen import EndpointText
 from mgw.config.model import Config, Provider
 from mgw.kinds import KINDS
 from mgw.vocabulary import Family, Kind
@@ -35,8 +36,10 @@ def warnings(config: Config) -> list[str]:
         found.append("edge_auth.enabled: keys are set, but edge auth is off and nobody is asked for one")
     for provider in config.providers.values():
         found += _of_base_url(provider)
-    if config.spool.body_memory < config.max_body_bytes:
-        found.append("spool.body_memory: less than max_body_bytes, so the largest allowed bodies never fit")
+    found += _of_public_url(config)
+    for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
+        if size < config.max_body_bytes:
+            found.append(f"spool.{name}: less than max_body_bytes, so the largest allowed bodies never fit")
     return found
 
 
@@ -48,6 +51,15 @@ def final_addresses(config: Config) -> list[str]:
 def _sample(provider: Provider) -> str:
     path = _SAMPLE_PATHS[KINDS[provider.kind].family]
     return provider.base_url + path.replace("{model}", provider.models[0] if provider.models else "{model}")
+
+
+def _of_public_url(config: Config) -> list[str]:
+    """Warn of an address that leads clients, with their keys, to plain HTTP where the listener has none."""
+    listen = config.listen
+    secure = config.tls is not None or (isinstance(listen, EndpointText) and listen.brings_tls)
+    if not secure or config.public_url is None or config.public_url.startswith("https:"):
+        return []
+    return [f"public_url: {config.public_url} is plain HTTP, but the listener speaks TLS"]
 
 
 def _of_base_url(provider: Provider) -> list[str]:

@@ -126,8 +126,24 @@ def checked_header_value(text: str) -> str:
     return text
 
 
+def checked_absolute_path(text: str) -> str:
+    """Take a path that means the same wherever the process changes to."""
+    if not checked_text(text).startswith("/"):
+        raise ValueError(f"expected an absolute path (one that begins with /), found {shown(text)}")
+    return text
+
+
 def checked_base_url(text: str) -> str:
     """Take a provider's base address; scheme and host become lower case, a trailing ``/`` goes."""
+    return _checked_address(text, "keys belong into api_key")
+
+
+def checked_public_url(text: str) -> str:
+    """Take the gateway's own address as clients know it, in the same way."""
+    return _checked_address(text, "each client brings its own")
+
+
+def _checked_address(text: str, instead_of_user: str) -> str:
     if not text.isascii():
         raise ValueError(
             "expected an address in ASCII: write a host name in its xn-- form, a path percent-encoded"
@@ -142,7 +158,7 @@ def checked_base_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not text[len(parts.scheme) :].startswith("://"):
         raise ValueError("expected an address that begins with http:// or https://")
     if "@" in parts.netloc:
-        raise ValueError("expected an address without user and password: keys belong into api_key")
+        raise ValueError(f"expected an address without user and password: {instead_of_user}")
     if "?" in text or "#" in text:
         raise ValueError("expected an address without query and fragment (no ? and no #)")
     if not _URL_PATH.fullmatch(parts.path) or {".", ".."} & set(parts.path.split("/")):

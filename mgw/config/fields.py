@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, TypeVar
 
@@ -17,11 +18,13 @@ from pydantic_core import CoreSchema, PydanticCustomError, ValidationError
 
 from mgw.config.absent import AUTH_NOT_AVAILABLE, MESSAGE
 from mgw.config.checks import (
+    checked_absolute_path,
     checked_base_url,
     checked_header_name,
     checked_header_value,
     checked_key,
     checked_name,
+    checked_public_url,
     checked_text,
     checked_variable,
 )
@@ -29,6 +32,7 @@ from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.model import AuthMode
 from mgw.config.paths import shown
 from mgw.config.problems import nearest
+from mgw.config.proxies import parse_network
 from mgw.config.translation import CacheTarget, MaxTokensField
 from mgw.secret import Secret
 from mgw.vocabulary import (
@@ -47,6 +51,12 @@ REFUSED: Final = "refused"
 """The pydantic error type whose message is complete."""
 MAX_BYTES: Final = 2 * 1024**3
 MAX_TOKENS: Final = 2**31
+FAMILY_SPELLINGS: Final = MappingProxyType(
+    {spelling.removesuffix("_dialect"): family for spelling, family in DEFAULT_SPELLINGS.items()}
+)
+"""Every accepted spelling of a family."""
+SPEAKING: Final = tuple(family for family in Family if family is not Family.ANTHROPIC)
+"""Families with speech of their own (specification 4.3)."""
 
 T = TypeVar("T")
 T_Enum = TypeVar("T_Enum", bound=StrEnum)
@@ -108,9 +118,6 @@ class _Stated:
 Stated = Annotated[T | None, _Stated()]
 
 _AUTH_MODES: Final = MappingProxyType({mode.value: mode for mode in AuthMode})
-_FAMILY_SPELLINGS: Final = MappingProxyType(
-    {spelling.removesuffix("_dialect"): family for spelling, family in DEFAULT_SPELLINGS.items()}
-)
 
 
 def _one_of(spellings: Mapping[str, StrEnum]) -> PlainValidator:
@@ -203,6 +210,13 @@ HeaderValue = Annotated[
     str, _says("text (in quotes where YAML would read a number)"), _checks(checked_header_value)
 ]
 BaseUrl = Annotated[str, _says("an http:// or https:// address"), _checks(checked_base_url)]
+PublicUrl = Annotated[str, _says("an http:// or https:// address"), _checks(checked_public_url)]
+AbsolutePath = Annotated[str, _says("an absolute path"), _checks(checked_absolute_path)]
+ProxyNetwork = Annotated[
+    IPv4Network | IPv6Network,
+    _reads(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"'),
+    WithJsonSchema({"type": "string"}),
+]
 AliasTarget = Annotated[str, _says("<provider>/<model>"), _checks(checked_name), WrapValidator(_alias_target)]
 OnOff = Annotated[bool, _says("true or false")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), _says("a number of seconds above 0")]
@@ -217,6 +231,11 @@ MemoryBytes = Annotated[
     Field(gt=0, le=2**53),
     _says("a plain whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
 ]
+DiskBytes = Annotated[
+    int,
+    Field(gt=0, le=2**53),
+    _says("a plain whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
+]
 Connections = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
 Key = Annotated[
     Secret,
@@ -224,7 +243,7 @@ Key = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 KindName = Annotated[Kind, _one_of(KIND_SPELLINGS), _words(KIND_SPELLINGS)]
-FamilyName = Annotated[Family, _one_of(_FAMILY_SPELLINGS), _words(_FAMILY_SPELLINGS)]
+FamilyName = Annotated[Family, _one_of(FAMILY_SPELLINGS), _words(FAMILY_SPELLINGS)]
 EffortName = Annotated[Effort, _one_of(_values(Effort)), _words(_values(Effort))]
 ForcedToolsName = Annotated[ForcedTools, _one_of(_values(ForcedTools)), _words(_values(ForcedTools))]
 ChatToolsName = Annotated[ChatTools, _one_of(_values(ChatTools)), _words(_values(ChatTools))]
@@ -278,6 +297,23 @@ DefaultNames = Annotated[
             "type": "object",
             "additionalProperties": False,
             "properties": {spelling: {"type": "string"} for spelling in DEFAULT_SPELLINGS},
+        }
+    ),
+]
+VoiceName = Annotated[
+    str, _says("the name of a voice (in quotes where YAML would read a number)"), _checks(checked_text)
+]
+VoiceNames = Annotated[
+    dict[str, dict[str, VoiceName] | None],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                spelling: {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
+                for spelling, family in FAMILY_SPELLINGS.items()
+                if family in SPEAKING
+            },
         }
     ),
 ]

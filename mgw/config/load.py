@@ -29,12 +29,16 @@ _SHAPES: Final = MappingProxyType(
 )
 
 
-def parse(text: str, name: str, environ: Mapping[str, str]) -> Config:
+def parse(
+    text: str, name: str, environ: Mapping[str, str], route_names: frozenset[str] | None = None
+) -> Config:
     """Read a configuration.
 
     :param text: the YAML.
     :param name: the file's name, for messages.
-    :param environ: the environment, for ``*_env`` settings and the ``GATEWAY_*`` overrides.
+    :param environ: the environment, for ``*_env`` settings, the ``GATEWAY_*`` overrides and the place of
+        the state directory.
+    :param route_names: what ``routes.deny`` may name beside families; ``None``: anything.
     :raises ConfigError: with every problem of the file.
     """
     report = Report(name)
@@ -51,7 +55,7 @@ def parse(text: str, name: str, environ: Mapping[str, str]) -> Config:
     written = _shape(settings, document, report)
     providers = settings.get("providers")
     names = tuple(providers) if isinstance(providers, dict) else ()
-    return resolve(written, Scope(report, environ, names))
+    return resolve(written, Scope(report, environ, names, route_names))
 
 
 def _shape(settings: dict[str, Value], document: Document, report: Report) -> WrittenFile:

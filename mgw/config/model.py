@@ -7,6 +7,7 @@ are merged over the general ones.  What an operator may write stands in :mod:`mg
 from __future__ import annotations
 
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,14 +15,17 @@ from pydantic import Field
 
 from mgw.config.blocks import Settings
 from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen
+from mgw.config.state import spool_below
 from mgw.config.translation import Caching, MaxTokensField, StreamKeepalive, Translation
 from mgw.kinds import KINDS
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family, Kind
 
 MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
 DEFAULT_MAX_BODY_BYTES: Final = 32 * MIB
 DEFAULT_BODY_MEMORY: Final = 512 * MIB
+DEFAULT_BODY_DISK: Final = 4 * GIB
 DEFAULT_DRAIN_SECONDS: Final = 30.0
 
 _MAX_TOKENS_FIELDS: Final = MappingProxyType({Kind.OPENAI: MaxTokensField.MAX_COMPLETION_TOKENS})
@@ -132,8 +136,27 @@ class Tls(Settings):
 class Spool(Settings):
     """How much may wait in the gateway."""
 
+    dir: str = spool_below({})
+    """The folder, with an absolute path, of the files that large uploads wait in."""
     body_memory: int = DEFAULT_BODY_MEMORY
     """Bytes of request bodies in memory, of all requests together."""
+    body_disk: int = DEFAULT_BODY_DISK
+    """Bytes of request bodies in files below ``dir``, of all requests together."""
+
+
+class Routes(Settings):
+    """Which rows of the route table are served."""
+
+    deny: tuple[str, ...] = ()
+    """Names of rows and of groups of rows, and families in the vendor's spelling: they answer 404."""
+
+
+class HealthChecks(Settings):
+    """Probes of the providers on ``GET /v1/health/providers``."""
+
+    enabled: bool = False
+    timeout: float = 5.0
+    """Seconds for each provider's probe."""
 
 
 class Config(Settings):
@@ -146,6 +169,14 @@ class Config(Settings):
     aliases: dict[str, str] = Field(default_factory=dict)
     """Alias to ``<provider>/<model>``."""
     edge_auth: EdgeAuth = EdgeAuth()
+    public_url: str | None = None
+    """The gateway as clients know it, without a trailing ``/``; ``None``: what each request says."""
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Peers whose ``X-Forwarded-Proto`` is believed; an IPv4 network is never written as an IPv6 one."""
+    rewrite_urls: bool = True
+    """Addresses of the provider in its answers are turned to the gateway."""
+    routes: Routes = Routes()
+    health_checks: HealthChecks = HealthChecks()
     hooks: Hooks = Hooks()
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
     tls: Tls | None = None

@@ -19,6 +19,7 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("providers", ANY, "api_key_env"),
     ("providers", ANY, "base_url"),
     ("providers", ANY, "headers", "set", ANY),
+    ("public_url",),
 )
 """Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
 

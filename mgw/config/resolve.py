@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from mgw.config.blocks import Written
 from mgw.config.checks import checked_name
+from mgw.config.fields import FAMILY_SPELLINGS
 from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen, parse_listen
 from mgw.config.model import (
-    DEFAULT_BODY_MEMORY,
-    DEFAULT_DRAIN_SECONDS,
-    DEFAULT_MAX_BODY_BYTES,
     Config,
     EdgeAuth,
+    HealthChecks,
     Hooks,
     JsonlHook,
     Provider,
+    Routes,
     Spool,
     Timeouts,
     Tls,
@@ -23,14 +22,21 @@ from mgw.config.model import (
 from mgw.config.paths import shown
 from mgw.config.problems import nearest
 from mgw.config.providers import resolve_provider
+from mgw.config.resolve_translation import (
+    resolve_caching,
+    resolve_keepalive,
+    resolve_translation,
+    stated_in,
+)
 from mgw.config.scope import Scope
-from mgw.config.translation import AutoBreakpoints, Caching, ModelRow, StreamKeepalive, Translation
-from mgw.config.written import WrittenEdgeAuth, WrittenFile, WrittenHooks, WrittenTls
-from mgw.config.written_translation import (
-    WrittenCaching,
-    WrittenModelRow,
-    WrittenStreamKeepalive,
-    WrittenTranslation,
+from mgw.config.state import spool_below
+from mgw.config.written import (
+    WrittenEdgeAuth,
+    WrittenFile,
+    WrittenHooks,
+    WrittenRoutes,
+    WrittenSpool,
+    WrittenTls,
 )
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family
@@ -45,62 +51,42 @@ def resolve(written: WrittenFile, scope: Scope) -> Config:
 
     :raises ConfigError: with all that is wrong, what the report held before included.
     """
-    limits = written.timeouts
-    timeouts = Timeouts(**({} if limits is None else limits.model_dump(exclude_none=True)))
-    providers = _providers(written, timeouts, scope)
-    defaults = _defaults(written, scope)
-    aliases = _aliases(written, scope)
-    edge_auth = _edge_auth(written.edge_auth or WrittenEdgeAuth(), scope)
-    hooks = _hooks(written.hooks or WrittenHooks(), scope)
+    timeouts = Timeouts(**stated_in(written.timeouts))
     listen = _listen(written.listen, scope)
-    tls = _tls(written.tls, listen, scope)
-    memory = None if written.spool is None else written.spool.body_memory
+    resolved: dict[str, Any] = {  # Any: settings by name
+        "listen": listen,
+        "providers": _providers(written, timeouts, scope),
+        "defaults": _defaults(written, scope),
+        "aliases": _aliases(written, scope),
+        "edge_auth": _edge_auth(written.edge_auth or WrittenEdgeAuth(), scope),
+        "trusted_proxies": tuple(dict.fromkeys(written.trusted_proxies or ())),
+        "routes": _routes(written.routes, scope),
+        "health_checks": HealthChecks(**stated_in(written.health_checks)),
+        "hooks": _hooks(written.hooks or WrittenHooks(), scope),
+        "tls": _tls(written.tls, listen, scope),
+        "timeouts": timeouts,
+        "spool": _spool(written.spool, scope),
+        "translation": resolve_translation(written.translation, scope),
+        "caching": resolve_caching(written.caching),
+        "stream_keepalive": resolve_keepalive(written.stream_keepalive),
+    }
     scope.report.raise_if_any()
-    return Config(
-        listen=listen,
-        providers=providers,
-        defaults=defaults,
-        aliases=aliases,
-        edge_auth=edge_auth,
-        hooks=hooks,
-        max_body_bytes=DEFAULT_MAX_BODY_BYTES if written.max_body_bytes is None else written.max_body_bytes,
-        tls=tls,
-        timeouts=timeouts,
-        drain_seconds=DEFAULT_DRAIN_SECONDS if written.drain_seconds is None else written.drain_seconds,
-        spool=Spool(body_memory=DEFAULT_BODY_MEMORY if memory is None else memory),
-        observe_dropped_fields=bool(written.observe_dropped_fields),
-        translation=_translation(written.translation),
-        caching=_caching(written.caching),
-        stream_keepalive=_keepalive(written.stream_keepalive),
-    )
+    as_written = {key: value for key, value in stated_in(written).items() if key not in resolved}
+    return Config(**as_written, **resolved)
 
 
-def _stated(written: Written | None) -> dict[str, Any]:  # Any: settings by name
-    return {} if written is None else {key: value for key, value in written if value is not None}
+def _spool(written: WrittenSpool | None, scope: Scope) -> Spool:
+    return Spool(**({"dir": spool_below(scope.environ)} | stated_in(written)))
 
 
-def _translation(written: WrittenTranslation | None) -> Translation:
-    stated = _stated(written)
-    rows = stated.pop("models", ())
-    return Translation(**stated, models=tuple(map(_model_row, rows)))
-
-
-def _model_row(written: WrittenModelRow) -> ModelRow:
-    stated = _stated(written) | {"match": written.match.lower()}
-    if written.efforts is not None:
-        stated["efforts"] = tuple(dict.fromkeys(written.efforts))
-    return ModelRow(**stated)
-
-
-def _caching(written: WrittenCaching | None) -> Caching:
-    stated = _stated(None if written is None else written.auto_breakpoints)
-    if "targets" in stated:
-        stated["targets"] = frozenset(stated["targets"])
-    return Caching(auto_breakpoints=AutoBreakpoints(**stated))
-
-
-def _keepalive(written: WrittenStreamKeepalive | None) -> StreamKeepalive | None:
-    return None if written is None else StreamKeepalive(**_stated(written))
+def _routes(written: WrittenRoutes | None, scope: Scope) -> Routes:
+    found = []
+    for position, name in enumerate((written.deny if written else None) or ()):
+        family = FAMILY_SPELLINGS.get(name)
+        if family is None:
+            scope.need_route(name, FAMILY_SPELLINGS, ("routes", "deny", position))
+        found.append(name if family is None else family.value)
+    return Routes(deny=tuple(dict.fromkeys(found)))
 
 
 def _providers(written: WrittenFile, timeouts: Timeouts, scope: Scope) -> dict[str, Provider]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,8 @@ class Scope:
     environ: Mapping[str, str]
     provider_names: tuple[str, ...]
     """As written, whether or not the provider itself is in order."""
+    route_names: frozenset[str] | None = None
+    """Of routes and groups of routes; ``None``: unknown, and not asked."""
 
     def stated(self, value: object, path: Path) -> bool:
         """Say whether the operator set this, be it wrongly."""
@@ -50,6 +52,13 @@ class Scope:
             known = ", ".join(self.provider_names) or "none"
             guess = nearest(name, self.provider_names)
             self.report.add(path, f"no provider is named {shown(name)}{guess} (known: {known})")
+
+    def need_route(self, name: str, families: Iterable[str], path: Path) -> None:
+        """Note a problem if the names of routes are known and neither a route nor a family has this one."""
+        if self.route_names is None or name in self.route_names:
+            return
+        guess = nearest(name, [*sorted(self.route_names), *families])
+        self.report.add(path, f"no route, group of routes or family is named {shown(name)}{guess}")
 
     def _variable(self, variable: str, path: Path) -> str | None:
         text = self.environ.get(variable)

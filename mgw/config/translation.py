@@ -1,12 +1,15 @@
 """The settings of translation: what models take, automatic cache breakpoints, signs of life in streams.
 
-Sources: specification 2.3 (``caching``), decisions parts 2 (``stream_keepalive``) and 8 (the rest).
+Sources: specification 2.3 (``caching``), decisions parts 2 (``stream_keepalive``),
+4 (``voices``) and 8 (the rest).
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final, Literal
+
+from pydantic import Field
 
 from mgw.config.blocks import Settings
 from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
@@ -90,6 +93,8 @@ class Translation(Settings):
     """Passthrough takes out of a history what the gateway itself wrote for another family."""
     models: tuple[ModelRow, ...] = ()
     """Rows that stand before the shipped ones, in the order of the file."""
+    voices: dict[Family, dict[str, str]] = Field(default_factory=dict)
+    """By the provider's family: the name of a voice as asked for, and the name that is sent."""
 
 
 class AutoBreakpoints(Settings):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mgw.config.blocks import Written
 from mgw.config.fields import (
+    AbsolutePath,
     Address,
     AliasTarget,
     AuthName,
@@ -19,6 +20,7 @@ from mgw.config.fields import (
     Bytes,
     Connections,
     DefaultNames,
+    DiskBytes,
     DrainSeconds,
     HeaderName,
     HeaderValue,
@@ -28,6 +30,8 @@ from mgw.config.fields import (
     MemoryBytes,
     Name,
     OnOff,
+    ProxyNetwork,
+    PublicUrl,
     Seconds,
     Stated,
     Text,
@@ -172,9 +176,31 @@ class WrittenHooks(Written):
 class WrittenSpool(Written):
     """How much may wait in the gateway."""
 
+    dir: Stated[AbsolutePath] = Field(
+        default=None,
+        description="Folder for large uploads on their way; spool below the state directory.",
+    )
     body_memory: Stated[MemoryBytes] = Field(
         default=None, description="Bytes of request bodies in memory, all together; 536870912 (512 MiB)."
     )
+    body_disk: Stated[DiskBytes] = Field(
+        default=None, description="Bytes of request bodies on disk, all together; 4294967296 (4 GiB)."
+    )
+
+
+class WrittenRoutes(Written):
+    """Which of the gateway's routes are served."""
+
+    deny: Stated[list[Name]] = Field(
+        default=None, description="Names of routes, groups of routes and families that answer 404."
+    )
+
+
+class WrittenHealthChecks(Written):
+    """Probes of the providers on GET /v1/health/providers."""
+
+    enabled: Stated[OnOff] = Field(default=None, description="Whether the route is there; false.")
+    timeout: Stated[Seconds] = Field(default=None, description="Seconds for each provider's probe; 5.")
 
 
 class WrittenFile(Written):
@@ -187,6 +213,23 @@ class WrittenFile(Written):
     )
     tls: WrittenTls | None = Field(default=None, description="HTTPS on the listener.")
     edge_auth: WrittenEdgeAuth | None = Field(default=None, description="Who may call the gateway.")
+    public_url: Stated[PublicUrl] = Field(
+        default=None, description="The gateway's address as clients know it; else what each request says."
+    )
+    trusted_proxies: Stated[list[ProxyNetwork]] = Field(
+        default=None,
+        description="IP addresses and networks whose X-Forwarded-Proto is believed; none.",
+    )
+    rewrite_urls: Stated[OnOff] = Field(
+        default=None,
+        description="Whether addresses of the provider in its answers are turned to the gateway; true.",
+    )
+    routes: WrittenRoutes | None = Field(
+        default=None, description="Which of the gateway's routes are served."
+    )
+    health_checks: WrittenHealthChecks | None = Field(
+        default=None, description="Probes of the providers on GET /v1/health/providers."
+    )
     providers: dict[str, WrittenProvider] | None = Field(default=None, description="Upstreams by name.")
     defaults: DefaultNames | None = Field(
         default=None, description="Which provider serves bare model ids of each family of clients."

@@ -25,6 +25,7 @@ from mgw.config.fields import (
     Seconds,
     Stated,
     TokenFactor,
+    VoiceNames,
 )
 
 
@@ -109,6 +110,10 @@ class WrittenTranslation(Written):
     )
     models: Stated[list[WrittenModelRow]] = Field(
         default=None, description="What models take, before the rows that the gateway has itself."
+    )
+    voices: VoiceNames | None = Field(
+        default=None,
+        description="Per family of the provider, names of voices that clients ask for, and what is sent.",
     )
 
 

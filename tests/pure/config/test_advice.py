@@ -36,6 +36,31 @@ def test_less_memory_than_one_body_is_warned_about() -> None:
     assert said.startswith("spool.body_memory: less than max_body_bytes")
 
 
+def test_less_disk_than_one_body_is_warned_about() -> None:
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nspool: {body_disk: 1000}")
+    assert said == "spool.body_disk: less than max_body_bytes, so the largest allowed bodies never fit"
+
+
+@pytest.mark.parametrize(
+    "listener", ["tls: {cert_file: a, key_file: b}", "listen: 'ssl:1:interface=127.0.0.1'"]
+)
+def test_a_plain_public_address_of_a_listener_with_tls_is_warned_about(listener: str) -> None:
+    (said,) = warnings_of(f"providers: {{a: {{kind: openai}}}}\n{listener}\npublic_url: http://gw/llm")
+    assert said == "public_url: http://gw/llm is plain HTTP, but the listener speaks TLS"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "public_url: http://gw.example",
+        "public_url: https://gw.example",
+        "public_url: https://gw.example\ntls: {cert_file: a, key_file: b}",
+    ],
+)
+def test_a_proxy_may_speak_tls_for_the_gateway_and_none_need(settings: str) -> None:
+    assert warnings_of(f"providers: {{a: {{kind: openai}}}}\n{settings}") == []
+
+
 @pytest.mark.parametrize(
     ("kind", "address", "said"),
     [

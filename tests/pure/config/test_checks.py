@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.config.checks import checked_base_url, checked_header_name, checked_header_value, checked_key
+from mgw.config.checks import (
+    checked_absolute_path,
+    checked_base_url,
+    checked_header_name,
+    checked_header_value,
+    checked_key,
+    checked_public_url,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,6 +32,7 @@ from mgw.config.checks import checked_base_url, checked_header_name, checked_hea
 )
 def test_an_address_is_taken_and_trimmed(text: str, address: str) -> None:
     assert checked_base_url(text) == address
+    assert checked_public_url(text) == address
 
 
 @pytest.mark.parametrize(
@@ -55,9 +65,30 @@ def test_an_address_is_taken_and_trimmed(text: str, address: str) -> None:
     ],
 )
 def test_anything_else_is_no_address_and_is_not_quoted(text: str) -> None:
-    with pytest.raises(ValueError, match="expected") as refusal:
-        checked_base_url(text)
-    assert "canary" not in str(refusal.value)
+    for check in (checked_base_url, checked_public_url):
+        with pytest.raises(ValueError, match="expected") as refusal:
+            check(text)
+        assert "canary" not in str(refusal.value)
+
+
+def test_an_absolute_path_is_taken_as_it_is() -> None:
+    assert checked_absolute_path("/srv//mgw spool/") == "/srv//mgw spool/"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "expected text, found empty text"),
+        ("spool", "expected an absolute path (one that begins with /), found 'spool'"),
+        ("~/spool", "expected an absolute path (one that begins with /), found '~/spool'"),
+        ("./spool", "expected an absolute path (one that begins with /), found './spool'"),
+        ("/sp\nool", "expected text without control characters"),
+        ("/\x00", "expected text without control characters"),
+    ],
+)
+def test_any_other_path_depends_on_who_starts_the_process_and_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}$"):
+        checked_absolute_path(text)
 
 
 @given(

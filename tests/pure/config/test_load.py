@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
-from mgw.config.model import AuthMode, Config, Provider, Timeouts, Tls
+from mgw.config.model import AuthMode, Config, HealthChecks, Provider, Routes, Timeouts, Tls
 from mgw.config.translation import AutoBreakpoints, CacheTarget, Translation
 from mgw.kinds import KINDS
 from mgw.secret import Secret
@@ -39,11 +39,15 @@ def test_what_is_not_said_has_its_default() -> None:
         enabled=False, min_chars=4096, targets=frozenset(CacheTarget)
     )
     assert config.stream_keepalive is None
+    assert (config.public_url, config.trusted_proxies, config.rewrite_urls) == (None, (), True)
+    assert config.routes == Routes(deny=())
+    assert config.health_checks == HealthChecks(enabled=False, timeout=5)
 
 
 def test_an_empty_block_means_its_defaults() -> None:
     blocks = "tls:\nedge_auth:\nhooks:\n  jsonl:\ntimeouts:\nspool:\naliases:\ndefaults:\n"
-    blocks += "translation:\ncaching:\n  auto_breakpoints:\nstream_keepalive:\n"
+    blocks += "routes:\nhealth_checks:\n"
+    blocks += "translation:\n  voices:\ncaching:\n  auto_breakpoints:\nstream_keepalive:\n"
     assert config_of(ONE + blocks) == config_of(ONE)
 
 

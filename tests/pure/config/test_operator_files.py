@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docutils.core import publish_doctree
+from docutils.nodes import literal_block
 
 from mgw.config.advice import warnings
 from mgw.config.checks import CREDENTIAL_HEADERS
@@ -18,6 +20,7 @@ from mgw.config.load import parse
 from mgw.config.model import Config
 from mgw.config.schema import schema_text
 from mgw.config.written import WrittenCapabilities, WrittenFile, keys_of
+from mgw.routing.routes import DENIABLE
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family
 
@@ -25,6 +28,7 @@ TABLES = ("timeouts.", "translation.models.")
 """Blocks whose keys stand in a table of their own."""
 ROOT = Path(__file__).parents[3]
 ETC = ROOT / "etc"
+ONE = "providers: {main: {kind: openai}}\n"
 VARIABLES = ("MGW_EDGE_KEYS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY")
 
 
@@ -66,8 +70,17 @@ def test_the_shipped_configuration_starts_without_any_environment() -> None:
 
 
 def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
-    config = parse(uncommented(), "mgw.yaml", dict.fromkeys(VARIABLES, "a-key"))
+    config = parse(uncommented(), "mgw.yaml", dict.fromkeys(VARIABLES, "a-key"), DENIABLE)
     assert warnings(config) == []
+
+
+def test_every_example_of_the_document_works() -> None:
+    document = publish_doctree((ROOT / "docs" / "configuration.rst").read_text(encoding="utf-8"))
+    blocks = [block.astext() for block in document.findall(literal_block)]
+    examples = [block for block in blocks if block.partition(":")[0] in WrittenFile.model_fields]
+    assert len(examples) >= 6
+    for example in examples:
+        assert warnings(parse(f"{ONE}{example}\n", "mgw.yaml", {}, DENIABLE)) == []
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -15,6 +15,8 @@ CANARY = "sk-canary-7f3a"
 KEYS = [
     *("providers", "main", "kind", "base_url", "api_key", "api_key_env", "auth", "headers", "set", "models"),
     *("edge_auth", "keys", "keys_env", "enabled", "defaults", "aliases", "tls", "listen", "timeouts", "idle"),
+    *("public_url", "trusted_proxies", "rewrite_urls", "routes", "deny", "health_checks", "spool", "dir"),
+    *("translation", "voices", "gemini", "google"),
 ]
 PIECES = [
     *(f"{key}: " for key in KEYS),
@@ -104,6 +106,7 @@ VALUES = [
         "providers:\n  main:\n    kind: openai\n    base_url: https://host/v1?key={}\n",
         "providers:\n  main:\n    kind: openai\n    api_key_env: {}\n",
         "providers:\n  main:\n    kind: openai\n    base_url: {}\n",
+        "public_url: https://u:{}@host\nproviders:\n  main:\n    kind: openai\n",
         "providers:\n  main: {}\n",
     ],
     ids=[
@@ -116,6 +119,7 @@ VALUES = [
         "query",
         "variable",
         "address",
+        "public",
         "provider",
     ],
 )
