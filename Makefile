@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # The classic editable layout: twistd finds its plugins by walking sys.path.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
 
-.PHONY: run test test-agents lint format schema bench bench-translation clean
+.PHONY: run test test-agents lint format schema routes bench bench-translation clean
 
 run: $(VENV)/run.stamp
 	exec $(BIN)/twistd -n --pidfile= mgw -c etc/mgw-demo.yaml --demo
@@ -31,8 +31,12 @@ format: $(VENV)/dev.stamp
 schema: $(VENV)/run.stamp
 	$(BIN)/python -m mgw.config.schema > etc/mgw.schema.json
 
+routes: $(VENV)/run.stamp
+	$(BIN)/python -m mgw.routing.document > docs/routes.rst
+
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run
+	$(BIN)/python -m bench.transfers
 
 bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
 	$(BIN)/python -m bench.translation

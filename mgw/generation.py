@@ -17,7 +17,9 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.dialects.model_row import OverrideRow
 from mgw.dialects.models import Models
 from mgw.routing.catalog import Catalog
+from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
+from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.upstream.unknown_stops import UnknownStops
 
@@ -28,6 +30,7 @@ class Generation:
 
     number: int
     config: Config
+    table: RouteTable
     resolver: Resolver
     catalog: Catalog
     credentials: Mapping[str, CredentialProvider]
@@ -85,7 +88,8 @@ def build_generation(
     credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
     catalog = Catalog(config, resolver, created)
     models = Models(_override(row) for row in config.translation.models)
-    return Generation(number, config, resolver, catalog, credentials, upstreams, models)
+    table = RouteTable(ROUTES, config.routes.deny)
+    return Generation(number, config, table, resolver, catalog, credentials, upstreams, models)
 
 
 def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above

@@ -21,17 +21,23 @@ from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
+from mgw.bodies.budget import BodyBudget
+from mgw.bodies.disk_threads import DiskThreads
+from mgw.bodies.spool import Spool
 from mgw.config.advice import warnings
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
+from mgw.exchange.outgoing import completed
 from mgw.generation import build_generation
+from mgw.ops.live_lists import LiveLists
 from mgw.ops.log_file import LogFile
 from mgw.ops.logs import AccessLog, UsageLog
 from mgw.ops.metrics import Metrics
+from mgw.ops.probes import Prober
+from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.redaction import redacting_observer
 from mgw.ops.signals import on_signals
 from mgw.ops.witness import DoorWitness
-from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
@@ -39,7 +45,6 @@ from mgw.usage.lines import LineWriter
 from mgw.usage.sinks.jsonl import JsonlSink, opener_of
 from mgw.usage.writer_thread import WriterThread
 from mgw.web.app import build_app
-from mgw.web.bodies import BodyBudget
 from mgw.web.channel import ChannelFactory
 from mgw.web.door import ChannelLimits
 from mgw.web.edge_auth import EdgeGate
@@ -102,26 +107,39 @@ class GatewayService(Service):
         self._cut_short: Callable[[], None] | None = None
 
         generation = build_generation(1, config, reactor, int(time()))
+        self._disk_threads = DiskThreads(reactor)
+        spool = Spool(
+            config.spool.dir,
+            self._disk_threads.run,
+            BodyBudget(config.spool.body_disk, place="on disk"),
+            reactor,
+        )
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
             requests_in_flight=lambda: self.site.in_flight,
+            bodies_held=lambda: {"memory": self.site.budget.held, "disk": self.site.spool.disk.held},
             tallies=self._journal.tallies,
         )
         self._metrics.reloaded(1, config.providers)
+        prober = Prober(reactor, completed)
         operations = Operations(
-            lambda: self.site.generation, lambda: self.site.draining, self._metrics.render
+            lambda: self.site.generation,
+            lambda: self.site.draining,
+            self._metrics.render,
+            LiveLists(prober, self._metrics.live_list_failed),
+            ProviderHealth(prober),
         )
         self.site = Site(
-            table=RouteTable(ROUTES),
             generation=generation,
-            app=build_app(ROUTES, operations.endpoints()),
+            app=build_app(operations.endpoints()),
             clock=reactor,
             wall=time,
             witness=DoorWitness(self._journal, AccessLog(lines, time), self._metrics),
             budget=BodyBudget(config.spool.body_memory),
+            spool=spool,
             gate=EdgeGate(config.edge_auth),
         )
         self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
@@ -231,6 +249,7 @@ class GatewayService(Service):
         for port in self._ports:
             await _done(port.stopListening())
         await self.channels.stopped()
+        self._disk_threads.stop()
         self.site.generation.retire()
         for closing in [*self._closing, self._journal.close()]:
             await closing

@@ -28,6 +28,7 @@ class Credential(Struct, frozen=True):
     """One header that says who we are, and how an event names it."""
 
     header: bytes
+    """Empty where nothing is sent."""
     value: Secret
     key_hash: str
     account: str | None = None

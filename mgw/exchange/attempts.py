@@ -35,7 +35,7 @@ async def send(
     repeatable = exchange.route.repeatable or value_of(request.headers, b"idempotency-key") is not None
     renewed = False
     while True:
-        exchange.key_hash = credential.key_hash
+        exchange.key_hash = credential.key_hash or None
         answer = await _open(exchange, upstream, render(credential), repeatable=repeatable)
         if not source.refusable(answer.status) or (renewed and answer.status == _UNAUTHORIZED):
             return answer

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from mgw.bodies.source import BodySource
 from mgw.credentials.provider import ClientKey
 from mgw.wire.headers import RawHeaders
 
@@ -18,12 +19,15 @@ class ClientRequest(Struct, frozen=True):
     raw_path: bytes
     raw_query: bytes | None
     headers: RawHeaders
-    body: bytes
+    body: bytes | BodySource
+    """On disk where it is large and nothing of it has to be looked at as a whole."""
     path_model: str | None
     """The decoded model of the path."""
     version: str
     """The version prefix of the path."""
     key: ClientKey | None
+    own_address: str | None = None
+    """The gateway's own address as the client knows it, where the answer may have to tell it."""
 
     def __repr__(self) -> str:  # headers and query hold credentials, bodies hold prompts
         return f"ClientRequest({self.request_id}, {self.method!r}, {self.raw_path!r})"

@@ -32,7 +32,8 @@ def completed(headers: RawHeaders, provider: Provider, credential: Credential) -
     for name, value in KINDS[provider.kind].required_headers:
         if name not in replaced and not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
             headers.append((name, value))
-    headers.append((credential.header, credential.value.reveal().encode("latin-1")))
+    if credential.header:
+        headers.append((credential.header, credential.value.reveal().encode("latin-1")))
     return headers
 
 

@@ -5,50 +5,37 @@ Sources: specification 4.1.2, decisions part 5.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
-
-from msgspec.json import encode
 
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import codec_of
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import media_type
-from mgw.errors import GatewayError, Reason
+from mgw.dialects.metering import BlindMeter, media_type
+from mgw.errors import GatewayError
+from mgw.exchange.addresses import Turning, turns_body
+from mgw.exchange.aiming import PROVIDER
 from mgw.exchange.client import ClientRequest
-from mgw.exchange.delivery import Streamed
+from mgw.exchange.content import Content
+from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.outgoing import completed, forwarded
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.vocabulary import Modality
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
-from mgw.wire.splice import FoundValue, splice
 from mgw.wire.target import path_of_model, without_parameter
 
 _GUNZIPPED_BYTES = 16 * 1024 * 1024
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LONGEST_END: Final = 4
-PROVIDER = "provider"
-"""The parameter that chooses the provider where no model does; it goes no further."""
-_CHOOSING = frozenset({PROVIDER})
-
-
-@dataclass(slots=True, repr=False)
-class Content:
-    """A request body as it came and as it reads, and the model that was found in it."""
-
-    sent: bytes
-    decoded: bytes
-    model: FoundValue | None
-    """Where it is the body that names the model."""
-    repeated: tuple[FoundValue, ...] = ()
-    """Where the path names it and the body does so again."""
-    encoded: bool = False
-    """Whether ``sent`` has a content coding."""
-    cleaned: bool = False
-    """Whether the gateway's own marks were cut out of ``decoded``."""
+_CHOOSING: Final = frozenset({PROVIDER})
+_VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
+_TUNED: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
 
 
 @dataclass(slots=True)
@@ -61,10 +48,11 @@ class Passthrough:
     content: Content
     base_path: bytes
     keepalive_seconds: float | None = None
+    turning: Turning | None = None
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
-        body, reencoded = self._body()
+        body, reencoded = self.content.outgoing()
         return UpstreamRequest(
             method=self.request.method,
             target=self._target(),
@@ -72,15 +60,21 @@ class Passthrough:
             body=body,
         )
 
-    def delivery(self, answer: Answer) -> Streamed:
-        """Hand the answer on as it comes."""
+    def delivery(self, answer: Answer) -> Streamed | Gathered:
+        """Hand the answer on as it comes, but for addresses that are turned to the gateway."""
         stream = is_stream(self.route, answer)
         headers = response_headers(answer.headers)
+        if self.turning is not None:
+            headers = self.turning.headers(headers)
+            if self._is_looked_at(answer):
+                return Gathered(partial(_turned, answer.status, headers, self.turning))
         filter_ = self.filter(answer)
         return Streamed(answer.status, answer.reason, headers, filter_, stream, self.keepalive_seconds)
 
     def filter(self, answer: Answer) -> PassthroughFilter:
         """Return what the answer's body walks through."""
+        if not self.route.metered:
+            return PassthroughFilter(BlindMeter())
         content_type = value_of(answer.headers, b"content-type") or b""
         encoding = value_of(answer.headers, b"content-encoding")
         codec = codec_of(self.route.dialect)
@@ -95,59 +89,43 @@ class Passthrough:
             return PassthroughFilter(meter, gunzip)
         return PunctuatedFilter(meter, sign=codec.sign_of_life)
 
-    def _body(self) -> tuple[bytes, bool]:
-        """Return the body to send, and whether it is no longer encoded as the client sent it."""
-        content, new = self.content, self.target.upstream_model
-        spliced = content.decoded
-        if content.model is not None and new is not None:
-            spliced = splice(spliced, content.model, new)
-        elif content.repeated and new is not None:
-            spliced = self._with_repeated(spliced, new)
-        if spliced is content.decoded and not content.cleaned:
-            return content.sent, False
-        return spliced, content.encoded
-
-    def _with_repeated(self, body: bytes, new: str) -> bytes:
-        """Replace the path's model where the body repeats it, each with or without its ``models/``."""
-        asked, new = _bare(self.request.path_model or ""), _bare(new)
-        view = memoryview(body)
-        pieces: list[bytes | memoryview] = []
-        position = 0
-        for found in self.content.repeated:
-            if _bare(found.value) == asked:
-                kept = found.value[: len(found.value) - len(asked)]
-                for start, end in found.spans:
-                    pieces += (view[position:start], encode(kept + new))
-                    position = end
-        return b"".join((*pieces, view[position:])) if pieces else body
+    def _is_looked_at(self, answer: Answer) -> bool:
+        """Whether the body may tell an address that has to be turned."""
+        has_body = answer.status < 300 and self.request.method != b"HEAD"
+        return turns_body(self.turning) and has_body and _is_plain_json(answer)
 
     def _target(self) -> bytes:
-        path = self._path()
+        route, path = self.route, self._path()
         base = self.base_path
-        if self.route.upstream_version is not None:
-            base = base.removesuffix(b"/v1") + b"/" + self.route.upstream_version.encode()
+        if route.upstream_version is not None:
+            base = base.removesuffix(b"/v1") + b"/" + route.upstream_version.encode()
         query = self.request.raw_query
-        if self.target.asked_model is None:
+        if self.target.asked_model is None or route.modality is Modality.PLATFORM:
             query = without_parameter(query, _CHOOSING)
-        return base + path if query is None else base + path + b"?" + query
+        whole = route.upstream_prefix.encode() + base + path
+        return whole if query is None else whole + b"?" + query
 
     def _path(self) -> bytes:
         route, request = self.route, self.request
         if route.upstream_path is not None:
             return route.upstream_path.encode()
-        model = self.target.upstream_model
-        if route.model_at is not ModelAt.PATH or model == request.path_model or model is None:
+        model, verb = self.target.upstream_model, route.upstream_verb
+        if route.model_at is not ModelAt.PATH or (model == request.path_model and verb is None):
             path = request.raw_path[len(request.version) :]
         else:
-            before, _, after = route.path.removeprefix("/v1beta").partition("{model}")
-            path = before.encode() + path_of_model(model) + after.encode()
+            before, _, after = _VERSION.sub("", route.path).partition("{model}")
+            after = after if verb is None else f":{verb}"
+            path = before.encode() + path_of_model(model or "") + after.encode()
         # Google has tuned models beside the others, not below them.
-        return path.removeprefix(b"/models") if path.startswith(b"/models/tunedModels/") else path
+        return _TUNED.sub(b"/tunedModels/", path)
 
     def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
         headers = forwarded(self.request, self.route.family, self.target)
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
+        if turns_body(self.turning):
+            headers = [pair for pair in headers if pair[0].lower() != b"accept-encoding"]
+            headers.append((b"Accept-Encoding", b"identity"))
         return completed(headers, self.target.provider, credential)
 
 
@@ -203,8 +181,17 @@ class PunctuatedFilter(PassthroughFilter):
         return self.sign if self._tail.endswith(_EVENT_ENDS) else b""
 
 
-def _bare(model: str) -> str:
-    return model.removeprefix("models/")
+def _turned(status: int, headers: RawHeaders, turning: Turning, body: bytes) -> Whole:
+    kept = [pair for pair in headers if pair[0].lower() != b"content-length"]
+    return Whole(status, kept, turning.body(body))
+
+
+def _is_plain_json(answer: Answer) -> bool:
+    """Whether an answer can be looked at."""
+    encoding = value_of(answer.headers, b"content-encoding") or b""
+    content_type = value_of(answer.headers, b"content-type") or b""
+    plain = encoding.strip().lower() in (b"identity", b"")
+    return plain and media_type(content_type) == b"application/json"
 
 
 def is_stream(route: Route, answer: Answer) -> bool:
@@ -212,10 +199,3 @@ def is_stream(route: Route, answer: Answer) -> bool:
     content_type = value_of(answer.headers, b"content-type") or b""
     media_type = content_type.partition(b";")[0].strip().lower()
     return media_type == b"text/event-stream" or (route.in_pieces and answer.status < 400)
-
-
-def missing_model(route: Route) -> GatewayError:
-    """Return the refusal of a request that names no model."""
-    return GatewayError(
-        Reason.MALFORMED, f"{route.path} needs a model: send the field 'model'", param="model"
-    )

@@ -106,6 +106,10 @@ def _zero() -> int:
     return 0
 
 
+def _no_bodies() -> Mapping[str, int]:
+    return {"memory": 0, "disk": 0}
+
+
 def _no_tallies() -> Mapping[str, Tally]:
     return {}
 
@@ -120,6 +124,8 @@ class Metrics:
     """Every provider that was ever configured; see :meth:`reloaded`."""
     requests_in_flight: Callable[[], int] = _zero
     sessions_in_flight: Callable[[], int] = _zero
+    bodies_held: Callable[[], Mapping[str, int]] = _no_bodies
+    """Bytes of request bodies that are held, by where: ``memory``, ``disk``."""
     tallies: Callable[[], Mapping[str, Tally]] = _no_tallies
     """What became of the events, by name of sink: the journal's."""
     name: str = field(default="metrics", init=False)
@@ -130,6 +136,7 @@ class Metrics:
     _reload_failures: int = 0
     _malformed: int = 0
     _edge_rejections: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EDGE_REASONS, 0))
+    _live_list_failures: dict[str, int] = field(default_factory=dict)
     _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
     _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
     _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict, repr=False)
@@ -170,6 +177,8 @@ class Metrics:
         self._generation = generation
         self._reload_ok = 1
         self.providers.update(providers)
+        for name in self.providers:
+            self._live_list_failures.setdefault(name, 0)
 
     def reload_failed(self) -> None:
         """A configuration was not valid; the one before stays in use."""
@@ -180,6 +189,11 @@ class Metrics:
         """A caller was turned away: its ``key`` or its ``origin`` did not fit."""
         name = reason if reason in EDGE_REASONS else OTHER
         self._edge_rejections[name] = self._edge_rejections.get(name, 0) + 1
+
+    def live_list_failed(self, provider: str) -> None:
+        """A provider's own model list could not be had."""
+        name = provider if provider in self.providers else OTHER
+        self._live_list_failures[name] = self._live_list_failures.get(name, 0) + 1
 
     def malformed(self) -> None:
         """Something came in that is no HTTP."""
@@ -260,6 +274,10 @@ class Metrics:
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
         yield gauge("mgw_requests_in_flight", "Requests under way.", self.requests_in_flight())
         yield gauge("mgw_sessions_in_flight", "Realtime sessions under way.", self.sessions_in_flight())
+        bodies = gauge("mgw_request_body_bytes", "Bytes of request bodies that are held.", labels=("place",))
+        for place, held in self.bodies_held().items():
+            bodies.add_metric((place,), held)
+        yield bodies
         yield gauge("mgw_config_generation", "The number of the configuration in use.", self._generation)
         yield gauge("mgw_config_reload_ok", "Whether the last configuration was valid.", self._reload_ok)
         yield counter(
@@ -270,6 +288,14 @@ class Metrics:
         for reason, count in sorted(self._edge_rejections.items()):
             rejections.add_metric((reason,), count)
         yield rejections
+        lists = counter(
+            "mgw_live_list_failures",
+            "Model lists of providers that were asked for and could not be had.",
+            labels=("provider",),
+        )
+        for provider, count in sorted(self._live_list_failures.items()):
+            lists.add_metric((provider,), count)
+        yield lists
 
     def _sinks(self) -> Iterator[Metric]:
         label = ("sink",)

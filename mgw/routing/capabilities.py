@@ -40,10 +40,15 @@ def pass_gate(route: Route, target: Target) -> None:
         reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
         message = f"the capability {needed} of provider {provider.name!r} is off"
         raise GatewayError(reason, message, param="model")
-    if target.family is route.family or target.family in route.translated_for:
+    if target.family in route.translated_for or (target.family is route.family and route.native):
         return
-    message = (
-        f"{route.path} is not supported by provider {provider.name!r} of kind {target.kind}; "
-        f"routes that other families can serve are {_TRANSLATING}"
-    )
-    raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
+    message = f"{route.path} is not supported by provider {provider.name!r} of kind {target.kind}"
+    if route.modality is Modality.TEXT:
+        message += f"; routes that other families can serve are {_TRANSLATING}"
+    elif target.family is not route.family:
+        message += f": it takes a provider of {route.family}'s family"
+    raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
+
+
+def _at_fault(target: Target) -> str:
+    return "provider" if target.asked_model is None else "model"

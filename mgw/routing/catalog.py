@@ -1,15 +1,18 @@
 """What ``GET /v1/models`` lists, before any dialect's shape (specification 2.4, decisions part 4).
 
-Aliases come first, then their distinct targets, then each provider's configured models.  No upstream is
-asked.
+Aliases come first, then their distinct targets, then each provider's configured models, then what upstreams
+list, where they were asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mgw.canonical.catalog import CatalogEntry
+from msgspec.structs import replace
+
+from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.config.model import Config, Provider
 from mgw.errors import GatewayError, Reason
 from mgw.routing.resolve import Resolver
@@ -26,13 +29,15 @@ class Catalog:
 
     def __init__(self, config: Config, resolver: Resolver, created: int) -> None:
         self._resolver = resolver
+        self._providers = config.providers
+        self._aliases = config.aliases
         self._created = created
         ids = [*config.aliases, *config.aliases.values()]
         ids += [
             f"{provider.name}/{model}" for provider in config.providers.values() for model in provider.models
         ]
         self.entries: tuple[CatalogEntry, ...] = tuple(self.entry(name) for name in dict.fromkeys(ids))
-        """Every entry, without repetition."""
+        """Every entry, without repetition.  No upstream was asked."""
 
     def entry(self, name: str) -> CatalogEntry:
         """Return the entry of an id that resolves by alias or prefix.
@@ -47,6 +52,26 @@ class Catalog:
         return CatalogEntry(
             id=name, capabilities=_shown(provider), created=self._created, owned_by=provider.name
         )
+
+    def with_live(self, live: Mapping[str, Iterable[ListedModel]]) -> tuple[CatalogEntry, ...]:
+        """Return every entry, and behind them what providers list themselves, in the configuration's order.
+
+        An entry that a provider lists too stays where it is, with what the provider says of it.
+
+        :param live: by provider, what it lists.
+        """
+        found = {entry.id: entry for entry in self.entries}
+        for name, provider in self._providers.items():
+            shown = _shown(provider)
+            for model in live.get(name, ()):
+                model_id = f"{name}/{model.id}"
+                if not model.id or model_id in self._aliases:  # an alias of that name means another model
+                    continue
+                entry = found.get(model_id) or CatalogEntry(model_id, shown, self._created, name)
+                found[model_id] = replace(
+                    entry, created=model.created or entry.created, display_name=model.display_name
+                )
+        return tuple(found.values())
 
 
 def _shown(provider: Provider) -> dict[str, bool]:

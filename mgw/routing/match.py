@@ -1,13 +1,14 @@
 """From a method and a raw path to the row that serves it.
 
-Exact paths are found in a dictionary, the others by one regular expression each.  A path that several
-families have is decided by what the client's headers say (decisions, part 4).
+A path that several families have is decided by what the client's headers say, else by the specification
+(decisions, part 4).  The family is settled before the method: a path never belongs to one family for reading
+and to another for deleting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
@@ -15,19 +16,16 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
-from mgw.routing.route import Route
+from mgw.routing.paths import Found, Paths, templates_of
+from mgw.routing.resource import group_of
+from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
 from mgw.vocabulary import VERSION_HEADERS, Dialect, Family
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import check_path
 
-GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
-"""The prefixes under which Gemini's routes are served alike (decisions, part 4)."""
-
-_GEMINI_PATH: Final = re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|:[a-zA-Z]+$")
-_VERB: Final = re.compile(r":[a-zA-Z]+$")
-_ANTHROPIC_PATH: Final = re.compile(r"^/v1/messages(?:/|$)")
-_OPENAI_PATH: Final = re.compile(r"^/beta/|^/v1/(?:chat|completions|responses|embeddings|moderations)(?:/|$)")
-_DIALECT_OF: Final = MappingProxyType(
+_VERB: Final = re.compile(r"(?::|%3[Aa])[a-zA-Z]+$")
+_GEMINI_PATH: Final = re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|(?::|%3[Aa])[a-zA-Z]+$")
+_SHAPES: Final = MappingProxyType(
     {Family.ANTHROPIC: Dialect.ANTHROPIC, Family.GEMINI: Dialect.GEMINI, Family.OPENAI: Dialect.OPENAI}
 )
 _GEMINI_SIGNS: Final = frozenset({b"x-goog-api-key", b"x-goog-api-client"})
@@ -42,32 +40,31 @@ class Matched(Struct, frozen=True):
     model: str | None = None
     """The decoded model of the path."""
     fault: GatewayError | None = None
-    """Why the request is refused all the same: another server may read its path as a different one."""
-
-
-class _Row(Struct, frozen=True):
-    route: Route
-    version: str
+    """Why the request is refused all the same: another server may read its path as a different one, or the
+    operator denies the row."""
 
 
 class RouteTable:
-    """Find rows; built once from the table.
+    """Find rows; built once for each configuration.
 
     :param routes: the rows.
+    :param denied: names of rows, of groups of them and of families that answer 404 (``routes.deny``).
     """
 
-    def __init__(self, routes: Iterable[Route]) -> None:
-        self._exact: dict[str, list[_Row]] = {}
-        self._patterns: list[tuple[re.Pattern[str], _Row]] = []
+    def __init__(self, routes: Iterable[Route], denied: Collection[str] = frozenset()) -> None:
+        self._paths = Paths()
+        self._denied: set[str] = set()
+        self._families: dict[str, set[Family]] = {}
+        exact: set[str] = set()
         for route in routes:
-            for path, version in _paths_of(route):
-                row = _Row(route, version)
-                if "{" in path:
-                    self._patterns.append((_pattern_of(path), row))
-                else:
-                    self._exact.setdefault(path, []).append(row)
-        # A row with a verb after the model comes before the one whose model would swallow it.
-        self._patterns.sort(key=lambda entry: ":" not in entry[1].route.path)
+            if _is_denied(route, denied):
+                self._denied.add(route.name)
+            self._families.setdefault(group_of(route.path), set()).add(route.family)
+            for template, version in templates_of(route):
+                self._paths.add(template, version, route)
+                if "{" not in template:
+                    exact.add(template)
+        self._exact: Final = {path: self._paths.find(path) for path in exact}
 
     def match(self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Matched:
         """Return the row that serves this request.
@@ -80,58 +77,58 @@ class RouteTable:
         """
         found = self._exact.get(raw_path)
         if found is not None:
-            row = _choose(_with_method(found, method, raw_path), raw_query, headers)
-            return Matched(row.route, row.version)
+            return self._matched(_with_method(_of_one_family(found, raw_query, headers), method, raw_path))
         fault: GatewayError | None = None
-        model: str | None = None
         try:
             check_path(raw_path.encode("latin-1"))
         except GatewayError as error:
             fault = error
+        found = self._paths.find(raw_path)
+        if not found:
+            raise fault or _unknown(raw_path)
+        found = _of_one_family(found, raw_query, headers)
         try:
-            row, raw_model = self._find(method, raw_path, raw_query, headers)
+            chosen = _with_method(found, method, raw_path)
         except GatewayError as error:
             raise fault or error from None
-        try:
-            model = _decoded(raw_model)
-        except GatewayError as error:
-            fault = fault or error
-        return Matched(row.route, row.version, model, fault)
+        return self._matched(chosen, fault)
 
-    def _find(
-        self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders
-    ) -> tuple[_Row, str]:
-        matches = [
-            (match, row)
-            for pattern, row in self._patterns
-            if (match := pattern.fullmatch(raw_path)) is not None
-        ]
-        if not matches:
-            raise GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}")
-        verbs = [entry for entry in matches if ":" in entry[1].route.path]
-        rows = _with_method([row for _, row in verbs or matches], method, raw_path)
-        row = _choose(rows, raw_query, headers)
-        return row, next(match["model"] for match, candidate in matches if candidate is row)
+    def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
+        """Return the dialect that a path suggests, for a refusal without a row (decisions, part 4)."""
+        if _GEMINI_PATH.search(raw_path):
+            return Dialect.GEMINI
+        found = self._paths.find(raw_path)
+        if found:
+            return _SHAPES[_of_one_family(found, raw_query, headers)[0].row.route.family]
+        families = self._families.get(group_of(raw_path)) or set(Family)
+        if len(families) == 1:
+            return _SHAPES[next(iter(families))]
+        return _SHAPES[_shown_family(raw_query, headers) or Family.OPENAI]
 
-
-def _decoded(raw_model: str) -> str:
-    try:
-        return unquote(raw_model, errors="strict")
-    except UnicodeDecodeError:
-        raise GatewayError(Reason.MALFORMED, "the model in the path is not UTF-8", param="model") from None
-
-
-def dialect_of(raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
-    """Return the dialect that a path suggests, for a refusal where no row tells it (decisions, part 4)."""
-    if _ANTHROPIC_PATH.match(raw_path):
-        return Dialect.ANTHROPIC
-    if _GEMINI_PATH.search(raw_path):
-        return Dialect.GEMINI
-    family = None if _OPENAI_PATH.match(raw_path) else _family_of(raw_query, headers)
-    return Dialect.OPENAI if family is None else _DIALECT_OF[family]
+    def _matched(self, chosen: Found, fault: GatewayError | None = None) -> Matched:
+        route, raw_model = chosen.row.route, chosen.raw_model
+        if fault is None and route.name in self._denied:
+            fault = GatewayError(Reason.UNKNOWN_ROUTE, f"{route.path} is not served here")
+        model: str | None = None
+        if raw_model is not None and route.model_at is ModelAt.PATH:
+            try:
+                model = unquote(raw_model, errors="strict")
+            except UnicodeDecodeError:
+                message = "the model in the path is not UTF-8"
+                fault = fault or GatewayError(Reason.MALFORMED, message, param="model")
+        return Matched(route, chosen.row.version, model, fault)
 
 
-def _family_of(raw_query: bytes | None, headers: RawHeaders) -> Family | None:
+def _is_denied(route: Route, denied: Collection[str]) -> bool:
+    """Whether an operator switches a row off; what the gateway answers itself belongs to no family."""
+    names = {route.name, route.group}
+    if route.treatment is not Treatment.OWN:
+        names.add(route.family.value)
+    return not names.isdisjoint(denied)
+
+
+def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None:
+    """Return the family that a client shows itself to be of."""
     names = {name.lower() for name, _ in headers}
     if not VERSION_HEADERS.isdisjoint(names):
         return Family.ANTHROPIC
@@ -142,50 +139,42 @@ def _family_of(raw_query: bytes | None, headers: RawHeaders) -> Family | None:
     return None
 
 
-def _choose(rows: list[_Row], raw_query: bytes | None, headers: RawHeaders) -> _Row:
-    if len(rows) == 1:
-        return rows[0]
-    family = _family_of(raw_query, headers)
-    for row in rows:
-        if row.route.family is family:
-            return row
-    return rows[0]
+def _of_one_family(found: list[Found], raw_query: bytes | None, headers: RawHeaders) -> list[Found]:
+    """Return those rows of a path that belong to the family that it is for this client."""
+    first = found[0].row.route.family
+    if all(one.row.route.family is first for one in found):
+        return found
+    family = _shown_family(raw_query, headers)
+    theirs = [one for one in found if one.row.route.family is family]
+    if theirs:
+        return theirs
+    exact = [one for one in found if one.row.literals == found[0].row.literals]
+    preferred = next((one for one in exact if one.row.route.preferred), None)
+    openais = next((one for one in exact if one.row.route.family is Family.OPENAI), None)
+    family = (preferred or openais or exact[0]).row.route.family
+    return [one for one in found if one.row.route.family is family]
 
 
-def _with_method(rows: list[_Row], method: str, raw_path: str) -> list[_Row]:
-    fitting = [row for row in rows if row.route.method == method]
-    if not fitting and method == "HEAD":
-        fitting = [row for row in rows if row.route.method == "GET"]
-    if fitting:
-        return fitting
-    if _VERB.search(raw_path) and not any(":" in row.route.path for row in rows):
-        raise GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}")
-    allow = sorted({row.route.method for row in rows})
+def _with_method(found: list[Found], method: str, raw_path: str) -> Found:
+    """Return the row that takes a method, of those that fit a path the one that fits it most exactly."""
+    if _VERB.search(raw_path) and any(":" in one.row.route.path for one in found):
+        found = [one for one in found if ":" in one.row.route.path]
+    for wanted in (method, "GET") if method == "HEAD" else (method,):
+        for one in found:
+            if one.row.route.method in (wanted, ANY_METHOD):
+                return one
+    if _VERB.search(raw_path) and not any(":" in one.row.route.path for one in found):
+        raise _unknown(raw_path)
+    allow = sorted({one.row.route.method for one in found})
     if "GET" in allow:
         allow.append("HEAD")
-    raise GatewayError(
-        Reason.WRONG_METHOD, f"{_shown(raw_path)} takes {', '.join(allow)}, not {method}", allow=tuple(allow)
-    )
+    message = f"{_shown(raw_path)} takes {', '.join(allow)}, not {method}"
+    raise GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
+
+
+def _unknown(raw_path: str) -> GatewayError:
+    return GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}")
 
 
 def _shown(raw_path: str) -> str:
     return raw_path if len(raw_path) <= 200 else f"{raw_path[:200]}…"
-
-
-def _paths_of(route: Route) -> list[tuple[str, str]]:
-    if route.path.startswith("/v1beta/"):
-        rest = route.path.removeprefix("/v1beta")
-        return [(version + rest, version) for version in GEMINI_VERSIONS]
-    for version in ("/v1", "/beta"):
-        if route.path.startswith(version + "/"):
-            return [(route.path, version)]
-    return [(route.path, "")]
-
-
-def _pattern_of(path: str) -> re.Pattern[str]:
-    before, _, after = path.partition("{model}")
-    beginning = re.escape(before)
-    if after:  # Google's SDK dials tunedModels/… beside models/…
-        beginning = re.escape(before.removesuffix("models/")) + "(?:models/|(?=tunedModels/))"
-    ending = re.escape(after).replace(":", "(?::|%3[Aa])")
-    return re.compile(f"{beginning}(?P<model>.+){ending}")

@@ -13,10 +13,13 @@ class ModelAt(StrEnum):
     """Where a request names its model."""
 
     BODY = "body"
+    """At the top of a JSON body, or where :attr:`Route.body_models` says."""
     PATH = "path"
     QUERY = "query"
     FORM = "form"
+    """In the part ``model`` of a form, or at the top of the JSON body that some clients send instead."""
     BATCH = "batch"
+    """In each request of a batch, where :attr:`Route.body_models` says; none of them chooses the provider."""
     NOWHERE = "nowhere"
 
 
@@ -29,12 +32,14 @@ class Treatment(StrEnum):
     """A conversation: relayed within the family, translated across."""
     EMBED = "embed"
     SPEAK = "speak"
+    """Speech synthesis."""
     COUNT = "count"
     """A token count."""
     REALTIME = "realtime"
     OWN = "own"
     """Answered by the gateway itself."""
     REFUSE = "refuse"
+    """Known, and not implemented for any provider (specification 4.5)."""
 
 
 class BodyKept(StrEnum):
@@ -42,17 +47,32 @@ class BodyKept(StrEnum):
 
     MEMORY = "memory"
     SPOOL = "spool"
+    """On disk, where it is large."""
+
+
+class Turned(StrEnum):
+    """What of an answer leads past the gateway, and is turned to it (decisions, part 4)."""
+
+    UPLOAD_URL = "upload_url"
+    """The header ``X-Goog-Upload-URL``."""
+    RESULTS_URL = "results_url"
+    """Each ``results_url`` of message batches."""
+
+
+ANY_METHOD = "*"
 
 
 class Route(Struct, frozen=True):
     """One row: what a path is, and how it is handled.
 
-    ``path`` is a template; ``{model}`` stands for one or more segments.  Gemini's rows are written with
-    ``/v1beta`` and served under each of :data:`mgw.routing.match.GEMINI_VERSIONS`.
+    ``path`` is a template: ``{model}`` and ``{path}`` stand for one or more segments, any other name in
+    braces for one.  Gemini's rows are written with ``/v1beta`` and served under each of
+    :data:`mgw.routing.paths.GEMINI_VERSIONS`.
     """
 
     name: str
     method: str
+    """:data:`ANY_METHOD` for all of them."""
     path: str
     dialect: Dialect
     modality: Modality
@@ -63,19 +83,42 @@ class Route(Struct, frozen=True):
     """The path below the provider's base address; ``None``: the client's own without its version prefix."""
     upstream_version: str | None = None
     """A version segment in place of the base address's own (``beta`` for ``/beta/completions``)."""
-    body_models: tuple[str | None, ...] = ()
-    """Where the body repeats the model of the path (a :data:`mgw.wire.nested.Path`)."""
+    upstream_prefix: str = ""
+    """What stands before the path of the base address (``/upload``)."""
+    upstream_verb: str | None = None
+    """A verb in place of the one behind the model (``generateContent`` for ``generateSpeech``)."""
+    body_models: tuple[tuple[str | None, ...], ...] = ()
+    """Where the body names models (each a :data:`mgw.wire.nested.Path`); with ``ModelAt.PATH``: where it
+    repeats the model of the path."""
+    form_part: str = "model"
+    """With ``ModelAt.FORM``: the part that names the model, or that holds the JSON of ``body_models``."""
     in_pieces: bool = False
     """Its answer is a JSON array that arrives piece by piece, where it is no event stream."""
     model_optional: bool = False
-    """The vendor has a model of its own where the request names none."""
+    """The request may name no model: then the client says which provider it means, or the default serves."""
     translated_for: frozenset[Family] = frozenset()
     """The other families whose providers the specification has serve this route, by translation."""
+    native: bool = True
+    """Whether providers of the client's own family serve it as well."""
+    defaults_of: Family | None = None
+    """The family whose default provider takes bare models; ``None``: the client's own."""
+    metered: bool = True
+    """Whether its answer may tell the tokens of this request."""
+    turned: Turned | None = None
+    group: str = ""
+    """The name under which ``routes.deny`` knows all rows of a resource."""
+    preferred: bool = False
+    """The specification names the path for this family, where others have it too."""
 
     @property
     def family(self) -> Family:
         """The family of the clients that use this route."""
         return self.dialect.family
+
+    @property
+    def default_family(self) -> Family:
+        """The family whose default provider serves what names none."""
+        return self.family if self.defaults_of is None else self.defaults_of
 
     @property
     def repeatable(self) -> bool:

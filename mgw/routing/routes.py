@@ -1,143 +1,36 @@
 """THE table: every path that the gateway serves, and how.
 
-Sources: specification 4.2 and 4.6, decisions part 4.  A new route is a row here and nothing else; the HTTP
-face, the documents and the tests read this table.
+Sources: specification 4.2 to 4.6, decisions part 4.  A new route is a row in one of the parts and nothing
+else; the HTTP face, the documents and the tests read this table.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import Dialect, Family, Modality
+from mgw.routing.anthropic_admin_routes import ANTHROPIC_ADMIN_ROUTES
+from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
+from mgw.routing.gemini_routes import GEMINI_ROUTES
+from mgw.routing.media_routes import MEDIA_ROUTES
+from mgw.routing.openai_admin_routes import OPENAI_ADMIN_ROUTES
+from mgw.routing.openai_routes import OPENAI_ROUTES
+from mgw.routing.own_routes import OPEN_ROUTES, OWN_ROUTES
+from mgw.routing.text_routes import TEXT_ROUTES
 
-_TEXT: Final = Modality.TEXT
-_EMBEDDING: Final = Modality.EMBEDDING
-_PLATFORM: Final = Modality.PLATFORM
-_BODY: Final = ModelAt.BODY
-_PATH: Final = ModelAt.PATH
-_NOWHERE: Final = ModelAt.NOWHERE
-_RELAY: Final = Treatment.RELAY
-_CONVERSE: Final = Treatment.CONVERSE
-_EMBED: Final = Treatment.EMBED
-_COUNT: Final = Treatment.COUNT
-_OWN: Final = Treatment.OWN
-_CHAT: Final = Dialect.OPENAI_CHAT
-_RESPONSES: Final = Dialect.OPENAI_RESPONSES
-_OPENAI: Final = Dialect.OPENAI
-_ANTHROPIC: Final = Dialect.ANTHROPIC
-_GEMINI: Final = Dialect.GEMINI
+__all__ = ["DENIABLE", "OPEN_ROUTES", "OWN_ROUTES", "ROUTES", "TEXT_ROUTES"]
 
-_OTHERS: Final = frozenset(Family)
-_MODEL: Final = "/v1beta/models/{model}"
-
-TEXT_ROUTES: Final = (
-    Route("chat", "POST", "/v1/chat/completions", _CHAT, _TEXT, _BODY, _CONVERSE, translated_for=_OTHERS),
-    Route("responses", "POST", "/v1/responses", _RESPONSES, _TEXT, _BODY, _RELAY, model_optional=True),
-    Route("completions", "POST", "/v1/completions", _OPENAI, _TEXT, _BODY, _RELAY),
-    Route(
-        "beta_completions",
-        "POST",
-        "/beta/completions",
-        _OPENAI,
-        _TEXT,
-        _BODY,
-        _RELAY,
-        upstream_path="/completions",
-        upstream_version="beta",
-    ),
-    Route(
-        "embeddings",
-        "POST",
-        "/v1/embeddings",
-        _OPENAI,
-        _EMBEDDING,
-        _BODY,
-        _EMBED,
-        translated_for=frozenset({Family.GEMINI}),
-    ),
-    Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY, _RELAY, model_optional=True),
-    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CONVERSE, translated_for=_OTHERS),
-    Route(
-        "messages_count_tokens",
-        "POST",
-        "/v1/messages/count_tokens",
-        _ANTHROPIC,
-        _TEXT,
-        _BODY,
-        _COUNT,
-        translated_for=_OTHERS,
-    ),
-    Route(
-        "generate_content",
-        "POST",
-        f"{_MODEL}:generateContent",
-        _GEMINI,
-        _TEXT,
-        _PATH,
-        _CONVERSE,
-        translated_for=_OTHERS,
-    ),
-    Route(
-        "stream_generate_content",
-        "POST",
-        f"{_MODEL}:streamGenerateContent",
-        _GEMINI,
-        _TEXT,
-        _PATH,
-        _CONVERSE,
-        in_pieces=True,
-        translated_for=_OTHERS,
-    ),
-    Route(
-        "count_tokens",
-        "POST",
-        f"{_MODEL}:countTokens",
-        _GEMINI,
-        _TEXT,
-        _PATH,
-        _COUNT,
-        body_models=("generateContentRequest", "model"),
-        translated_for=_OTHERS,
-    ),
-    Route(
-        "embed_content",
-        "POST",
-        f"{_MODEL}:embedContent",
-        _GEMINI,
-        _EMBEDDING,
-        _PATH,
-        _RELAY,
-        body_models=("model",),
-    ),
-    Route(
-        "batch_embed_contents",
-        "POST",
-        f"{_MODEL}:batchEmbedContents",
-        _GEMINI,
-        _EMBEDDING,
-        _PATH,
-        _RELAY,
-        body_models=("requests", None, "model"),
-    ),
+ROUTES: Final = (
+    *TEXT_ROUTES,
+    *MEDIA_ROUTES,
+    *OPENAI_ROUTES,
+    *OPENAI_ADMIN_ROUTES,
+    *ANTHROPIC_ROUTES,
+    *ANTHROPIC_ADMIN_ROUTES,
+    *GEMINI_ROUTES,
+    *OWN_ROUTES,
 )
-"""The text routes (specification 4.2)."""
 
-OWN_ROUTES: Final = (
-    Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("openai_model", "GET", "/v1/models/{model}", _OPENAI, _PLATFORM, _PATH, _OWN),
-    Route("anthropic_models", "GET", "/v1/models", _ANTHROPIC, _PLATFORM, _NOWHERE, _OWN),
-    Route("anthropic_model", "GET", "/v1/models/{model}", _ANTHROPIC, _PLATFORM, _PATH, _OWN),
-    Route("gemini_models", "GET", "/v1beta/models", _GEMINI, _PLATFORM, _NOWHERE, _OWN),
-    Route("gemini_model", "GET", "/v1beta/models/{model}", _GEMINI, _PLATFORM, _PATH, _OWN),
-    Route("root", "GET", "/", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("healthz", "GET", "/healthz", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
+DENIABLE: Final = frozenset(
+    name for route in ROUTES for name in (route.name, route.group) if name and route.name not in OPEN_ROUTES
 )
-"""Answered by the gateway itself: the catalog and the operational routes (specification 4.2, 4.6)."""
-
-ROUTES: Final = TEXT_ROUTES + OWN_ROUTES
-
-OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
-"""What needs no edge key (decisions, part 3)."""
+"""What ``routes.deny`` may name beside a family: a row, or the rows of a resource."""

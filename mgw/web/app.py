@@ -1,46 +1,41 @@
-"""The Klein application, built from the route table.
+"""Klein's application: an endpoint for each thing that the gateway answers itself, and one for all the rest.
 
-Every row is an endpoint under its own name.  The row of a request is known from its head, before there is a
-body to wait for, so the site runs the endpoint by that name and Klein's map is not asked a second time.
+The row of a request is known from its head, before there is a body to wait for, so the site runs the endpoint
+by its name and Klein's map of hundreds of paths need not be built, nor asked a second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from klein import Klein
 
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.pipeline import serve
-from mgw.routing.match import GEMINI_VERSIONS
 from mgw.routing.route import Route, Treatment
 from mgw.web.request import GatewayRequest
 
 Endpoint = Callable[[GatewayRequest], Awaitable[None]]
 
+EXCHANGED: Final = "exchanged"
+"""The endpoint of every row that is an exchange with a provider."""
 
-def build_app(routes: Iterable[Route], own: Mapping[str, Endpoint]) -> Klein:
-    """Return the application that serves the rows.
+
+def build_app(own: Mapping[str, Endpoint]) -> Klein:
+    """Return the application.
 
     :param own: the endpoints of the rows that the gateway answers itself, by the row's name.
     """
     app = Klein()
-    for route in routes:
-        endpoint = own[route.name] if route.treatment is Treatment.OWN else exchanged
-        for rule in klein_rules(route):
-            methods = [route.method, "HEAD"] if route.method == "GET" else [route.method]
-            app.route(rule, methods=methods, endpoint=route.name, strict_slashes=False, merge_slashes=False)(
-                endpoint
-            )
+    for name, endpoint in {**own, EXCHANGED: exchanged}.items():
+        app.route(f"/{name}", endpoint=name)(endpoint)
     return app
 
 
-def klein_rules(route: Route) -> list[str]:
-    """Return the rules of a row in Klein's notation."""
-    path = route.path.replace("{model}", "<path:model>")
-    if path.startswith("/v1beta/"):
-        return [version + path.removeprefix("/v1beta") for version in GEMINI_VERSIONS]
-    return [path]
+def endpoint_of(route: Route) -> str:
+    """Return the name of the endpoint that serves a row."""
+    return route.name if route.treatment is Treatment.OWN else EXCHANGED
 
 
 async def exchanged(request: GatewayRequest) -> None:

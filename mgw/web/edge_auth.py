@@ -19,11 +19,14 @@ from msgspec import Struct
 from mgw.config.model import EdgeAuth
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.upload_tokens import PARAMETER, is_good
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
+from mgw.wire.target import query_value, without_parameter
 
 _SCHEMES: Final = frozenset({b"bearer", b"token"})
+_TOKEN: Final = frozenset({PARAMETER})
 _HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"x-goog-api-key"})
 _SEVERAL: Final = re.compile(rb"[\s,]")
 """What no credential holds.  A proxy that joins repeated headers puts a comma between two of them, and one of
@@ -39,20 +42,39 @@ class Caller(Struct, frozen=True):
     """The query without the credentials that stood in it."""
 
 
+class Upload(Struct, frozen=True):
+    """A request to an upload address, which may bring a token in place of an edge key."""
+
+    raw_path: bytes
+    now: float
+    """Unix seconds."""
+
+
 class EdgeGate:
     """The edge keys of one configuration, compared in constant time."""
 
     def __init__(self, settings: EdgeAuth) -> None:
         self._closed = settings.enabled
+        self._keys = settings.keys
         self._digests = [sha256(key.reveal().encode("latin-1")).digest() for key in settings.keys]
 
-    def admit(self, family: Family, headers: RawHeaders, raw_query: bytes | None) -> Caller:
+    def admit(
+        self,
+        family: Family,
+        headers: RawHeaders,
+        raw_query: bytes | None,
+        upload: Upload | None = None,
+    ) -> Caller:
         """Let a request in.
 
         :param family: of the route, which decides what counts as a carrier.
+        :param upload: where the route is one of uploads: then the query may hold a token.
         :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
         """
         opened = not self._closed
+        if upload is not None and raw_query is not None:
+            raw_query, good = self._without_token(raw_query, upload)
+            opened = opened or good
         own: ClientKey | None = None
         for value, scheme in _carried(family, headers):
             if self._fits(value):
@@ -72,6 +94,15 @@ class EdgeGate:
                 "this gateway wants one of its keys: send Authorization: Bearer <key> or x-api-key: <key>",
             )
         return Caller(own, raw_query)
+
+    def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, bool]:
+        """Take the token out of a query; return the rest, and whether the token is good for this address."""
+        token = query_value(raw_query, PARAMETER)
+        if token is None:
+            return raw_query, False
+        rest = without_parameter(raw_query, _TOKEN)
+        address = upload.raw_path + b"?" + (rest or b"")
+        return rest, is_good(self._keys, address, token, upload.now)
 
     def _fits(self, value: bytes) -> bool:
         digest = sha256(value).digest()

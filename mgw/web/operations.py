@@ -1,14 +1,22 @@
-"""What the gateway answers itself: liveness, readiness, metrics and the catalog (specification 4.2, 4.6)."""
+"""What the gateway answers itself: liveness, readiness, metrics, the catalog and the providers' health.
+
+Sources: specification 4.2 and 4.6, decisions part 4.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
 
+from mgw.canonical.catalog import CatalogEntry
 from mgw.dialects import codec_of
+from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
+from mgw.ops.live_lists import LiveLists
+from mgw.ops.provider_health import ProviderHealth
+from mgw.vocabulary import VERSION_HEADERS, Family
 from mgw.web.answers import JSON, send
 from mgw.web.app import Endpoint
 from mgw.web.request import GatewayRequest
@@ -16,6 +24,7 @@ from mgw.web.visit import RequestVisit
 from mgw.wire.headers import value_of
 
 ROOT_BODY: Final = b'{"service":"mgw"}'
+_ON: Final = frozenset({"1", "true"})
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,8 @@ class Operations:
     draining: Callable[[], bool]
     metrics: Callable[[bytes | None], tuple[bytes, bytes]]
     """From ``Accept`` to the content type and the text."""
+    live_lists: LiveLists
+    provider_health: ProviderHealth
 
     def endpoints(self) -> Mapping[str, Endpoint]:
         """Return the endpoint of each row by its name."""
@@ -34,6 +45,7 @@ class Operations:
             "healthz": self.healthz,
             "readyz": self.readyz,
             "metrics": self.scrape,
+            "provider_health": self.health,
             "openai_models": self.models,
             "openai_model": self.model,
             "anthropic_models": self.models,
@@ -62,6 +74,17 @@ class Operations:
         content_type, text = self.metrics(value_of(request.head.headers, b"accept"))
         _send(request.visit, 200, content_type, text)
 
+    async def health(self, request: GatewayRequest) -> None:
+        """How the providers are.
+
+        :raises GatewayError: ``UNKNOWN_ROUTE`` where the configuration does not switch it on.
+        """
+        visit, generation = request.visit, self.generation()
+        if not generation.config.health_checks.enabled:
+            message = f"{visit.matched.route.path} is served where health_checks.enabled is true"
+            raise GatewayError(Reason.UNKNOWN_ROUTE, message)
+        _send(visit, 200, JSON, await self.provider_health.report(generation))
+
     async def models(self, request: GatewayRequest) -> None:
         """The catalog in the client's shape.
 
@@ -70,7 +93,7 @@ class Operations:
         visit = request.visit
         query = dict(parse_qsl((visit.caller.raw_query or b"").decode("latin-1"), keep_blank_values=True))
         codec = codec_of(visit.matched.route.dialect)
-        _send(visit, 200, JSON, codec.render_list(self.generation().catalog.entries, query))
+        _send(visit, 200, JSON, codec.render_list(await self._entries(visit, query), query))
 
     async def model(self, request: GatewayRequest) -> None:
         """One entry of the catalog.
@@ -81,6 +104,18 @@ class Operations:
         entry = self.generation().catalog.entry(visit.matched.model or "")
         codec = codec_of(visit.matched.route.dialect)
         _send(visit, 200, JSON, codec.render_entry(entry))
+
+    async def _entries(self, visit: RequestVisit, query: Mapping[str, str]) -> Sequence[CatalogEntry]:
+        """Return what is listed; upstreams are asked where the client wants that."""
+        generation = self.generation()
+        catalog = generation.catalog
+        live = "live" in query
+        if live and query["live"].lower() not in _ON:
+            return catalog.entries
+        if not live and VERSION_HEADERS.isdisjoint(name.lower() for name, _ in visit.head.headers):
+            return catalog.entries
+        family = None if live else Family.ANTHROPIC  # its version header alone asks its own providers
+        return catalog.with_live(await self.live_lists.ask(generation, visit.caller.key, family))
 
 
 def _send(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:

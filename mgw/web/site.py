@@ -14,18 +14,21 @@ from typing import Final, Protocol, cast
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
 
+from mgw.bodies.budget import BodyBudget
+from mgw.bodies.spool import Spool
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
-from mgw.routing.match import Matched, RouteTable, dialect_of
-from mgw.routing.route import Treatment
+from mgw.routing.match import Matched
+from mgw.routing.route import Treatment, Turned
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
 from mgw.vocabulary import Dialect
 from mgw.web.answers import refuse
-from mgw.web.bodies import BodyBudget
+from mgw.web.app import endpoint_of
 from mgw.web.channel import GatewayChannel, Visit
-from mgw.web.edge_auth import Caller, EdgeGate
+from mgw.web.edge_auth import Caller, EdgeGate, Upload
 from mgw.web.head import RequestHead
 from mgw.web.request import GatewayRequest
 from mgw.web.visit import ChannelClient, RequestVisit
@@ -83,7 +86,6 @@ _REFUSED: Final = Refused()
 class Site:
     """One gateway's door, whatever number of listeners lead to it."""
 
-    table: RouteTable
     generation: Generation
     """The current one; a reload replaces it."""
     app: Klein
@@ -91,6 +93,9 @@ class Site:
     wall: Callable[[], float]
     witness: Witness
     budget: BodyBudget
+    """Of bodies in memory."""
+    spool: Spool
+    """Keeps large bodies on disk."""
     gate: EdgeGate
     draining: bool = False
     on_idle: Callable[[], None] | None = None
@@ -106,7 +111,9 @@ class Site:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
         self.gate = EdgeGate(generation.config.edge_auth)
-        self.budget.max_bytes = generation.config.spool.body_memory
+        spool = generation.config.spool
+        self.budget.max_bytes = spool.body_memory
+        self.spool.disk.max_bytes, self.spool.directory = spool.body_disk, spool.dir
         if before is not generation:
             before.retire()
 
@@ -115,12 +122,13 @@ class Site:
         request_id = f"req_{urandom(12).hex()}"
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
+        table = self.generation.table
         matched: Matched | GatewayError
         try:
-            matched = self.table.match(head.method.decode("latin-1"), path, raw_query, head.headers)
+            matched = table.match(head.method.decode("latin-1"), path, raw_query, head.headers)
             dialect = matched.route.dialect
         except GatewayError as error:
-            matched, dialect = error, dialect_of(path, raw_query, head.headers)
+            matched, dialect = error, table.dialect_of(path, raw_query, head.headers)
         try:
             caller = self._admit(matched, dialect, head, raw_query)
             if isinstance(matched, GatewayError):
@@ -148,14 +156,15 @@ class Site:
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
             path = split_target(target)[0].decode("latin-1")
         request_id = f"req_{urandom(12).hex()}"
-        refuse(ChannelClient(channel, _nothing), error, dialect_of(path, None, []), request_id)
+        dialect = self.generation.table.dialect_of(path, None, [])
+        refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
         self.witness.access(None, path or None, error.status, 0.0, request_id)
 
     def execute(self, visit: RequestVisit) -> Awaitable[None]:
         """Run the Klein endpoint of a visit's route."""
         request = GatewayRequest(visit.channel, visit.head, b"")
         request.visit = visit
-        answered = self.app.execute_endpoint(visit.matched.route.name, request)
+        answered = self.app.execute_endpoint(endpoint_of(visit.matched.route), request)
         return cast(Awaitable[None], answered)  # Klein's type is wider; app.py's endpoints are coroutines
 
     def ended(self, visit: RequestVisit, status: int) -> None:
@@ -181,6 +190,8 @@ class Site:
             raise GatewayError(Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0)
         if visit.matched.fault is not None:
             raise visit.matched.fault
+        if visit.matched.route.treatment is Treatment.REFUSE:
+            raise not_implemented(visit.matched.route.path)
         visit.invite()
 
     def _admit(
@@ -188,8 +199,11 @@ class Site:
     ) -> Caller:
         if isinstance(matched, Matched) and matched.route.name in OPEN_ROUTES:
             return _NOBODY
+        upload = None
+        if isinstance(matched, Matched) and matched.route.turned is Turned.UPLOAD_URL:
+            upload = Upload(split_target(head.target)[0], self.wall())
         try:
-            return self.gate.admit(dialect.family, head.headers, raw_query)
+            return self.gate.admit(dialect.family, head.headers, raw_query, upload)
         except GatewayError:
             self.witness.edge_rejected()
             raise

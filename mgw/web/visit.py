@@ -17,14 +17,19 @@ from typing import TYPE_CHECKING, Final
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
+from mgw.bodies.budget import Share
+from mgw.bodies.source import BodySource
+from mgw.bodies.spool import SpooledBody
 from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.routing.match import Matched
+from mgw.routing.route import BodyKept
 from mgw.web.answers import refuse
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
 from mgw.web.head import RequestHead
+from mgw.web.own_address import own_address
 from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
@@ -86,16 +91,27 @@ class RequestVisit:
     client: ChannelClient = field(init=False)
     started: float = field(init=False)
     _pieces: list[bytes] = field(default_factory=list, repr=False)
+    _spooled: SpooledBody | None = field(default=None, repr=False)
+    """Takes the place of the pieces where a large body is kept on disk."""
+    _body: bytes | BodySource = field(default=b"", repr=False)
     _size: int = 0
-    _held: int = 0
+    _share: Share = field(init=False)
     _work: Deferred[None] | None = field(default=None, repr=False)
     _over: bool = False
 
     def __post_init__(self) -> None:
         self.started = self.site.clock.seconds()
         self.client = ChannelClient(self.channel, self.let_go)
+        self._share = Share(self.site.budget)
         if self.exchange is not None:
             self.exchange.hold = self.hold
+        if self.matched.route.body is BodyKept.SPOOL and self.head.has_body:
+            self._spooled = self.site.spool.begin(
+                pause=self.channel.pause_body,
+                resume=self.channel.resume_body,
+                failed=self.refuse,
+                memory=self._share,
+            )
 
     def invite(self) -> None:
         """Refuse a body that is announced too large, and let a waiting client send any other.
@@ -112,11 +128,14 @@ class RequestVisit:
         """Keep a piece of the body."""
         if self._over:
             return
-        self._pieces.append(data)
         self._size += len(data)
         try:
             if self._size > self._max_body_bytes():
                 raise self._too_large()
+            if self._spooled is not None:
+                self._spooled.write(data)
+                return
+            self._pieces.append(data)
             self.hold(len(data))
         except GatewayError as error:
             self.refuse(error)
@@ -163,27 +182,26 @@ class RequestVisit:
 
         :raises GatewayError: ``OVERLOADED``.
         """
-        self.site.budget.take(size)
-        self._held += size
+        self._share.take(size)
 
     def let_go(self) -> None:
         """Give the room back: the answer has begun, so nothing will be sent again."""
-        held, self._held = self._held, 0
-        self.site.budget.give_back(held)
+        self._share.let_go()
 
     def request(self) -> ClientRequest:
         """Return the request as the exchange sees it; its body is no longer here."""
-        pieces, self._pieces = self._pieces, []
+        body, self._body = self._body, b""
         return ClientRequest(
             request_id=self.request_id,
             method=self.head.method,
             raw_path=self.raw_path,
             raw_query=self.caller.raw_query,
             headers=self.head.headers,
-            body=pieces[0] if len(pieces) == 1 else b"".join(pieces),
+            body=body,
             path_model=self.matched.model,
             version=self.matched.version,
             key=self.caller.key,
+            own_address=self._own_address(),
         )
 
     def refuse(self, error: GatewayError) -> None:
@@ -199,6 +217,7 @@ class RequestVisit:
 
     async def _run(self) -> None:
         try:
+            self._body = await self._whole_body()
             await self.site.execute(self)
         except GatewayError as error:
             self._failed(error)
@@ -208,6 +227,19 @@ class RequestVisit:
             _log.failure("a bug: request {request_id} failed", request_id=self.request_id)
             self._failed(GatewayError(Reason.INTERNAL, "the gateway failed; its log has the request's id"))
         self._end(self.client.status or CLIENT_CLOSED)
+
+    async def _whole_body(self) -> bytes | BodySource:
+        if self._spooled is not None:
+            return await self._spooled.finish()
+        pieces, self._pieces = self._pieces, []
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _own_address(self) -> str | None:
+        """Return the gateway's address as the client knows it, where the answer may have to tell it."""
+        if self.matched.route.turned is None or self.exchange is None:
+            return None
+        config = self.exchange.generation.config
+        return own_address(config, self.head.headers, self.channel.peer, secure=self.channel.is_secure)
 
     def _failed(self, error: GatewayError) -> None:
         if self.exchange is not None:
@@ -235,5 +267,7 @@ class RequestVisit:
             return
         self._over = True
         self._pieces.clear()
+        if self._spooled is not None:
+            self._spooled.close()
         self.let_go()
         self.site.ended(self, status)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from docutils.core import publish_doctree
 
+from mgw.routing.document import render
+from mgw.routing.routes import ROUTES
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.rst", ROOT / "CHANGELOG.rst", *sorted((ROOT / "docs").glob("*.rst"))]
 
@@ -29,3 +32,8 @@ def test_nothing_outside_the_table_of_kinds_asks_for_a_kind() -> None:
         for module in (ROOT / "mgw" / room).glob("*.py"):
             assert "kind ==" not in module.read_text(encoding="utf-8")
             assert "kind is Kind" not in module.read_text(encoding="utf-8")
+
+
+def test_the_document_of_routes_is_what_the_table_says() -> None:
+    """``make routes`` writes it."""
+    assert (ROOT / "docs" / "routes.rst").read_text(encoding="utf-8") == render(ROUTES)

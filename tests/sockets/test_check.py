@@ -151,3 +151,11 @@ def test_check_warns_of_a_token_file_that_somebody_may_yet_write(tmp_path: Path)
     done = twistd("mgw", "-c", str(write_config(tmp_path, text)), "--check", folder=tmp_path)
     assert done.status == 0
     assert "warning: providers.gem.token_file" in done.stdout
+
+
+def test_check_warns_of_a_spool_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    file = write_config(tmp_path, f"{VALID}spool: {{dir: {tmp_path / 'file' / 'spool'}}}\n")
+    done = twistd("mgw", "-c", str(file), "--check", folder=tmp_path, environ=ENVIRON)
+    assert done.status == 0
+    assert f"warning: spool.dir: {tmp_path / 'file' / 'spool'} cannot be written" in done.stdout

@@ -167,7 +167,7 @@ CASES: Final = (
     Case("wrong edge key", chat("gpt-1", b"x-api-key: wrong-canary"), 401, None),
     Case("catalog", request(None, EDGE, path="/v1/models", method="GET"), 200, None),
     Case("unknown route", post("/v1/unknown", {}), 404, None),
-    Case("wrong method", request(None, EDGE, method="GET"), 405, None),
+    Case("wrong method", request(None, EDGE, method="PUT"), 405, None),
 )
 SILENT: Final = tuple(case for case in CASES if case.labels is None)
 METERED: Final = tuple(case for case in CASES if case.labels is not None)

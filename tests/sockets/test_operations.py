@@ -106,7 +106,7 @@ def test_an_unknown_route_is_not_found_in_the_dialect_that_the_path_suggests(
 @pytest.mark.parametrize(
     ("method", "path", "allow", "dialect"),
     [
-        ("GET", CHAT, b"POST", "openai"),
+        ("DELETE", CHAT, b"GET, POST, HEAD", "openai"),
         ("DELETE", "/v1/messages", b"POST", "anthropic"),
         ("PUT", "/v1beta/models/m:generateContent", b"POST", "gemini"),
         ("POST", "/metrics", b"GET, HEAD", "openai"),

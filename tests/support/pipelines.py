@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
+from mgw.bodies.source import BodySource
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
 from mgw.dialects.models import Models
@@ -25,7 +26,6 @@ from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.upstreams import LIMITS, MemoryEndpoint, Wire
 
-TABLE = RouteTable(ROUTES)
 CHAT = b'{ "model" : "fast", "messages": [] }'
 ANSWER = b'{"id":"x","usage":{"prompt_tokens":7,"completion_tokens":5}}'
 
@@ -90,6 +90,7 @@ class Pipeline:
         self.generation = Generation(
             1,
             settings,
+            RouteTable(ROUTES, settings.routes.deny),
             resolver,
             Catalog(settings, resolver, 0),
             {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},
@@ -107,18 +108,29 @@ class Pipeline:
     def ask(
         self,
         path: str = "/v1/chat/completions",
-        body: bytes = CHAT,
+        body: bytes | BodySource = CHAT,
         headers: RawHeaders | None = None,
         query: bytes | None = None,
         key: ClientKey | None = None,
+        method: str = "POST",
+        own_address: str | None = None,
     ) -> tuple[FakeClient, Deferred[None]]:
         headers = headers or []
-        matched = TABLE.match("POST", path, query, [])
+        matched = self.generation.table.match(method, path, query, headers)
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
         if self.hold is not None:
             exchange.hold = self.hold
         request = ClientRequest(
-            "req_1", b"POST", path.encode(), query, headers, body, matched.model, matched.version, key
+            "req_1",
+            method.encode(),
+            path.encode(),
+            query,
+            headers,
+            body,
+            matched.model,
+            matched.version,
+            key,
+            own_address,
         )
         client = FakeClient()
         return client, Deferred.fromCoroutine(serve(exchange, request, client))

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import ClientRequest
-from mgw.exchange.passthrough import Content
+from mgw.exchange.content import Content
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered

@@ -14,7 +14,7 @@ from mgw.exchange.client import Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import relay
 from mgw.usage.event import Outcome, UsageEvent
-from tests.support.pipelines import TABLE, FakeClient, Pipeline, answered
+from tests.support.pipelines import FakeClient, Pipeline, answered
 from tests.support.upstreams import Bench, Wire, bench, outcome_of, post
 
 
@@ -76,8 +76,8 @@ class Run:
         self.client = client or FakeClient()
         self.events: list[UsageEvent] = []
         self.errors: list[BaseException] = []
-        matched = TABLE.match("POST", "/v1/chat/completions", None, [])
         pipeline = Pipeline()
+        matched = pipeline.generation.table.match("POST", "/v1/chat/completions", None, [])
         exchange = Exchange(
             "r", matched.route, pipeline.generation, self.bench.clock, self.events.append, 0.0
         )

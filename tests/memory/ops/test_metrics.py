@@ -136,6 +136,12 @@ def test_what_is_in_flight_is_asked_when_somebody_scrapes() -> None:
     assert value(metrics, "mgw_sessions_in_flight") == 1
 
 
+def test_what_bodies_take_is_told_by_place() -> None:
+    metrics = Metrics(frozenset(), bodies_held=lambda: {"memory": 5, "disk": 7})
+    assert value(metrics, "mgw_request_body_bytes", place="memory") == 5
+    assert value(metrics, "mgw_request_body_bytes", place="disk") == 7
+
+
 def test_a_failed_reload_shows_until_one_succeeds() -> None:
     metrics = metrics_after()
     metrics.reload_failed()
@@ -219,3 +225,12 @@ def test_every_metric_of_ours_is_documented() -> None:
     for name, family in families(metrics_after(event())).items():
         shown = f"{name}_total" if family.type == "counter" else name
         assert f"``{shown}" in document or not name.startswith("mgw_")
+
+
+def test_lists_that_could_not_be_had_are_counted_by_provider() -> None:
+    metrics = metrics_after()
+    for name in ("main", "main", "nobody"):
+        metrics.live_list_failed(name)
+    assert value(metrics, "mgw_live_list_failures_total", provider="main") == 2
+    assert value(metrics, "mgw_live_list_failures_total", provider="other-host") == 0
+    assert value(metrics, "mgw_live_list_failures_total", provider="other") == 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.canonical.catalog import ListedModel
 from mgw.errors import GatewayError, Reason
 from mgw.routing.catalog import Catalog
 from mgw.routing.resolve import Resolver
-from tests.support.configs import config
+from tests.support.configs import THREE_FAMILIES, config
 
 CONFIG = config()
 CATALOG = Catalog(CONFIG, Resolver(CONFIG), 1_700_000_000)
@@ -49,3 +50,45 @@ def test_a_bare_or_unknown_id_has_none(name: str) -> None:
     with pytest.raises(GatewayError) as refusal:
         CATALOG.entry(name)
     assert refusal.value.reason is Reason.UNKNOWN_MODEL
+
+
+def test_live_models_come_last_by_provider_in_the_configurations_order() -> None:
+    live = {
+        "gem": [ListedModel("g")],
+        "main": [ListedModel("b"), ListedModel("a")],
+        "gone": [ListedModel("x")],
+    }
+    added = CATALOG.with_live(live)[len(CATALOG.entries) :]
+    assert [entry.id for entry in added] == ["main/b", "main/a", "gem/g"]
+
+
+def test_a_live_model_that_is_listed_already_stays_where_it_is() -> None:
+    entries = CATALOG.with_live(
+        {"main": [ListedModel("gpt-c", 7, "GPT C"), ListedModel("gpt-c", 7, "GPT C")]}
+    )
+    assert [entry.id for entry in entries] == [entry.id for entry in CATALOG.entries]
+    found = entries[-1]
+    assert (found.id, found.created, found.display_name) == ("main/gpt-c", 7, "GPT C")
+
+
+def test_a_live_model_has_the_providers_capabilities_and_the_upstreams_time() -> None:
+    dated, undated = CATALOG.with_live({"mute": [ListedModel("a", 7, "A"), ListedModel("b")]})[-2:]
+    assert (dated.created, dated.display_name, dated.owned_by) == (7, "A", "mute")
+    assert (undated.created, undated.display_name) == (1_700_000_000, None)
+    assert dated.capabilities == CATALOG.entry("mute/a").capabilities
+
+
+def test_an_alias_is_not_taken_for_the_live_model_of_its_name() -> None:
+    settings = config(THREE_FAMILIES + "  main/gpt-b: claude/claude-x\n")
+    catalog = Catalog(settings, Resolver(settings), 1_700_000_000)
+    entries = catalog.with_live({"main": [ListedModel("gpt-b", 7, "GPT B")]})
+    assert entries == catalog.entries
+
+
+def test_a_model_without_a_name_is_not_listed() -> None:
+    assert CATALOG.with_live({"main": [ListedModel("")]}) == CATALOG.entries
+
+
+def test_every_live_id_resolves_to_its_provider() -> None:
+    for entry in CATALOG.with_live({"main": [ListedModel("x/y"), ListedModel("models/z")]}):
+        assert CATALOG.entry(entry.id).owned_by == entry.owned_by

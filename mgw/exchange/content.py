@@ -1,0 +1,196 @@
+"""A request body as it is looked at: the models that it names, and what is replaced in it.
+
+Most bodies are JSON with the model at the top.  Platform bodies may name none, or several deep within; forms
+name it in a part.  Whatever is replaced is an edit at its own position (decisions, part 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.json import encode
+
+from mgw.bodies.source import BodySource, each_piece, edited_source, read_all
+from mgw.dialects.history import TAG_BYTES, clean_history
+from mgw.dialects.metering import media_type
+from mgw.exchange.client import ClientRequest
+from mgw.exchange.exchange import Exchange
+from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.wire.edit import Edit, edited
+from mgw.wire.encodings import decoded
+from mgw.wire.headers import value_of, values_of
+from mgw.wire.multipart import FormReader, find_part, nested_in_part, part_edits
+from mgw.wire.nested import Nested, find_values
+from mgw.wire.splice import FoundValue, find_model
+
+_WITH_HISTORY: Final = frozenset({Treatment.CONVERSE, Treatment.COUNT})
+_JSON: Final = b"application/json"
+_FORM: Final = b"multipart/form-data"
+MAX_PART_BYTES: Final = 64 * 1024
+"""The longest part of a form that is looked into."""
+MODELS: Final = "models/"
+"""A prefix that some of Google's clients put before a model's name."""
+
+
+@dataclass(slots=True, repr=False)
+class Content:
+    """A request body as it came and as it reads, and the models that were found in it."""
+
+    sent: bytes | BodySource
+    decoded: bytes | None = None
+    """Without any content coding, where it was looked at as a whole."""
+    model: FoundValue | None = None
+    """The one model that the body names."""
+    nested: tuple[Nested, ...] = ()
+    """The models that it names deep within, or beside its path."""
+    in_form: bool = False
+    """Whether :attr:`model` is the value of a form's part."""
+    encoded: bool = False
+    """Whether ``sent`` has a content coding that ``decoded`` has not."""
+    cleaned: bool = False
+    """Whether the gateway's own marks were cut out of ``decoded``."""
+    edits: list[Edit] = field(default_factory=list)
+
+    def rename(self, new: str) -> None:
+        """Replace the one model; nothing happens where it has that name."""
+        found = self.model
+        if found is None or found.value == new:
+            return
+        if self.in_form:
+            self.edits += part_edits(found, new)
+        else:
+            literal = encode(new)
+            self.edits += [(span, literal) for span in found.spans]
+
+    def rename_nested(self, nested: Nested, new: str) -> None:
+        """Replace one of the nested models; nothing happens where it has that name."""
+        if nested.value != new:
+            self.edits.append((nested.span, encode(new)))
+
+    def rename_repeated(self, asked: str, new: str) -> None:
+        """Replace the model of the path where the body repeats it, each with or without its ``models/``."""
+        asked, new = asked.removeprefix(MODELS), new.removeprefix(MODELS)
+        for nested in self.nested:
+            if nested.value.removeprefix(MODELS) == asked:
+                kept = nested.value[: len(nested.value) - len(asked)]
+                self.rename_nested(nested, kept + new)
+
+    def outgoing(self) -> tuple[bytes | BodySource, bool]:
+        """Return the body to send, and whether it is no longer encoded as the client sent it."""
+        if self.decoded is None:
+            assert not isinstance(self.sent, bytes) or not self.edits, "what is edited was looked at"
+            return self.sent if isinstance(self.sent, bytes) else edited_source(self.sent, self.edits), False
+        if not self.edits and not self.cleaned:
+            return self.sent, False
+        return edited(self.decoded, self.edits), self.encoded
+
+
+async def read(exchange: Exchange, request: ClientRequest) -> Content:
+    """Look at the body as far as its route asks for, and find the models in it.
+
+    :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
+    """
+    route = exchange.route
+    if route.model_at is ModelAt.FORM:
+        return await _read_form(exchange, request)
+    if route.model_at is ModelAt.BODY and not route.body_models:
+        assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
+        body = decoded_body(exchange, request, request.body)
+        return Content(request.body, body, find_model(body), encoded=body is not request.body)
+    if route.model_at in (ModelAt.BODY, ModelAt.BATCH):
+        return reread(exchange, request)
+    return Content(request.body, request.body if isinstance(request.body, bytes) else None)
+
+
+def reread(exchange: Exchange, request: ClientRequest) -> Content:
+    """Find the models that stand deep within a body.
+
+    :raises GatewayError: ``MALFORMED`` or ``BODY_TOO_LARGE``.
+    """
+    assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
+    body = decoded_body(exchange, request, request.body)
+    found = tuple(find_values(body, *exchange.route.body_models)) if body else ()
+    return Content(request.body, body, nested=found, encoded=body is not request.body)
+
+
+async def _read_form(exchange: Exchange, request: ClientRequest) -> Content:
+    """Find the model of a form, or of the JSON that some clients send in its place.
+
+    A form on disk is walked piece by piece.  What has a content coding is small enough to be unpacked.
+    """
+    content_type = value_of(request.headers, b"content-type") or b""
+    media = media_type(content_type)
+    body = request.body
+    if not isinstance(body, bytes) and (media == _JSON or _encodings(request)):
+        exchange.hold(body.size)
+        body = await read_all(body)
+    if media not in (_JSON, _FORM):
+        return Content(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
+    if not isinstance(body, bytes):
+        reader = FormReader(content_type, exchange.route.form_part, MAX_PART_BYTES)
+        await each_piece(body, reader.feed)
+        return _of_part(exchange.route, Content(body), reader.finish())
+    whole = decoded_body(exchange, request, body)
+    content = Content(body, whole, encoded=whole is not body)
+    if media == _JSON:
+        content.model = find_model(whole) if whole else None
+        return content
+    part = find_part(whole, content_type, exchange.route.form_part, MAX_PART_BYTES)
+    return _of_part(exchange.route, content, part)
+
+
+def _of_part(route: Route, content: Content, part: FoundValue | None) -> Content:
+    if part is None:
+        return content
+    if route.body_models:
+        content.nested = tuple(nested_in_part(part, *route.body_models))
+    else:
+        content.model, content.in_form = part, True
+    return content
+
+
+def cleaned(exchange: Exchange, content: Content) -> Content:
+    """Cut out of a history what the gateway itself wrote for another family (decisions, part 5).
+
+    Nothing of it concerns a body that is not looked at because of its content coding.
+    """
+    route = exchange.route
+    before = content.decoded
+    if route.treatment not in _WITH_HISTORY or before is None or TAG_BYTES not in before:
+        return content
+    if not exchange.generation.config.translation.clean_history:
+        return content
+    body = clean_history(route.dialect, before)
+    if body is before:
+        return content
+    model = None if content.model is None else find_model(body)
+    nested = tuple(find_values(body, *route.body_models)) if content.nested else ()
+    return Content(content.sent, body, model, nested, encoded=content.encoded, cleaned=True)
+
+
+def changed(content: Content, change: Callable[[bytes], bytes]) -> Content:
+    """Return the content with all of its body changed, the same where ``change`` gives back what it gets."""
+    assert content.decoded is not None, "it was looked at"
+    body = change(content.decoded)
+    if body is content.decoded:
+        return content
+    return Content(content.sent, body, encoded=content.encoded, cleaned=True)
+
+
+def decoded_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:
+    """Return a body without its content codings; the same object where it has none.
+
+    :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
+    """
+    encodings = _encodings(request)
+    if not encodings:
+        return body
+    body = decoded(body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    exchange.hold(len(body))
+    return body
+
+
+def _encodings(request: ClientRequest) -> list[bytes]:
+    return values_of(request.headers, b"content-encoding")

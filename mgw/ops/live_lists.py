@@ -1,0 +1,157 @@
+"""What providers list themselves, for ``GET /v1/models?live=1`` (specification 4.2, decisions part 4).
+
+All are asked at once, each within three seconds.  One that fails is left out and counted; what one has
+listed serves for a minute, and for nobody with another credential.  However many clients ask at the same
+time, a provider is asked once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as TimedOut
+
+from mgw.canonical.catalog import ListedModel
+from mgw.credentials.provider import ClientKey, Credential
+from mgw.dialects import lister_of
+from mgw.errors import GatewayError, Reason
+from mgw.generation import Generation
+from mgw.kinds import KINDS
+from mgw.ops.probes import UNHEARD, Prober, Question
+from mgw.ops.single_flight import SingleFlight, together
+from mgw.vocabulary import Family
+
+LIMIT_SECONDS: Final = 3.0
+KEPT_SECONDS: Final = 60.0
+PAGE_MODELS: Final = 1000
+MAX_PAGES: Final = 20
+MAX_MODELS: Final = 20_000
+MAX_KEPT_MODELS: Final = 100_000
+"""In all lists together; beyond it the oldest lists go."""
+
+Models = tuple[ListedModel, ...]
+_Key = tuple[int, str, str]
+"""The generation's number, the provider, and whose credential it was asked with."""
+
+
+class _Kept(Struct, frozen=True):
+    models: Models
+    since: float
+
+
+class _ListError(ValueError):
+    """An answer that is no complete list."""
+
+
+@dataclass(slots=True)
+class LiveLists:
+    """The providers' own lists, asked for when a client wants them.
+
+    :param failed: told the name of each provider that could not be read.
+    """
+
+    prober: Prober
+    failed: Callable[[str], None]
+    _flights: SingleFlight[Models] = field(default_factory=SingleFlight, repr=False)
+    _kept: dict[_Key, _Kept] = field(default_factory=dict, repr=False)
+    """The oldest first."""
+
+    async def ask(
+        self, generation: Generation, client_key: ClientKey | None, family: Family | None = None
+    ) -> Mapping[str, Models]:
+        """Return what each provider lists, as far as it is known in time.
+
+        :param client_key: the client's own credential, for providers that have none.
+        :param family: whose providers are asked; ``None``: all.
+        """
+        names = [
+            name
+            for name, provider in generation.config.providers.items()
+            if family is None or KINDS[provider.kind].family is family
+        ]
+        generation.enter()
+        try:
+            found = await together(self._list(generation, name, client_key) for name in names)
+        finally:
+            generation.leave()
+        return dict(zip(names, found, strict=True))
+
+    async def _list(self, generation: Generation, name: str, client_key: ClientKey | None) -> Models:
+        began = self._now()
+        credential = await self._credential(generation, name, client_key)
+        if credential is None:
+            return ()
+        key = (generation.number, name, credential.key_hash)
+        kept = self._kept.get(key)
+        if kept is not None and self._now() - kept.since < KEPT_SECONDS:
+            return kept.models
+        question = self.prober.question(generation, name, credential)
+        left = max(0.0, began + LIMIT_SECONDS - self._now())
+        return await self._flights.run(key, partial(self._fetch, key, question, left))
+
+    async def _credential(
+        self, generation: Generation, name: str, client_key: ClientKey | None
+    ) -> Credential | None:
+        obtaining = Deferred.fromCoroutine(generation.credentials[name].obtain(client_key))
+        try:
+            return await obtaining.addTimeout(LIMIT_SECONDS, self.prober.clock)
+        except TimedOut:
+            self.failed(name)
+        except GatewayError as error:
+            if error.reason is not Reason.NO_PROVIDER_KEY:  # that is no failure: there is none to ask with
+                self.failed(name)
+        return None
+
+    async def _fetch(self, key: _Key, question: Question, seconds: float) -> Models:
+        question.generation.enter()
+        try:
+            reading = Deferred.fromCoroutine(_whole_list(question))
+            models = await reading.addTimeout(seconds, self.prober.clock)
+        except (*UNHEARD, TimedOut, ValueError):
+            self.failed(question.provider.name)
+            return ()
+        finally:
+            question.generation.leave()
+        self._keep(key, models)
+        return models
+
+    def _keep(self, key: _Key, models: Models) -> None:
+        now = self._now()
+        self._kept.pop(key, None)
+        self._kept[key] = _Kept(models, now)
+        held = sum(len(kept.models) + 1 for kept in self._kept.values())
+        for old, kept in list(self._kept.items()):
+            if held <= MAX_KEPT_MODELS and now - kept.since < KEPT_SECONDS:
+                break
+            del self._kept[old]
+            held -= len(kept.models) + 1
+
+    def _now(self) -> float:
+        return self.prober.clock.seconds()
+
+
+async def _whole_list(question: Question) -> Models:
+    """Read a provider's list to its end.
+
+    :raises ValueError: there is none, or none that is readable and within bounds.
+    """
+    lister = lister_of(KINDS[question.provider.kind].family)
+    models: list[ListedModel] = []
+    page: str | None = None
+    for _ in range(MAX_PAGES):
+        heard = await question.ask(lister.query(PAGE_MODELS, page))
+        if heard.status != 200 or heard.body is None:
+            raise _ListError
+        found = lister.read(heard.body)
+        models += found.models
+        page = found.next_page
+        if len(models) > MAX_MODELS:
+            raise _ListError
+        if page is None:
+            return tuple(models)
+    raise _ListError

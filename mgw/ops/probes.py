@@ -1,0 +1,182 @@
+"""The gateway's own question to a provider: which models it has.
+
+Live model lists and the providers' health are both made of it.  It goes over the provider's own connections
+and carries what a relayed request would carry, and nothing of a client's but a key that may be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from msgspec import Struct
+from treq.client import HTTPClient
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from twisted.web.client import ResponseDone, ResponseFailed
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent, IBodyProducer, IResponse
+from zope.interface import implementer
+
+from mgw import __version__
+from mgw.config.model import Provider
+from mgw.credentials.provider import Credential
+from mgw.errors import GatewayError
+from mgw.generation import Generation
+from mgw.upstream.agent import UpstreamAgent
+from mgw.wire.headers import RawHeaders
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+UNAUTHORIZED: Final = 401
+UNHEARD: Final = (GatewayError, ResponseFailed)
+"""What :meth:`Question.ask` raises where no whole answer came."""
+
+_HEADERS: Final = (
+    (b"Accept", b"application/json"),
+    (b"User-Agent", f"mgw/{__version__}".encode()),
+)
+
+Dress = Callable[[RawHeaders, Provider, Credential], RawHeaders]
+"""Completes headers: the operator's edits, what the kind requires, the credential."""
+
+
+class Heard(Struct, frozen=True):
+    """What a provider answered."""
+
+    status: int
+    body: bytes | None
+    """``None``: larger than :data:`MAX_ANSWER_BYTES`."""
+
+    def __repr__(self) -> str:
+        return f"Heard({self.status})"
+
+
+@dataclass(slots=True)
+class Prober:
+    """Asks the providers of a generation.
+
+    :param dress: how a request to a provider gets its headers.
+    """
+
+    clock: IReactorTime
+    dress: Dress
+
+    def question(self, generation: Generation, provider: str, credential: Credential) -> Question:
+        """Return the question to one provider."""
+        return Question(self, generation, generation.config.providers[provider], credential)
+
+
+@dataclass(slots=True, repr=False)
+class Question:
+    """A provider is asked for its models, page by page."""
+
+    prober: Prober
+    generation: Generation
+    provider: Provider
+    credential: Credential
+    _renewed: bool = False
+
+    async def ask(self, query: str) -> Heard:
+        """Return the answer to one page; a credential that is refused with 401 is renewed once.
+
+        Cancelling closes the connection.
+
+        :raises GatewayError: the provider cannot be reached, or its answer not be read.
+        :raises ResponseFailed: the answer breaks off.
+        """
+        heard = await self._get(query)
+        if heard.status != UNAUTHORIZED or self._renewed:
+            return heard
+        self._renewed = True
+        source = self.generation.credentials[self.provider.name]
+        another = await source.refused(self.credential, UNAUTHORIZED, None)
+        if another is None:
+            return heard
+        self.credential = another
+        return await self._get(query)
+
+    async def _get(self, query: str) -> Heard:
+        upstream = self.generation.upstreams[self.provider.name]
+        client = HTTPClient(_AsIs(UpstreamAgent(lambda _: upstream)))
+        url = f"{upstream.origin}{upstream.base_path.decode()}/models"
+        clock: Any = self.prober.clock  # Any: treq wants a reactor's type, and its timeout is not used
+        response = await client.get(
+            f"{url}?{query}" if query else url,
+            headers=self._headers(),
+            allow_redirects=False,
+            unbuffered=True,
+            reactor=clock,
+        )
+        body = _Body()
+        response.deliverBody(body)
+        return Heard(response.code, await body.whole)
+
+    def _headers(self) -> Headers:
+        headers = Headers()
+        for name, value in self.prober.dress(list(_HEADERS), self.provider, self.credential):
+            headers.addRawHeader(name, value)
+        return headers
+
+
+@implementer(IAgent)
+class _AsIs:
+    """Asks for the answer as it is, and takes it so: treq would ask for gzip, and unpack without a limit."""
+
+    def __init__(self, agent: IAgent) -> None:
+        self._agent = agent
+
+    def request(
+        self,
+        method: bytes,
+        uri: bytes,
+        headers: Headers | None = None,
+        bodyProducer: IBodyProducer | None = None,  # noqa: N803  # IAgent's name, given by keyword
+    ) -> Deferred[IResponse]:
+        """Send a request."""
+        plain = Headers() if headers is None else headers.copy()
+        plain.setRawHeaders(b"accept-encoding", [b"identity"])
+        return self._agent.request(method, uri, plain, bodyProducer).addCallback(_as_it_is)
+
+
+def _as_it_is(response: IResponse) -> IResponse:
+    response.headers.removeHeader(b"content-encoding")
+    return response
+
+
+class _Body(Protocol):
+    """Gathers a body up to its limit; ``whole`` fires with it, or with ``None`` where it is larger."""
+
+    def __init__(self) -> None:
+        self.whole: Deferred[bytes | None] = Deferred(lambda _: self._stop())
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._over = False
+
+    def dataReceived(self, data: bytes) -> None:
+        if self._over:
+            return
+        self._size += len(data)
+        if self._size <= MAX_ANSWER_BYTES:
+            self._pieces.append(data)
+            return
+        self._stop()
+        self.whole.callback(None)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        if self._over:
+            return
+        self._over = True
+        if reason.check(ResponseDone):
+            self.whole.callback(b"".join(self._pieces))
+        else:
+            self.whole.errback(reason)
+
+    def _stop(self) -> None:
+        """Want no more of it."""
+        self._over = True
+        self._pieces.clear()
+        transport: Any = self.transport  # Any: what UpstreamAgent gives can close at once
+        transport.abortConnection()

@@ -1,0 +1,101 @@
+"""What Gemini's clients ask for beside text and media (specification 4.5, decisions part 4).
+
+The paths are those of Google's SDK and of the reference of its Developer API.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mgw.routing.resource import Path, Resource, rows
+from mgw.routing.route import ModelAt, Turned
+from mgw.vocabulary import Dialect
+
+_MODEL: Final = (("model",),)
+_BASE_MODEL: Final = (("baseModel",), ("base_model",))
+_EMBEDDING_MODEL: Final = (("embeddingModel",), ("embedding_model",))
+_SETUP: Final = (
+    ("bidiGenerateContentSetup", "setup", "model"),
+    ("bidiGenerateContentSetup", "model"),
+)
+_INLINED: Final[tuple[Path, ...]] = (
+    ("batch", "inputConfig", "requests", "requests", None, "request", "model"),
+    ("batch", "input_config", "requests", "requests", None, "request", "model"),
+)
+"""The requests of a batch that stands in the body; each may repeat the model of the path."""
+_UPLOAD: Final = "/upload"
+
+_RESOURCES: Final = (
+    Resource("/v1beta/files", "GET POST"),
+    Resource("/v1beta/files:register", "POST"),
+    Resource("/v1beta/files/{file}", "GET DELETE"),
+    Resource("/v1beta/files/{file}:download", "GET"),
+    Resource("/upload/v1beta/files", "POST PUT", turned=Turned.UPLOAD_URL, upstream_prefix=_UPLOAD),
+    Resource("/v1beta/batches", "GET"),
+    Resource("/v1beta/batches/{batch}", "GET DELETE"),
+    Resource("/v1beta/batches/{batch}:cancel", "POST"),
+    Resource("/v1beta/batches/{batch}:updateGenerateContentBatch", "PATCH"),
+    Resource("/v1beta/batches/{batch}:updateEmbedContentBatch", "PATCH"),
+    Resource("/v1beta/models/{model}:batchGenerateContent", "POST", _INLINED, ModelAt.PATH),
+    Resource("/v1beta/models/{model}:asyncBatchEmbedContent", "POST", _INLINED, ModelAt.PATH),
+    Resource("/v1beta/models/{model}", "PATCH DELETE", model_at=ModelAt.PATH),
+    Resource("/v1beta/models/{model}/operations", "GET"),
+    Resource("/v1beta/models/{model}/operations/{operation}", "GET"),
+    Resource("/v1beta/operations", "GET"),
+    Resource("/v1beta/operations/{operation}", "GET DELETE"),
+    Resource("/v1beta/operations/{operation}:cancel", "POST"),
+    Resource("/v1beta/cachedContents", "GET POST", _MODEL),
+    Resource("/v1beta/cachedContents/{cache}", "GET PATCH DELETE"),
+    Resource("/v1beta/fileSearchStores", "GET POST", _EMBEDDING_MODEL),
+    Resource("/v1beta/fileSearchStores/{store}", "GET DELETE"),
+    Resource("/v1beta/fileSearchStores/{store}:importFile", "POST"),
+    Resource("/v1beta/fileSearchStores/{store}/documents", "GET"),
+    Resource("/v1beta/fileSearchStores/{store}/documents/{document}", "GET DELETE"),
+    Resource("/v1beta/fileSearchStores/{store}/media/{media}", "GET"),
+    Resource("/v1beta/fileSearchStores/{store}/operations/{operation}", "GET"),
+    Resource("/v1beta/fileSearchStores/{store}/upload/operations/{operation}", "GET"),
+    Resource(
+        "/upload/v1beta/fileSearchStores/{store}:uploadToFileSearchStore",
+        "POST PUT",
+        turned=Turned.UPLOAD_URL,
+        upstream_prefix=_UPLOAD,
+    ),
+    Resource("/v1beta/tunedModels", "GET POST", _BASE_MODEL),
+    Resource("/v1beta/tunedModels/{tuned_model}", "GET PATCH DELETE"),
+    Resource("/v1beta/tunedModels/{tuned_model}:cancel", "POST"),
+    Resource("/v1beta/tunedModels/{tuned_model}:transferOwnership", "POST"),
+    Resource("/v1beta/tunedModels/{tuned_model}/operations", "GET"),
+    Resource("/v1beta/tunedModels/{tuned_model}/operations/{operation}", "GET"),
+    Resource("/v1beta/tunedModels/{tuned_model}/permissions", "GET POST"),
+    Resource("/v1beta/tunedModels/{tuned_model}/permissions/{permission}", "GET PATCH DELETE"),
+    Resource("/v1beta/interactions", "POST", _MODEL, metered=True),
+    Resource("/v1beta/interactions/{interaction}", "GET DELETE"),
+    Resource("/v1beta/interactions/{interaction}/cancel", "POST"),
+    Resource("/v1beta/agents", "GET POST"),
+    Resource("/v1beta/agents/{agent}", "GET DELETE"),
+    Resource("/v1beta/environments", "GET POST"),
+    Resource("/v1beta/environments/{environment}", "GET DELETE"),
+    Resource("/v1beta/environments/{environment}/files/{path}", "GET"),
+    Resource(
+        "/upload/v1beta/environments/{environment}/files/{path}",
+        "POST PUT",
+        turned=Turned.UPLOAD_URL,
+        upstream_prefix=_UPLOAD,
+    ),
+    Resource("/v1beta/triggers", "GET POST", (("interaction", "model"),)),
+    Resource("/v1beta/triggers/{trigger}", "GET PATCH DELETE", (("interaction", "model"),)),
+    Resource("/v1beta/triggers/{trigger}/executions", "GET POST"),
+    Resource("/v1beta/voices", "GET POST", (("voice", "model"),)),
+    Resource("/v1beta/voices/{voice}", "GET DELETE"),
+    Resource("/v1beta/webhooks", "GET POST"),
+    Resource("/v1beta/webhooks/{webhook}", "GET PATCH DELETE"),
+    Resource("/v1beta/webhooks/{webhook}:ping", "POST"),
+    Resource("/v1beta/webhooks/{webhook}:rotateSigningSecret", "POST"),
+    Resource("/v1beta/credentials", "GET POST"),
+    Resource("/v1beta/credentials/{credential}", "GET PATCH DELETE"),
+    Resource("/v1beta/decisions", "POST", _MODEL, metered=True),
+    Resource("/v1beta/auth_tokens", "POST", _SETUP),
+)
+
+GEMINI_ROUTES: Final = rows(Dialect.GEMINI, _RESOURCES)
+"""Files and uploads, batches, caches, stores, tuned models, interactions and agents."""

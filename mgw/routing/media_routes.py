@@ -1,0 +1,77 @@
+"""Images, videos and audio (specification 4.3, decisions part 4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from mgw.routing.resource import Resource, rows
+from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.vocabulary import Dialect, Family, Modality
+
+_MODEL: Final = (("model",),)
+_IMAGE: Final = Modality.IMAGE_GEN
+_VIDEO: Final = Modality.VIDEO_GEN
+_SPEECH: Final = Modality.AUDIO_SPEECH
+_TRANSCRIPTION: Final = Modality.AUDIO_TRANSCRIBE
+
+_OPENAI_MEDIA: Final = (
+    Resource("/v1/images/generations", "POST", _MODEL, modality=_IMAGE, metered=True),
+    Resource("/v1/images/edits", "POST", model_at=ModelAt.FORM, modality=_IMAGE, metered=True),
+    Resource("/v1/images/variations", "POST", model_at=ModelAt.FORM, modality=_IMAGE, metered=True),
+    Resource("/v1/videos", "GET POST", model_at=ModelAt.FORM, modality=_VIDEO),
+    Resource("/v1/videos/characters", "POST", modality=_VIDEO),
+    Resource("/v1/videos/characters/{character_id}", "GET", modality=_VIDEO),
+    Resource("/v1/videos/edits", "POST", model_at=ModelAt.FORM, modality=_VIDEO),
+    Resource("/v1/videos/extensions", "POST", model_at=ModelAt.FORM, modality=_VIDEO),
+    Resource("/v1/videos/{video_id}", "GET DELETE", modality=_VIDEO),
+    Resource("/v1/videos/{video_id}/content", "GET", modality=_VIDEO),
+    Resource("/v1/videos/{video_id}/remix", "POST", modality=_VIDEO),
+    Resource(
+        "/v1/audio/transcriptions", "POST", model_at=ModelAt.FORM, modality=_TRANSCRIPTION, metered=True
+    ),
+    Resource("/v1/audio/translations", "POST", model_at=ModelAt.FORM, modality=_TRANSCRIPTION, metered=True),
+)
+_GEMINI_MEDIA: Final = (
+    Resource("/v1beta/models/{model}:predict", "POST", model_at=ModelAt.PATH, modality=_IMAGE),
+    Resource("/v1beta/models/{model}:predictLongRunning", "POST", model_at=ModelAt.PATH, modality=_VIDEO),
+)
+_AUDIO_SPEECH: Final = Route(
+    "audio_speech",
+    "POST",
+    "/v1/audio/speech",
+    Dialect.OPENAI,
+    _SPEECH,
+    ModelAt.BODY,
+    Treatment.SPEAK,
+    translated_for=frozenset({Family.GEMINI}),
+    group="audio",
+)
+
+MEDIA_ROUTES: Final = (
+    *rows(Dialect.OPENAI, _OPENAI_MEDIA),
+    *rows(Dialect.GEMINI, _GEMINI_MEDIA),
+    _AUDIO_SPEECH,
+    replace(
+        _AUDIO_SPEECH,
+        name="anthropic_audio_speech",
+        dialect=Dialect.ANTHROPIC,
+        translated_for=frozenset({Family.OPENAI, Family.GEMINI}),
+        defaults_of=Family.OPENAI,
+        native=False,
+    ),
+    Route(
+        "generate_speech",
+        "POST",
+        "/v1beta/models/{model}:generateSpeech",
+        Dialect.GEMINI,
+        _SPEECH,
+        ModelAt.PATH,
+        Treatment.SPEAK,
+        upstream_verb="generateContent",
+        translated_for=frozenset({Family.OPENAI}),
+        group="audio",
+    ),
+)
+"""What needs another capability than text."""

@@ -1,0 +1,170 @@
+"""Templates of paths, and how a raw path is found among them.
+
+A template is cut at its slashes, and at the colon before a verb of Google's.  Segments are compared decoded,
+so that no spelling of a path reaches a provider under another row than its own; an identifier may therefore
+hold no escaped slash, and one of Google's no colon.  What stands for several segments (``{model}``,
+``{path}``) is matched by a regular expression on the path as it was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from mgw.routing.route import Route
+from mgw.vocabulary import Family
+
+GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
+"""The prefixes under which Gemini's routes are served alike (decisions, part 4)."""
+
+_LONG: Final = re.compile(r"\{(?:model|path)\}")
+_PARAMETER: Final = re.compile(r"\{\w+\}")
+_VERB: Final = re.compile(r"(?::|%3[Aa])([A-Za-z]+)$")
+_VERSIONS: Final = ("/v1", "/beta")
+
+
+class Row(Struct, frozen=True):
+    """A row of the table under one of its versions."""
+
+    route: Route
+    version: str
+    """The version prefix of the client's path, without which it goes upstream."""
+    literals: int
+    """How many of its segments are words, a verb included: the more, the more exactly it fits."""
+
+
+class Found(Struct, frozen=True):
+    """A row that fits a path."""
+
+    row: Row
+    raw_model: str | None = None
+    """What stands for ``{model}``, as sent."""
+
+
+def templates_of(route: Route) -> list[tuple[str, str]]:
+    """Return each template under which a row is served, with its version prefix."""
+    for before in ("", "/upload"):
+        if route.path.startswith(f"{before}/v1beta/"):
+            rest = route.path.removeprefix(f"{before}/v1beta")
+            return [(before + version + rest, before + version) for version in GEMINI_VERSIONS]
+    for version in _VERSIONS:
+        if route.path.startswith(version + "/"):
+            return [(route.path, version)]
+    return [(route.path, "")]
+
+
+@dataclass(slots=True)
+class _Node:
+    """What may follow the segments so far."""
+
+    words: dict[str, _Node] = field(default_factory=dict)
+    anything: _Node | None = None
+    rows: list[Row] = field(default_factory=list)
+
+
+class Paths:
+    """All templates, and which of them fit a path."""
+
+    def __init__(self) -> None:
+        self._root = _Node()
+        self._patterns: dict[tuple[str, str], list[tuple[re.Pattern[str], Row]]] = {}
+        """By the first segment and the verb, which is empty for most."""
+
+    def add(self, template: str, version: str, route: Route) -> None:
+        """Put a template among the others."""
+        segments = _segments(template)
+        literals = sum(1 for segment in segments if not _PARAMETER.fullmatch(segment))
+        row = Row(route, version, literals)
+        if _LONG.search(template):
+            key = segments[0], segments[-1] if segments[-1].startswith(":") else ""
+            self._patterns.setdefault(key, []).append((_pattern_of(template, route.family), row))
+            return
+        node = self._root
+        for segment in segments:
+            if _PARAMETER.fullmatch(segment):
+                node.anything = node.anything or _Node()
+                node = node.anything
+            else:
+                node = node.words.setdefault(segment, _Node())
+        node.rows.append(row)
+
+    def find(self, raw_path: str) -> list[Found]:
+        """Return all rows that fit, those that fit most exactly first."""
+        if not raw_path.startswith("/"):
+            return []
+        verb = _VERB.search(raw_path)
+        found = [Found(row) for row in self._walk(raw_path, verb)]
+        first = raw_path[1:].partition("/")[0]
+        for key in ((first, ""), (first, f":{verb[1]}")) if verb else ((first, ""),):
+            for pattern, row in self._patterns.get(key, ()):
+                match = pattern.fullmatch(raw_path)
+                if match is not None:
+                    found.append(Found(row, match.groupdict().get("model")))
+        if len(found) > 1:
+            found.sort(key=_exactness)
+        return found
+
+    def _walk(self, raw_path: str, verb: re.Match[str] | None) -> list[Row]:
+        """Return the rows without a parameter for several segments."""
+        segments = _decoded(raw_path)
+        if "" in segments and len(segments) > 1:
+            return []
+        found = self._leaves(segments)
+        if verb is not None:
+            found += self._leaves([*_decoded(raw_path[: verb.start()]), f":{verb[1]}"])
+        return found
+
+    def _leaves(self, segments: list[str]) -> list[Row]:
+        nodes = [self._root]
+        for segment in segments:
+            following = [node.words[segment] for node in nodes if segment in node.words]
+            if "/" not in segment and not segment.startswith(":"):
+                following += [node.anything for node in nodes if node.anything is not None]
+            if not following:
+                return []
+            nodes = following
+        rows = [row for node in nodes for row in node.rows]
+        if any(":" in segment[1:] for segment in segments):
+            rows = [row for row in rows if row.route.family is not Family.GEMINI]
+        return rows
+
+
+def _decoded(raw_path: str) -> list[str]:
+    """Return the segments, decoded but for the first, which is no part of what goes upstream."""
+    raw = raw_path[1:].split("/")
+    if "%" not in raw_path:
+        return raw
+    return [raw[0], *map(unquote, raw[1:])]
+
+
+def _exactness(found: Found) -> tuple[int, bool]:
+    return -found.row.literals, found.raw_model is not None
+
+
+def _segments(template: str) -> list[str]:
+    """Cut a template; a verb is a segment of its own, with its colon."""
+    *segments, last = template[1:].split("/")
+    before, colon, verb = last.partition(":")
+    return [*segments, before, colon + verb] if colon else [*segments, last]
+
+
+def _pattern_of(template: str, family: Family) -> re.Pattern[str]:
+    """Return a pattern for a template with a parameter that stands for several segments."""
+    one = "[^/:]+" if family is Family.GEMINI else "[^/]+"
+    pieces: list[str] = []
+    position = 0
+    for match in _PARAMETER.finditer(template):
+        before = re.escape(template[position : match.start()])
+        position = match.end()
+        if match[0] == "{model}":
+            if template[position:].startswith(":"):  # Google's SDK dials tunedModels/… beside models/…
+                before = before.removesuffix("models/") + "(?:models/|(?=tunedModels/))"
+            pieces += (before, "(?P<model>.+)")
+        else:
+            pieces += (before, ".+" if match[0] == "{path}" else one)
+    pieces.append(re.escape(template[position:]).replace(":", "(?::|%3[Aa])"))
+    return re.compile("".join(pieces))

@@ -1,0 +1,117 @@
+"""The text routes (specification 4.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.vocabulary import Dialect, Family, Modality
+
+_TEXT: Final = Modality.TEXT
+_EMBEDDING: Final = Modality.EMBEDDING
+_BODY: Final = ModelAt.BODY
+_PATH: Final = ModelAt.PATH
+_RELAY: Final = Treatment.RELAY
+_CONVERSE: Final = Treatment.CONVERSE
+_EMBED: Final = Treatment.EMBED
+_COUNT: Final = Treatment.COUNT
+_CHAT: Final = Dialect.OPENAI_CHAT
+_RESPONSES: Final = Dialect.OPENAI_RESPONSES
+_OPENAI: Final = Dialect.OPENAI
+_ANTHROPIC: Final = Dialect.ANTHROPIC
+_GEMINI: Final = Dialect.GEMINI
+
+_OTHERS: Final = frozenset(Family)
+_MODEL: Final = "/v1beta/models/{model}"
+
+TEXT_ROUTES: Final = (
+    Route("chat", "POST", "/v1/chat/completions", _CHAT, _TEXT, _BODY, _CONVERSE, translated_for=_OTHERS),
+    Route("responses", "POST", "/v1/responses", _RESPONSES, _TEXT, _BODY, _RELAY, model_optional=True),
+    Route("completions", "POST", "/v1/completions", _OPENAI, _TEXT, _BODY, _RELAY),
+    Route(
+        "beta_completions",
+        "POST",
+        "/beta/completions",
+        _OPENAI,
+        _TEXT,
+        _BODY,
+        _RELAY,
+        upstream_path="/completions",
+        upstream_version="beta",
+    ),
+    Route(
+        "embeddings",
+        "POST",
+        "/v1/embeddings",
+        _OPENAI,
+        _EMBEDDING,
+        _BODY,
+        _EMBED,
+        translated_for=frozenset({Family.GEMINI}),
+    ),
+    Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY, _RELAY, model_optional=True),
+    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CONVERSE, translated_for=_OTHERS),
+    Route(
+        "messages_count_tokens",
+        "POST",
+        "/v1/messages/count_tokens",
+        _ANTHROPIC,
+        _TEXT,
+        _BODY,
+        _COUNT,
+        translated_for=_OTHERS,
+    ),
+    Route(
+        "generate_content",
+        "POST",
+        f"{_MODEL}:generateContent",
+        _GEMINI,
+        _TEXT,
+        _PATH,
+        _CONVERSE,
+        translated_for=_OTHERS,
+    ),
+    Route(
+        "stream_generate_content",
+        "POST",
+        f"{_MODEL}:streamGenerateContent",
+        _GEMINI,
+        _TEXT,
+        _PATH,
+        _CONVERSE,
+        in_pieces=True,
+        translated_for=_OTHERS,
+    ),
+    Route(
+        "count_tokens",
+        "POST",
+        f"{_MODEL}:countTokens",
+        _GEMINI,
+        _TEXT,
+        _PATH,
+        _COUNT,
+        body_models=(("generateContentRequest", "model"),),
+        translated_for=_OTHERS,
+    ),
+    Route(
+        "embed_content",
+        "POST",
+        f"{_MODEL}:embedContent",
+        _GEMINI,
+        _EMBEDDING,
+        _PATH,
+        _RELAY,
+        body_models=(("model",),),
+    ),
+    Route(
+        "batch_embed_contents",
+        "POST",
+        f"{_MODEL}:batchEmbedContents",
+        _GEMINI,
+        _EMBEDDING,
+        _PATH,
+        _RELAY,
+        body_models=(("requests", None, "model"),),
+    ),
+)
+"""The text routes (specification 4.2)."""

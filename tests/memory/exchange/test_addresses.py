@@ -1,0 +1,141 @@
+"""Addresses in answers that lead past the gateway are turned to it; nothing else of an answer is touched."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mgw.wire.headers import RawHeaders, value_of
+from tests.support.configs import THREE_FAMILIES
+from tests.support.pipelines import FakeClient, Pipeline, answered
+
+OWN = "http://gateway:8787"
+ANTHROPIC: RawHeaders = [(b"anthropic-version", b"2023-06-01"), (b"Accept-Encoding", b"gzip")]
+EDGE = THREE_FAMILIES + "edge_auth: {enabled: true, keys: [edge-1, edge-2]}\n"
+
+
+def start(
+    upload_url: str, text: str = THREE_FAMILIES, own: str | None = OWN, path: str = "/upload/v1/files"
+) -> tuple[Pipeline, bytes | None]:
+    """Start an upload; return the pipeline and the address that the client gets."""
+    bench = Pipeline(text)
+    client, _ = bench.ask(path, b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=own)
+    bench.wire.says(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Goog-Upload-Status: active\r\n"
+        b"X-Goog-Upload-URL: " + upload_url.encode() + b"\r\n\r\n"
+    )
+    assert client.finished
+    return bench, value_of(client.headers, b"x-goog-upload-url")
+
+
+UPSTREAM = "https://gemini.example/upload/v1beta/files?upload_id=abc&upload_protocol=resumable"
+
+
+def test_an_upload_is_started_beside_the_base_address() -> None:
+    bench, _ = start(UPSTREAM)
+    line, headers, _ = bench.heard()
+    assert line == b"POST /upload/v1beta/files HTTP/1.1"
+    assert value_of(headers, b"x-goog-upload-command") == b"start"
+
+
+def test_the_address_of_an_upload_leads_to_the_gateway() -> None:
+    _, url = start(UPSTREAM)
+    assert url == (
+        b"http://gateway:8787/upload/v1/files?upload_id=abc&upload_protocol=resumable&provider=gem"
+    )
+
+
+def test_an_address_hands_no_key_of_the_gateways_to_the_client() -> None:
+    _, url = start(UPSTREAM + "&key=AIza-0004")
+    assert url is not None
+    assert b"AIza" not in url
+
+
+@pytest.mark.parametrize(
+    ("url", "text", "own"),
+    [
+        ("https://elsewhere.example/upload/v1beta/files?upload_id=a", THREE_FAMILIES, OWN),
+        ("http://gemini.example/upload/v1beta/files?upload_id=a", THREE_FAMILIES, OWN),
+        ("https://gemini.example:444/upload/v1beta/files?upload_id=a", THREE_FAMILIES, OWN),
+        ("https://gemini.example/other/v1beta/files?upload_id=a", THREE_FAMILIES, OWN),
+        ("https://gemini.example/upload/v1betax/files?upload_id=a", THREE_FAMILIES, OWN),
+        ("not an address", THREE_FAMILIES, OWN),
+        (UPSTREAM, THREE_FAMILIES + "rewrite_urls: false\n", OWN),
+        (UPSTREAM, THREE_FAMILIES, None),
+    ],
+)
+def test_an_address_that_is_not_the_providers_stays(url: str, text: str, own: str | None) -> None:
+    assert start(url, text, own)[1] == url.encode()
+
+
+def test_with_edge_auth_the_address_carries_a_token() -> None:
+    _, url = start(UPSTREAM, EDGE)
+    assert url is not None
+    before, _, token = url.partition(b"&mgw=")
+    assert before.endswith(b"&provider=gem")
+    assert b"-" in token
+    assert b"edge-1" not in url
+
+
+def test_a_chunk_goes_to_the_provider_of_its_address_without_our_parameters() -> None:
+    bench = Pipeline()
+    query = b"upload_id=abc&upload_protocol=resumable&provider=gem"
+    bench.ask("/upload/v1/files", b"chunk", [(b"X-Goog-Upload-Offset", b"0")], query)
+    line, headers, body = bench.heard()
+    assert line == b"POST /upload/v1beta/files?upload_id=abc&upload_protocol=resumable HTTP/1.1"
+    assert value_of(headers, b"x-goog-api-key") == b"AIza-0004"
+    assert body == b"chunk"
+
+
+def test_a_chunk_needs_no_key_where_there_is_none_to_send() -> None:
+    bench = Pipeline(THREE_FAMILIES.replace(", api_key: AIza-0004", ""))
+    bench.ask("/upload/v1/files", b"chunk", [], b"upload_id=abc&provider=gem")
+    _, headers, _ = bench.heard()
+    assert value_of(headers, b"x-goog-api-key") is None
+    assert value_of(headers, b"authorization") is None
+
+
+def results(
+    body: bytes, query: bytes | None = None, headers: bytes = b"", text: str = THREE_FAMILIES
+) -> FakeClient:
+    bench = Pipeline(text)
+    path = "/v1/messages/batches"
+    client, _ = bench.ask(path, b"", ANTHROPIC, query, method="GET", own_address=OWN)
+    assert value_of(bench.heard()[1], b"accept-encoding") == b"identity"
+    bench.wire.says(answered(body).replace(b"X-Up: 1\r\n", b"X-Up: 1\r\n" + headers))
+    assert client.finished
+    return client
+
+
+def test_each_results_url_is_turned_at_its_place() -> None:
+    body = (
+        b'{ "data": [ {"x":1e400,'
+        b' "results_url" : "https:\\/\\/anthropic.example/v1/messages/batches/b1/results"},'
+        b' {"results_url":null} ], "results_url": "https://anthropic.example/v1/messages/batches/b2/results",'
+        b' "note":"results_url" }'
+    )
+    client = results(body)
+    assert client.body == body.replace(b"https:\\/\\/anthropic.example", OWN.encode()).replace(
+        b"https://anthropic.example", OWN.encode()
+    )
+    assert value_of(client.headers, b"content-length") == b"%d" % len(client.body)
+    assert client.status == 200
+
+
+def test_the_provider_that_was_chosen_is_kept_in_the_address() -> None:
+    text = THREE_FAMILIES.replace(
+        "defaults:",
+        '  second: {kind: anthropic, base_url: "https://second.example/v1", api_key: k}\ndefaults:',
+    )
+    body = json.dumps({"results_url": "https://second.example/v1/messages/batches/b/results"}).encode()
+    client = results(body, b"provider=second", text=text)
+    assert json.loads(client.body)["results_url"] == f"{OWN}/v1/messages/batches/b/results?provider=second"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"results_url": "https://evil.example/v1/x"}', b"results_url is no JSON", b'{"data":[]}', b""],
+)
+def test_what_cannot_be_turned_comes_as_it_is(body: bytes) -> None:
+    assert results(body).body == body

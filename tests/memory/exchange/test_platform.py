@@ -1,0 +1,297 @@
+"""Requests without a model, with several, or with one in a form: where they go, and what arrives there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred, succeed
+from twisted.python.failure import Failure
+
+from mgw.errors import GatewayError, Reason
+from mgw.usage.event import Outcome
+from mgw.wire.headers import RawHeaders, value_of
+from tests.support.configs import THREE_FAMILIES
+from tests.support.pipelines import Pipeline, answered
+
+TWO_MORE = THREE_FAMILIES.replace(
+    "defaults:",
+    """  claude2: {kind: anthropic, base_url: "https://second.example/v1", api_key: sk-ant-0005}
+  gem2: {kind: gemini, base_url: "https://gem2.example/v1beta", api_key: AIza-0006}
+defaults:""",
+)
+ANTHROPIC: RawHeaders = [(b"anthropic-version", b"2023-06-01")]
+JSON: RawHeaders = [(b"Content-Type", b"application/json")]
+FORM: RawHeaders = [(b"Content-Type", b"multipart/form-data; boundary=xyz")]
+
+
+class Kept:
+    """A body that is kept somewhere else than in memory."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.most = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    def read(self, position: int, size: int) -> Deferred[bytes]:
+        self.most = max(self.most, size)
+        return succeed(self.data[position : position + size])
+
+
+def refusal_of(work: Deferred[None]) -> GatewayError:
+    failures: list[Failure] = []
+    _ = work.addErrback(failures.append)
+    assert failures
+    assert isinstance(failures[0].value, GatewayError)
+    return failures[0].value
+
+
+def form(*parts: tuple[str, bytes], boundary: str = "xyz") -> bytes:
+    pieces = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + value + b"\r\n"
+        for name, value in parts
+    ]
+    return b"".join(pieces) + f"--{boundary}--\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "host", "target"),
+    [
+        (None, [], b"openai.example", b"/v1/files"),
+        (b"provider=host", [], b"host.example", b"/v1/files"),
+        (None, [(b"X-Provider", b"host")], b"host.example", b"/v1/files"),
+        (b"provider=main", [(b"X-Provider", b"host")], b"openai.example", b"/v1/files"),
+        (b"a=%7e&provider=host&b", [], b"host.example", b"/v1/files?a=%7e&b"),
+        (b"purpose=x", ANTHROPIC, b"anthropic.example", b"/v1/files?purpose=x"),
+        (b"key=AIza&pageSize=2", [], b"gemini.example", b"/v1beta/files?key=AIza&pageSize=2"),
+    ],
+)
+def test_the_client_or_the_default_says_which_provider_serves(
+    query: bytes | None, headers: RawHeaders, host: bytes, target: bytes
+) -> None:
+    bench = Pipeline()
+    bench.ask("/v1/files", b"", headers, query, method="GET")
+    line, sent, body = bench.heard()
+    assert line == b"GET " + target + b" HTTP/1.1"
+    assert value_of(sent, b"host") == host
+    assert value_of(sent, b"x-provider") is None
+    assert body == b""
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "reason"),
+    [
+        (b"provider=claude", [], Reason.UNSUPPORTED_BY_KIND),
+        (b"provider=main", ANTHROPIC, Reason.UNSUPPORTED_BY_KIND),
+        (b"provider=nobody", [], Reason.UNKNOWN_MODEL),
+    ],
+)
+def test_a_provider_of_another_family_is_refused_by_name(
+    query: bytes, headers: RawHeaders, reason: Reason
+) -> None:
+    bench = Pipeline()
+    _, work = bench.ask("/v1/files", b"", headers, query, method="GET")
+    error = refusal_of(work)
+    assert error.reason is reason
+    assert error.param == "provider"
+    assert not bench.endpoint.wires
+    assert bench.event().status is Outcome.REJECTED
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "query", "host", "arrives"),
+    [
+        ("/v1/assistants", b'{"model" : "gpt-9","x":1e400}', None, b"openai.example", b"gpt-9"),
+        ("/v1/assistants", b'{"model" : "fast","x":1e400}', None, b"openai.example", b"gpt-b"),
+        ("/v1/assistants", b'{"model" : "host/m/x","x":1e400}', None, b"host.example", b"m/x"),
+        ("/v1/assistants", b'{"model" : "gpt-9","x":1e400}', b"provider=host", b"host.example", b"gpt-9"),
+        ("/v1/assistants", b'{"model" : "fast","x":1e400}', b"provider=host", b"openai.example", b"gpt-b"),
+        ("/v1/realtime/client_secrets", b'{"session":{"model" : "fast"}}', None, b"openai.example", b"gpt-b"),
+        ("/v1/evals/e/runs", b'{"data_source":{"model" : "host/q"}}', None, b"host.example", b"q"),
+        ("/v1/images/generations", b'{"model" : "fast"}', b"provider=host", b"openai.example", b"gpt-b"),
+        ("/v1/images/generations", b'{"model" : "dall"}', b"provider=mute", b"openai.example", b"dall"),
+        ("/v1beta/cachedContents", b'{"model" : "models/gem/p"}', None, b"gemini.example", b"models/p"),
+    ],
+)
+def test_a_model_in_a_body_is_replaced_at_its_place_and_chooses_by_alias_or_prefix(
+    path: str, body: bytes, query: bytes | None, host: bytes, arrives: bytes
+) -> None:
+    bench = Pipeline()
+    bench.ask(path, body, JSON, query)
+    line, headers, sent = bench.heard()
+    assert value_of(headers, b"host") == host
+    before, _, rest = body.partition(b' : "')
+    assert sent == before + b' : "' + arrives + b'"' + rest.partition(b'"')[2]
+    if query is not None and path == "/v1/assistants":
+        assert b"provider" not in line
+
+
+def test_a_platform_body_without_a_model_goes_as_it_is() -> None:
+    for body in (b'{"name":"x"}', b'{"model":{"id":7}}', b""):
+        bench = Pipeline()
+        bench.ask("/v1/assistants/asst_1", body, JSON)
+        assert bench.heard()[2] == body
+
+
+def test_models_of_two_providers_in_one_body_are_refused_by_place() -> None:
+    bench = Pipeline()
+    body = b'{"session":{"model":"fast","audio":{"input":{"transcription":{"model":"host/w"}}}}}'
+    _, work = bench.ask("/v1/realtime/client_secrets", body, JSON)
+    error = refusal_of(work)
+    assert (error.reason, error.param) == (Reason.MALFORMED, "session.audio.input.transcription.model")
+
+
+def batch(*models: str) -> bytes:
+    requests = [
+        {"custom_id": str(at), "params": {"model": model, "n": at}} for at, model in enumerate(models)
+    ]
+    return json.dumps({"requests": requests}).encode()
+
+
+@given(
+    models=st.lists(st.sampled_from(["smart", "claude/claude-y", "claude-z", "claude/a/b"]), max_size=6),
+    spaces=st.sampled_from([b"", b" ", b"\r\n\t"]),
+)
+def test_each_model_of_a_batch_is_replaced_and_nothing_else(models: list[str], spaces: bytes) -> None:
+    known = {"smart": "claude-x", "claude/claude-y": "claude-y", "claude/a/b": "a/b"}
+    bench = Pipeline()
+    bench.ask("/v1/messages/batches", spaces + batch(*models) + spaces, ANTHROPIC)
+    expected = spaces + batch(*(known.get(model, model) for model in models)) + spaces
+    assert bench.heard()[2] == expected
+
+
+@pytest.mark.parametrize(
+    ("models", "query", "name", "index"),
+    [
+        (["claude-z", "claude2/x"], None, "claude", 1),
+        (["claude2/x", "smart"], b"provider=claude2", "claude2", 1),
+        (["claude2/x"], None, "claude", 0),
+    ],
+)
+def test_a_batch_goes_to_the_chosen_provider_alone(
+    models: list[str], query: bytes | None, name: str, index: int
+) -> None:
+    bench = Pipeline(TWO_MORE)
+    _, work = bench.ask("/v1/messages/batches", batch(*models), ANTHROPIC, query)
+    error = refusal_of(work)
+    assert error.reason is Reason.MALFORMED
+    assert error.param == f"requests[{index}].params.model"
+    assert repr(name) in error.message
+
+
+def test_a_batch_goes_to_providers_of_its_family_only() -> None:
+    bench = Pipeline()
+    _, work = bench.ask("/v1/messages/batches", batch("x"), ANTHROPIC, b"provider=main")
+    assert refusal_of(work).reason is Reason.UNSUPPORTED_BY_KIND
+
+
+def test_a_batch_in_gemini_repeats_the_model_of_its_path() -> None:
+    bench = Pipeline()
+    body = b'{"batch":{"inputConfig":{"requests":{"requests":[{"request":{"model":"models/gem/p"}}]}}}}'
+    bench.ask("/v1beta/models/gem/p:batchGenerateContent", body, JSON)
+    line, _, sent = bench.heard()
+    assert line == b"POST /v1beta/models/p:batchGenerateContent HTTP/1.1"
+    assert sent == body.replace(b"models/gem/p", b"models/p")
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["memory", "elsewhere"])
+@pytest.mark.parametrize(
+    ("model", "host", "arrives"),
+    [(b"whisper-1", b"openai.example", b"whisper-1"), (b"fast", b"openai.example", b"gpt-b")],
+)
+def test_a_form_keeps_every_byte_but_its_model(kept: bool, model: bytes, host: bytes, arrives: bytes) -> None:
+    bench = Pipeline()
+    audio = bytes(range(256)) * 4096
+    body = form(("file", audio), ("model", model), ("prompt", b"model"))
+    bench.ask("/v1/audio/transcriptions", Kept(body) if kept else body, FORM)
+    _, headers, sent = bench.heard()
+    assert value_of(headers, b"host") == host
+    assert sent == form(("file", audio), ("model", arrives), ("prompt", b"model"))
+
+
+def test_a_form_without_a_model_goes_where_the_client_says() -> None:
+    bench = Pipeline(
+        THREE_FAMILIES.replace("api_key: sk-host-0002", "api_key: k, capabilities: {image_gen: true}")
+    )
+    bench.ask("/v1/images/edits", form(("prompt", b"p")), FORM, b"provider=host")
+    line, headers, _ = bench.heard()
+    assert line == b"POST /v1/images/edits HTTP/1.1"
+    assert value_of(headers, b"host") == b"host.example"
+
+
+def test_json_in_place_of_a_form_is_read_as_such() -> None:
+    bench = Pipeline()
+    bench.ask("/v1/videos", b'{"model":"fast","prompt":"p"}', JSON)
+    assert bench.heard()[2] == b'{"model":"gpt-b","prompt":"p"}'
+
+
+def test_the_session_of_a_call_is_json_in_a_part() -> None:
+    bench = Pipeline()
+    body = form(("sdp", b"v=0"), ("session", b'{"type":"realtime","model" : "fast"}'))
+    bench.ask("/v1/realtime/calls", body, FORM)
+    assert bench.heard()[2] == body.replace(b'"fast"', b'"gpt-b"')
+
+
+def test_an_encoded_form_goes_as_it_came_unless_its_model_changes() -> None:
+    for model, changes in ((b"whisper-1", False), (b"fast", True)):
+        bench = Pipeline()
+        plain = form(("model", model))
+        sent = gzip.compress(plain, mtime=0)
+        bench.ask("/v1/audio/transcriptions", sent, [*FORM, (b"Content-Encoding", b"gzip")])
+        _, headers, arrived = bench.heard()
+        assert arrived == (form(("model", b"gpt-b")) if changes else sent)
+        assert value_of(headers, b"content-encoding") == (None if changes else b"gzip")
+
+
+def test_a_malformed_form_is_refused_without_a_call() -> None:
+    bench = Pipeline()
+    _, work = bench.ask("/v1/audio/transcriptions", b"--xyz\r\nnothing", FORM)
+    assert refusal_of(work).reason is Reason.MALFORMED
+    assert not bench.endpoint.wires
+
+
+def test_a_model_that_is_deleted_is_named_as_the_provider_knows_it() -> None:
+    for path, line in (
+        ("/v1/models/fast", b"DELETE /v1/models/gpt-b HTTP/1.1"),
+        ("/v1/models/host/ft:x", None),
+        ("/v1/models/gpt-z", b"DELETE /v1/models/gpt-z HTTP/1.1"),
+    ):
+        bench = Pipeline()
+        _, work = bench.ask(path, b"", method="DELETE")
+        if line is None:
+            assert refusal_of(work).reason is Reason.MALFORMED
+        else:
+            assert bench.heard()[0] == line
+
+
+def test_an_operation_of_a_model_is_asked_of_whom_the_client_names() -> None:
+    for query, host in ((None, b"gemini.example"), (b"provider=gem2", b"gem2.example")):
+        bench = Pipeline(TWO_MORE)
+        bench.ask("/v1beta/models/gem/veo/operations/op", b"", query=query, method="GET")
+        line, headers, _ = bench.heard()
+        assert line == b"GET /v1beta/models/gem/veo/operations/op HTTP/1.1"
+        assert value_of(headers, b"host") == host
+
+
+def test_what_is_fetched_again_is_not_metered_again() -> None:
+    bench = Pipeline()
+    _, work = bench.ask("/v1/responses/resp_1", b"", method="GET")
+    bench.wire.says(answered())
+    assert work.called
+    event = bench.event()
+    assert (event.tokens_in, event.tokens_out, event.modality) == (None, None, "platform")
+
+
+def test_conversations_are_not_implemented_for_any_provider() -> None:
+    bench = Pipeline()
+    _, work = bench.ask("/v1/conversations/conv_1/items", b"", method="GET")
+    error = refusal_of(work)
+    assert error.reason is Reason.NOT_IMPLEMENTED
+    assert not bench.endpoint.wires
+    assert bench.event().http_status == 501

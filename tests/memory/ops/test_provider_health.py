@@ -1,0 +1,263 @@
+"""How the providers are: probed at once, in fixed words, and remembered for a moment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+
+from mgw.credentials.provider import ClientKey, Credential
+from mgw.errors import GatewayError, Reason
+from mgw.ops.probes import MAX_ANSWER_BYTES
+from mgw.ops.provider_health import ProviderHealth, Trouble
+from tests.support.deferreds import result_of
+from tests.support.probes import LISTS, Providers
+
+ON = "health_checks: {enabled: true, timeout: 2}\n"
+ONE = ON + 'providers: {main: {kind: openai, base_url: "http://main.example/v1", api_key: sk-canary}}'
+KEYLESS = ON + 'providers: {main: {kind: openai, base_url: "http://main.example/v1"}}'
+TWO = """
+providers:
+  main: {kind: openai, base_url: "http://main.example/v1", api_key: sk-canary}
+  claude: {kind: anthropic, base_url: "http://claude.example/v1", api_key: sk-canary}
+health_checks: {enabled: true, timeout: 2}
+"""
+
+
+class Bench(Providers):
+    """The health of providers in memory."""
+
+    def __init__(self, text: str = ONE) -> None:
+        super().__init__(text)
+        self.health = ProviderHealth(self.prober)
+
+    def ask(self) -> Deferred[bytes]:
+        return Deferred.fromCoroutine(self.health.report(self.generation))
+
+
+def report(asked: Deferred[bytes]) -> Any:  # Any: JSON
+    return json.loads(result_of(asked))
+
+
+def only(asked: Deferred[bytes]) -> Any:  # Any: JSON
+    (provider,) = report(asked)["providers"]
+    return provider
+
+
+def test_a_provider_that_lists_its_models_is_well() -> None:
+    bench = Bench()
+    asked = bench.ask()
+    assert bench.target("main") == "/v1/models"
+    assert bench.headers("main")["authorization"] == "Bearer sk-canary"
+    bench.clock.advance(0.25)
+    bench.says("main", LISTS["main"])
+    assert report(asked) == {
+        "status": "ok",
+        "providers": [
+            {
+                "name": "main",
+                "kind": "openai",
+                "status": "ok",
+                "http_status": 200,
+                "latency_ms": 250.0,
+                "error": None,
+            }
+        ],
+    }
+    assert bench.settled() == (0, 0, 0)
+
+
+def test_all_are_probed_at_once_each_for_a_small_page() -> None:
+    bench = Bench(ON + Providers().text)
+    asked = bench.ask()
+    assert bench.target("claude") == "/v1/models?limit=1"
+    assert bench.target("gem") == "/v1beta/models?pageSize=1"
+    bench.all_say()
+    assert [provider["name"] for provider in report(asked)["providers"]] == list(LISTS)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"), [((200, 200), "ok"), ((200, 503), "degraded"), ((503, 503), "failing")]
+)
+def test_the_whole_is_told_in_one_word(statuses: tuple[int, int], status: str) -> None:
+    bench = Bench(TWO)
+    asked = bench.ask()
+    for name, each in zip(("main", "claude"), statuses, strict=True):
+        bench.says(name, LISTS[name], each)
+    assert report(asked)["status"] == status
+
+
+def answers(status: int) -> Callable[[Bench], None]:
+    return lambda bench: bench.wire("main").says(
+        b"HTTP/1.1 %d Canary\r\nContent-Length: 6\r\n\r\ncanary" % status
+    )
+
+
+def closes(bench: Bench) -> None:
+    bench.wire("main").closes()
+
+
+def breaks(bench: Bench) -> None:
+    bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
+    bench.wire("main").breaks()
+
+
+def garbage(bench: Bench) -> None:
+    bench.wire("main").says(b"canary\r\n\r\n")
+
+
+def stalls(bench: Bench) -> None:
+    bench.clock.advance(2)
+
+
+def stalls_in_the_body(bench: Bench) -> None:
+    bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
+    bench.clock.advance(2)
+
+
+@pytest.mark.parametrize(
+    ("happens", "http_status", "error"),
+    [
+        (answers(200), 200, None),
+        (answers(404), 404, None),
+        (answers(401), 401, "unauthorized"),
+        (answers(403), 403, "unauthorized"),
+        (answers(302), 302, "bad_status"),
+        (answers(429), 429, "bad_status"),
+        (answers(500), 500, "bad_status"),
+        (closes, None, "unreachable"),
+        (breaks, None, "unreachable"),
+        (garbage, None, "unreachable"),
+        (stalls, None, "timeout"),
+        (stalls_in_the_body, None, "timeout"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_fixed_word(
+    happens: Callable[[Bench], None], http_status: int | None, error: str | None
+) -> None:
+    bench = Bench()
+    asked = bench.ask()
+    happens(bench)
+    said = result_of(asked)
+    (found,) = json.loads(said)["providers"]
+    assert (found["http_status"], found["error"]) == (http_status, error)
+    assert found["status"] == ("ok" if error is None else "error")
+    assert (found["latency_ms"] is None) == (http_status is None)
+    assert b"canary" not in said.lower()
+    bench.endpoints["main"].settle()
+    assert bench.settled() == (0, 0, 0)
+
+
+def test_an_answer_that_is_too_large_is_an_answer_all_the_same() -> None:
+    bench = Bench()
+    asked = bench.ask()
+    bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
+    bench.wire("main").says(b" " * (MAX_ANSWER_BYTES + 1))
+    assert only(asked)["status"] == "ok"
+    assert bench.wire("main").aborted
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(200, None), (401, None), (404, None), (429, None), (500, "bad_status")]
+)
+def test_a_provider_without_a_key_of_its_own_is_asked_without_one(status: int, error: str | None) -> None:
+    bench = Bench(KEYLESS)
+    asked = bench.ask()
+    assert set(bench.headers("main")) == {"host", "accept", "accept-encoding", "user-agent"}
+    answers(status)(bench)
+    assert only(asked)["error"] == error
+
+
+class Sourceless:
+    """A source of credentials that has none."""
+
+    def __init__(self, reason: Reason) -> None:
+        self.reason = reason
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:
+        raise GatewayError(self.reason, "canary")
+
+    async def refused(
+        self, credential: Credential, status: int, retry_after: float | None
+    ) -> Credential | None:
+        return None
+
+    def refusable(self, status: int) -> bool:
+        return False
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("reason", "error"),
+    [(Reason.CREDENTIAL_SOURCE, "credential_source"), (Reason.NO_ACCOUNT, "no_credential")],
+)
+def test_a_credential_that_cannot_be_had_is_told(reason: Reason, error: str) -> None:
+    bench = Bench()
+    bench.generation.credentials = {"main": Sourceless(reason)}
+    said = result_of(bench.ask())
+    assert json.loads(said)["providers"][0]["error"] == error
+    assert b"canary" not in said
+
+
+def test_no_word_is_told_that_is_not_in_the_list() -> None:
+    words = {"unreachable", "timeout", "unauthorized", "bad_status", "no_credential", "credential_source"}
+    assert {trouble.value for trouble in Trouble} == words
+
+
+def test_a_report_serves_for_five_seconds() -> None:
+    bench = Bench()
+    first = bench.ask()
+    bench.says("main", LISTS["main"])
+    before = result_of(first)
+    bench.clock.advance(4.9)
+    assert result_of(bench.ask()) == before
+    assert len(bench.requests("main")) == 1
+    bench.clock.advance(0.1)
+    again = bench.ask()
+    assert len(bench.requests("main")) == 2
+    bench.says("main", b"", 503)
+    assert report(again)["status"] == "failing"
+
+
+def test_a_bad_report_serves_for_five_seconds_too() -> None:
+    bench = Bench()
+    first = bench.ask()
+    closes(bench)
+    before = result_of(first)
+    assert result_of(bench.ask()) == before
+    assert len(bench.requests("main")) == 1
+
+
+def test_another_configuration_is_probed_anew() -> None:
+    bench = Bench()
+    first = bench.ask()
+    bench.says("main", LISTS["main"])
+    report(first)
+    bench.generation.number = 2
+    second = bench.ask()
+    bench.says("main", b"", 503)
+    assert report(second)["status"] == "failing"
+
+
+def test_many_who_ask_at_the_same_time_make_one_probe() -> None:
+    bench = Bench()
+    asked = [bench.ask() for _ in range(20)]
+    assert len(bench.requests("main")) == 1
+    bench.says("main", LISTS["main"])
+    assert {report(each)["status"] for each in asked} == {"ok"}
+
+
+def test_a_client_that_leaves_leaves_alone() -> None:
+    bench = Bench()
+    leaves, stays = bench.ask(), bench.ask()
+    leaves.cancel()
+    with pytest.raises(CancelledError):
+        result_of(leaves)
+    bench.says("main", LISTS["main"])
+    assert report(stays)["status"] == "ok"
+    assert bench.settled() == (0, 0, 0)

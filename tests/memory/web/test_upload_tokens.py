@@ -1,0 +1,93 @@
+"""A token opens the gate for exactly one upload address, for a day, and for as long as its key is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.config.model import EdgeAuth
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.upload_tokens import LIFETIME_SECONDS, is_good, upload_token
+from mgw.secret import Secret
+from mgw.vocabulary import Family
+from mgw.web.edge_auth import Caller, EdgeGate, Upload
+
+KEYS = (Secret("edge-1"), Secret("edge-2"))
+PATH = b"/upload/v1beta/files"
+QUERY = b"upload_id=abc&upload_protocol=resumable&provider=gem"
+NOW = 1_800_000_000.0
+TOKEN = upload_token(KEYS, PATH + b"?" + QUERY, NOW).encode()
+
+
+def admit(
+    query: bytes,
+    path: bytes = PATH,
+    now: float = NOW,
+    keys: tuple[Secret, ...] = KEYS,
+    *,
+    upload: bool = True,
+) -> Caller:
+    gate = EdgeGate(EdgeAuth(enabled=True, keys=keys))
+    return gate.admit(Family.GEMINI, [], query, Upload(path, now) if upload else None)
+
+
+def is_shut(query: bytes, path: bytes = PATH, now: float = NOW, keys: tuple[Secret, ...] = KEYS) -> bool:
+    try:
+        admit(query, path, now, keys)
+    except GatewayError as error:
+        return error.reason is Reason.EDGE_KEY
+    return False
+
+
+def test_a_token_opens_its_address_and_goes_no_further() -> None:
+    caller = admit(QUERY + b"&mgw=" + TOKEN)
+    assert caller.raw_query == QUERY
+    assert caller.key is None
+
+
+def test_a_token_may_stand_anywhere_in_the_query() -> None:
+    first, _, rest = QUERY.partition(b"&")
+    assert admit(first + b"&mgw=" + TOKEN + b"&" + rest).raw_query == QUERY
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        (QUERY, PATH),
+        (QUERY + b"&mgw=", PATH),
+        (QUERY + b"&mgw=" + TOKEN[:-1] + b"0" * 2, PATH),
+        (QUERY + b"&mgw=9" + TOKEN, PATH),
+        (QUERY.replace(b"abc", b"abd") + b"&mgw=" + TOKEN, PATH),
+        (QUERY.replace(b"gem", b"gem2") + b"&mgw=" + TOKEN, PATH),
+        (QUERY + b"&more=1&mgw=" + TOKEN, PATH),
+        (QUERY + b"&mgw=" + TOKEN, b"/upload/v1/files"),
+        (QUERY + b"&mgw=" + TOKEN, PATH + b"/x"),
+    ],
+)
+def test_any_other_address_stays_shut(query: bytes, path: bytes) -> None:
+    assert is_shut(query, path)
+
+
+def test_a_token_opens_no_other_route() -> None:
+    with pytest.raises(GatewayError):
+        admit(QUERY + b"&mgw=" + TOKEN, upload=False)
+
+
+def test_a_token_lasts_a_day() -> None:
+    query = QUERY + b"&mgw=" + TOKEN
+    assert not is_shut(query, now=NOW + LIFETIME_SECONDS - 1)
+    assert is_shut(query, now=NOW + LIFETIME_SECONDS + 1)
+
+
+def test_a_token_lives_and_dies_with_its_key() -> None:
+    query = QUERY + b"&mgw=" + TOKEN
+    assert not is_shut(query, keys=(Secret("new"), KEYS[0]))
+    assert is_shut(query, keys=(Secret("new"), KEYS[1]))
+
+
+def test_a_token_tells_nothing_of_its_key() -> None:
+    assert b"edge" not in TOKEN
+    assert is_good(KEYS, PATH + b"?" + QUERY, TOKEN.decode(), NOW)
+
+
+def test_an_expiry_without_end_is_no_token() -> None:
+    assert not is_good(KEYS, PATH, "9" * 400 + "-" + "0" * 64, NOW)

@@ -1,0 +1,186 @@
+"""Whose a path is that several families have, and what an operator has switched off."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.errors import GatewayError, Reason
+from mgw.routing.match import Matched, RouteTable
+from mgw.routing.routes import DENIABLE, OPEN_ROUTES, ROUTES
+from mgw.vocabulary import Family
+from mgw.wire.headers import RawHeaders
+
+TABLE = RouteTable(ROUTES)
+SIGNS: dict[str, RawHeaders] = {
+    "anthropic": [(b"anthropic-version", b"2023-06-01")],
+    "neutral": [(b"beta-version", b"2023-06-01")],
+    "google": [(b"x-goog-api-client", b"genai")],
+    "none": [],
+}
+
+
+def match(method: str, path: str, sign: str = "none", query: bytes | None = None) -> Matched:
+    return TABLE.match(method, path, query, SIGNS[sign])
+
+
+def refusal(method: str, path: str, sign: str = "none") -> GatewayError:
+    with pytest.raises(GatewayError) as caught:
+        match(method, path, sign)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("path", "sign", "name"),
+    [
+        ("/v1/files", "none", "files_list"),
+        ("/v1/files", "anthropic", "anthropic_files_list"),
+        ("/v1/files", "neutral", "anthropic_files_list"),
+        ("/v1/files", "google", "gemini_files_list"),
+        ("/v1/batches", "none", "batches_list"),
+        ("/v1/batches", "google", "gemini_batches_list"),
+        ("/v1/skills", "none", "anthropic_skills_list"),
+        ("/v1/skills/skill_1/versions", "none", "anthropic_skills_versions_list"),
+        ("/v1/skills/skill_1/content", "none", "skills_content"),
+        ("/v1/agents", "none", "anthropic_agents_list"),
+        ("/v1/agents", "google", "gemini_agents_list"),
+        ("/v1/agents/sessions", "none", "agents_sessions_list"),
+        ("/v1/agents/sessions", "anthropic", "anthropic_agents_retrieve"),
+        ("/v1/environments", "none", "anthropic_environments_list"),
+        ("/v1/vaults", "none", "vaults_list"),
+        ("/v1/vaults", "anthropic", "anthropic_vaults_list"),
+        ("/v1/interactions/i", "none", "gemini_interactions_retrieve"),
+        ("/v1beta/files", "none", "gemini_files_list"),
+        ("/v1alpha/agents", "anthropic", "gemini_agents_list"),
+        ("/v1/vector_stores", "anthropic", "vector_stores_list"),
+        ("/v1/memory_stores", "none", "anthropic_memory_stores_list"),
+    ],
+)
+def test_a_shared_path_is_whose_the_client_shows_else_whose_the_specification_says(
+    path: str, sign: str, name: str
+) -> None:
+    assert match("GET", path, sign).route.name == name
+
+
+def test_a_path_does_not_change_hands_with_the_method() -> None:
+    """Reading at one vendor and deleting at another would be worse than a refusal."""
+    assert match("GET", "/v1/agents/agent_1").route.family is Family.ANTHROPIC
+    error = refusal("DELETE", "/v1/agents/agent_1")
+    assert (error.reason, error.allow) == (Reason.WRONG_METHOD, ("GET", "POST", "HEAD"))
+
+
+def test_an_anthropic_client_deletes_no_model_of_openais() -> None:
+    assert match("DELETE", "/v1/models/gpt-mine").route.name == "models_delete"
+    assert refusal("DELETE", "/v1/models/gpt-mine", "anthropic").reason is Reason.WRONG_METHOD
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("POST", "/v1beta/batches/b1:cancel", "gemini_batches_cancel"),
+        ("POST", "/v1beta/batches/b1%3Acancel", "gemini_batches_cancel"),
+        ("POST", "/v1beta/files:register", "gemini_files_register"),
+        ("GET", "/v1beta/files/f:download", "gemini_files_download"),
+        ("GET", "/v1beta/models/veo-3/operations/op", "gemini_models_operations_retrieve"),
+        ("POST", "/v1beta/models/veo-3:predictLongRunning", "gemini_models_predict_long_running"),
+        ("POST", "/v1beta/tunedModels/t:generateContent", "generate_content"),
+        ("POST", "/v1beta/tunedModels/t:transferOwnership", "gemini_tuned_models_transfer_ownership"),
+        ("PUT", "/upload/v1beta/environments/e/files/a/b/c.txt", "gemini_upload_environments_files_replace"),
+        ("POST", "/upload/v1/files", "gemini_upload_files_create"),
+        ("DELETE", "/v1/conversations/c/items/i", "conversations_below"),
+        (
+            "POST",
+            "/v1/fine_tuning/checkpoints/ft:gpt:x/permissions",
+            "fine_tuning_checkpoints_permissions_create",
+        ),
+    ],
+)
+def test_verbs_and_long_names_are_understood(method: str, path: str, name: str) -> None:
+    assert match(method, path).route.name == name
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1beta/files/f:unknownVerb",
+        "/v1beta/cachedContents/a:b",
+        "/v1beta/cachedContents/a%3Ab",
+        "/v1/files/a/b",
+        "/v1/files/",
+        "/v1//files",
+        "/v1/images",
+        "/v1/organization",
+        "/upload/v1beta/anything",
+        "/v1/chat/deferred-completion",
+    ],
+)
+def test_what_is_not_in_the_table_is_nobodys(path: str) -> None:
+    for method in ("GET", "POST"):
+        assert refusal(method, path).reason is Reason.UNKNOWN_ROUTE
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/v1/threads/%72uns", "threads_runs"),
+        ("/v1/vector_stores/%66iles%2fx", None),
+        ("/v1/files/f%2Fcontent", None),
+        ("/v1/files/f/%63ontent", "files_content"),
+    ],
+)
+def test_no_spelling_of_a_path_leads_past_its_own_row(path: str, name: str | None) -> None:
+    """A provider decodes its path: what it would read as another route must be that route here."""
+    method = "GET" if "file" in path else "POST"
+    if name is None:
+        assert refusal(method, path).reason is Reason.UNKNOWN_ROUTE
+    else:
+        assert match(method, path).route.name == name
+
+
+@pytest.mark.parametrize(
+    ("denied", "method", "path", "sign"),
+    [
+        ("files_content", "GET", "/v1/files/f/content", "none"),
+        ("files_content", "GET", "/v1/files/f/%63ontent", "none"),
+        ("organization", "POST", "/v1/organization/admin_api_keys", "none"),
+        ("files", "GET", "/v1/files", "anthropic"),
+        ("anthropic", "GET", "/v1/files", "anthropic"),
+        ("anthropic", "POST", "/v1/messages", "none"),
+        ("gemini", "POST", "/v1beta/models/m:generateContent", "none"),
+        ("metrics", "GET", "/metrics", "none"),
+    ],
+)
+def test_a_denied_row_is_404_and_nobody_elses(denied: str, method: str, path: str, sign: str) -> None:
+    found = RouteTable(ROUTES, (denied,)).match(method, path, None, SIGNS[sign])
+    assert found.fault is not None
+    assert found.fault.reason is Reason.UNKNOWN_ROUTE
+    assert TABLE.match(method, path, None, SIGNS[sign]).fault is None
+
+
+def test_denying_a_family_leaves_the_gateways_own_routes() -> None:
+    table = RouteTable(ROUTES, ("openai", "anthropic", "gemini"))
+    for name in ("/metrics", "/healthz", "/v1/models"):
+        assert table.match("GET", name, None, []).fault is None
+
+
+def test_the_open_routes_cannot_be_denied() -> None:
+    assert not DENIABLE & OPEN_ROUTES
+    assert {route.name for route in ROUTES} - DENIABLE == OPEN_ROUTES
+
+
+@pytest.mark.parametrize(
+    ("path", "sign", "family"),
+    [
+        ("/v1/vector_stores/a/b/c/d", "none", Family.OPENAI),
+        ("/v1/memory_stores/a/b/c/d/e", "none", Family.ANTHROPIC),
+        ("/v1/interactions/a/b/c", "none", Family.GEMINI),
+        ("/v1/skills/a/b/c/d/e", "anthropic", Family.ANTHROPIC),
+        ("/v1/agents/agent_1", "none", Family.ANTHROPIC),
+        ("/upload/v1beta/anything", "none", Family.GEMINI),
+        ("/nothing", "none", Family.OPENAI),
+        ("/nothing", "google", Family.GEMINI),
+    ],
+)
+def test_an_unknown_path_is_refused_in_the_dialect_that_it_suggests(
+    path: str, sign: str, family: Family
+) -> None:
+    assert TABLE.dialect_of(path, None, SIGNS[sign]).family is family

@@ -1,0 +1,239 @@
+"""Every cell of the support grid that passes through or translates, asked for by the real SDKs over sockets.
+
+What is refused is refused in :mod:`tests.memory.exchange.test_support_grid`, which has every cell.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+from google.genai import types
+
+from tests.support.grid import GEMINI, PREDICTIONS, Row, served
+from tests.support.operations import ask
+from tests.support.stage import EDGE, KEYS, Stage, key_of, start_stage
+
+SAID: Final = "You said: Hi"
+PNG: Final = ("a.png", b"\x89PNG\r\n\x1a\n\x00\xff", "image/png")
+WAVE: Final = ("a.wav", b"RIFF" + bytes(range(256)), "audio/wav")
+PIECE: Final = ("a.mp4", bytes(range(256)), "video/mp4")
+HEARD: Final = "You said 260 bytes in a.wav."
+
+
+@pytest.fixture(scope="module")
+def stage() -> Iterator[Stage]:
+    """One simulator and one gateway for all cells."""
+    with start_stage() as started:
+        yield started
+
+
+def a_video(stage: Stage) -> str:
+    """Make a video behind the gateway's back."""
+    found = stage.direct.videos.create(model="m-1", prompt="a cat").id
+    stage.simulator.clear()
+    return found
+
+
+# One call for each route ----------------------------------------------------------------------------------
+
+
+def chat(stage: Stage, kind: str) -> None:
+    answer = stage.by_openai.chat.completions.create(
+        model=f"{kind}/m-1", messages=[{"role": "user", "content": "Hi"}]
+    )
+    assert answer.choices[0].message.content == SAID
+
+
+def messages(stage: Stage, kind: str) -> None:
+    answer = stage.by_anthropic.messages.create(
+        model=f"{kind}/m-1", max_tokens=100, messages=[{"role": "user", "content": "Hi"}]
+    )
+    assert [block.text for block in answer.content if block.type == "text"] == [SAID]
+
+
+def generate_content(stage: Stage, kind: str) -> None:
+    assert stage.by_gemini.models.generate_content(model=f"{kind}/m-1", contents="Hi").text == SAID
+
+
+def stream_generate_content(stage: Stage, kind: str) -> None:
+    pieces = stage.by_gemini.models.generate_content_stream(model=f"{kind}/m-1", contents="Hi")
+    assert "".join(piece.text or "" for piece in pieces) == SAID
+
+
+def images_generations(stage: Stage, kind: str) -> None:
+    answer = stage.by_openai.images.generate(model=f"{kind}/gpt-image-1", prompt="a cat", n=2)
+    assert [b64decode(image.b64_json or "")[1:4] for image in answer.data or ()] == [b"PNG"] * 2
+
+
+def images_edits(stage: Stage, kind: str) -> None:
+    answer = stage.by_openai.images.edit(model=f"{kind}/gpt-image-1", prompt="a cat", image=[PNG, PNG])
+    assert answer.usage is not None
+    assert answer.usage.input_tokens_details.image_tokens == 200
+
+
+def images_variations(stage: Stage, kind: str) -> None:
+    answer = stage.by_openai.images.create_variation(model=f"{kind}/m-1", image=PNG)
+    assert answer.data
+    assert answer.data[0].url
+
+
+def videos_create(stage: Stage, kind: str) -> None:
+    made = stage.by_openai.videos.create(model=f"{kind}/m-1", prompt="a cat", input_reference=PNG)
+    assert (made.model, made.status) == ("m-1", "queued")
+
+
+def videos_list(stage: Stage, kind: str) -> None:
+    video = a_video(stage)
+    assert video in [one.id for one in stage.chosen(kind).videos.list().data]
+
+
+def videos_retrieve(stage: Stage, kind: str) -> None:
+    assert stage.chosen(kind).videos.retrieve(a_video(stage)).status == "completed"
+
+
+def videos_delete(stage: Stage, kind: str) -> None:
+    assert stage.chosen(kind).videos.delete(a_video(stage)).deleted
+
+
+def videos_content(stage: Stage, kind: str) -> None:
+    video = a_video(stage)
+    expected = stage.direct.videos.download_content(video).read()
+    stage.simulator.clear()
+    assert stage.chosen(kind).videos.download_content(video).read() == expected
+
+
+def videos_remix(stage: Stage, kind: str) -> None:
+    video = a_video(stage)
+    assert stage.chosen(kind).videos.remix(video, prompt="more").remixed_from_video_id == video
+
+
+def videos_edits(stage: Stage, kind: str) -> None:
+    assert stage.chosen(kind).videos.edit(video=PIECE, prompt="more").prompt == "more"
+
+
+def videos_extensions(stage: Stage, kind: str) -> None:
+    assert stage.chosen(kind).videos.extend(video=PIECE, prompt="more", seconds="4").prompt == "more"
+
+
+def videos_characters_create(stage: Stage, kind: str) -> None:
+    assert stage.chosen(kind).videos.create_character(name="Tom", video=PIECE).name == "Tom"
+
+
+def videos_characters_retrieve(stage: Stage, kind: str) -> None:
+    known = stage.direct.videos.create_character(name="Tom", video=PIECE).id
+    stage.simulator.clear()
+    assert known
+    assert stage.chosen(kind).videos.get_character(known).name == "Tom"
+
+
+def _content(voice: str) -> bytes:
+    """A request of Google's that is to be spoken; without modalities, which the gateway puts in."""
+    spoken = {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": voice}}}
+    config = {"speechConfig": spoken, "temperature": 1}
+    return json.dumps({"contents": [{"parts": [{"text": "Hi"}]}], "generationConfig": config}).encode()
+
+
+def _sound(stage: Stage, kind: str) -> bytes:
+    """What a provider says in the voice that is asked for, or in its own most like that: samples."""
+    if kind == GEMINI:
+        body = _content("Kore").replace(b'"temperature": 1', b'"responseModalities": ["AUDIO"]')
+        path = "/v1beta/models/m-1:generateContent"
+        sound = _sound_in(ask(stage.simulator.port, path, b"x-goog-api-key: k-canary", body=body).body)
+    else:
+        speech = stage.direct.audio.speech
+        sound = speech.create(model="m-1", input="Hi", voice="alloy", response_format="pcm").content
+    stage.simulator.clear()
+    return sound
+
+
+def _sound_in(body: bytes) -> bytes:
+    """The samples in an answer of Google's, as its SDK reads it."""
+    told = types.GenerateContentResponse.model_validate_json(body)
+    assert told.parts
+    [part] = told.parts
+    assert part.inline_data
+    return part.inline_data.data or b""
+
+
+def audio_speech(stage: Stage, kind: str) -> None:
+    expected = _sound(stage, kind)
+    speech = stage.by_openai.audio.speech
+    answer = speech.create(model=f"{kind}/m-1", input="Hi", voice="alloy", response_format="pcm")
+    assert answer.content == expected
+
+
+def anthropic_audio_speech(stage: Stage, kind: str) -> None:
+    expected = _sound(stage, kind)
+    body = {"model": f"{kind}/m-1", "input": "Hi", "voice": "alloy", "response_format": "pcm"}
+    answer = stage.by_anthropic.post("/v1/audio/speech", body=body, cast_to=object)  # it has no method for it
+    assert isinstance(answer, dict)
+    [content] = answer["content"]
+    assert content["source"]["data"] == b64encode(expected).decode()
+
+
+def generate_speech(stage: Stage, kind: str) -> None:
+    expected = _sound(stage, kind)
+    path = f"/v1beta/models/{kind}/m-1:generateSpeech"  # no SDK has a method for it
+    key = b"x-goog-api-key: " + EDGE.encode()
+    assert _sound_in(ask(stage.gateway.port, path, key, body=_content("Kore")).body) == expected
+
+
+def audio_transcriptions(stage: Stage, kind: str) -> None:
+    assert stage.by_openai.audio.transcriptions.create(model=f"{kind}/m-1", file=WAVE).text == HEARD
+
+
+def audio_translations(stage: Stage, kind: str) -> None:
+    assert stage.by_openai.audio.translations.create(model=f"{kind}/m-1", file=WAVE).text == HEARD
+
+
+CALLS: Final[dict[str, Callable[[Stage, str], None]]] = {
+    call.__name__: call
+    for call in (
+        chat,
+        messages,
+        generate_content,
+        stream_generate_content,
+        images_generations,
+        images_edits,
+        images_variations,
+        videos_create,
+        videos_list,
+        videos_retrieve,
+        videos_delete,
+        videos_content,
+        videos_remix,
+        videos_edits,
+        videos_extensions,
+        videos_characters_create,
+        videos_characters_retrieve,
+        audio_speech,
+        anthropic_audio_speech,
+        generate_speech,
+        audio_transcriptions,
+        audio_translations,
+    )
+}
+CELLS: Final = [(row, kind) for row, kind in served() if row not in PREDICTIONS]
+"""Google's SDK asks for predictions on the other platform only."""
+
+
+def test_each_cell_that_is_served_has_its_call() -> None:
+    assert {row.name for row, _ in CELLS} == set(CALLS)
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"), [pytest.param(*cell, id=f"{cell[0].name} {cell[1]}") for cell in CELLS]
+)
+def test_an_sdk_is_served_by_each_kind_that_the_grid_says(stage: Stage, row: Row, kind: str) -> None:
+    stage.simulator.clear()
+    CALLS[row.name](stage, kind)
+    (request,) = stage.simulator.requests()
+    assert key_of(request, kind) == KEYS[kind]
+    assert EDGE not in repr(request)
+    event = stage.event()
+    assert (event["route"], event["modality"], event["provider"]) == (row.name, row.capability, kind)
+    assert (event["status"], event["http_status"], event["dialect"]) == ("ok", 200, row.client)

@@ -1,0 +1,119 @@
+"""The methods that the walk does not compare, each with the reason: the only place where one is left out.
+
+A key ends with ``.*`` where it means all methods of a resource and of the resources in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+Reasons = Mapping[str, Mapping[str, str]]
+
+_SOCKET: Final = "dials a WebSocket"
+_LOCAL: Final = "looks at what it is given, sends nothing"
+
+NO_HTTP: Final[Reasons] = {
+    "openai": {
+        "beta.realtime.connect": _SOCKET,
+        "beta.responses.connect": _SOCKET,
+        "live.connect": _SOCKET,
+        "live.forks.connect": _SOCKET,
+        "live.sideband.connect": _SOCKET,
+        "realtime.connect": _SOCKET,
+        "realtime.translations.connect": _SOCKET,
+        "responses.connect": _SOCKET,
+        "webhooks.unwrap": _LOCAL,
+        "webhooks.verify_signature": _LOCAL,
+    },
+    "anthropic": {
+        "beta.webhooks.parse_unverified": _LOCAL,
+        "beta.webhooks.unwrap": _LOCAL,
+    },
+    "gemini": {},
+}
+"""Not HTTP at all."""
+
+_VERTEX: Final = "for Google Cloud's Vertex only: the SDK refuses it for the Gemini Developer API"
+
+RAISE_FIRST: Final[Reasons] = {
+    "openai": {},
+    "anthropic": {},
+    "gemini": {
+        "models.compute_tokens": _VERTEX,
+        "models.edit_image": _VERTEX,
+        "models.generate_images": _VERTEX,
+        "models.generate_videos": _VERTEX,
+        "models.recontext_image": _VERTEX,
+        "models.segment_image": _VERTEX,
+        "models.upscale_image": _VERTEX,
+        "tunings.list": _VERTEX,
+        "tunings.validate_reward": _VERTEX,
+    },
+}
+"""Raise before anything is sent; checked to do so."""
+
+_OWN: Final = "the catalog is the gateway's own answer (specification 4.2)"
+
+OWN_ANSWER: Final[Reasons] = {
+    "openai": {"models.list": _OWN, "models.retrieve": _OWN},
+    "anthropic": {
+        "models.list": _OWN,
+        "models.retrieve": _OWN,
+        "beta.models.list": _OWN,
+        "beta.models.retrieve": _OWN,
+    },
+    "gemini": {"models.list": _OWN, "models.get": _OWN},
+}
+"""Answered by the gateway; checked never to be passed on as they came."""
+
+_NO_STORE: Final = "the service has no conversation store (specification 4.5): 501"
+
+REFUSED: Final[Reasons] = {
+    "openai": {"conversations.*": _NO_STORE},
+    "anthropic": {},
+    "gemini": {},
+}
+"""Ruled out by the specification; checked to be a 501 ``not_implemented`` that no upstream hears of."""
+
+_NOT_THERE: Final = (
+    "the path is Anthropic's by the specification (4.5), and Anthropic has no such method on it: 405"
+)
+
+WRONG_METHOD: Final[Reasons] = {
+    "openai": {"beta.agents.delete": _NOT_THERE, "skills.update": _NOT_THERE},
+    "anthropic": {},
+    "gemini": {},
+}
+"""Refused because of whose the path is; checked to be a 405 that no upstream hears of."""
+
+_SKILLS: Final = (
+    "the specification (4.5) names /v1/skills for Anthropic's family, unless a header says otherwise"
+)
+_AGENTS: Final = (
+    "the specification (4.5) names /v1/agents for Anthropic's family, unless a header says otherwise"
+)
+
+ELSEWHERE: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    "openai": {
+        "skills.create": ("claude", _SKILLS),
+        "skills.delete": ("claude", _SKILLS),
+        "skills.list": ("claude", _SKILLS),
+        "skills.retrieve": ("claude", _SKILLS),
+        "skills.versions.*": ("claude", _SKILLS),
+        "beta.agents.create": ("claude", _AGENTS),
+        "beta.agents.list": ("claude", _AGENTS),
+        "beta.agents.retrieve": ("claude", _AGENTS),
+        "beta.agents.update": ("claude", _AGENTS),
+    },
+    "anthropic": {},
+    "gemini": {},
+}
+"""Another family's path by the specification; checked to reach that family's provider."""
+
+
+def named(method: str, keys: Mapping[str, object]) -> str | None:
+    """Return the key that lists a method."""
+    parts = method.split(".")
+    wanted = [method, *(".".join([*parts[:count], "*"]) for count in range(1, len(parts)))]
+    return next((key for key in wanted if key in keys), None)

@@ -1,0 +1,127 @@
+"""A site with its channel, a witness and a provider, all in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from tempfile import mkdtemp
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+
+from mgw.bodies.budget import BodyBudget
+from mgw.bodies.spool import Spool
+from mgw.config.model import EdgeAuth
+from mgw.exchange.outgoing import completed
+from mgw.ops.live_lists import LiveLists
+from mgw.ops.probes import Prober
+from mgw.ops.provider_health import ProviderHealth
+from mgw.secret import Secret
+from mgw.usage.event import UsageEvent
+from mgw.web.app import build_app
+from mgw.web.channel import ChannelFactory
+from mgw.web.edge_auth import EdgeGate
+from mgw.web.operations import Operations
+from mgw.web.site import Site
+from tests.support.channels import LIMITS
+from tests.support.configs import THREE_FAMILIES
+from tests.support.pipelines import Pipeline
+
+T = TypeVar("T")
+
+
+@dataclass
+class RecordingWitness:
+    """A witness that keeps what it is told."""
+
+    events: list[UsageEvent] = field(default_factory=list)
+    lines: list[tuple[str | None, str | None, int]] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    rejections: int = 0
+    broken: int = 0
+
+    def record(self, event: UsageEvent) -> None:
+        self.events.append(event)
+
+    def access(
+        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+    ) -> None:
+        self.lines.append((method, raw_path, status))
+        self.ids.append(request_id)
+
+    def edge_rejected(self) -> None:
+        self.rejections += 1
+
+    def malformed(self) -> None:
+        self.broken += 1
+
+
+def at_once(work: Callable[[], T], /) -> Deferred[T]:
+    """Do what a thread would do."""
+    return maybeDeferred(work)
+
+
+class Bench:
+    """A site with edge auth, one client's connection to it, and a provider in memory."""
+
+    def __init__(self, text: str = THREE_FAMILIES) -> None:
+        self.pipeline = Pipeline(text)
+        self.clock = self.pipeline.clock
+        self.generation = self.pipeline.generation
+        self.witness = RecordingWitness()
+        prober = Prober(self.clock, completed)
+        operations = Operations(
+            lambda: self.site.generation,
+            lambda: self.site.draining,
+            lambda _: (b"text/plain", b""),
+            LiveLists(prober, lambda _: None),
+            ProviderHealth(prober),
+        )
+        self.site = Site(
+            generation=self.generation,
+            app=build_app(operations.endpoints()),
+            clock=self.clock,
+            wall=lambda: 0.0,
+            witness=self.witness,
+            budget=BodyBudget(self.generation.config.spool.body_memory),
+            spool=Spool(mkdtemp(), at_once, BodyBudget(2**32, place="on disk"), self.clock),
+            gate=EdgeGate(EdgeAuth(enabled=True, keys=(Secret("edge"),))),
+        )
+        self.factory = ChannelFactory(self.site, self.clock, LIMITS)
+        self.transport = StringTransport()
+        self.channel = self.factory.buildProtocol(None)
+        self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
+
+    def send(self, data: bytes) -> None:
+        self.channel.dataReceived(data)
+
+    def leave(self) -> None:
+        self.channel.connectionLost(Failure(ConnectionDone()))
+
+    def taken(self) -> bytes:
+        data: bytes = self.transport.value()
+        return data
+
+    def status(self) -> int:
+        return int(self.taken().split(b" ")[1])
+
+    def body(self) -> Any:  # Any: JSON
+        return json.loads(self.taken().partition(b"\r\n\r\n")[2])
+
+    @property
+    def event(self) -> UsageEvent:
+        (event,) = self.witness.events
+        return event
+
+    @property
+    def wire(self) -> Any:  # Any: the provider's side of the newest connection
+        return self.pipeline.wire
+
+
+def settled(bench: Bench) -> tuple[int, int, int]:
+    """Return what is still held: requests, users of the generation, bytes of bodies."""
+    return bench.site.in_flight, bench.generation.in_use, bench.site.budget.held
