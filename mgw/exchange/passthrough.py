@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.reply import TokenUsage
@@ -25,7 +26,7 @@ from mgw.exchange.outgoing import completed, forwarded
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.client import Answer, UpstreamRequest
-from mgw.vocabulary import Modality
+from mgw.vocabulary import Family, Modality
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import path_of_model, without_parameter
@@ -35,6 +36,8 @@ _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LONGEST_END: Final = 4
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
+_OWN_CHARACTERS: Final = MappingProxyType({Family.OPENAI: ":", Family.ANTHROPIC: "", Family.GEMINI: ""})
+"""Fine-tuned models of OpenAI's have colons; in Google's paths a colon begins a verb."""
 _TUNED: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
 
 
@@ -115,7 +118,7 @@ class Passthrough:
         else:
             before, _, after = _VERSION.sub("", route.path).partition("{model}")
             after = after if verb is None else f":{verb}"
-            path = before.encode() + path_of_model(model or "") + after.encode()
+            path = before.encode() + path_of_model(model or "", _OWN_CHARACTERS[route.family]) + after.encode()
         # Google has tuned models beside the others, not below them.
         return _TUNED.sub(b"/tunedModels/", path)
 

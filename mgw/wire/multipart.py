@@ -26,7 +26,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.edit import Edit, edited
+from mgw.wire.edit import Edit
 from mgw.wire.form_head import boundary_of, is_encoded, malformed, name_of
 from mgw.wire.nested import Nested, Path, find_values
 from mgw.wire.splice import FoundValue, Span
@@ -227,14 +227,6 @@ def part_edits(found: FoundValue, new: str) -> list[Edit]:
     if _NOT_IN_A_VALUE.search(new):
         raise GatewayError(Reason.MALFORMED, "a value in a form has no line ends", param="model")
     return [(span, new.encode()) for span in found.spans]
-
-
-def splice_part(body: bytes, found: FoundValue, new: str) -> bytes:
-    """Return ``body`` with ``new`` at each of the spans; the same object where that changes nothing.
-
-    Raises: :class:`GatewayError` (``MALFORMED``) as :func:`part_edits` does.
-    """
-    return edited(body, part_edits(found, new))
 
 
 def nested_in_part(found: FoundValue, *paths: Path) -> list[Nested]:

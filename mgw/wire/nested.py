@@ -24,7 +24,7 @@ from msgspec.json import Decoder
 
 from mgw.errors import GatewayError, Reason
 from mgw.wire.edit import next_after, readable
-from mgw.wire.splice import FoundValue, Span
+from mgw.wire.splice import Span
 
 Path = tuple[str | None, ...]
 """Keys from the top, none of which needs escapes; ``None`` stands for every element of an array."""
@@ -63,14 +63,6 @@ def find_values(body: bytes, *paths: Path) -> list[Nested]:
     walk = _Walk(body)
     walk.document(_tree(paths))
     return walk.found
-
-
-def find_nested(body: bytes, path: Path) -> list[FoundValue]:
-    """Return each string value that stands at ``path``, with its one span, in the body's order.
-
-    Raises: :class:`GatewayError` (``MALFORMED``) as :func:`find_values` does.
-    """
-    return [FoundValue(found.value, (found.span,)) for found in find_values(body, path)]
 
 
 _SPACE: Final = rb"[ \t\r\n]*+"

@@ -65,12 +65,14 @@ def with_parameter(raw_query: bytes | None, name: str, value: str) -> bytes:
     return b"%b&%b" % (raw_query, added) if raw_query else added
 
 
-def path_of_model(model: str) -> bytes:
+def path_of_model(model: str, own: str = "") -> bytes:
     """Return a model's name as it stands in a path: percent-encoded but for unreserved characters and ``/``.
+
+    :param own: further characters that the vendor's names hold, and that mean nothing else in its paths.
 
     Raises: :class:`GatewayError` (``MALFORMED``) where a path cannot carry the name unchanged.
     """
-    if _NOT_IN_A_PATH.search(model):
+    if _NOT_IN_A_PATH.search(model.translate(dict.fromkeys(map(ord, own)))):
         raise GatewayError(
             Reason.MALFORMED,
             "a model that goes into a path holds no '?', '#', '%', ':' and no control characters",
@@ -83,7 +85,7 @@ def path_of_model(model: str) -> bytes:
             param="model",
         )
     try:
-        return quote(model, safe="/").encode()
+        return quote(model, safe="/" + own).encode()
     except UnicodeEncodeError:
         raise GatewayError(Reason.MALFORMED, "the model is not Unicode text", param="model") from None
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import anthropic
+import openai
 import pytest
+from google import genai
+from google.genai import types as genai_types
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
@@ -44,3 +48,27 @@ def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
 def edge_key() -> str:
     """A key that opens the gateway."""
     return EDGE_KEY
+
+
+@pytest.fixture
+def ours(simulator: SimulatorProcess) -> Iterator[openai.OpenAI]:
+    """OpenAI's SDK, straight at the upstream."""
+    with openai.OpenAI(base_url=f"{simulator.url}/v1", api_key="a-key", max_retries=0, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def claude(simulator: SimulatorProcess) -> Iterator[anthropic.Anthropic]:
+    """Anthropic's SDK, straight at the upstream."""
+    with anthropic.Anthropic(base_url=simulator.url, api_key="a-key", max_retries=0, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture
+def google(simulator: SimulatorProcess) -> Iterator[genai.Client]:
+    """Google's SDK, straight at the upstream."""
+    client = genai.Client(
+        api_key="a-key", http_options=genai_types.HttpOptions(base_url=simulator.url, timeout=60_000)
+    )
+    yield client
+    client.close()

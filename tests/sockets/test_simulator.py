@@ -5,7 +5,6 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from google.genai import errors as genai_errors
 from google.genai import types as genai_types
 from pydantic import BaseModel
 
-from tests.support.simulator import SimulatorProcess, start_simulator
+from tests.support.simulator import SimulatorProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA: dict[str, Any] = {
@@ -40,33 +39,6 @@ class Weather(BaseModel):
     degrees: float
     windy: bool
     days: list[int]
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[SimulatorProcess]:
-    with start_simulator() as running:
-        yield running
-
-
-@pytest.fixture
-def ours(simulator: SimulatorProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{simulator.url}/v1", api_key="a-key", max_retries=0, timeout=20) as client:
-        yield client
-
-
-@pytest.fixture
-def claude(simulator: SimulatorProcess) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=simulator.url, api_key="a-key", max_retries=0, timeout=20) as client:
-        yield client
-
-
-@pytest.fixture
-def google(simulator: SimulatorProcess) -> Iterator[genai.Client]:
-    client = genai.Client(
-        api_key="a-key", http_options=genai_types.HttpOptions(base_url=simulator.url, timeout=20_000)
-    )
-    yield client
-    client.close()
 
 
 TOOLS: list[Any] = [

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import anthropic
@@ -11,39 +10,12 @@ import pytest
 from google import genai
 from google.genai import types as genai_types
 
-from tests.support.simulator import SimulatorProcess, start_simulator
+from tests.support.simulator import SimulatorProcess
 
 MIB = 1024 * 1024
 BIG = bytes(range(256)) * (18 * MIB // 256)  # three chunks of Google's SDK
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[SimulatorProcess]:
-    with start_simulator() as running:
-        yield running
-
-
-@pytest.fixture
-def ours(simulator: SimulatorProcess) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{simulator.url}/v1", api_key="a-key", max_retries=0, timeout=60) as client:
-        yield client
-
-
-@pytest.fixture
-def claude(simulator: SimulatorProcess) -> Iterator[anthropic.Anthropic]:
-    with anthropic.Anthropic(base_url=simulator.url, api_key="a-key", max_retries=0, timeout=60) as client:
-        yield client
-
-
-@pytest.fixture
-def google(simulator: SimulatorProcess) -> Iterator[genai.Client]:
-    client = genai.Client(
-        api_key="a-key", http_options=genai_types.HttpOptions(base_url=simulator.url, timeout=60_000)
-    )
-    yield client
-    client.close()
 
 
 class TestOpenAI:

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from mgw.errors import GatewayError
+
 T = TypeVar("T")
 
 
@@ -21,3 +23,13 @@ def result_of(work: Coroutine[Deferred[Any], Any, T] | Deferred[T]) -> T:
     if isinstance(result, Failure):
         result.raiseException()
     return result
+
+
+def refusal_of(work: Deferred[None]) -> GatewayError:
+    """Return the refusal that the work ended with; it must be done already."""
+    failures: list[Failure] = []
+    _ = work.addErrback(failures.append)
+    assert failures, "the work did not fail"
+    error = failures[0].value
+    assert isinstance(error, GatewayError)
+    return error

@@ -8,24 +8,15 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Reason
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.content import Content
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
+from tests.support.deferreds import refusal_of
 from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered
 from tests.support.upstreams import LIMITS
-
-
-def refusal_of(work: Deferred[None]) -> GatewayError:
-    failures: list[Failure] = []
-    _ = work.addErrback(failures.append)
-    assert failures
-    assert isinstance(failures[0].value, GatewayError)
-    return failures[0].value
 
 
 def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> None:

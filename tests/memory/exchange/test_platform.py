@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import Deferred, succeed
-from twisted.python.failure import Failure
 
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES
+from tests.support.deferreds import refusal_of
 from tests.support.pipelines import Pipeline, answered
 
 TWO_MORE = THREE_FAMILIES.replace(
@@ -42,14 +42,6 @@ class Kept:
     def read(self, position: int, size: int) -> Deferred[bytes]:
         self.most = max(self.most, size)
         return succeed(self.data[position : position + size])
-
-
-def refusal_of(work: Deferred[None]) -> GatewayError:
-    failures: list[Failure] = []
-    _ = work.addErrback(failures.append)
-    assert failures
-    assert isinstance(failures[0].value, GatewayError)
-    return failures[0].value
 
 
 def form(*parts: tuple[str, bytes], boundary: str = "xyz") -> bytes:
@@ -259,7 +251,8 @@ def test_a_malformed_form_is_refused_without_a_call() -> None:
 def test_a_model_that_is_deleted_is_named_as_the_provider_knows_it() -> None:
     for path, line in (
         ("/v1/models/fast", b"DELETE /v1/models/gpt-b HTTP/1.1"),
-        ("/v1/models/host/ft:x", None),
+        ("/v1/models/host/ft:x:y", b"DELETE /v1/models/ft:x:y HTTP/1.1"),
+        ("/v1/models/host/a%3Fb", None),
         ("/v1/models/gpt-z", b"DELETE /v1/models/gpt-z HTTP/1.1"),
     ):
         bench = Pipeline()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
 from collections.abc import Sequence
 from time import process_time
@@ -21,7 +22,6 @@ from mgw.wire.multipart import (
     find_part,
     nested_in_part,
     part_edits,
-    splice_part,
 )
 from mgw.wire.splice import FoundValue
 
@@ -62,7 +62,7 @@ CONTENTS = st.lists(PIECES).map(b"".join)
 
 def ends_no_part(content: bytes) -> bool:
     around = b"\r\n" + content + b"\r\n"
-    return b"\r\n--xYz\r\n" not in around and b"\r\n--xYz--" not in around
+    return re.search(rb"\r\n--xYz(?:[ \t]*\r\n|--)", around) is None
 
 
 HEAD = part("model", b"")
@@ -130,9 +130,7 @@ def test_only_the_contents_of_the_named_parts_are_replaced(
         return
     assert found is not None
     assert found.value == models[-1]
-    assert splice_part(body, found, "new/é") == written("new/é".encode())
     assert edited(body, part_edits(found, "new/é")) == written("new/é".encode())
-    assert splice_part(body, found, models[-1]) is body
     assert part_edits(found, models[-1]) == []
 
 
@@ -253,7 +251,7 @@ def test_a_value_with_line_ends_is_not_written() -> None:
     found = find_part(body, TYPE)
     assert found is not None
     with pytest.raises(GatewayError):
-        splice_part(body, found, "x\r\n--xYz--")
+        part_edits(found, "x\r\n--xYz--")
 
 
 @pytest.mark.parametrize(
