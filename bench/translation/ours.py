@@ -13,7 +13,7 @@ from mgw import __version__
 from mgw.dialects import codec_of
 from mgw.dialects.models import Models
 from mgw.dialects.translator import PLAIN, Answering, Asked, Setting, Translator
-from mgw.exchange.passthrough import PassthroughFilter
+from mgw.exchange.untouched import PassthroughFilter
 from mgw.vocabulary import Dialect, Kind
 from mgw.wire.splice import find_model, splice
 

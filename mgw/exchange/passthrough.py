@@ -6,23 +6,21 @@ Sources: specification 4.1.2, decisions part 5.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import codec_of
-from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import BlindMeter, media_type
-from mgw.errors import GatewayError
 from mgw.exchange.addresses import Turning, turns_body
 from mgw.exchange.aiming import PROVIDER
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.content import Content
 from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.outgoing import completed, forwarded
+from mgw.exchange.untouched import PassthroughFilter, PunctuatedFilter
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.client import Answer, UpstreamRequest
@@ -31,9 +29,7 @@ from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import path_of_model, without_parameter
 
-_GUNZIPPED_BYTES = 16 * 1024 * 1024
-_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
-_LONGEST_END: Final = 4
+_GUNZIPPED_BYTES: Final = 16 * 1024 * 1024
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _OWN_CHARACTERS: Final = MappingProxyType({Family.OPENAI: ":", Family.ANTHROPIC: "", Family.GEMINI: ""})
@@ -76,20 +72,14 @@ class Passthrough:
 
     def filter(self, answer: Answer) -> PassthroughFilter:
         """Return what the answer's body walks through."""
-        if not self.route.metered:
-            return PassthroughFilter(BlindMeter())
         content_type = value_of(answer.headers, b"content-type") or b""
-        encoding = value_of(answer.headers, b"content-encoding")
-        codec = codec_of(self.route.dialect)
-        meter = codec.meter(content_type)
-        gunzip = None
-        if encoding is not None and encoding.strip().lower() not in (b"identity", b""):
-            gunzip = Gunzip(_GUNZIPPED_BYTES)
-        if self.keepalive_seconds is None or gunzip is not None:
-            return PassthroughFilter(meter, gunzip)
+        codec, metered = codec_of(self.route.dialect), self.route.metered
+        meter = codec.meter(content_type) if metered else BlindMeter()
+        if is_encoded(answer):
+            return PassthroughFilter(meter, Gunzip(_GUNZIPPED_BYTES) if metered else None)
         counted = value_of(answer.headers, b"content-length") is not None  # not a byte more may go
-        if counted or media_type(content_type) != b"text/event-stream":
-            return PassthroughFilter(meter, gunzip)
+        if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
+            return PassthroughFilter(meter)
         return PunctuatedFilter(meter, sign=codec.sign_of_life)
 
     def _is_looked_at(self, answer: Answer) -> bool:
@@ -118,7 +108,8 @@ class Passthrough:
         else:
             before, _, after = _VERSION.sub("", route.path).partition("{model}")
             after = after if verb is None else f":{verb}"
-            path = before.encode() + path_of_model(model or "", _OWN_CHARACTERS[route.family]) + after.encode()
+            named = path_of_model(model or "", _OWN_CHARACTERS[route.family])
+            path = before.encode() + named + after.encode()
         # Google has tuned models beside the others, not below them.
         return _TUNED.sub(b"/tunedModels/", path)
 
@@ -132,58 +123,6 @@ class Passthrough:
         return completed(headers, self.target.provider, credential)
 
 
-@dataclass(slots=True)
-class PassthroughFilter:
-    """Give back the very same bytes, and let the meter look at them."""
-
-    _meter: Meter
-    _gunzip: Gunzip | None = field(default=None)
-    done: bool = False
-    """Never before its body has: the client gets what the provider sends."""
-    whole: bool = False
-    """Nor is anything known of what is missing."""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the same object."""
-        self._meter.feed(data if self._gunzip is None else self._gunzip.feed(data))
-        return data
-
-    def finish(self) -> bytes:
-        """Nothing is held back."""
-        self._meter.finish()
-        return b""
-
-    def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
-        """A broken answer ends as a broken connection: the bytes are the upstream's, not ours to end."""
-        self._meter.finish()
-        return None
-
-    def usage(self) -> TokenUsage:
-        """Return the counts seen so far."""
-        return self._meter.usage
-
-    def keepalive(self) -> bytes:
-        """Add nothing to the provider's bytes."""
-        return b""
-
-
-@dataclass(slots=True)
-class PunctuatedFilter(PassthroughFilter):
-    """The same for an event stream, with signs of life between its events where the operator wants them."""
-
-    sign: bytes = b""
-    _tail: bytes = b"\n\n"
-
-    def feed(self, data: bytes) -> bytes:
-        """Return the same object, and remember how it ended."""
-        self._tail = data[-4:] if len(data) >= _LONGEST_END else (self._tail + data)[-4:]
-        return PassthroughFilter.feed(self, data)
-
-    def keepalive(self) -> bytes:
-        """Return the sign where the last event has ended (decisions, part 2: between events only)."""
-        return self.sign if self._tail.endswith(_EVENT_ENDS) else b""
-
-
 def _turned(status: int, headers: RawHeaders, turning: Turning, body: bytes) -> Whole:
     kept = [pair for pair in headers if pair[0].lower() != b"content-length"]
     return Whole(status, kept, turning.body(body))
@@ -191,10 +130,14 @@ def _turned(status: int, headers: RawHeaders, turning: Turning, body: bytes) -> 
 
 def _is_plain_json(answer: Answer) -> bool:
     """Whether an answer can be looked at."""
-    encoding = value_of(answer.headers, b"content-encoding") or b""
     content_type = value_of(answer.headers, b"content-type") or b""
-    plain = encoding.strip().lower() in (b"identity", b"")
-    return plain and media_type(content_type) == b"application/json"
+    return media_type(content_type) == b"application/json" and not is_encoded(answer)
+
+
+def is_encoded(answer: Answer) -> bool:
+    """Whether the body of an answer has a content coding."""
+    encoding = value_of(answer.headers, b"content-encoding") or b""
+    return encoding.strip().lower() not in (b"identity", b"")
 
 
 def is_stream(route: Route, answer: Answer) -> bool:

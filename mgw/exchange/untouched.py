@@ -1,0 +1,66 @@
+"""What a same-family answer walks through: the very same bytes come out, and a meter looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects.dialect import Meter
+from mgw.errors import GatewayError
+from mgw.wire.encodings import Gunzip
+
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_LONGEST_END: Final = 4
+
+
+@dataclass(slots=True)
+class PassthroughFilter:
+    """Give back the very same bytes, and let the meter look at them."""
+
+    _meter: Meter
+    _gunzip: Gunzip | None = field(default=None)
+    done: bool = False
+    """Never before its body has: the client gets what the provider sends."""
+    whole: bool = False
+    """Nor is anything known of what is missing."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the same object."""
+        self._meter.feed(data if self._gunzip is None else self._gunzip.feed(data))
+        return data
+
+    def finish(self) -> bytes:
+        """Nothing is held back."""
+        self._meter.finish()
+        return b""
+
+    def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
+        """A broken answer ends as a broken connection: the bytes are the upstream's, not ours to end."""
+        self._meter.finish()
+        return None
+
+    def usage(self) -> TokenUsage:
+        """Return the counts seen so far."""
+        return self._meter.usage
+
+    def keepalive(self) -> bytes:
+        """Add nothing to the provider's bytes."""
+        return b""
+
+
+@dataclass(slots=True)
+class PunctuatedFilter(PassthroughFilter):
+    """The same for an event stream, with signs of life between its events where the operator wants them."""
+
+    sign: bytes = b""
+    _tail: bytes = b"\n\n"
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the same object, and remember how it ended."""
+        self._tail = data[-4:] if len(data) >= _LONGEST_END else (self._tail + data)[-4:]
+        return PassthroughFilter.feed(self, data)
+
+    def keepalive(self) -> bytes:
+        """Return the sign where the last event has ended (decisions, part 2: between events only)."""
+        return self.sign if self._tail.endswith(_EVENT_ENDS) else b""
