@@ -28,7 +28,8 @@ from mgw.wire.target import with_parameter, without_parameter
 
 UPLOAD_URL: Final = b"x-goog-upload-url"
 _RESULTS: Final = (("results_url",), ("data", None, "results_url"))
-_KEYS: Final = frozenset({"key"})
+_OURS: Final = frozenset({"key", PROVIDER, PARAMETER})
+"""A key would be the gateway's own; what else chooses or opens something here no provider may say."""
 
 
 @dataclass(slots=True)
@@ -54,8 +55,6 @@ class Turning:
 
     def body(self, body: bytes) -> bytes:
         """Return the body of an answer with each address of results turned; the same where there is none."""
-        if b"results_url" not in body:
-            return body
         try:
             found = find_values(body, *_RESULTS)
         except GatewayError:  # no JSON: whatever it is, it is the provider's
@@ -73,7 +72,6 @@ class Turning:
         if turned is None:
             return value
         path, query = turned
-        query = without_parameter(query, _KEYS)  # nothing of the gateway's own credential goes to a client
         edge = self.exchange.generation.config.edge_auth
         if edge.enabled and edge.keys:
             token = upload_token(edge.keys, path + b"?" + (query or b""), self.now)
@@ -89,10 +87,10 @@ class Turning:
         except ValueError:
             return None
         base = self.prefix + upstream.base_path.decode("latin-1")
-        if not is_providers or not parts.path.startswith(base + "/"):
+        if not is_providers or not url.isascii() or not parts.path.startswith(base + "/"):
             return None
-        path = (self.version + parts.path[len(base) :]).encode("latin-1")
-        query = parts.query.encode("latin-1") or None
+        path = (self.version + parts.path[len(base) :]).encode()
+        query = without_parameter(parts.query.encode() or None, _OURS)
         if always_provider or not self._is_default():
             query = with_parameter(query, PROVIDER, self.target.provider.name)
         return path, query

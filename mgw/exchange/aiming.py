@@ -5,7 +5,7 @@ Sources: specification 4.1.1, 4.5; decisions, part 4 (routes without a model, ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mgw.config.model import Provider
 from mgw.errors import GatewayError, Reason
@@ -33,6 +33,7 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     route, resolver = exchange.route, exchange.generation.resolver
     if route.body_models and route.model_at is not ModelAt.PATH:
         target = _aim_nested(exchange, request, content.nested)
+        _check_nested(resolver, target.provider, content.nested)
     else:
         asked = request.path_model if content.model is None else content.model.value
         exchange.asked_model = asked
@@ -44,28 +45,33 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
             raise _missing_model(route)
     exchange.target = target
     pass_gate(route, target)
+    if route.model_at is ModelAt.PATH:
+        repeated = _repeated(request.path_model)
+        others = [one for one in content.nested if repeated(one.value) is None]
+        _check_nested(resolver, target.provider, others)
     return target
 
 
 def place_models(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> None:
     """Put the provider's own names where the body names models."""
     new = target.upstream_model
-    if exchange.route.model_at is ModelAt.PATH:
-        if new is not None:
-            content.rename_repeated(request.path_model or "", new)
-    elif content.nested:
-        resolver = exchange.generation.resolver
-        for nested in content.nested:
+    resolver = exchange.generation.resolver
+    repeated = _repeated(request.path_model)
+    for nested in content.nested:
+        again = repeated(nested.value)
+        if again is not None and new is not None:
+            content.rename_nested(nested, again + new.removeprefix(MODELS))
+        else:
             kept, named = _named(resolver, nested.value)
             if named is not None:
                 content.rename_nested(nested, kept + named[1])
-    elif new is not None:
+    if new is not None and exchange.route.model_at is not ModelAt.PATH:
         content.rename(new)
 
 
 def _aim_model(route: Route, resolver: Resolver, request: ClientRequest, asked: str) -> Target:
-    """A platform body's bare model does not choose the provider, any other's does."""
-    if route.modality is Modality.PLATFORM and route.model_at is not ModelAt.PATH:
+    """A bare model of a platform route does not choose the provider, any other's does."""
+    if route.modality is Modality.PLATFORM:
         _, named = _named(resolver, asked)
         if named is None:
             return Target(_said_provider(route, resolver, request), asked, asked)
@@ -84,17 +90,33 @@ def _aim_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nes
     else:
         assert choosing[2] is not None
         provider = choosing[2][0]
-    for one, _, found in named:
+    if first is None:
+        return Target(provider, None, None)
+    one, kept, found = first
+    return Target(provider, one.value, one.value if found is None else kept + found[1])
+
+
+def _check_nested(resolver: Resolver, provider: Provider, nested: Sequence[Nested]) -> None:
+    """Refuse models of another provider than the one that the request goes to."""
+    for one in nested:
+        _, found = _named(resolver, one.value)
         if found is not None and found[0] is not provider:
             message = (
                 f"{one.name} is a model of provider {found[0].name!r}, and the request goes to "
                 f"{provider.name!r}: name models of one provider"
             )
             raise GatewayError(Reason.MALFORMED, message, param=one.name)
-    if first is None:
-        return Target(provider, None, None)
-    one, kept, found = first
-    return Target(provider, one.value, one.value if found is None else kept + found[1])
+
+
+def _repeated(path_model: str | None) -> Callable[[str], str | None]:
+    """Return what tells of a value that repeats the path's model whether it has ``models/`` before it."""
+    asked = None if path_model is None else path_model.removeprefix(MODELS)
+
+    def prefix_of(value: str) -> str | None:
+        bare = value.removeprefix(MODELS)
+        return value[: len(value) - len(bare)] if bare == asked else None
+
+    return prefix_of
 
 
 def _provider_of_nested(route: Route, resolver: Resolver, request: ClientRequest, *, named: bool) -> Provider:

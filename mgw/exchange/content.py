@@ -18,6 +18,7 @@ from mgw.dialects.metering import media_type
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.exchange import Exchange
 from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.vocabulary import Modality
 from mgw.wire.edit import Edit, edited
 from mgw.wire.encodings import decoded
 from mgw.wire.headers import value_of, values_of
@@ -69,14 +70,6 @@ class Content:
         if nested.value != new:
             self.edits.append((nested.span, encode(new)))
 
-    def rename_repeated(self, asked: str, new: str) -> None:
-        """Replace the model of the path where the body repeats it, each with or without its ``models/``."""
-        asked, new = asked.removeprefix(MODELS), new.removeprefix(MODELS)
-        for nested in self.nested:
-            if nested.value.removeprefix(MODELS) == asked:
-                kept = nested.value[: len(nested.value) - len(asked)]
-                self.rename_nested(nested, kept + new)
-
     def outgoing(self) -> tuple[bytes | BodySource, bool]:
         """Return the body to send, and whether it is no longer encoded as the client sent it."""
         if self.decoded is None:
@@ -99,7 +92,7 @@ async def read(exchange: Exchange, request: ClientRequest) -> Content:
         assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
         body = decoded_body(exchange, request, request.body)
         return Content(request.body, body, find_model(body), encoded=body is not request.body)
-    if route.model_at in (ModelAt.BODY, ModelAt.BATCH):
+    if route.body_models and (route.model_at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
         return reread(exchange, request)
     return Content(request.body, request.body if isinstance(request.body, bytes) else None)
 
@@ -135,10 +128,20 @@ async def _read_form(exchange: Exchange, request: ClientRequest) -> Content:
     whole = decoded_body(exchange, request, body)
     content = Content(body, whole, encoded=whole is not body)
     if media == _JSON:
-        content.model = find_model(whole) if whole else None
-        return content
+        return _of_json(exchange.route, content, whole)
     part = find_part(whole, content_type, exchange.route.form_part, MAX_PART_BYTES)
     return _of_part(exchange.route, content, part)
+
+
+def _of_json(route: Route, content: Content, body: bytes) -> Content:
+    """Take the body of a form's route for what it is: JSON, with a member for each part."""
+    if not body:
+        return content
+    if route.body_models:
+        content.nested = tuple(find_values(body, *((route.form_part, *path) for path in route.body_models)))
+    else:
+        content.model = find_model(body)
+    return content
 
 
 def _of_part(route: Route, content: Content, part: FoundValue | None) -> Content:

@@ -34,6 +34,11 @@ _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _OWN_CHARACTERS: Final = MappingProxyType({Family.OPENAI: ":", Family.ANTHROPIC: "", Family.GEMINI: ""})
 """Fine-tuned models of OpenAI's have colons; in Google's paths a colon begins a verb."""
+_WHOLE_WITHOUT: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
+"""What would make an answer less than whole, or not readable."""
+_LENGTH: Final = frozenset({b"content-length"})
+_OF_BYTES: Final = frozenset({b"etag", b"digest", b"content-digest", b"content-md5"})
+"""What speaks of the very bytes of a body."""
 _TUNED: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
 
 
@@ -85,7 +90,7 @@ class Passthrough:
     def _is_looked_at(self, answer: Answer) -> bool:
         """Whether the body may tell an address that has to be turned."""
         has_body = answer.status < 300 and self.request.method != b"HEAD"
-        return turns_body(self.turning) and has_body and _is_plain_json(answer)
+        return turns_body(self.turning) and has_body and not is_encoded(answer)
 
     def _target(self) -> bytes:
         route, path = self.route, self._path()
@@ -118,20 +123,16 @@ class Passthrough:
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
         if turns_body(self.turning):
-            headers = [pair for pair in headers if pair[0].lower() != b"accept-encoding"]
+            headers = [pair for pair in headers if pair[0].lower() not in _WHOLE_WITHOUT]
             headers.append((b"Accept-Encoding", b"identity"))
         return completed(headers, self.target.provider, credential)
 
 
 def _turned(status: int, headers: RawHeaders, turning: Turning, body: bytes) -> Whole:
-    kept = [pair for pair in headers if pair[0].lower() != b"content-length"]
-    return Whole(status, kept, turning.body(body))
-
-
-def _is_plain_json(answer: Answer) -> bool:
-    """Whether an answer can be looked at."""
-    content_type = value_of(answer.headers, b"content-type") or b""
-    return media_type(content_type) == b"application/json" and not is_encoded(answer)
+    turned = turning.body(body)
+    without = _LENGTH if turned is body else _LENGTH | _OF_BYTES
+    kept = [pair for pair in headers if pair[0].lower() not in without]
+    return Whole(status, kept, turned)
 
 
 def is_encoded(answer: Answer) -> bool:
@@ -143,5 +144,5 @@ def is_encoded(answer: Answer) -> bool:
 def is_stream(route: Route, answer: Answer) -> bool:
     """Whether an answer is an event stream, or an array that arrives in pieces."""
     content_type = value_of(answer.headers, b"content-type") or b""
-    media_type = content_type.partition(b";")[0].strip().lower()
-    return media_type == b"text/event-stream" or (route.in_pieces and answer.status < 400)
+    streamed = media_type(content_type) == b"text/event-stream"
+    return streamed or (route.in_pieces and answer.status < 400)

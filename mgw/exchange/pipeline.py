@@ -77,7 +77,8 @@ def _translation(
 
 def _passthrough(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> Passthrough:
     route, generation = exchange.route, exchange.generation
-    if route.model_at is ModelAt.PATH and route.body_models and target.upstream_model != request.path_model:
+    repeats = route.model_at is ModelAt.PATH and route.body_models and not content.nested
+    if repeats and target.upstream_model != request.path_model:
         content = reread(exchange, request)
     content = cleaned(exchange, content)
     if route.treatment is Treatment.SPEAK:

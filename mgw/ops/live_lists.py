@@ -31,6 +31,8 @@ KEPT_SECONDS: Final = 60.0
 PAGE_MODELS: Final = 1000
 MAX_PAGES: Final = 20
 MAX_MODELS: Final = 20_000
+MAX_TEXT: Final = 512
+"""A model whose id and name are longer together is left out: no vendor has one."""
 MAX_KEPT_MODELS: Final = 100_000
 """In all lists together; beyond it the oldest lists go."""
 
@@ -66,7 +68,8 @@ class LiveLists:
     ) -> Mapping[str, Models]:
         """Return what each provider lists, as far as it is known in time.
 
-        :param client_key: the client's own credential, for providers that have none.
+        :param client_key: the client's own credential, which goes to the default provider of its family at
+            most: it was not meant for every host that has no key of its own.
         :param family: whose providers are asked; ``None``: all.
         """
         names = [
@@ -76,7 +79,9 @@ class LiveLists:
         ]
         generation.enter()
         try:
-            found = await together(self._list(generation, name, client_key) for name in names)
+            found = await together(
+                self._list(generation, name, _meant_for(generation, name, client_key)) for name in names
+            )
         finally:
             generation.leave()
         return dict(zip(names, found, strict=True))
@@ -86,6 +91,7 @@ class LiveLists:
         credential = await self._credential(generation, name, client_key)
         if credential is None:
             return ()
+        self._forget_old()
         key = (generation.number, name, credential.key_hash)
         kept = self._kept.get(key)
         if kept is not None and self._now() - kept.since < KEPT_SECONDS:
@@ -121,18 +127,32 @@ class LiveLists:
         return models
 
     def _keep(self, key: _Key, models: Models) -> None:
-        now = self._now()
         self._kept.pop(key, None)
-        self._kept[key] = _Kept(models, now)
+        self._kept[key] = _Kept(models, self._now())
         held = sum(len(kept.models) + 1 for kept in self._kept.values())
         for old, kept in list(self._kept.items()):
-            if held <= MAX_KEPT_MODELS and now - kept.since < KEPT_SECONDS:
+            if held <= MAX_KEPT_MODELS:
                 break
             del self._kept[old]
             held -= len(kept.models) + 1
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        now = self._now()
+        for old, kept in list(self._kept.items()):
+            if now - kept.since < KEPT_SECONDS:
+                break
+            del self._kept[old]
 
     def _now(self) -> float:
         return self.prober.clock.seconds()
+
+
+def _meant_for(generation: Generation, name: str, client_key: ClientKey | None) -> ClientKey | None:
+    """Return the client's own credential where it may go to a provider."""
+    if client_key is None or generation.config.defaults.get(client_key.family) != name:
+        return None
+    return client_key
 
 
 async def _whole_list(question: Question) -> Models:
@@ -148,7 +168,9 @@ async def _whole_list(question: Question) -> Models:
         if heard.status != 200 or heard.body is None:
             raise _ListError
         found = lister.read(heard.body)
-        models += found.models
+        models += (
+            model for model in found.models if len(model.id) + len(model.display_name or "") <= MAX_TEXT
+        )
         page = found.next_page
         if len(models) > MAX_MODELS:
             raise _ListError

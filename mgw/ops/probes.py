@@ -34,6 +34,8 @@ UNAUTHORIZED: Final = 401
 UNHEARD: Final = (GatewayError, ResponseFailed)
 """What :meth:`Question.ask` raises where no whole answer came."""
 
+_SOME_ORIGIN: Final = "http://provider"
+"""The upstream knows where it is.  treq wants a name for a host, which ``[::1]`` and ``my_host`` are not."""
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
@@ -101,7 +103,7 @@ class Question:
     async def _get(self, query: str) -> Heard:
         upstream = self.generation.upstreams[self.provider.name]
         client = HTTPClient(_AsIs(UpstreamAgent(lambda _: upstream)))
-        url = f"{upstream.origin}{upstream.base_path.decode()}/models"
+        url = f"{_SOME_ORIGIN}{upstream.base_path.decode()}/models"
         clock: Any = self.prober.clock  # Any: treq wants a reactor's type, and its timeout is not used
         response = await client.get(
             f"{url}?{query}" if query else url,

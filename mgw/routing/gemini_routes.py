@@ -19,6 +19,7 @@ _SETUP: Final = (
     ("bidiGenerateContentSetup", "model"),
 )
 _INLINED: Final[tuple[Path, ...]] = (
+    ("batch", "model"),
     ("batch", "inputConfig", "requests", "requests", None, "request", "model"),
     ("batch", "input_config", "requests", "requests", None, "request", "model"),
 )

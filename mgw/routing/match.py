@@ -156,9 +156,13 @@ def _of_one_family(found: list[Found], raw_query: bytes | None, headers: RawHead
 
 
 def _with_method(found: list[Found], method: str, raw_path: str) -> Found:
-    """Return the row that takes a method, of those that fit a path the one that fits it most exactly."""
+    """Return the row that takes a method, of those that fit a path most exactly.
+
+    What another row of the same family names by a word is no identifier.
+    """
     if _VERB.search(raw_path) and any(":" in one.row.route.path for one in found):
         found = [one for one in found if ":" in one.row.route.path]
+    found = [one for one in found if one.row.literals == found[0].row.literals]
     for wanted in (method, "GET") if method == "HEAD" else (method,):
         for one in found:
             if one.row.route.method in (wanted, ANY_METHOD):

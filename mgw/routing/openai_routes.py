@@ -113,7 +113,7 @@ _RESOURCES: Final = (
     Resource("/v1/realtime/sessions", "POST", models=(("model",), ("input_audio_transcription", "model"))),
     Resource("/v1/realtime/transcription_sessions", "POST", models=(("input_audio_transcription", "model"),)),
     Resource("/v1/realtime/translations/client_secrets", "POST", models=_SESSION),
-    Resource("/v1/responses/compact", "POST", models=_MODEL, metered=True),
+    Resource("/v1/responses/compact", "POST", models=_MODEL, modality=Modality.TEXT, metered=True),
     Resource("/v1/responses/input_tokens", "POST", models=_MODEL),
     Resource("/v1/responses/{response_id}", "GET DELETE"),
     Resource("/v1/responses/{response_id}/cancel", "POST"),

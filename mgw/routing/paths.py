@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from mgw.routing.route import Route
+from mgw.routing.route import Route, Treatment
 from mgw.vocabulary import Family
 
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
@@ -81,7 +81,7 @@ class Paths:
         row = Row(route, version, literals)
         if _LONG.search(template):
             key = segments[0], segments[-1] if segments[-1].startswith(":") else ""
-            self._patterns.setdefault(key, []).append((_pattern_of(template, route.family), row))
+            self._patterns.setdefault(key, []).append((_pattern_of(template, route), row))
             return
         node = self._root
         for segment in segments:
@@ -111,14 +111,14 @@ class Paths:
     def _walk(self, raw_path: str, verb: re.Match[str] | None) -> list[Row]:
         """Return the rows without a parameter for several segments."""
         segments = _decoded(raw_path)
-        if "" in segments and len(segments) > 1:
-            return []
         found = self._leaves(segments)
         if verb is not None:
             found += self._leaves([*_decoded(raw_path[: verb.start()]), f":{verb[1]}"])
         return found
 
     def _leaves(self, segments: list[str]) -> list[Row]:
+        if "" in segments and len(segments) > 1:
+            return []
         nodes = [self._root]
         for segment in segments:
             following = [node.words[segment] for node in nodes if segment in node.words]
@@ -134,11 +134,12 @@ class Paths:
 
 
 def _decoded(raw_path: str) -> list[str]:
-    """Return the segments, decoded but for the first, which is no part of what goes upstream."""
+    """Return the segments, decoded but for the version's, which is cut off before a path goes upstream."""
     raw = raw_path[1:].split("/")
     if "%" not in raw_path:
         return raw
-    return [raw[0], *map(unquote, raw[1:])]
+    kept = 2 if raw[0] == "upload" else 1
+    return [*raw[:kept], *map(unquote, raw[kept:])]
 
 
 def _exactness(found: Found) -> tuple[int, bool]:
@@ -152,9 +153,13 @@ def _segments(template: str) -> list[str]:
     return [*segments, before, colon + verb] if colon else [*segments, last]
 
 
-def _pattern_of(template: str, family: Family) -> re.Pattern[str]:
+def _pattern_of(template: str, route: Route) -> re.Pattern[str]:
     """Return a pattern for a template with a parameter that stands for several segments."""
-    one = "[^/:]+" if family is Family.GEMINI else "[^/]+"
+    googles = route.family is Family.GEMINI
+    one = "[^/:]+" if googles else "[^/]+"
+    relayed_without_verb = googles and ":" not in template and route.treatment is not Treatment.OWN
+    model = "(?P<model>(?:(?!%3[Aa])[^:])+)" if relayed_without_verb else "(?P<model>.+)"
+    rest = ".*" if route.treatment is Treatment.REFUSE else ".+"
     pieces: list[str] = []
     position = 0
     for match in _PARAMETER.finditer(template):
@@ -163,8 +168,8 @@ def _pattern_of(template: str, family: Family) -> re.Pattern[str]:
         if match[0] == "{model}":
             if template[position:].startswith(":"):  # Google's SDK dials tunedModels/… beside models/…
                 before = before.removesuffix("models/") + "(?:models/|(?=tunedModels/))"
-            pieces += (before, "(?P<model>.+)")
+            pieces += (before, model)
         else:
-            pieces += (before, ".+" if match[0] == "{path}" else one)
+            pieces += (before, rest if match[0] == "{path}" else one)
     pieces.append(re.escape(template[position:]).replace(":", "(?::|%3[Aa])"))
     return re.compile("".join(pieces))

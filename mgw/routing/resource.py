@@ -53,17 +53,27 @@ _PREFIX: Final = MappingProxyType(
 )
 _VERSION: Final = re.compile(r"^(?:/upload)?/v1(?:beta)?/")
 _OF_A_MODEL: Final = re.compile(r"/models/[^/]+:")
+_GROUPS: Final = MappingProxyType(
+    {"chat": "stored_completions", "responses": "stored_responses", "messages": "message_batches"}
+)
+"""Resources that would share their name with the row of a text route."""
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def rows(dialect: Dialect, resources: Sequence[Resource]) -> tuple[Route, ...]:
     """Return the rows of a vendor's resources, in order."""
-    collections = {resource.path.rpartition("/")[0] for resource in resources if resource.path.endswith("}")}
+    collections = {above for resource in resources for above in _above(resource.path)}
     return tuple(
         _row(dialect, resource, method, is_collection=resource.path in collections)
         for resource in resources
         for method in resource.methods.split()
     )
+
+
+def _above(path: str) -> list[str]:
+    """Return every path that another one stands below."""
+    segments = path.split("/")
+    return ["/".join(segments[:count]) for count in range(2, len(segments))]
 
 
 def _row(dialect: Dialect, resource: Resource, method: str, *, is_collection: bool) -> Route:
@@ -104,7 +114,9 @@ def group_of(path: str) -> str:
     if _OF_A_MODEL.search(path):
         return ""
     first = _VERSION.sub("", path).lstrip("/").partition("/")[0].partition(":")[0]
-    return _snake(first) if first and not first.startswith("{") else ""
+    if not first or first.startswith("{"):
+        return ""
+    return _GROUPS.get(first, _snake(first))
 
 
 def _name_of(resource: Resource, method: str, *, is_collection: bool) -> str:

@@ -61,12 +61,21 @@ def test_an_address_hands_no_key_of_the_gateways_to_the_client() -> None:
         ("https://gemini.example/other/v1beta/files?upload_id=a", THREE_FAMILIES, OWN),
         ("https://gemini.example/upload/v1betax/files?upload_id=a", THREE_FAMILIES, OWN),
         ("not an address", THREE_FAMILIES, OWN),
+        ("https://gemini.example/upload/v1beta/files/\u00e9?upload_id=a", THREE_FAMILIES, OWN),
         (UPSTREAM, THREE_FAMILIES + "rewrite_urls: false\n", OWN),
         (UPSTREAM, THREE_FAMILIES, None),
     ],
 )
 def test_an_address_that_is_not_the_providers_stays(url: str, text: str, own: str | None) -> None:
     assert start(url, text, own)[1] == url.encode()
+
+
+@pytest.mark.parametrize("parameter", ["provider=host", "mgw=x", "pro%76ider=host"])
+def test_a_provider_has_no_say_in_who_gets_the_chunks(parameter: str) -> None:
+    _, url = start(UPSTREAM.replace("?", f"?{parameter}&"))
+    assert url == (
+        b"http://gateway:8787/upload/v1/files?upload_id=abc&upload_protocol=resumable&provider=gem"
+    )
 
 
 def test_with_edge_auth_the_address_carries_a_token() -> None:
@@ -123,6 +132,19 @@ def test_each_results_url_is_turned_at_its_place() -> None:
     assert client.status == 200
 
 
+def test_a_key_in_any_spelling_and_a_body_of_any_type_are_turned() -> None:
+    body = b'{"results_\\u0075rl": "https://anthropic.example/v1/messages/batches/b/results"}'
+    bench = Pipeline()
+    headers: RawHeaders = [*ANTHROPIC, (b"Range", b"bytes=0-5"), (b"If-Range", b"x")]
+    path = "/v1/messages/batches/b"
+    client, _ = bench.ask(path, b"", headers, method="GET", own_address=OWN)
+    sent = bench.heard()[1]
+    assert (value_of(sent, b"range"), value_of(sent, b"if-range")) == (None, None)
+    bench.wire.says(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+    assert client.body == body.replace(b"https://anthropic.example", OWN.encode())
+    assert value_of(client.headers, b"etag") is None
+
+
 def test_the_provider_that_was_chosen_is_kept_in_the_address() -> None:
     text = THREE_FAMILIES.replace(
         "defaults:",
@@ -135,7 +157,14 @@ def test_the_provider_that_was_chosen_is_kept_in_the_address() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b'{"results_url": "https://evil.example/v1/x"}', b"results_url is no JSON", b'{"data":[]}', b""],
+    [
+        b'{"results_url": "https://evil.example/v1/x"}',
+        '{"results_url": "https://anthropic.example/v1/messages/batches/\u20ac/results"}'.encode(),
+        '{"results_url": "https://anthropic.example/v1/messages/batches/b/results?q=\u20ac"}'.encode(),
+        b"results_url is no JSON",
+        b'{"data":[]}',
+        b"",
+    ],
 )
 def test_what_cannot_be_turned_comes_as_it_is(body: bytes) -> None:
     assert results(body).body == body

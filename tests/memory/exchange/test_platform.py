@@ -192,6 +192,42 @@ def test_a_batch_in_gemini_repeats_the_model_of_its_path() -> None:
     assert sent == body.replace(b"models/gem/p", b"models/p")
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/v1beta/models/gem2/p:batchGenerateContent", b'{"batch":{"model":"models/gem/x"}}', "batch.model"),
+        (
+            "/v1beta/models/p:asyncBatchEmbedContent",
+            b'{"batch":{"inputConfig":{"requests":{"requests":[{},{"request":{"model":"gem2/p"}}]}}}}',
+            "batch.inputConfig.requests.requests[1].request.model",
+        ),
+    ],
+)
+def test_a_batch_in_gemini_names_models_of_one_provider(path: str, body: bytes, name: str) -> None:
+    bench = Pipeline(TWO_MORE)
+    _, work = bench.ask(path, body, JSON)
+    error = refusal_of(work)
+    assert (error.reason, error.param) == (Reason.MALFORMED, name)
+    assert not bench.endpoint.wires
+
+
+def test_each_model_of_a_batch_in_gemini_is_told_as_its_provider_knows_it() -> None:
+    bench = Pipeline()
+    body = b'{"batch":{"model":"models/gem/p","inputConfig":{"requests":{"requests":[%b]}}}}'
+    named = b'{"request":{"model":"models/gem/other"}}, {"request":{"model":"gem/p"}}, {"request":{}}'
+    bench.ask("/v1beta/models/gem/p:batchGenerateContent", body % named, JSON)
+    assert bench.heard()[2] == (body % named).replace(b"gem/", b"")
+
+
+def test_a_provider_that_the_client_names_takes_a_bare_model_of_a_path() -> None:
+    for query, headers in ((b"provider=host", []), (None, [(b"X-Provider", b"host")])):
+        bench = Pipeline()
+        bench.ask("/v1/models/ft:gpt:acme::abc", b"", headers, query, method="DELETE")
+        line, sent, _ = bench.heard()
+        assert line == b"DELETE /v1/models/ft:gpt:acme::abc HTTP/1.1"
+        assert value_of(sent, b"host") == b"host.example"
+
+
 @pytest.mark.parametrize("kept", [False, True], ids=["memory", "elsewhere"])
 @pytest.mark.parametrize(
     ("model", "host", "arrives"),
@@ -221,6 +257,12 @@ def test_json_in_place_of_a_form_is_read_as_such() -> None:
     bench = Pipeline()
     bench.ask("/v1/videos", b'{"model":"fast","prompt":"p"}', JSON)
     assert bench.heard()[2] == b'{"model":"gpt-b","prompt":"p"}'
+
+
+def test_the_session_of_a_call_may_be_json_alone() -> None:
+    bench = Pipeline()
+    bench.ask("/v1/realtime/calls", b'{"sdp":"v=0","session":{"model" : "fast"}}', JSON)
+    assert bench.heard()[2] == b'{"sdp":"v=0","session":{"model" : "gpt-b"}}'
 
 
 def test_the_session_of_a_call_is_json_in_a_part() -> None:

@@ -31,6 +31,8 @@ KEYLESS = """
 providers:
   main: {kind: openai, base_url: "http://main.example/v1"}
   claude: {kind: anthropic, base_url: "http://claude.example/v1"}
+  other: {kind: openai_compat, base_url: "http://other.example/v1"}
+defaults: {openai_dialect: main, anthropic_dialect: claude}
 """
 EDITED = """
 providers:
@@ -124,17 +126,18 @@ def test_the_operators_edits_are_made() -> None:
 # Whose key
 
 
-def test_a_provider_without_a_key_gets_the_clients_if_it_is_of_its_family() -> None:
+def test_the_default_of_its_family_alone_gets_a_clients_own_key() -> None:
     bench = Bench(KEYLESS)
     asked = bench.ask(key("sk-own-canary"))
+    assert [name for name in ("main", "claude", "other") if bench.endpoints[name].wires] == ["main"]
     assert bench.headers("main")["authorization"] == "Bearer sk-own-canary"
     bench.says("main", LISTS["main"])
-    assert ids(asked) == {"main": ["gpt-c", "gpt-live"], "claude": []}
+    assert ids(asked) == {"main": ["gpt-c", "gpt-live"], "claude": [], "other": []}
 
 
 def test_a_provider_that_there_is_no_key_for_is_left_out_and_no_failure() -> None:
     bench = Bench(KEYLESS)
-    assert ids(bench.ask()) == {"main": [], "claude": []}
+    assert ids(bench.ask()) == {"main": [], "claude": [], "other": []}
     assert bench.failures == []
     assert not any(endpoint.wires for endpoint in bench.endpoints.values())
 

@@ -70,6 +70,16 @@ def test_a_provider_that_lists_its_models_is_well() -> None:
     assert bench.settled() == (0, 0, 0)
 
 
+@pytest.mark.parametrize("host", ["[::1]:8080", "my_host", "a..b", "xn--a.example", "127.0.0.1:1"])
+def test_a_provider_is_asked_wherever_it_is(host: str) -> None:
+    """Not every host that is dialled is a name that the rules of internationalized names allow."""
+    bench = Bench(ONE.replace("main.example", host))
+    asked = bench.ask()
+    assert bench.headers("main")["host"] == host
+    bench.says("main", LISTS["main"])
+    assert only(asked)["status"] == "ok"
+
+
 def test_all_are_probed_at_once_each_for_a_small_page() -> None:
     bench = Bench(ON + Providers().text)
     asked = bench.ask()

@@ -25,7 +25,10 @@ from tests.support.probes import LISTS, Providers
 
 VERSION: RawHeaders = [(b"Anthropic-Version", b"2023-06-01")]
 GOOGLE: RawHeaders = [(b"x-goog-api-key", b"canary")]
-KEYLESS = 'providers: {main: {kind: openai, base_url: "http://main.example/v1"}}\n'
+KEYLESS = """
+providers: {main: {kind: openai, base_url: "http://main.example/v1"}}
+defaults: {openai_dialect: main}
+"""
 HEALTH = THREE_FAMILIES + "health_checks: {enabled: true}\n"
 LISTED = [
     "fast",

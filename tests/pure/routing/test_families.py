@@ -6,6 +6,7 @@ import pytest
 
 from mgw.errors import GatewayError, Reason
 from mgw.routing.match import Matched, RouteTable
+from mgw.routing.route import Treatment
 from mgw.routing.routes import DENIABLE, OPEN_ROUTES, ROUTES
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
@@ -111,6 +112,11 @@ def test_verbs_and_long_names_are_understood(method: str, path: str, name: str) 
         "/v1/organization",
         "/upload/v1beta/anything",
         "/v1/chat/deferred-completion",
+        "/upload/%76%31beta/files",
+        "/upload/v%31/files",
+        "/v1beta/batches/:cancel",
+        "/v1beta/batches/%3Acancel",
+        "/v1beta/files/:download",
     ],
 )
 def test_what_is_not_in_the_table_is_nobodys(path: str) -> None:
@@ -134,6 +140,31 @@ def test_no_spelling_of_a_path_leads_past_its_own_row(path: str, name: str | Non
         assert refusal(method, path).reason is Reason.UNKNOWN_ROUTE
     else:
         assert match(method, path).route.name == name
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PATCH", "/v1beta/models/x:someVerb"),
+        ("DELETE", "/v1beta/models/x%3AsomeVerb"),
+        ("DELETE", "/v1beta/models/a/operations/b"),
+        ("GET", "/v1/threads/runs"),
+    ],
+)
+def test_what_another_row_names_is_no_identifier(method: str, path: str) -> None:
+    assert refusal(method, path).reason in (Reason.UNKNOWN_ROUTE, Reason.WRONG_METHOD)
+
+
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/conversations/", "/v1/conversations/a/b/c"])
+def test_nothing_below_conversations_is_anything_else(path: str) -> None:
+    assert match("POST", path).route.treatment is Treatment.REFUSE
+
+
+def test_no_row_shares_its_name_with_other_rows_resource() -> None:
+    """Else neither could be denied alone."""
+    groups = {route.group: {other.name for other in ROUTES if other.group == route.group} for route in ROUTES}
+    shared = {route.name for route in ROUTES if route.name in groups and len(groups[route.name]) > 1}
+    assert shared == {"conversations", "decisions"}
 
 
 @pytest.mark.parametrize(
