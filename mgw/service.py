@@ -29,6 +29,7 @@ from mgw.config.model import Config
 from mgw.config.problems import ConfigError
 from mgw.exchange.outgoing import completed
 from mgw.generation import build_generation
+from mgw.ops.allocator import give_large_blocks_back
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.log_file import LogFile
 from mgw.ops.logs import AccessLog, UsageLog
@@ -256,6 +257,7 @@ class GatewayService(Service):
 
     def _begin(self) -> None:
         """Say that we serve, once the reactor runs and signals reach us."""
+        give_large_blocks_back()
         gc.collect()
         gc.freeze()  # what was imported and built stays: no later collection need look at it again
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")

@@ -37,7 +37,8 @@ class TimeLimit:
         self._deadline = inf
 
     def close(self) -> None:
-        """Stop for good and leave no timer behind."""
+        """Stop for good, leave no timer behind, and let go of whom it would have told."""
+        self.expired = _nobody  # who owns a limit is what it tells: a circle, and large things hang on it
         self._deadline = self._fires_at = inf
         if self._timer is not None:
             self._timer.cancel()
@@ -58,3 +59,7 @@ class TimeLimit:
             return
         self._deadline = inf
         self.expired()
+
+
+def _nobody() -> None:
+    """Nobody waits any more."""

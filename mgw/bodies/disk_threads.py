@@ -5,13 +5,14 @@ They are daemons: a disk that hangs must not keep the process from ending.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeVar
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.python.failure import Failure
 
@@ -34,16 +35,16 @@ class DiskThreads:
     _stopped: bool = False
 
     def run(self, work: Callable[[], T], /) -> Deferred[T]:
-        """Run ``work`` in one of the threads; after :meth:`stop`, when little is left to close, here."""
+        """Run ``work`` in one of the threads; after :meth:`stop`, when little is left to close, here.
+
+        Fails with :class:`OSError` where the system gives no thread at all; the next work asks it again.
+        """
         if self._stopped:
             return maybeDeferred(work)
+        if len(self._threads) < THREADS:
+            self._start_the_missing()
         if not self._threads:
-            names = [f"mgw-spool-{number}" for number in range(THREADS)]
-            self._threads = [
-                Thread(target=_serve, args=(self._queue,), name=name, daemon=True) for name in names
-            ]
-            for thread in self._threads:
-                thread.start()
+            return fail(OSError(errno.EAGAIN, "the system gives no thread for the disk"))
         done: Deferred[T] = Deferred(_stay)
         self._queue.put(lambda: self._attempt(work, done))
         return done
@@ -53,6 +54,15 @@ class DiskThreads:
         self._stopped = True
         for _ in self._threads:
             self._queue.put(None)
+
+    def _start_the_missing(self) -> None:
+        for number in range(len(self._threads), THREADS):
+            thread = Thread(target=_serve, args=(self._queue,), name=f"mgw-spool-{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # "can't start new thread"
+                return
+            self._threads.append(thread)
 
     def _attempt(self, work: Callable[[], T], done: Deferred[T]) -> None:
         try:

@@ -2,6 +2,9 @@
 
 All that touches the disk runs in a thread.  The descriptor is closed only when no thread is at it any more:
 its number may be another file's the moment after.
+
+Nobody waits for ever for a disk that hangs: the wait fails after :data:`DISK_SECONDS`, the thread stays where
+it is.  Work that no thread has begun holds nothing of a body that is over.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from tempfile import mkstemp
 from typing import Final, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Share
@@ -22,6 +26,8 @@ from mgw.bodies.source import BodyGoneError
 
 T = TypeVar("T")
 
+DISK_SECONDS: Final = 30.0
+"""How long the disk may take for one piece, the time in line for a thread included."""
 _NAMELESS: Final = getattr(os, "O_TMPFILE", 0)  # Linux alone has it
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR})  # open(2), O_TMPFILE
 
@@ -40,26 +46,32 @@ class SpoolFile:
 
     directory: str
     run: Runner = field(repr=False)
+    clock: IReactorTime = field(repr=False)
     room: Share = field(repr=False)
     """Its share of the disk, given back when the file is gone."""
     report: Callable[[OSError], None] = field(repr=False)
     """Told what the disk says."""
     size: int = 0
+    _unwritten: bytes | bytearray = field(default=b"", repr=False)
+    """What a thread will take and write, unless the file is closed before."""
     _descriptor: int | None = None
     _busy: int = 0
     """How many threads are at the file."""
     _closed: bool = False
 
     async def append(self, data: bytes | bytearray) -> None:
-        """Add to the body; one at a time, and not cancelled.
+        """Add to the body; one at a time, and not cancelled.  Behind a failure the file can only be closed.
 
         :raises GatewayError: ``OVERLOADED``: there is no room left on the disk that bodies may take.
-        :raises OSError: it cannot be written.
+        :raises OSError: it cannot be written, or not in time.
         """
         assert not self._closed
-        self.room.take(len(data))
-        await self._do(partial(self._write, data, self.size))
-        self.size += len(data)
+        size = len(data)
+        self.room.take(size)
+        self._unwritten = data
+        del data  # so that closing lets go of it
+        await self._ask(partial(self._write, self.size))
+        self.size += size
 
     def read(self, position: int, size: int) -> Deferred[bytes]:
         """Fire with bytes of the body; see :meth:`mgw.bodies.source.BodySource.read`."""
@@ -69,22 +81,35 @@ class SpoolFile:
         if size <= 0:
             return succeed(b"")
         assert self._descriptor is not None
-        return self._do(partial(_read, self._descriptor, position, size))
+        return self._ask(partial(_read, self._descriptor, position, size))
 
     def close(self) -> None:
         """Let the file go, at any moment: what a thread is doing with it is finished first."""
         if not self._closed:
             self._closed = True
+            self._unwritten = b""
             self._leave_if_idle()
 
-    def _write(self, data: bytes | bytearray, position: int) -> None:
+    def _write(self, position: int) -> None:
         """In a thread.  The reactor's looks at the descriptor only when no other thread is at work."""
+        data, self._unwritten = self._unwritten, b""
+        if self._closed:
+            return
         if self._descriptor is None:
             self._descriptor = open_nameless(self.directory)
         with memoryview(data) as left:
             done = 0
-            while done < len(left):
+            while done < len(left) and not self._closed:
                 done += os.pwrite(self._descriptor, left[done:], position + done)
+
+    def _ask(self, work: Callable[[], T]) -> Deferred[T]:
+        """Run ``work`` in a thread, for somebody who waits only so long."""
+        return self._do(work).addTimeout(DISK_SECONDS, self.clock, self._unanswered)
+
+    def _unanswered(self, _: T | Failure, __: float) -> Failure:
+        error = OSError(errno.ETIMEDOUT, "the disk does not answer")
+        self.report(error)
+        return Failure(error)
 
     def _do(self, work: Callable[[], T]) -> Deferred[T]:
         """Run ``work`` in a thread; whoever asked may leave before it is done."""

@@ -6,7 +6,9 @@ by piece, one write at a time::
     write ──> waiting ── more than a piece, or the end ──> in flight ──> the file
                  └── more than WAITING_BYTES with what is in flight: the client pauses
 
-So a body costs a bounded amount of memory, whatever the client sends and however slow the disk is.
+So a body costs a bounded amount of memory, whatever the client sends and however slow the disk is.  A client
+that is paused is not read, and so cannot be seen to leave: a write that does not come back in time
+(:data:`~mgw.bodies.file.DISK_SECONDS`) fails its body.
 
 ::
 
@@ -65,7 +67,7 @@ class Spool:
         :param failed: told, once, why the body cannot be kept: the body has let go of everything by then.
         :param memory: gives room for what is in memory.
         """
-        file = SpoolFile(self.directory, self.run, Share(self.disk), self.report)
+        file = SpoolFile(self.directory, self.run, self.clock, Share(self.disk), self.report)
         return SpooledBody(file, pause, resume, failed, memory)
 
     def report(self, error: OSError) -> None:
@@ -168,17 +170,20 @@ class SpooledBody:
             finished.callback(self._file)
 
     async def _write_piece(self) -> None:
-        piece = self._waiting[:PIECE_BYTES]
-        del self._waiting[:PIECE_BYTES]
-        self._in_flight = len(piece)
+        size = self._in_flight = min(len(self._waiting), PIECE_BYTES)
         try:
-            await self._file.append(piece)
+            await self._file.append(self._cut(size))  # which alone holds it
         finally:
             self._in_flight = 0
-            self._memory.give_back(len(piece))
+            self._memory.give_back(size)
         if self._paused and not self._over and self.held <= WAITING_BYTES // 2:
             self._paused = False
             self._resume()  # the client may write and finish in here
+
+    def _cut(self, size: int) -> bytearray:
+        piece = self._waiting[:size]
+        del self._waiting[:size]
+        return piece
 
     def _write_failed(self, failure: Failure) -> None:
         error = failure.value

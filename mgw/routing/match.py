@@ -8,7 +8,7 @@ and to another for deleting.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
@@ -65,6 +65,7 @@ class RouteTable:
                 if "{" not in template:
                     exact.add(template)
         self._exact: Final = {path: self._paths.find(path) for path in exact}
+        self._direct: Final = dict(self._known())
 
     def match(self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Matched:
         """Return the row that serves this request.
@@ -75,6 +76,9 @@ class RouteTable:
         :raises GatewayError: ``UNKNOWN_ROUTE``, ``WRONG_METHOD`` with the methods that the path takes, or
             ``MALFORMED`` for a path without a row that another server may read as a different one.
         """
+        matched = self._direct.get((method, raw_path))
+        if matched is not None:
+            return matched
         found = self._exact.get(raw_path)
         if found is not None:
             return self._matched(_with_method(_of_one_family(found, raw_query, headers), method, raw_path))
@@ -104,6 +108,14 @@ class RouteTable:
         if len(families) == 1:
             return _SHAPES[next(iter(families))]
         return _SHAPES[_shown_family(raw_query, headers) or Family.OPENAI]
+
+    def _known(self) -> Iterator[tuple[tuple[str, str], Matched]]:
+        """Yield what can be said once and for all: of paths without a parameter, of one family alone."""
+        for path, found in self._exact.items():
+            if len({one.row.route.family for one in found}) == 1:
+                for one in reversed(found):
+                    if one.row.literals == found[0].row.literals:
+                        yield (one.row.route.method, path), self._matched(one)
 
     def _matched(self, chosen: Found, fault: GatewayError | None = None) -> Matched:
         route, raw_model = chosen.row.route, chosen.raw_model

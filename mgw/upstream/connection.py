@@ -11,7 +11,7 @@ hears of it.  One time limit serves all states: it costs no timer per request (:
 
 A large body may still be on its way when the answer comes.  The answer is handed on at once, and the
 connection is closed unless the rest was sent by the answer's end.  Behind an error nothing more of the body
-is read (RFC 9112, 9.5); else the provider may yet want it.
+is read (RFC 9112, 9.5); else the provider may yet want it, and each piece that it takes breaks its silence.
 """
 
 from __future__ import annotations
@@ -252,8 +252,11 @@ class Connection(Protocol):
 
     def _uploaded(self) -> None:
         """Count from here: the provider has taken the body, or a piece of it."""
+        answer = self._answer
         if self._waiting is not None:
             self._limit.within(self._limits.first_byte)
+        elif answer is not None and not answer.paused and not answer.released:
+            self._limit.within(self._limits.idle)
 
     def _unreadable(self) -> None:
         """The rest of the body will never come."""
@@ -302,6 +305,8 @@ class Connection(Protocol):
         limits = self._limits
         if self._gone:
             self._wire.abortConnection()
+        elif self._upload is not None and self._upload.reading:
+            self._unreadable()  # the provider waits as we do
         elif self._waiting is not None:
             phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
             what = f"sent no answer within {limits.first_byte:g} s"

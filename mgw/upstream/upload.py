@@ -27,6 +27,9 @@ _log: Final = Logger()
 class Upload:
     """One body on its way out; ``done`` is called once, when the transport's buffer is empty."""
 
+    reading: Final = False
+    """All of it is there from the beginning."""
+
     def __init__(self, transport: Wire, done: Callable[[], None]) -> None:
         self._transport = transport
         self._done = done
@@ -88,6 +91,11 @@ class PacedUpload:
         self._read: Deferred[bytes] | None = None
         self.over = False
         """Whether all of the body was passed on."""
+
+    @property
+    def reading(self) -> bool:
+        """Whether the provider has taken all that was read, and the next piece is not there yet."""
+        return self._room is None and self._read is not None and not self._read.called
 
     def start(self, source: BodySource) -> None:
         """Begin to read and to write."""

@@ -30,6 +30,7 @@ from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
 from mgw.web.head import RequestHead
 from mgw.web.own_address import own_address
+from mgw.web.tracebacks import forget_frames
 from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
@@ -90,7 +91,8 @@ class RequestVisit:
     raw_path: bytes
     client: ChannelClient = field(init=False)
     started: float = field(init=False)
-    _pieces: list[bytes] = field(default_factory=list, repr=False)
+    _pieces: bytes | bytearray = field(default=b"", repr=False)
+    """What has come of a body that is kept in memory, without the cost of an object for each piece."""
     _spooled: SpooledBody | None = field(default=None, repr=False)
     """Takes the place of the pieces where a large body is kept on disk."""
     _body: bytes | BodySource = field(default=b"", repr=False)
@@ -135,14 +137,24 @@ class RequestVisit:
             if self._spooled is not None:
                 self._spooled.write(data)
                 return
-            self._pieces.append(data)
             self.hold(len(data))
+            self._keep(data)
         except GatewayError as error:
             self.refuse(error)
+
+    def _keep(self, data: bytes) -> None:
+        if not self._pieces:
+            self._pieces = data
+            return
+        if isinstance(self._pieces, bytes):
+            self._pieces = bytearray(self._pieces)
+        self._pieces += data
 
     def body_ended(self) -> None:
         """Hand the request to its Klein endpoint."""
         if not self._over:
+            if self._spooled is None:
+                self._body, self._pieces = bytes(self._pieces), b""  # the very same where it came at once
             self._work = Deferred.fromCoroutine(self._run())
 
     def left(self) -> None:
@@ -217,22 +229,19 @@ class RequestVisit:
 
     async def _run(self) -> None:
         try:
-            self._body = await self._whole_body()
+            if self._spooled is not None:
+                self._body = await self._spooled.finish()
             await self.site.execute(self)
         except GatewayError as error:
+            forget_frames(error)
             self._failed(error)
-        except CancelledError:
+        except CancelledError as error:
+            forget_frames(error)
             return  # whoever cancelled has settled the exchange and ends the visit
         except Exception:
             _log.failure("a bug: request {request_id} failed", request_id=self.request_id)
             self._failed(GatewayError(Reason.INTERNAL, "the gateway failed; its log has the request's id"))
         self._end(self.client.status or CLIENT_CLOSED)
-
-    async def _whole_body(self) -> bytes | BodySource:
-        if self._spooled is not None:
-            return await self._spooled.finish()
-        pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _own_address(self) -> str | None:
         """Return the gateway's address as the client knows it, where the answer may have to tell it."""
@@ -266,7 +275,7 @@ class RequestVisit:
         if self._over:
             return
         self._over = True
-        self._pieces.clear()
+        self._pieces = b""
         if self._spooled is not None:
             self._spooled.close()
         self.let_go()

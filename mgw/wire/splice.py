@@ -29,6 +29,10 @@ Span = tuple[int, int]
 """Where something begins and where the bytes after it begin."""
 
 
+MAX_STATED: Final = 1000
+"""How often a body may state one key at the top; nobody does it twice on purpose."""
+
+
 class FoundValue(Struct, frozen=True, gc=False):
     """A string value, and every place where it is stated (a JSON body: quotes included)."""
 
@@ -139,8 +143,11 @@ class _Finder:
             return None
         # Of the same length, so that positions stay, and now every quote begins or ends a string.
         plain = _without_escaped_quotes(body)
-        spans = []
+        spans: list[Span] = []
         for start in self._value_starts(plain):
+            if len(spans) == MAX_STATED:
+                message = f"the body states {self._key!r} more than {MAX_STATED} times"
+                raise GatewayError(Reason.MALFORMED, message, param=self._key)
             match = _STRING.match(body, start)
             if match is None:
                 raise GatewayError(Reason.MALFORMED, f"{self._key!r} must be a string", param=self._key)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from typing import cast
 
 import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.task import Clock
 
+from mgw.bodies import disk_threads
+from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import THREADS, DiskThreads
+from mgw.bodies.source import PIECE_BYTES, size_of
+from mgw.bodies.spool import Spool, SpooledBody
+from mgw.errors import GatewayError, Reason
+from tests.support.deferreds import result_of
 
 
 class Turns:
@@ -26,6 +35,18 @@ class Turns:
     def turn(self) -> None:
         """Do the next thing; waits until there is one."""
         self.told.get(timeout=10)()
+
+
+class Scarce(threading.Thread):
+    """A thread that starts only while the system has any left."""
+
+    left = 0
+
+    def start(self) -> None:
+        if not Scarce.left:
+            raise RuntimeError("can't start new thread")
+        Scarce.left -= 1
+        super().start()
 
 
 def threads_of(turns: Turns) -> DiskThreads:
@@ -99,4 +120,75 @@ def test_all_work_is_done(count: int) -> None:
     for _ in range(count):
         turns.turn()
     assert found == [[str(number)] for number in range(count)]
+    threads.stop()
+
+
+def test_a_system_without_threads_fails_the_work_as_a_disk_would_and_later_work_is_done(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(disk_threads, "Thread", Scarce)
+    turns, Scarce.left = Turns(), 0
+    threads = threads_of(turns)
+    with pytest.raises(OSError, match="no thread") as caught:
+        result_of(threads.run(lambda: "lost"))
+    assert caught.value.errno == errno.EAGAIN
+    Scarce.left = THREADS
+    found = results_of(threads.run(lambda: "done"))
+    turns.turn()
+    assert found == ["done"]
+    threads.stop()
+
+
+def test_a_system_with_few_threads_is_asked_for_the_rest_with_later_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(disk_threads, "Thread", Scarce)
+    turns, Scarce.left = Turns(), 1
+    threads = threads_of(turns)
+    found = results_of(threads.run(lambda: "done"))
+    turns.turn()
+    assert found == ["done"]
+    Scarce.left = THREADS
+    hang, started = threading.Event(), SimpleQueue[bool]()
+
+    def hangs() -> bool:
+        started.put(True)
+        return hang.wait(10)
+
+    for _ in range(THREADS):
+        _ = threads.run(hangs)
+    for _ in range(THREADS):
+        assert started.get(timeout=10)
+    assert Scarce.left == 1
+    hang.set()
+    threads.stop()
+
+
+def test_a_body_that_finds_no_thread_is_refused_and_the_next_one_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_threads, "Thread", Scarce)
+    turns, Scarce.left = Turns(), 0
+    threads = threads_of(turns)
+    spool = Spool(str(tmp_path), threads.run, BodyBudget(1 << 20), Clock())
+    errors: list[GatewayError] = []
+
+    def begin() -> SpooledBody:
+        body = spool.begin(
+            pause=lambda: None, resume=lambda: None, failed=errors.append, memory=BodyBudget(1 << 20)
+        )
+        body.write(bytes(PIECE_BYTES + 1))
+        return body
+
+    begin()
+    assert [error.reason for error in errors] == [Reason.OVERLOADED]
+    Scarce.left = THREADS
+    body = begin()
+    finished = body.finish()
+    turns.turn()
+    turns.turn()
+    assert size_of(result_of(finished)) == PIECE_BYTES + 1
+    body.close()
+    turns.turn()
+    assert (len(errors), spool.disk.held) == (1, 0)
     threads.stop()

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.bodies import file as files
 from mgw.bodies.budget import BodyBudget, Share
-from mgw.bodies.file import SpoolFile, make_private, open_nameless, open_unlinked
+from mgw.bodies.file import DISK_SECONDS, SpoolFile, make_private, open_nameless, open_unlinked
 from mgw.bodies.source import BodyGoneError
 from tests.support.bodies import SteppedDisk, spooled
 from tests.support.deferreds import result_of
@@ -27,7 +28,8 @@ class Bench:
         self.disk = SteppedDisk()
         self.room = BodyBudget(1000)
         self.reported: list[OSError] = []
-        self.file = SpoolFile(str(directory), self.disk, Share(self.room), self.reported.append)
+        self.clock = Clock()
+        self.file = SpoolFile(str(directory), self.disk, self.clock, Share(self.room), self.reported.append)
 
     def append(self, data: bytes) -> None:
         """Add to the file at once."""
@@ -192,3 +194,65 @@ def test_a_file_that_lost_its_end_is_an_error_and_not_a_shorter_body(tmp_path: P
         result_of(reading)
     b.file.close()
     b.disk.run()
+
+
+def test_a_read_that_does_not_come_back_fails_in_time_and_its_thread_keeps_the_file(tmp_path: Path) -> None:
+    b = Bench(tmp_path)
+    b.append(b"0123")
+    reading = b.file.read(0, 4)
+    b.clock.advance(DISK_SECONDS - 1)
+    assert not reading.called
+    b.clock.advance(1)
+    with pytest.raises(OSError, match="does not answer"):
+        result_of(reading)
+    assert [error.errno for error in b.reported] == [errno.ETIMEDOUT]
+    b.file.close()
+    assert len(spooled(tmp_path)) == 1
+    b.disk.run()
+    assert (len(spooled(tmp_path)), b.room.held) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["read", "left"])
+def test_a_disk_that_answers_or_whose_answer_nobody_wants_leaves_no_timer(tmp_path: Path, how: str) -> None:
+    b = Bench(tmp_path)
+    b.append(b"0123")
+    reading = b.file.read(0, 4)
+    assert b.clock.getDelayedCalls()
+    if how == "read":
+        b.disk.run()
+        assert result_of(reading) == b"0123"
+    else:
+        reading.cancel()
+        with pytest.raises(CancelledError):
+            result_of(reading)
+    assert not b.clock.getDelayedCalls()
+    b.file.close()
+    assert not b.clock.getDelayedCalls()  # nobody waits for the end of a file
+    b.disk.run()
+
+
+def test_a_thread_that_comes_to_a_closed_file_neither_opens_nor_writes_it(tmp_path: Path) -> None:
+    b = Bench(tmp_path / "never")
+    adding = Deferred.fromCoroutine(b.file.append(b"0123"))
+    b.file.close()
+    b.disk.run()
+    result_of(adding)
+    assert not (tmp_path / "never").exists()
+    assert b.room.held == 0
+
+
+def test_a_thread_whose_file_is_closed_while_it_opens_it_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = Bench(tmp_path)
+    written: list[object] = []
+
+    def slowly(directory: str) -> int:
+        descriptor = open_nameless(directory)
+        b.file.close()
+        return descriptor
+
+    monkeypatch.setattr(files, "open_nameless", slowly)
+    monkeypatch.setattr(os, "pwrite", lambda *what: written.append(what))
+    b.append(b"0123")
+    assert (written, len(spooled(tmp_path)), b.room.held) == ([], 0, 0)

@@ -19,6 +19,7 @@ from twisted.logger import LogEvent, capturedLogs
 from twisted.python.threadpool import ThreadPool
 
 from mgw.bodies.budget import BodyBudget
+from mgw.bodies.file import DISK_SECONDS
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, each_piece, read_all
 from mgw.bodies.spool import REPORT_SECONDS, WAITING_BYTES, Spool
 from mgw.errors import GatewayError, Reason
@@ -211,6 +212,73 @@ def test_a_disk_that_goes_on_failing_is_logged_once_a_minute(
         assert len(logged) == expected
 
 
+def test_a_disk_that_does_not_answer_refuses_the_body_in_time_and_says_so_once_a_minute(
+    uploader: Uploader, logged: Sequence[LogEvent], tmp_path: Path
+) -> None:
+    for expected in (1, 1, 2):  # two limits of half a minute are a minute
+        uploader.body = uploader.begin()
+        uploader.paused = False
+        uploader.send(b"x" * (WAITING_BYTES + 1))
+        assert uploader.paused
+        uploader.clock.advance(DISK_SECONDS - 1)
+        before = len(uploader.errors)
+        uploader.clock.advance(1)
+        (error,) = uploader.errors[before:]
+        assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 1.0)
+        assert (uploader.memory.held, uploader.body.held) == (0, 0)
+        assert len(logged) == expected
+    assert {event["reason"] for event in logged} == {"the disk does not answer"}
+    uploader.disk.run()
+    assert uploader.held == (0, 0)
+    assert uploader.paused
+    assert (len(uploader.errors), spooled(tmp_path)) == (3, set())
+
+
+def test_each_piece_that_is_written_gives_the_disk_its_time_anew(uploader: Uploader) -> None:
+    uploader.send(LARGE)
+    finished = uploader.body.finish()
+    while uploader.disk.waiting:
+        uploader.clock.advance(DISK_SECONDS - 1)
+        uploader.disk.step()
+    assert is_source(result_of(finished)).size == len(LARGE)
+    assert not uploader.clock.getDelayedCalls()
+    uploader.body.close()
+    uploader.disk.run()
+
+
+def test_a_disk_that_does_not_answer_behind_the_end_is_told_to_whoever_waits_for_it(
+    uploader: Uploader,
+) -> None:
+    uploader.send(LARGE)
+    finished = uploader.body.finish()
+    uploader.clock.advance(DISK_SECONDS)
+    with pytest.raises(GatewayError) as caught:
+        result_of(finished)
+    assert (caught.value.reason, uploader.errors) == (Reason.OVERLOADED, [])
+    uploader.disk.run()
+    assert uploader.held == (0, 0)
+
+
+def test_bodies_that_wait_in_vain_for_a_disk_that_hangs_leave_nothing_in_memory(uploader: Uploader) -> None:
+    bodies = [uploader.begin() for _ in range(20)]
+    tracemalloc.start()
+    for body in bodies:
+        body.write(bytes(PIECE_BYTES + 1))
+    uploader.clock.advance(DISK_SECONDS)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(uploader.errors), len(uploader.disk.waiting)) == (20, 20)
+    assert held < 2 * PIECE_BYTES
+    uploader.disk.run()
+
+
+def test_a_small_body_costs_no_timer(uploader: Uploader) -> None:
+    uploader.send(b"x" * PIECE_BYTES)
+    assert not uploader.clock.getDelayedCalls()
+    result_of(uploader.body.finish())
+    assert not uploader.clock.getDelayedCalls()
+
+
 def test_a_failure_behind_the_end_is_told_to_whoever_waits_for_it(uploader: Uploader) -> None:
     uploader.send(LARGE)
     finished = uploader.body.finish()
@@ -291,7 +359,9 @@ def test_nothing_of_a_body_is_printed(uploader: Uploader) -> None:
 EVENTS = st.one_of(
     st.tuples(st.just("write"), st.sampled_from([1, 100_000, 300_000, 1_500_000])),
     st.tuples(st.just("step"), st.integers(0, 3)),
-    st.tuples(st.sampled_from(["fail", "finish", "read", "leave", "close", "full", "crowded"]), st.just(0)),
+    st.tuples(
+        st.sampled_from(["fail", "finish", "read", "leave", "close", "full", "crowded", "hang"]), st.just(0)
+    ),
 )
 
 
@@ -342,6 +412,9 @@ class Schedule:
     def close(self, _: int) -> None:
         self.uploader.body.close()
 
+    def hang(self, _: int) -> None:
+        self.uploader.clock.advance(DISK_SECONDS)
+
     def full(self, _: int) -> None:
         self.uploader.room.max_bytes = 1_000_000
 
@@ -367,6 +440,7 @@ def test_whatever_happens_everything_is_given_back_and_told_at_most_once(
         assert len(uploader.errors) <= 1
         assert len(schedule.results) == (schedule.finished is not None)
         assert not spooled(Path(directory))
+        assert not uploader.clock.getDelayedCalls()
 
 
 def test_bodies_go_through_real_threads_to_a_real_disk_and_back(tmp_path: Path) -> None:

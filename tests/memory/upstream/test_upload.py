@@ -274,6 +274,76 @@ def test_each_piece_that_is_taken_gives_the_provider_its_time_anew() -> None:
     assert taken(result.answer).ended == 1
 
 
+EARLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
+
+
+def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() -> None:
+    b, result = asked(MemorySource(BODY), full=True)
+    b.wire.says(EARLY)
+    sink = taken(result.answer)
+    for _ in range(4):
+        b.clock.advance(299)
+        b.wire.transport.drain()
+    assert sent(b) == BODY
+    b.clock.advance(299)
+    assert not sink.over
+    b.clock.advance(1)
+    assert [error.reason for error in sink.errors] == [Reason.UPSTREAM_TOO_SLOW]
+
+
+def test_a_piece_that_is_taken_sets_no_limit_to_an_answer_that_is_paused() -> None:
+    b, result = asked(MemorySource(BODY), full=True)
+    b.wire.says(EARLY)
+    sink = taken(result.answer)
+    result.answer.pause()
+    b.wire.transport.drain()
+    b.clock.advance(10_000)
+    assert not sink.over
+
+
+@pytest.mark.parametrize("how", ["untaken", "released"])
+def test_a_piece_that_is_taken_keeps_no_answer_alive_that_nobody_reads(how: str) -> None:
+    b, result = asked(MemorySource(BODY), full=True)
+    b.wire.says(EARLY)
+    if how == "released":
+        taken(result.answer)
+        result.answer.release()
+    b.clock.advance(0.9 if how == "released" else 59)
+    b.wire.transport.drain()
+    b.clock.advance(1)
+    assert b.wire.aborted
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_disk_that_does_not_give_the_body_back_in_time_is_not_the_providers_fault(pieces: int) -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source)
+    for _ in range(pieces - 1):
+        source.step()
+    b.clock.advance(600)
+    assert isinstance(result.error, GatewayError)
+    assert (result.error.reason, result.error.retry_after) == (Reason.OVERLOADED, 1.0)
+    assert b.wire.aborted
+    assert source.cancelled == 1
+
+
+def test_a_disk_that_holds_up_a_body_behind_an_early_answer_is_not_the_providers_fault() -> None:
+    b, result = asked(MemorySource(BODY, held=True))
+    b.wire.says(EARLY)
+    sink = taken(result.answer)
+    b.clock.advance(300)
+    assert [error.reason for error in sink.errors] == [Reason.OVERLOADED]
+
+
+def test_a_provider_that_takes_nothing_is_too_slow_whatever_the_disk_does() -> None:
+    source = MemorySource(BODY, held=True)
+    b, result = asked(source, full=True)
+    source.step()  # in the transport now, and the next one is read ahead
+    b.clock.advance(600)
+    assert isinstance(result.error, UpstreamFailure)
+    assert result.error.reason is Reason.UPSTREAM_TOO_SLOW
+
+
 @pytest.mark.parametrize("pieces", [0, 1, 4])
 def test_a_provider_that_takes_nothing_more_or_does_not_answer_is_too_slow(pieces: int) -> None:
     source = MemorySource(BODY)
