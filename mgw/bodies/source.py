@@ -38,6 +38,22 @@ class BodySource(Protocol):
         ...
 
 
+@dataclass(slots=True, frozen=True, repr=False)
+class HeldBody:
+    """A body in memory, to be read as others are."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return len(self.data)
+
+    def read(self, position: int, size: int) -> Deferred[bytes]:
+        """Fire with some of it; the very same bytes where that is all of it."""
+        return succeed(self.data[position : position + size])
+
+
 def size_of(body: bytes | BodySource) -> int:
     """Return how many bytes ``body`` has, wherever it is."""
     return len(body) if isinstance(body, bytes) else body.size

@@ -32,8 +32,9 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     """
     route, resolver = exchange.route, exchange.generation.resolver
     if route.body_models and route.model_at is not ModelAt.PATH:
-        target = _aim_nested(exchange, request, content.nested)
-        _check_nested(resolver, target.provider, content.nested)
+        nested = list(content.counting.values())
+        target = _aim_nested(exchange, request, nested)
+        _check_nested(resolver, target.provider, nested)
     else:
         asked = request.path_model if content.model is None else content.model.value
         exchange.asked_model = asked
@@ -47,7 +48,7 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     pass_gate(route, target)
     if route.model_at is ModelAt.PATH:
         repeated = _repeated(request.path_model)
-        others = [one for one in content.nested if repeated(one.value) is None]
+        others = [one for one in content.counting.values() if repeated(one.value) is None]
         _check_nested(resolver, target.provider, others)
     return target
 
@@ -57,14 +58,15 @@ def place_models(exchange: Exchange, request: ClientRequest, target: Target, con
     new = target.upstream_model
     resolver = exchange.generation.resolver
     repeated = _repeated(request.path_model)
-    for nested in content.nested:
+    new_at: dict[tuple[str | int, ...], str] = {}
+    for path, nested in content.counting.items():
         again = repeated(nested.value)
+        kept, named = _named(resolver, nested.value)
         if again is not None and new is not None:
-            content.rename_nested(nested, again + new.removeprefix(MODELS))
+            new_at[path] = again + new.removeprefix(MODELS)
         else:
-            kept, named = _named(resolver, nested.value)
-            if named is not None:
-                content.rename_nested(nested, kept + named[1])
+            new_at[path] = nested.value if named is None else kept + named[1]
+    content.rename_nested(new_at)
     if new is not None and exchange.route.model_at is not ModelAt.PATH:
         content.rename(new)
 

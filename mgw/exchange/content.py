@@ -6,7 +6,7 @@ name it in a part.  Whatever is replaced is an edit at its own position (decisio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -65,10 +65,17 @@ class Content:
             literal = encode(new)
             self.edits += [(span, literal) for span in found.spans]
 
-    def rename_nested(self, nested: Nested, new: str) -> None:
-        """Replace one of the nested models; nothing happens where it has that name."""
-        if nested.value != new:
-            self.edits.append((nested.span, encode(new)))
+    @property
+    def counting(self) -> dict[tuple[str | int, ...], Nested]:
+        """The nested models by their place: of several at one place the last one counts."""
+        return {nested.path: nested for nested in self.nested}
+
+    def rename_nested(self, new_at: Mapping[tuple[str | int, ...], str]) -> None:
+        """Replace nested models by their places, each time that one is stated."""
+        for nested in self.nested:
+            new = new_at.get(nested.path, nested.value)
+            if nested.value != new:
+                self.edits.append((nested.span, encode(new)))
 
     def outgoing(self) -> tuple[bytes | BodySource, bool]:
         """Return the body to send, and whether it is no longer encoded as the client sent it."""

@@ -98,7 +98,7 @@ class Passthrough:
         if route.upstream_version is not None:
             base = base.removesuffix(b"/v1") + b"/" + route.upstream_version.encode()
         query = self.request.raw_query
-        if self.target.asked_model is None or route.modality is Modality.PLATFORM:
+        if route.model_optional or route.modality is Modality.PLATFORM:
             query = without_parameter(query, _CHOOSING)
         whole = route.upstream_prefix.encode() + base + path
         return whole if query is None else whole + b"?" + query

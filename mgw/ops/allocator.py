@@ -1,8 +1,8 @@
 """Memory that large bodies took goes back to the system when they are gone.
 
-glibc keeps what is freed for later, and after the first large block is freed it takes later ones from the same
-heap, up to 32 MiB each (``mallopt(3)``, ``M_MMAP_THRESHOLD``): a few waves of large requests then leave the
-process with gigabytes that nobody uses.  A threshold that is set does not move.
+glibc keeps what is freed for later, and after the first large block is freed it takes later ones from the
+same heap, up to 32 MiB each (``mallopt(3)``, ``M_MMAP_THRESHOLD``): a few waves of large requests then leave
+the process with gigabytes that nobody uses.  A threshold that is set does not move.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _M_MMAP_THRESHOLD: Final = -3  # malloc.h
 
 
 def give_large_blocks_back() -> bool:
-    """Have blocks above :data:`LARGE_BYTES` returned as soon as they are freed; false where that is unknown."""
+    """Have blocks above :data:`LARGE_BYTES` returned once they are freed; false where that is unknown."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another C library

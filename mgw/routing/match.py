@@ -81,7 +81,8 @@ class RouteTable:
             return matched
         found = self._exact.get(raw_path)
         if found is not None:
-            return self._matched(_with_method(_of_one_family(found, raw_query, headers), method, raw_path))
+            of_one = _of_one_family(found, raw_query, headers)
+            return self._matched(self._with_method(of_one, method, raw_path), raw_path)
         fault: GatewayError | None = None
         try:
             check_path(raw_path.encode("latin-1"))
@@ -92,10 +93,10 @@ class RouteTable:
             raise fault or _unknown(raw_path)
         found = _of_one_family(found, raw_query, headers)
         try:
-            chosen = _with_method(found, method, raw_path)
+            chosen = self._with_method(found, method, raw_path)
         except GatewayError as error:
             raise fault or error from None
-        return self._matched(chosen, fault)
+        return self._matched(chosen, raw_path, fault)
 
     def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
         """Return the dialect that a path suggests, for a refusal without a row (decisions, part 4)."""
@@ -115,12 +116,34 @@ class RouteTable:
             if len({one.row.route.family for one in found}) == 1:
                 for one in reversed(found):
                     if one.row.literals == found[0].row.literals:
-                        yield (one.row.route.method, path), self._matched(one)
+                        yield (one.row.route.method, path), self._matched(one, path)
 
-    def _matched(self, chosen: Found, fault: GatewayError | None = None) -> Matched:
+    def _with_method(self, found: list[Found], method: str, raw_path: str) -> Found:
+        """Return the row that takes a method, of those that fit a path most exactly.
+
+        What another row of the same family names by a word is no identifier.
+        """
+        if _VERB.search(raw_path) and any(":" in one.row.route.path for one in found):
+            found = [one for one in found if ":" in one.row.route.path]
+        found = [one for one in found if one.row.literals == found[0].row.literals]
+        for wanted in (method, "GET") if method == "HEAD" else (method,):
+            for one in found:
+                if one.row.route.method in (wanted, ANY_METHOD):
+                    return one
+        if _VERB.search(raw_path) and not any(":" in one.row.route.path for one in found):
+            raise _unknown(raw_path)
+        allow = sorted({one.row.route.method for one in found if one.row.route.name not in self._denied})
+        if not allow:
+            raise _unknown(raw_path)
+        if "GET" in allow:
+            allow.append("HEAD")
+        message = f"{_shown(raw_path)} takes {', '.join(allow)}, not {method}"
+        raise GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
+
+    def _matched(self, chosen: Found, raw_path: str, fault: GatewayError | None = None) -> Matched:
         route, raw_model = chosen.row.route, chosen.raw_model
         if fault is None and route.name in self._denied:
-            fault = GatewayError(Reason.UNKNOWN_ROUTE, f"{route.path} is not served here")
+            fault = _unknown(raw_path)
         model: str | None = None
         if raw_model is not None and route.model_at is ModelAt.PATH:
             try:
@@ -165,27 +188,6 @@ def _of_one_family(found: list[Found], raw_query: bytes | None, headers: RawHead
     openais = next((one for one in exact if one.row.route.family is Family.OPENAI), None)
     family = (preferred or openais or exact[0]).row.route.family
     return [one for one in found if one.row.route.family is family]
-
-
-def _with_method(found: list[Found], method: str, raw_path: str) -> Found:
-    """Return the row that takes a method, of those that fit a path most exactly.
-
-    What another row of the same family names by a word is no identifier.
-    """
-    if _VERB.search(raw_path) and any(":" in one.row.route.path for one in found):
-        found = [one for one in found if ":" in one.row.route.path]
-    found = [one for one in found if one.row.literals == found[0].row.literals]
-    for wanted in (method, "GET") if method == "HEAD" else (method,):
-        for one in found:
-            if one.row.route.method in (wanted, ANY_METHOD):
-                return one
-    if _VERB.search(raw_path) and not any(":" in one.row.route.path for one in found):
-        raise _unknown(raw_path)
-    allow = sorted({one.row.route.method for one in found})
-    if "GET" in allow:
-        allow.append("HEAD")
-    message = f"{_shown(raw_path)} takes {', '.join(allow)}, not {method}"
-    raise GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
 
 
 def _unknown(raw_path: str) -> GatewayError:

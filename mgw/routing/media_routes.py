@@ -10,6 +10,9 @@ from mgw.routing.resource import Resource, rows
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.vocabulary import Dialect, Family, Modality
 
+MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
+"""For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (specification, part 8)."""
+
 _MODEL: Final = (("model",),)
 _IMAGE: Final = Modality.IMAGE_GEN
 _VIDEO: Final = Modality.VIDEO_GEN
@@ -29,9 +32,21 @@ _OPENAI_MEDIA: Final = (
     Resource("/v1/videos/{video_id}/content", "GET", modality=_VIDEO),
     Resource("/v1/videos/{video_id}/remix", "POST", modality=_VIDEO),
     Resource(
-        "/v1/audio/transcriptions", "POST", model_at=ModelAt.FORM, modality=_TRANSCRIPTION, metered=True
+        "/v1/audio/transcriptions",
+        "POST",
+        model_at=ModelAt.FORM,
+        modality=_TRANSCRIPTION,
+        metered=True,
+        max_body_bytes=MAX_AUDIO_BYTES,
     ),
-    Resource("/v1/audio/translations", "POST", model_at=ModelAt.FORM, modality=_TRANSCRIPTION, metered=True),
+    Resource(
+        "/v1/audio/translations",
+        "POST",
+        model_at=ModelAt.FORM,
+        modality=_TRANSCRIPTION,
+        metered=True,
+        max_body_bytes=MAX_AUDIO_BYTES,
+    ),
 )
 _GEMINI_MEDIA: Final = (
     Resource("/v1beta/models/{model}:predict", "POST", model_at=ModelAt.PATH, modality=_IMAGE),

@@ -112,6 +112,13 @@ _RESOURCES: Final = (
     Resource("/v1/realtime/client_secrets", "POST", models=_SESSION),
     Resource("/v1/realtime/sessions", "POST", models=(("model",), ("input_audio_transcription", "model"))),
     Resource("/v1/realtime/transcription_sessions", "POST", models=(("input_audio_transcription", "model"),)),
+    Resource(
+        "/v1/realtime/translations/calls",
+        "POST",
+        model_at=ModelAt.FORM,
+        models=_SESSION_PART,
+        form_part="session",
+    ),
     Resource("/v1/realtime/translations/client_secrets", "POST", models=_SESSION),
     Resource("/v1/responses/compact", "POST", models=_MODEL, modality=Modality.TEXT, metered=True),
     Resource("/v1/responses/input_tokens", "POST", models=_MODEL),

@@ -2,8 +2,8 @@
 
 A template is cut at its slashes, and at the colon before a verb of Google's.  Segments are compared decoded,
 so that no spelling of a path reaches a provider under another row than its own; an identifier may therefore
-hold no escaped slash, and one of Google's no colon.  What stands for several segments (``{model}``,
-``{path}``) is matched by a regular expression on the path as it was sent.
+hold no escaped slash, and one of Google's no colon.  A template with a parameter for several segments
+(``{model}``, ``{path}``) is matched by a regular expression, word for word on the path as it was sent.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class Resource(Struct, frozen=True):
     modality: Modality = Modality.PLATFORM
     metered: bool = False
     """Whether an answer to what is posted, or else to what is fetched, tells the tokens of this request."""
+    max_body_bytes: int | None = None
     turned: Turned | None = None
     preferred: bool = False
     upstream_prefix: str = ""
@@ -100,6 +101,7 @@ def _row(dialect: Dialect, resource: Resource, method: str, *, is_collection: bo
         model_optional=model_at is not ModelAt.PATH,
         translated_for=resource.translated_for,
         metered=resource.metered and (changing or "POST" not in resource.methods),
+        max_body_bytes=resource.max_body_bytes,
         turned=resource.turned,
         group=group_of(resource.path),
         preferred=resource.preferred,

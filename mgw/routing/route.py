@@ -104,6 +104,8 @@ class Route(Struct, frozen=True):
     """The family whose default provider takes bare models; ``None``: the client's own."""
     metered: bool = True
     """Whether its answer may tell the tokens of this request."""
+    max_body_bytes: int | None = None
+    """A limit of the route's own, below the configured one."""
     turned: Turned | None = None
     group: str = ""
     """The name under which ``routes.deny`` knows all rows of a resource."""

@@ -169,6 +169,7 @@ def _text_of(said: Any) -> str:  # text, a part, parts or steps
 
 OPENAI: Final[dict[tuple[str, str], Handler]] = {
     ("POST", "/realtime/calls"): start_call,
+    ("POST", "/realtime/translations/calls"): start_call,
     ("POST", "/realtime/client_secrets"): client_secret,
     ("POST", "/realtime/translations/client_secrets"): client_secret,
     ("POST", "/realtime/sessions"): realtime_session,

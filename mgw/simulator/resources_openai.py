@@ -193,6 +193,7 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/realtime/client_secrets", "POST"),
     ("/realtime/sessions", "POST"),
     ("/realtime/transcription_sessions", "POST"),
+    ("/realtime/translations/calls", "POST"),
     ("/realtime/translations/client_secrets", "POST"),
     ("/rerank", "POST"),
     ("/responses", "POST"),

@@ -30,7 +30,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.bodies.source import BodySource, unreadable
+from mgw.bodies.source import BodySource, HeldBody, unreadable
 from mgw.eager import EagerWriter
 from mgw.errors import GatewayError
 from mgw.time_limit import TimeLimit
@@ -39,7 +39,7 @@ from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 from mgw.upstream.request import UpstreamLimits
 from mgw.upstream.response import ResponseReader
 from mgw.upstream.transport import Wire
-from mgw.upstream.upload import PacedUpload, Upload
+from mgw.upstream.upload import Upload
 
 REST_SECONDS: Final = 55.0
 """How long an idle connection is kept: below the 60 to 75 s after which common servers close theirs."""
@@ -84,7 +84,7 @@ class Connection(Protocol):
         self._reader: ResponseReader | None = None
         self._waiting: Deferred[Answer] | None = None
         self._answer: Answer | None = None
-        self._upload: Upload | PacedUpload | None = None
+        self._upload: Upload | None = None
         self._halted = False
 
     def __repr__(self) -> str:
@@ -236,19 +236,16 @@ class Connection(Protocol):
     # The rest.
 
     def _write(self, head: bytes, body: bytes | BodySource) -> None:
-        if not isinstance(body, bytes):
-            self._out.write(head)
-            paced = self._upload = PacedUpload(self._wire, self._out, self._uploaded, self._unreadable)
-            paced.start(body)
-        elif len(body) <= MAX_JOINED_BYTES:
-            self._out.write(head + body)
-        elif len(body) <= MAX_UNWATCHED_BYTES:
-            self._out.write(head)
-            self._out.write(body)
-        else:
-            self._wire.write(head)
-            upload = self._upload = Upload(self._wire, self._uploaded)
-            upload.start(body)
+        if isinstance(body, bytes) and len(body) <= MAX_UNWATCHED_BYTES:
+            if len(body) <= MAX_JOINED_BYTES:
+                self._out.write(head + body)
+            else:
+                self._out.write(head)
+                self._out.write(body)
+            return
+        self._out.write(head)
+        upload = self._upload = Upload(self._wire, self._out, self._uploaded, self._unreadable)
+        upload.start(HeldBody(body) if isinstance(body, bytes) else body)
 
     def _uploaded(self) -> None:
         """Count from here: the provider has taken the body, or a piece of it."""

@@ -1,8 +1,8 @@
 """Write a large body, and know when the transport has passed on the last of it.
 
 Twisted tells only registered producers about its buffer; a producer that waits to be asked for more learns so
-that all it has written is gone.  A body in memory is written at once.  One that lies elsewhere is read as the
-provider takes it: one piece in the transport, one read ahead.
+that all it has written is gone.  A body is read as the provider takes it, wherever it lies: one piece in the
+transport, one read ahead.  A transport that is handed a large body copies it, and keeps it when it dies.
 """
 
 from __future__ import annotations
@@ -25,48 +25,6 @@ _log: Final = Logger()
 
 @implementer(IPushProducer)
 class Upload:
-    """One body on its way out; ``done`` is called once, when the transport's buffer is empty."""
-
-    reading: Final = False
-    """All of it is there from the beginning."""
-
-    def __init__(self, transport: Wire, done: Callable[[], None]) -> None:
-        self._transport = transport
-        self._done = done
-        self._buffered = False
-        self.over = False
-
-    def start(self, body: bytes) -> None:
-        """Write ``body`` and begin to watch."""
-        self._transport.registerProducer(self, streaming=True)
-        self._transport.write(body)
-        if not self._buffered:
-            self._finish()
-
-    def stop(self) -> None:
-        """Do nothing: the transport has all of it already."""
-
-    def pauseProducing(self) -> None:
-        """The transport holds more than it wants to."""
-        self._buffered = True
-
-    def resumeProducing(self) -> None:
-        """The transport holds nothing any more."""
-        self._finish()
-
-    def stopProducing(self) -> None:
-        """The connection is gone; its end is told elsewhere."""
-        self.over = True
-
-    def _finish(self) -> None:
-        if not self.over:
-            self.over = True
-            self._transport.unregisterProducer()
-            self._done()
-
-
-@implementer(IPushProducer)
-class PacedUpload:
     """One body that is read while it goes out.
 
     :param writer: what everything goes through that is written to ``transport``.
@@ -110,10 +68,10 @@ class PacedUpload:
         self._transport.unregisterProducer()
         read, self._read = self._read, None
         room, self._room = self._room, None
-        if room is not None:
-            room.cancel()
         if read is not None:
             read.addErrback(_nobody_asks).cancel()
+        if room is not None:
+            room.callback(None)  # no exception, whose frames would hold the body
 
     def pauseProducing(self) -> None:
         """The transport holds more than it wants to."""
@@ -136,6 +94,8 @@ class PacedUpload:
         self._read = source.read(0, PIECE_BYTES) if size else None
         while self._read is not None:
             piece = await self._read
+            if self._stopped:
+                return
             if not piece:
                 raise BodyGoneError
             position += len(piece)
@@ -144,6 +104,8 @@ class PacedUpload:
                 return
             self._read = source.read(position, PIECE_BYTES) if position < size else None
             await self._emptied()
+            if self._stopped:
+                return
             self._taken()
         if not self._stopped:
             self.over = True

@@ -262,14 +262,16 @@ class RequestVisit:
             refuse(self.client, error, self.matched.route.dialect, self.request_id)
 
     def _too_large(self) -> GatewayError:
-        return GatewayError(
-            Reason.BODY_TOO_LARGE, f"the body is larger than max_body_bytes, {self._max_body_bytes()} bytes"
-        )
+        limit = self._max_body_bytes()
+        whose = "what this route takes" if limit == self.matched.route.max_body_bytes else "max_body_bytes"
+        return GatewayError(Reason.BODY_TOO_LARGE, f"the body is larger than {whose}, {limit} bytes")
 
     def _max_body_bytes(self) -> int:
         exchange = self.exchange
         generation = self.site.generation if exchange is None else exchange.generation
-        return generation.config.max_body_bytes
+        limit = generation.config.max_body_bytes
+        own = self.matched.route.max_body_bytes
+        return limit if own is None else min(limit, own)
 
     def _end(self, status: int) -> None:
         if self._over:

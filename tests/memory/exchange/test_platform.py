@@ -314,9 +314,10 @@ def test_an_operation_of_a_model_is_asked_of_whom_the_client_names() -> None:
         assert value_of(headers, b"host") == host
 
 
-def test_what_is_fetched_again_is_not_metered_again() -> None:
+@pytest.mark.parametrize("path", ["/v1/responses/resp_1", "/v1/threads/thread_1/runs"])
+def test_what_is_fetched_again_is_not_metered_again(path: str) -> None:
     bench = Pipeline()
-    _, work = bench.ask("/v1/responses/resp_1", b"", method="GET")
+    _, work = bench.ask(path, b"", method="GET")
     bench.wire.says(answered())
     assert work.called
     event = bench.event()
@@ -330,3 +331,29 @@ def test_conversations_are_not_implemented_for_any_provider() -> None:
     assert error.reason is Reason.NOT_IMPLEMENTED
     assert not bench.endpoint.wires
     assert bench.event().http_status == 501
+
+
+@pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/rerank", "/v1/fine_tuning/jobs"])
+@pytest.mark.parametrize(
+    ("first", "last", "host", "arrives"),
+    [
+        ("host/dall", "gpt-image", b"openai.example", "gpt-image"),
+        ("gpt-image", "fast", b"openai.example", "gpt-b"),
+    ],
+)
+def test_of_two_models_at_one_place_the_last_counts_and_each_is_replaced(
+    path: str, first: str, last: str, host: bytes, arrives: str
+) -> None:
+    bench = Pipeline()
+    body = b'{"model":"%b","x":1,"model":"%b"}'
+    bench.ask(path, body % (first.encode(), last.encode()), JSON)
+    _, headers, sent = bench.heard()
+    assert value_of(headers, b"host") == host
+    assert sent == body % (arrives.encode(), arrives.encode())
+
+
+def test_what_chooses_a_provider_goes_no_further_though_a_model_chose_already() -> None:
+    for path in ("/v1/images/generations", "/v1/moderations"):
+        bench = Pipeline()
+        bench.ask(path, b'{"model":"fast"}', JSON, b"a=1&provider=host")
+        assert bench.heard()[0] == f"POST {path}?a=1 HTTP/1.1".encode()

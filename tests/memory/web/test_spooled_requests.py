@@ -126,3 +126,12 @@ def test_an_unknown_route_is_404_in_the_dialect_that_it_suggests() -> None:
     bench.send(post(b"{}", KEY, path="/v1beta/models/m:generateImages"))
     assert bench.status() == 404
     assert bench.body()["error"]["status"] == "NOT_FOUND"
+
+
+def test_audio_has_a_limit_of_its_own_below_the_configured_one() -> None:
+    bench = Bench(THREE_FAMILIES + "max_body_bytes: 100000000\n")
+    size = 32 * 1024 * 1024
+    head = f"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: g\r\n{KEY}\r\n{FORM}\r\n"
+    bench.send(f"{head}Content-Length: {size + 1}\r\n\r\n".encode())
+    assert bench.status() == 413
+    assert str(size) in bench.body()["error"]["message"]

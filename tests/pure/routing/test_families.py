@@ -62,6 +62,14 @@ def test_a_shared_path_is_whose_the_client_shows_else_whose_the_specification_sa
     assert match("GET", path, sign).route.name == name
 
 
+@pytest.mark.parametrize(
+    "path", ["/v1/agents", "/v1/agents/agent_1", "/v1/environments", "/v1/environments/e"]
+)
+def test_the_order_of_the_rows_does_not_say_whose_a_path_is(path: str) -> None:
+    for rows in (ROUTES, tuple(reversed(ROUTES))):
+        assert RouteTable(rows).match("GET", path, None, []).route.family is Family.ANTHROPIC
+
+
 def test_a_path_does_not_change_hands_with_the_method() -> None:
     """Reading at one vendor and deleting at another would be worse than a refusal."""
     assert match("GET", "/v1/agents/agent_1").route.family is Family.ANTHROPIC
@@ -185,6 +193,15 @@ def test_a_denied_row_is_404_and_nobody_elses(denied: str, method: str, path: st
     assert found.fault is not None
     assert found.fault.reason is Reason.UNKNOWN_ROUTE
     assert TABLE.match(method, path, None, SIGNS[sign]).fault is None
+
+
+def test_a_path_that_is_denied_whole_has_no_methods_either() -> None:
+    with pytest.raises(GatewayError) as caught:
+        RouteTable(ROUTES, ("organization",)).match("PUT", "/v1/organization/users", None, [])
+    assert caught.value.reason is Reason.UNKNOWN_ROUTE
+    with pytest.raises(GatewayError) as caught:
+        RouteTable(ROUTES, ("files_create",)).match("PUT", "/v1/files", None, [])
+    assert caught.value.allow == ("GET", "HEAD")
 
 
 def test_denying_a_family_leaves_the_gateways_own_routes() -> None:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.splice import find_model, splice
+from mgw.wire.splice import MAX_STATED, find_model, splice
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------
 
@@ -275,3 +275,15 @@ def test_the_time_grows_with_the_size(document: Callable[[int], str]) -> None:
         return min(times)
 
     assert seconds(large) < 40 * seconds(small) + 0.02
+
+
+def test_a_key_is_stated_a_bounded_number_of_times() -> None:
+    member = b'"model":"m"'
+    assert found_in(b"{" + b",".join([member] * MAX_STATED) + b"}") == MAX_STATED
+    assert refusal_of(b"{" + b",".join([member] * (MAX_STATED + 1)) + b"}").reason is Reason.MALFORMED
+
+
+def found_in(body: bytes) -> int:
+    found = find_model(body)
+    assert found is not None
+    return len(found.spans)

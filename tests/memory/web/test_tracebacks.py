@@ -1,0 +1,68 @@
+"""A request that failed leaves nothing of its body behind, though nobody collects garbage."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mgw.web.tracebacks import forget_frames
+from tests.support.channels import post
+from tests.support.sites import Bench
+
+KEY = "x-api-key: edge"
+JSON = "Content-Type: application/json"
+PATH = "/v1/chat/completions"
+LARGE = 8 * 1024 * 1024
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+    gc.enable()
+
+
+def malformed(bench: Bench) -> None:
+    bench.send(post(b"{" + b"x" * LARGE, KEY, JSON, path=PATH))
+
+
+def refused(bench: Bench) -> None:
+    bench.send(post(b'{"model":"claude/","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
+
+
+def reset_by_the_provider(bench: Bench) -> None:
+    bench.pipeline.endpoint.full = True
+    bench.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
+    bench.wire.breaks()
+    bench.pipeline.endpoint.wires.clear()
+
+
+def left_by_the_client(bench: Bench) -> None:
+    bench.pipeline.endpoint.full = True
+    bench.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
+    bench.leave()
+    bench.pipeline.endpoint.settle()
+    bench.pipeline.endpoint.wires.clear()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("happens", [malformed, refused, reset_by_the_provider, left_by_the_client])
+def test_the_body_of_a_failed_request_goes_with_it(happens: Callable[[Bench], None]) -> None:
+    bench = Bench()
+    before, _ = tracemalloc.get_traced_memory()
+    happens(bench)
+    after, _ = tracemalloc.get_traced_memory()
+    assert after - before < LARGE / 8
+
+
+def test_errors_in_a_circle_are_left_alone() -> None:
+    first, second = ValueError("first"), ValueError("second")
+    first.__context__, second.__context__ = second, first
+    forget_frames(first)
+    assert (first.__traceback__, second.__traceback__) == (None, None)
