@@ -11,7 +11,12 @@ from mgw.routing.resource import Resource, rows
 from mgw.routing.route import ModelAt, Turned
 from mgw.vocabulary import Dialect
 
-_AGENT: Final = (("model",), ("model", "id"))
+_AGENT: Final = (
+    ("model",),
+    ("model", "id"),
+    ("multiagent", "advisor", "model"),
+    ("multiagent", "agents", None, "model"),
+)
 """A model is a name, or an object that holds one."""
 _SESSION_AGENT: Final = (("agent", "model"), ("agent", "model", "id"))
 

@@ -15,13 +15,19 @@ from mgw.vocabulary import Dialect, Modality
 _MODEL: Final = (("model",),)
 _GRADER: Final = (("grader", "model"),)
 _SESSION: Final = (("session", "model"), ("session", "audio", "input", "transcription", "model"))
+_DELEGATION: Final = (
+    ("session", "delegation", "responses", "model"),
+    ("session", "delegation", "decisions", "model"),
+)
+_LIVE: Final = (("model",), ("session", "model"), *_DELEGATION)
+_AUTOMATION: Final = (("target", "agent", "model"),)
 _SESSION_PART: Final = (("model",), ("audio", "input", "transcription", "model"))
 """A form's part ``session`` holds JSON."""
 _OPENAI: Final = Dialect.OPENAI
 
 _RESOURCES: Final = (
-    Resource("/v1/agents/automations", "GET POST"),
-    Resource("/v1/agents/automations/{automation_id}", "GET POST DELETE"),
+    Resource("/v1/agents/automations", "GET POST", models=_AUTOMATION),
+    Resource("/v1/agents/automations/{automation_id}", "GET POST DELETE", models=_AUTOMATION),
     Resource("/v1/agents/automations/{automation_id}/invocations", "GET POST"),
     Resource("/v1/agents/automations/{automation_id}/invocations/{invocation_id}", "GET"),
     Resource("/v1/agents/automations/{automation_id}/pause", "POST"),
@@ -97,15 +103,15 @@ _RESOURCES: Final = (
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}/events", "GET"),
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}/pause", "POST"),
     Resource("/v1/fine_tuning/jobs/{fine_tuning_job_id}/resume", "POST"),
-    Resource("/v1/live/sessions", "POST", models=_SESSION),
-    Resource("/v1/live/sessions/{session_id}/accept", "POST", models=_SESSION),
+    Resource("/v1/live/sessions", "POST", models=_LIVE),
+    Resource("/v1/live/sessions/{session_id}/accept", "POST", models=_LIVE),
     Resource("/v1/live/sessions/{session_id}/content", "GET"),
-    Resource("/v1/live/sessions/{session_id}/fork", "POST"),
+    Resource("/v1/live/sessions/{session_id}/fork", "POST", models=_DELEGATION),
     Resource("/v1/live/sessions/{session_id}/hangup", "POST"),
     Resource("/v1/live/sessions/{session_id}/refer", "POST"),
     Resource("/v1/live/sessions/{session_id}/reject", "POST"),
     Resource("/v1/realtime/calls", "POST", model_at=ModelAt.FORM, models=_SESSION_PART, form_part="session"),
-    Resource("/v1/realtime/calls/{call_id}/accept", "POST", models=_MODEL),
+    Resource("/v1/realtime/calls/{call_id}/accept", "POST", models=_SESSION_PART),
     Resource("/v1/realtime/calls/{call_id}/hangup", "POST"),
     Resource("/v1/realtime/calls/{call_id}/refer", "POST"),
     Resource("/v1/realtime/calls/{call_id}/reject", "POST"),
