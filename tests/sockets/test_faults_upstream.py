@@ -498,13 +498,17 @@ def test_an_answer_before_the_body_was_taken_reaches_the_client(
 def test_an_early_answer_on_a_kept_connection_does_not_mix_requests_up(
     client: RawClient, ledger: Ledger, upstream: RawUpstream
 ) -> None:
+    answered = threading.Event()
+
     def early(turn: Turn) -> None:
         turn.send(counted(b"{}", JSON, status=429))
+        assert answered.wait(10)  # it reads nothing of the body before
         turn.wait_until_left()
         turn.closed = True
 
     upstream.begin(early)
     assert ask(client, "kept/gpt-1", padding="x" * 8_000_000).status == 429
+    answered.set()
     upstream_error(ledger, 429, **KEPT)
     upstream.wait_until_left()
     upstream.begin()

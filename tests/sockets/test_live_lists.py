@@ -41,7 +41,7 @@ providers:
   cut: {{kind: openai, base_url: "{url}/v1", api_key: sk-canary, headers: {sim("truncate-after", 9)}}}
   packed: {{kind: openai, base_url: "{url}/v1", api_key: sk-canary, headers: {sim("force-gzip", 1)}}}
   refusing: {{kind: openai, base_url: "{url}/v1", api_key: wrong-canary}}
-defaults: {{openai_dialect: main}}
+defaults: {{openai_dialect: own}}
 aliases: {{fast: main/echo-large}}
 edge_auth: {{enabled: true, keys: [{EDGE}]}}
 """
