@@ -5,7 +5,7 @@ Sources: specification 4.1.1, 4.5; decisions, part 4 (routes without a model, ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from mgw.config.model import Provider
 from mgw.errors import GatewayError, Reason
@@ -32,9 +32,7 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     """
     route, resolver = exchange.route, exchange.generation.resolver
     if route.body_models and route.model_at is not ModelAt.PATH:
-        nested = list(content.counting.values())
-        target = _aim_nested(exchange, request, nested)
-        _check_nested(resolver, target.provider, nested)
+        target = _aim_nested(exchange, request, list(content.counting.values()))
     else:
         asked = request.path_model if content.model is None else content.model.value
         exchange.asked_model = asked
@@ -46,29 +44,44 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
             raise _missing_model(route)
     exchange.target = target
     pass_gate(route, target)
-    if route.model_at is ModelAt.PATH:
-        repeated = _repeated(request.path_model)
-        others = [one for one in content.counting.values() if repeated(one.value) is None]
-        _check_nested(resolver, target.provider, others)
     return target
 
 
 def place_models(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> None:
-    """Put the provider's own names where the body names models."""
+    """Put the provider's own names where the body names models.
+
+    :raises GatewayError: ``MALFORMED`` where one of them is a model of another provider.
+    """
     new = target.upstream_model
-    resolver = exchange.generation.resolver
-    repeated = _repeated(request.path_model)
-    new_at: dict[tuple[str | int, ...], str] = {}
-    for path, nested in content.counting.items():
-        again = repeated(nested.value)
-        kept, named = _named(resolver, nested.value)
-        if again is not None and new is not None:
-            new_at[path] = again + new.removeprefix(MODELS)
-        else:
-            new_at[path] = nested.value if named is None else kept + named[1]
-    content.rename_nested(new_at)
-    if new is not None and exchange.route.model_at is not ModelAt.PATH:
+    if content.nested:
+        resolver = exchange.generation.resolver
+        content.rename_nested(_names_at(resolver, target, request.path_model, content))
+    elif new is not None and exchange.route.model_at is not ModelAt.PATH:
         content.rename(new)
+
+
+def _names_at(
+    resolver: Resolver, target: Target, path_model: str | None, content: Content
+) -> dict[tuple[str | int, ...], str]:
+    """Return what is to stand at the place of each nested model; some repeat the model of the path."""
+    asked = None if path_model is None else path_model.removeprefix(MODELS)
+    new_at: dict[tuple[str | int, ...], str] = {}
+    for place, nested in content.counting.items():
+        kept, named = _named(resolver, nested.value)
+        if nested.value.removeprefix(MODELS) == asked and target.upstream_model is not None:
+            prefix = nested.value[: len(nested.value) - len(asked)]
+            new_at[place] = prefix + target.upstream_model.removeprefix(MODELS)
+        elif named is None:
+            new_at[place] = nested.value
+        elif named[0] is target.provider:
+            new_at[place] = kept + named[1]
+        else:
+            message = (
+                f"{nested.name} is a model of provider {named[0].name!r}, and the request goes to "
+                f"{target.provider.name!r}: name models of one provider"
+            )
+            raise GatewayError(Reason.MALFORMED, message, param=nested.name)
+    return new_at
 
 
 def _aim_model(route: Route, resolver: Resolver, request: ClientRequest, asked: str) -> Target:
@@ -96,29 +109,6 @@ def _aim_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nes
         return Target(provider, None, None)
     one, kept, found = first
     return Target(provider, one.value, one.value if found is None else kept + found[1])
-
-
-def _check_nested(resolver: Resolver, provider: Provider, nested: Sequence[Nested]) -> None:
-    """Refuse models of another provider than the one that the request goes to."""
-    for one in nested:
-        _, found = _named(resolver, one.value)
-        if found is not None and found[0] is not provider:
-            message = (
-                f"{one.name} is a model of provider {found[0].name!r}, and the request goes to "
-                f"{provider.name!r}: name models of one provider"
-            )
-            raise GatewayError(Reason.MALFORMED, message, param=one.name)
-
-
-def _repeated(path_model: str | None) -> Callable[[str], str | None]:
-    """Return what tells of a value that repeats the path's model whether it has ``models/`` before it."""
-    asked = None if path_model is None else path_model.removeprefix(MODELS)
-
-    def prefix_of(value: str) -> str | None:
-        bare = value.removeprefix(MODELS)
-        return value[: len(value) - len(bare)] if bare == asked else None
-
-    return prefix_of
 
 
 def _provider_of_nested(route: Route, resolver: Resolver, request: ClientRequest, *, named: bool) -> Provider:

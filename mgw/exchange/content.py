@@ -93,12 +93,12 @@ async def read(exchange: Exchange, request: ClientRequest) -> Content:
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
     route = exchange.route
-    if route.model_at is ModelAt.FORM:
-        return await _read_form(exchange, request)
     if route.model_at is ModelAt.BODY and not route.body_models:
         assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
         body = decoded_body(exchange, request, request.body)
         return Content(request.body, body, find_model(body), encoded=body is not request.body)
+    if route.model_at is ModelAt.FORM:
+        return await _read_form(exchange, request)
     if route.body_models and (route.model_at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
         return reread(exchange, request)
     return Content(request.body, request.body if isinstance(request.body, bytes) else None)

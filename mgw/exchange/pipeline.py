@@ -106,5 +106,6 @@ def _asking_for_sound(exchange: Exchange, request: ClientRequest, content: Conte
 def _source(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
     """Return who we are to a provider; the chunks of an upload need nobody, their address says it all."""
     source = exchange.generation.credentials[provider]
-    is_upload = exchange.route.turned is Turned.UPLOAD_URL
-    return Unkeyed(source) if is_upload and query_value(request.raw_query, "upload_id") else source
+    if exchange.route.turned is Turned.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
+        return Unkeyed(source)
+    return source
