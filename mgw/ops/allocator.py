@@ -2,7 +2,9 @@
 
 glibc keeps what is freed for later, and after the first large block is freed it takes later ones from the
 same heap, up to 32 MiB each (``mallopt(3)``, ``M_MMAP_THRESHOLD``): a few waves of large requests then leave
-the process with gigabytes that nobody uses.  A threshold that is set does not move.
+the process with gigabytes that nobody uses.  A threshold that is set does not move; nor does the other one
+then, above which free memory at the end of the heap goes back, and which must be larger than what a request
+takes and gives in one turn.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ import ctypes
 from typing import Final
 
 LARGE_BYTES: Final = 256 * 1024
-_M_MMAP_THRESHOLD: Final = -3  # malloc.h
+KEPT_BYTES: Final = 8 * 1024 * 1024
+_M_TRIM_THRESHOLD: Final = -1  # malloc.h
+_M_MMAP_THRESHOLD: Final = -3
 
 
 def give_large_blocks_back() -> bool:
@@ -21,4 +25,4 @@ def give_large_blocks_back() -> bool:
     except (OSError, AttributeError):  # another C library
         return False
     mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
-    return bool(mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES))
+    return bool(mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES) and mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES))
