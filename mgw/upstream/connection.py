@@ -51,7 +51,7 @@ LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 MAX_JOINED_BYTES: Final = 16 * 1024
 """A body up to this size is copied to its head, which saves a write."""
-MAX_UNWATCHED_BYTES: Final = 64 * 1024
+MAX_UNWATCHED_BYTES: Final = 256 * 1024
 """A body above this size is watched until it is written."""
 
 

@@ -37,6 +37,8 @@ from mgw.wire.headers import RawHeaders
 if TYPE_CHECKING:
     from mgw.web.site import Site
 
+_SMALL_BYTES: Final = 4096
+
 _log: Final = Logger()
 
 
@@ -91,8 +93,8 @@ class RequestVisit:
     raw_path: bytes
     client: ChannelClient = field(init=False)
     started: float = field(init=False)
-    _pieces: bytes | bytearray = field(default=b"", repr=False)
-    """What has come of a body that is kept in memory, without the cost of an object for each piece."""
+    _pieces: list[bytes | bytearray] = field(default_factory=list, repr=False)
+    """What has come of a body that is kept in memory."""
     _spooled: SpooledBody | None = field(default=None, repr=False)
     """Takes the place of the pieces where a large body is kept on disk."""
     _body: bytes | BodySource = field(default=b"", repr=False)
@@ -143,18 +145,23 @@ class RequestVisit:
             self.refuse(error)
 
     def _keep(self, data: bytes) -> None:
-        if not self._pieces:
-            self._pieces = data
+        """Keep a piece; small ones together, since an object costs more than what they hold."""
+        pieces = self._pieces
+        if len(data) >= _SMALL_BYTES or not pieces:
+            pieces.append(data)
             return
-        if isinstance(self._pieces, bytes):
-            self._pieces = bytearray(self._pieces)
-        self._pieces += data
+        last = pieces[-1]
+        if isinstance(last, bytearray):
+            last += data
+        else:
+            pieces.append(bytearray(data))
 
     def body_ended(self) -> None:
         """Hand the request to its Klein endpoint."""
         if not self._over:
             if self._spooled is None:
-                self._body, self._pieces = bytes(self._pieces), b""  # the very same where it came at once
+                pieces, self._pieces = self._pieces, []
+                self._body = b"".join(pieces)  # the very same where it came at once
             self._work = Deferred.fromCoroutine(self._run())
 
     def left(self) -> None:
@@ -277,7 +284,7 @@ class RequestVisit:
         if self._over:
             return
         self._over = True
-        self._pieces = b""
+        self._pieces.clear()
         if self._spooled is not None:
             self._spooled.close()
         self.let_go()

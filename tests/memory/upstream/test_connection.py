@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.answer import Answer
 from mgw.upstream.client import Phase, UpstreamFailure
-from mgw.upstream.connection import LINGER_SECONDS, REST_SECONDS, UNTAKEN_SECONDS
+from mgw.upstream.connection import LINGER_SECONDS, MAX_UNWATCHED_BYTES, REST_SECONDS, UNTAKEN_SECONDS
 from tests.support.upstreams import OK, Bench, Result, Taken, bench, get, outcome_of, post, taken
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -438,7 +438,7 @@ def test_the_end_of_a_body_may_send_the_next_request_on_the_same_connection() ->
     assert taken(sink.second.answer).body == b"hi"
 
 
-LARGE = b"x" * 100_000
+LARGE = b"x" * (MAX_UNWATCHED_BYTES + 1)
 
 
 def asked_at_length() -> tuple[Bench, Result]:
@@ -459,6 +459,7 @@ def test_an_early_answer_is_delivered_and_its_connection_not_used_again() -> Non
 def test_a_connection_whose_large_body_was_written_is_used_again() -> None:
     b, result = asked_at_length()
     b.wire.transport.drain()
+    b.wire.transport.drain()  # two pieces
     b.wire.says(OK)
     assert taken(result.answer).ended == 1
     assert b.upstream.idle == 1
@@ -466,6 +467,8 @@ def test_a_connection_whose_large_body_was_written_is_used_again() -> None:
 
 def test_the_wait_for_an_answer_begins_when_a_large_body_is_written() -> None:
     b, result = asked_at_length()
+    b.clock.advance(599)
+    b.wire.transport.drain()
     b.clock.advance(599)
     b.wire.transport.drain()
     b.clock.advance(599)
