@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-LARGE_BYTES: Final = 256 * 1024
+LARGE_BYTES: Final = 512 * 1024
 KEPT_BYTES: Final = 8 * 1024 * 1024
 _M_TRIM_THRESHOLD: Final = -1  # malloc.h
 _M_MMAP_THRESHOLD: Final = -3

@@ -18,6 +18,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
 from mgw.bodies.budget import Share
+from mgw.bodies.gathered import Gathered
 from mgw.bodies.source import BodySource
 from mgw.bodies.spool import SpooledBody
 from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
@@ -36,8 +37,6 @@ from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
     from mgw.web.site import Site
-
-_SMALL_BYTES: Final = 4096
 
 _log: Final = Logger()
 
@@ -93,10 +92,10 @@ class RequestVisit:
     raw_path: bytes
     client: ChannelClient = field(init=False)
     started: float = field(init=False)
-    _pieces: list[bytes | bytearray] = field(default_factory=list, repr=False)
+    _gathered: Gathered = field(default_factory=Gathered, repr=False)
     """What has come of a body that is kept in memory."""
     _spooled: SpooledBody | None = field(default=None, repr=False)
-    """Takes the place of the pieces where a large body is kept on disk."""
+    """Takes its place where a large body is kept on disk."""
     _body: bytes | BodySource = field(default=b"", repr=False)
     _size: int = 0
     _share: Share = field(init=False)
@@ -140,28 +139,15 @@ class RequestVisit:
                 self._spooled.write(data)
                 return
             self.hold(len(data))
-            self._keep(data)
+            self._gathered.keep(data)
         except GatewayError as error:
             self.refuse(error)
-
-    def _keep(self, data: bytes) -> None:
-        """Keep a piece; small ones together, since an object costs more than what they hold."""
-        pieces = self._pieces
-        if len(data) >= _SMALL_BYTES or not pieces:
-            pieces.append(data)
-            return
-        last = pieces[-1]
-        if isinstance(last, bytearray):
-            last += data
-        else:
-            pieces.append(bytearray(data))
 
     def body_ended(self) -> None:
         """Hand the request to its Klein endpoint."""
         if not self._over:
             if self._spooled is None:
-                pieces, self._pieces = self._pieces, []
-                self._body = b"".join(pieces)  # the very same where it came at once
+                self._body = self._gathered.whole()
             self._work = Deferred.fromCoroutine(self._run())
 
     def left(self) -> None:
@@ -284,7 +270,7 @@ class RequestVisit:
         if self._over:
             return
         self._over = True
-        self._pieces.clear()
+        self._gathered.clear()
         if self._spooled is not None:
             self._spooled.close()
         self.let_go()

@@ -1,0 +1,54 @@
+"""A body in memory as it arrives: cheap where it comes in a few pieces, and where it comes in a million.
+
+Pieces of a body are kept as they came and joined in the end.  Small ones are put together, since an object
+costs more than what they hold.  A large body grows in one block of its own, which the system gets back as a
+whole; thousands of pieces would leave holes in the heap (:mod:`mgw.ops.allocator`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+SMALL_BYTES: Final = 4096
+LARGE_BYTES: Final = 512 * 1024
+
+
+@dataclass(slots=True, repr=False)
+class Gathered:
+    """What has come of a body."""
+
+    _pieces: list[bytes | bytearray] = field(default_factory=list)
+    _size: int = 0
+    _block: bytearray | None = None
+
+    def keep(self, data: bytes) -> None:
+        """Keep the next piece."""
+        self._size += len(data)
+        if self._block is not None:
+            self._block += data
+        elif self._size > LARGE_BYTES and self._pieces:
+            self._block = bytearray().join([*self._pieces, data])
+            self._pieces.clear()
+        elif len(data) >= SMALL_BYTES or not self._pieces:
+            self._pieces.append(data)
+        else:
+            self._keep_small(data)
+
+    def whole(self) -> bytes:
+        """Return the body, the very same where it came at once, and keep nothing of it."""
+        body = b"".join(self._pieces) if self._block is None else bytes(self._block)
+        self.clear()
+        return body
+
+    def clear(self) -> None:
+        """Let go of it."""
+        self._pieces = []
+        self._block = None
+
+    def _keep_small(self, data: bytes) -> None:
+        last = self._pieces[-1]
+        if isinstance(last, bytearray):
+            last += data
+        else:
+            self._pieces.append(bytearray(data))
