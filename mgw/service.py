@@ -109,12 +109,6 @@ class GatewayService(Service):
 
         generation = build_generation(1, config, reactor, int(time()))
         self._disk_threads = DiskThreads(reactor)
-        spool = Spool(
-            config.spool.dir,
-            self._disk_threads.run,
-            BodyBudget(config.spool.body_disk, place="on disk"),
-            reactor,
-        )
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
@@ -125,25 +119,31 @@ class GatewayService(Service):
             tallies=self._journal.tallies,
         )
         self._metrics.reloaded(1, config.providers)
-        prober = Prober(reactor, completed)
-        operations = Operations(
+        self.site = Site(
+            generation=generation,
+            app=build_app(self._operations().endpoints()),
+            clock=reactor,
+            wall=time,
+            witness=DoorWitness(self._journal, AccessLog(lines, time), self._metrics),
+            budget=BodyBudget(config.spool.body_memory),
+            spool=self._spool(config),
+            gate=EdgeGate(config.edge_auth),
+        )
+        self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
+
+    def _operations(self) -> Operations:
+        prober = Prober(self._reactor, completed)
+        return Operations(
             lambda: self.site.generation,
             lambda: self.site.draining,
             self._metrics.render,
             LiveLists(prober, self._metrics.live_list_failed),
             ProviderHealth(prober),
         )
-        self.site = Site(
-            generation=generation,
-            app=build_app(operations.endpoints()),
-            clock=reactor,
-            wall=time,
-            witness=DoorWitness(self._journal, AccessLog(lines, time), self._metrics),
-            budget=BodyBudget(config.spool.body_memory),
-            spool=spool,
-            gate=EdgeGate(config.edge_auth),
-        )
-        self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
+
+    def _spool(self, config: Config) -> Spool:
+        disk = BodyBudget(config.spool.body_disk, place="on disk")
+        return Spool(config.spool.dir, self._disk_threads.run, disk, self._reactor)
 
     @property
     def addresses(self) -> list[str]:
