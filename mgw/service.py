@@ -27,6 +27,7 @@ from mgw.bodies.spool import Spool
 from mgw.config.advice import warnings
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
+from mgw.daemon_threads import DaemonThreads
 from mgw.exchange.outgoing import completed
 from mgw.generation import build_generation
 from mgw.ops.allocator import give_large_blocks_back
@@ -44,7 +45,6 @@ from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
 from mgw.usage.sinks.jsonl import JsonlSink, opener_of
-from mgw.usage.writer_thread import WriterThread
 from mgw.web.app import build_app
 from mgw.web.channel import ChannelFactory
 from mgw.web.door import ChannelLimits
@@ -336,7 +336,7 @@ class GatewayService(Service):
         _ = closing.addBoth(lambda _: self._closing.discard(closing))
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]
-        return LineWriter(name, self._reactor, WriterThread(self._reactor, name), opener)
+        return LineWriter(name, self._reactor, DaemonThreads(self._reactor, name), opener)
 
     def _reopen_logs(self) -> None:
         self._journal.reopen()

@@ -53,6 +53,7 @@ class Content:
     cleaned: bool = False
     """Whether the gateway's own marks were cut out of ``decoded``."""
     edits: list[Edit] = field(default_factory=list)
+    _counting: dict[tuple[str | int, ...], Nested] | None = None
 
     def rename(self, new: str) -> None:
         """Replace the one model; nothing happens where it has that name."""
@@ -68,7 +69,9 @@ class Content:
     @property
     def counting(self) -> dict[tuple[str | int, ...], Nested]:
         """The nested models by their place: of several at one place the last one counts."""
-        return {nested.path: nested for nested in self.nested}
+        if self._counting is None:
+            self._counting = {nested.path: nested for nested in self.nested}
+        return self._counting
 
     def rename_nested(self, new_at: Mapping[tuple[str | int, ...], str]) -> None:
         """Replace nested models by their places, each time that one is stated."""
@@ -180,13 +183,16 @@ def cleaned(exchange: Exchange, content: Content) -> Content:
     return Content(content.sent, body, model, nested, encoded=content.encoded, cleaned=True)
 
 
-def changed(content: Content, change: Callable[[bytes], bytes]) -> Content:
-    """Return the content with all of its body changed, the same where ``change`` gives back what it gets."""
-    assert content.decoded is not None, "it was looked at"
-    body = change(content.decoded)
-    if body is content.decoded:
-        return content
-    return Content(content.sent, body, encoded=content.encoded, cleaned=True)
+def changed(exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]) -> Content:
+    """Return the content with all of its body changed; as it came where ``change`` gives back what it gets.
+
+    :raises GatewayError: ``MALFORMED`` or ``BODY_TOO_LARGE``.
+    """
+    assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
+    before = decoded_body(exchange, request, request.body)
+    body = change(before)
+    encoded = before is not request.body
+    return Content(request.body, body, encoded=encoded, cleaned=body is not before)
 
 
 def decoded_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:

@@ -100,7 +100,7 @@ def _asking_for_sound(exchange: Exchange, request: ClientRequest, content: Conte
     asker = translator_of(exchange.route.family).speech_asker
     if asker is None or asker.natively is None:
         return content
-    return changed(reread(exchange, request), asker.natively)
+    return changed(exchange, request, asker.natively)
 
 
 def _source(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:

@@ -31,8 +31,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.usage.outputs import Output
+from mgw.usage.runner import Runner
 from mgw.usage.seldom import Seldom
-from mgw.usage.writer_thread import Runner
 
 INTERVAL: Final = 0.05
 """Seconds that a line waits for others."""

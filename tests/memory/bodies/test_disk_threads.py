@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 
-from mgw.bodies import disk_threads
+from mgw import daemon_threads
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import THREADS, DiskThreads
 from mgw.bodies.source import PIECE_BYTES, size_of
@@ -126,7 +126,7 @@ def test_all_work_is_done(count: int) -> None:
 def test_a_system_without_threads_fails_the_work_as_a_disk_would_and_later_work_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(disk_threads, "Thread", Scarce)
+    monkeypatch.setattr(daemon_threads, "Thread", Scarce)
     turns, Scarce.left = Turns(), 0
     threads = threads_of(turns)
     with pytest.raises(OSError, match="no thread") as caught:
@@ -142,7 +142,7 @@ def test_a_system_without_threads_fails_the_work_as_a_disk_would_and_later_work_
 def test_a_system_with_few_threads_is_asked_for_the_rest_with_later_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(disk_threads, "Thread", Scarce)
+    monkeypatch.setattr(daemon_threads, "Thread", Scarce)
     turns, Scarce.left = Turns(), 1
     threads = threads_of(turns)
     found = results_of(threads.run(lambda: "done"))
@@ -167,7 +167,7 @@ def test_a_system_with_few_threads_is_asked_for_the_rest_with_later_work(
 def test_a_body_that_finds_no_thread_is_refused_and_the_next_one_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_threads, "Thread", Scarce)
+    monkeypatch.setattr(daemon_threads, "Thread", Scarce)
     turns, Scarce.left = Turns(), 0
     threads = threads_of(turns)
     spool = Spool(str(tmp_path), threads.run, BodyBudget(1 << 20), Clock())

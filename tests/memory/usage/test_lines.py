@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 
 from mgw.usage.lines import INTERVAL, RETRY, LineWriter
 from mgw.usage.outputs import Output
-from mgw.usage.writer_thread import Runner
+from mgw.usage.runner import Runner
 from tests.support.usage import AtOnce, MemoryOutput, OnDemand
 
 

@@ -12,9 +12,9 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
+from mgw.daemon_threads import DaemonThreads
 from mgw.usage.lines import INTERVAL, LineWriter
 from mgw.usage.outputs import DescriptorOutput
-from mgw.usage.writer_thread import WriterThread
 
 PATIENCE = 20.0
 """Seconds after which a test gives up; never waited for when all is well."""
@@ -38,7 +38,7 @@ class Turns:
 
 def test_work_is_done_in_order_on_one_other_thread() -> None:
     reactor, results = Turns(), list[tuple[int, int] | Exception]()
-    thread = WriterThread(reactor, "test")
+    thread = DaemonThreads(reactor, "test")
     for number in range(3):
         thread.run(lambda number=number: (number, get_ident()), results.append)  # type: ignore[misc]  # a default
     for _ in range(3):
@@ -51,7 +51,7 @@ def test_work_is_done_in_order_on_one_other_thread() -> None:
 
 def test_what_work_raises_comes_back_and_the_thread_goes_on() -> None:
     reactor, results = Turns(), list[str | Exception]()
-    thread = WriterThread(reactor, "test")
+    thread = DaemonThreads(reactor, "test")
     trouble = RuntimeError("x")
 
     def fail() -> str:
@@ -67,7 +67,7 @@ def test_what_work_raises_comes_back_and_the_thread_goes_on() -> None:
 
 def test_the_thread_does_not_keep_the_process_alive() -> None:
     reactor, results = Turns(), list[bool | Exception]()
-    thread = WriterThread(reactor, "test")
+    thread = DaemonThreads(reactor, "test")
     thread.run(lambda: current_thread().daemon, results.append)
     reactor.turn()
     thread.stop()
@@ -76,7 +76,7 @@ def test_the_thread_does_not_keep_the_process_alive() -> None:
 
 def test_the_thread_ends_when_it_is_stopped() -> None:
     reactor, threads = Turns(), list[Any]()  # Any: the thread, or what went wrong
-    thread = WriterThread(reactor, "test")
+    thread = DaemonThreads(reactor, "test")
     thread.run(current_thread, threads.append)
     reactor.turn()
     thread.stop()
@@ -88,7 +88,7 @@ def test_a_pipe_that_nobody_reads_holds_up_the_thread_alone() -> None:
     clock, reactor = Clock(), Turns()
     reader, sender = os.pipe()
     lines = LineWriter(
-        "pipe", clock, WriterThread(reactor, "pipe"), lambda: DescriptorOutput(sender), max_bytes=300_000
+        "pipe", clock, DaemonThreads(reactor, "pipe"), lambda: DescriptorOutput(sender), max_bytes=300_000
     )
     recorded = [b"%06d%s\n" % (number, b"x" * 993) for number in range(1000)]
     for line in recorded:
@@ -96,7 +96,7 @@ def test_a_pipe_that_nobody_reads_holds_up_the_thread_alone() -> None:
         clock.advance(INTERVAL)
     closed, read = lines.close(within=PATIENCE), bytearray()
     ended = Event()
-    thread = WriterThread(reactor, "reader")
+    thread = DaemonThreads(reactor, "reader")
 
     def read_all() -> None:
         while data := os.read(reader, 65536):
