@@ -1,0 +1,35 @@
+"""Soak a gateway: ``python -m bench.soak [--exchanges N] [--slice N] [--clients N] [--seed N]``.
+
+Mixed exchanges (passed through and translated, whole and streamed, clients that leave, providers that fail in
+many ways) run through one gateway process, which reloads its configuration all the while.  Behind each slice
+every exchange must have had its own answer and left exactly one usage event that tells what became of it.
+
+Everything listens on the loopback address, and ends with the run.  The exit status is 1 where anything was
+wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.soak.run import Soak, Wanted
+
+
+def main() -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="bench.soak", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--exchanges", type=int, default=1_000_000)
+    parser.add_argument("--slice", type=int, default=50_000)
+    parser.add_argument("--clients", type=int, default=48)
+    parser.add_argument("--seed", type=int, default=1)
+    said = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mgw-soak-") as folder:
+        soak = Soak(Wanted(said.exchanges, said.slice, said.clients, said.seed), Path(folder))
+        return 0 if soak.run() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""What is exchanged: every request carries a number, and so does every byte that answers it.
+
+The number and what shall happen stand in the model's name, ``m123.reset``: the provider of the soak
+(:mod:`bench.soak.upstream`) obeys that name and repeats it in its answer, and the usage event repeats it too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from random import Random
+
+EDGE_KEY = "soak-edge-key"
+PROVIDER_KEY = "soak-provider-key"
+WIRES = ("openai", "anthropic", "gemini")
+PROVIDERS = {"o": "openai", "c": "openai", "a": "anthropic", "g": "gemini"}
+"""The providers of the configuration, and the wire that each speaks."""
+MARK = re.compile(rb"m(\d+)\.[a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One way in which an exchange goes."""
+
+    weight: int
+    statuses: frozenset[int]
+    """What the client may be told; empty where it leaves or is cut off before."""
+    outcomes: frozenset[str]
+    """What the event's ``status`` may be; empty where there is none."""
+    http_statuses: frozenset[int]
+    """What the event's ``http_status`` may be."""
+    whole: bool = True
+    """Whether the client gets the whole answer of the provider."""
+
+
+def _all(*numbers: int) -> frozenset[int]:
+    return frozenset(numbers)
+
+
+_OK = frozenset({"ok"})
+_FAILED = frozenset({"upstream_error"})
+_REFUSED = frozenset({"rejected"})
+_BROKEN = _all(200, 502)
+SCENARIOS: dict[str, Scenario] = {
+    "ok": Scenario(60, _all(200), _OK, _all(200)),
+    "close": Scenario(3, _all(200), _OK, _all(200)),
+    "second": Scenario(3, _all(200), _OK, _all(200)),
+    "s400": Scenario(2, _all(400), _FAILED, _all(400), whole=False),
+    "s429": Scenario(2, _all(429), _FAILED, _all(429), whole=False),
+    "s500": Scenario(2, _all(500), _FAILED, _all(500), whole=False),
+    "s503": Scenario(2, _all(503, 529), _FAILED, _all(503, 529), whole=False),
+    "reset": Scenario(3, _all(502), _FAILED, _all(502), whole=False),
+    "garbage": Scenario(2, _all(502), _FAILED, _all(502), whole=False),
+    "trunc": Scenario(3, _BROKEN, _FAILED, _BROKEN, whole=False),
+    "error": Scenario(3, _BROKEN | {500, 503, 529}, _FAILED | _OK, _BROKEN | {500, 503, 529}, whole=False),
+    "leave": Scenario(5, _all(), frozenset({"client_abort"}), _all(499), whole=False),
+    "leavemid": Scenario(5, _all(200), frozenset({"client_abort"}), _all(499), whole=False),
+    "badjson": Scenario(2, _all(400), _REFUSED, _all(400), whole=False),
+    "nomodel": Scenario(1, _all(400), _REFUSED, _all(400), whole=False),
+    "nokey": Scenario(2, _all(401), frozenset(), _all(), whole=False),
+}
+_NAMES = list(SCENARIOS)
+_WEIGHTS = [scenario.weight for scenario in SCENARIOS.values()]
+_STREAMED = frozenset({"error", "leavemid"})
+"""What can only happen within a stream."""
+_UNNAMED = frozenset({"badjson", "nomodel"})
+"""What ends before the gateway knows a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request, and what shall become of it."""
+
+    number: int
+    wire: str
+    provider: str
+    stream: bool
+    scenario: str
+
+    @property
+    def model(self) -> str:
+        """The provider's name of the model."""
+        return f"m{self.number}.{self.scenario}"
+
+    @property
+    def passed(self) -> bool:
+        """Whether the client's family is the provider's."""
+        return PROVIDERS[self.provider] == self.wire
+
+    @property
+    def named(self) -> bool:
+        """Whether the gateway learns which model is asked for."""
+        return self.scenario not in _UNNAMED or (self.wire == "gemini" and self.scenario == "badjson")
+
+    @property
+    def expected(self) -> Scenario:
+        """What must be seen of it."""
+        return SCENARIOS[self.scenario]
+
+    def request(self) -> bytes:
+        """Return the bytes that the client sends."""
+        key = "somebody-else" if self.scenario == "nokey" else EDGE_KEY
+        body = self._body()
+        head = (
+            f"POST {self._path()} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    def _path(self) -> str:
+        if self.wire == "openai":
+            return "/v1/chat/completions"
+        if self.wire == "anthropic":
+            return "/v1/messages"
+        method = "streamGenerateContent?alt=sse" if self.stream else "generateContent"
+        return f"/v1beta/models/{self.provider}/{self.model}:{method}"
+
+    def _body(self) -> bytes:
+        if self.scenario == "badjson":
+            return b'{"model": "m0.badjson", "messages": [}'
+        text = f"Please answer request {self.number}. " * 8
+        if self.wire == "gemini":
+            if self.scenario == "nomodel":
+                return b"[]"
+            return json.dumps({"contents": [{"role": "user", "parts": [{"text": text}]}]}).encode()
+        fields: dict[str, object] = {"messages": [{"role": "user", "content": text}]}
+        if self.wire == "anthropic":
+            fields["max_tokens"] = 256
+        if self.stream:
+            fields["stream"] = True
+        if self.scenario != "nomodel":
+            fields["model"] = f"{self.provider}/{self.model}"
+        return json.dumps(fields).encode()
+
+
+def drawn(number: int, random: Random) -> Exchange:
+    """Return the exchange of a number, drawn at random."""
+    (scenario,) = random.choices(_NAMES, _WEIGHTS)
+    wire = random.choice(WIRES)
+    if scenario in {"nomodel", "badjson"} and wire == "gemini":
+        wire = "openai"  # Gemini's clients name their model in the path, and its relay does not read the body
+    stream = scenario in _STREAMED or random.random() < 0.5
+    return Exchange(number, wire, random.choice(list(PROVIDERS)), stream, scenario)

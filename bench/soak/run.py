@@ -1,0 +1,298 @@
+"""The run: the processes, the slices, and the account of what the events say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from threading import Thread
+from typing import IO
+
+from msgspec import Struct
+from msgspec.json import Decoder
+from twisted.internet import reactor
+from twisted.internet.endpoints import TCP4ClientEndpoint
+from twisted.internet.protocol import Factory
+
+from bench.machines import ROOT, cpu_seconds, resident_bytes
+from bench.soak.client import Client, Findings, Seen
+from bench.soak.exchanges import MARK, Exchange, drawn
+
+RELOAD_SECONDS = 2.0
+SETTLE_SECONDS = 20.0
+"""How long the last events of a slice may take."""
+SPARE_FILES = 200
+"""How many more files a quiet gateway may hold open than after its first slice: pools keep connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to run."""
+
+    exchanges: int
+    slice: int
+    clients: int
+    seed: int
+
+
+class Event(Struct):
+    """What is looked at in a usage event."""
+
+    status: str
+    http_status: int
+    model: str | None = None
+    request_id: str = ""
+
+
+@dataclass
+class Account:
+    """Which events are still to come, and what those that came say."""
+
+    findings: Findings
+    awaited: dict[int, Exchange] = field(default_factory=dict)
+    unnamed: Counter[str] = field(default_factory=Counter)
+    """How many events without a model are awaited, by outcome."""
+    events: int = 0
+
+    def begin(self, exchange: Exchange) -> None:
+        """Await the event of an exchange."""
+        if not exchange.expected.outcomes:
+            return
+        if exchange.named:
+            self.awaited[exchange.number] = exchange
+        else:
+            self.unnamed["rejected"] += 1
+
+    def take(self, event: Event) -> None:
+        """Strike an event off the account."""
+        self.events += 1
+        found = MARK.search((event.model or "").encode())
+        if found is None:
+            self.unnamed[event.status] -= 1
+            return
+        exchange = self.awaited.pop(int(found[1]), None)
+        if exchange is None:
+            self.findings.note(
+                drawn(int(found[1]), Random(0)), "an event of an exchange that has one already"
+            )
+            return
+        expected = exchange.expected
+        if event.status not in expected.outcomes or event.http_status not in expected.http_statuses:
+            self.findings.note(exchange, f"an event that says {event.status} {event.http_status}")
+
+    @property
+    def settled(self) -> bool:
+        """Whether no event is awaited."""
+        return not self.awaited and not any(self.unnamed.values())
+
+
+class Soak:
+    """One run."""
+
+    def __init__(self, wanted: Wanted, folder: Path) -> None:
+        self.wanted = wanted
+        self.folder = folder
+        self.findings = Findings()
+        self.account = Account(self.findings)
+        self._random = Random(wanted.seed)
+        self._number = 0
+        self._left = 0
+        self._clients = 0
+        self._port = 0
+        self._reloads = 0
+        self._reads: list[bytes] = []
+        self._first_files = 0
+
+    def run(self) -> bool:
+        """Run all slices; say whether nothing was wrong."""
+        upstream = subprocess.Popen(
+            [sys.executable, "-m", "bench.soak.upstream"],
+            cwd=ROOT,
+            env=_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert upstream.stdout is not None
+        upstream_port = int(upstream.stdout.readline())
+        gateway = self._start(upstream_port)
+        try:
+            self._drive(gateway)
+        finally:
+            reactor.fireSystemEvent("shutdown")
+            gateway.terminate()
+            status = gateway.wait(60)
+            upstream.terminate()
+            upstream.wait(10)
+        self._search_log()
+        if status:
+            self.findings.say(f"the gateway ended with {status}")
+        self._report()
+        return not self.findings.counts
+
+    def _start(self, upstream_port: int) -> subprocess.Popen[bytes]:
+        config = self.folder / "mgw.yaml"
+        config.write_text(CONFIG.format(upstream=upstream_port))
+        twistd = str(Path(sys.executable).with_name("twistd"))
+        with self._log.open("ab") as log:
+            gateway = subprocess.Popen(
+                [sys.executable, twistd, "-n", "--pidfile=", "mgw", "-c", str(config)],
+                cwd=self.folder,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        assert gateway.stdout is not None
+        Thread(target=self._read_events, args=(gateway.stdout,), daemon=True).start()
+        self._port = _port_of(self._log, gateway)
+        return gateway
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "gateway.log"
+
+    def _drive(self, gateway: subprocess.Popen[bytes]) -> None:
+        reactor.startRunning(installSignalHandlers=False)
+        while self._number < self.wanted.exchanges and gateway.poll() is None:
+            began, cpu, first = time.monotonic(), cpu_seconds(gateway.pid), self._number
+            self._left = min(self.wanted.slice, self.wanted.exchanges - self._number)
+            self._run_slice(gateway)
+            done = self._number - first
+            seconds, used = time.monotonic() - began, cpu_seconds(gateway.pid) - cpu
+            files = len(os.listdir(f"/proc/{gateway.pid}/fd"))
+            self._first_files = self._first_files or files
+            if files > self._first_files + SPARE_FILES:
+                self.findings.say(f"{files} open files")
+            print(
+                f"{self._number:>9,} exchanges {done / seconds:6,.0f}/s {used / done * 1e6:4.0f} us of CPU  "
+                f"{self.account.events:>9,} events  {self._reloads:>4} reloads  "
+                f"{resident_bytes(gateway.pid) / 2**20:5.0f} MiB  {files:>4} files  "
+                f"{sum(self.findings.counts.values())} problems",
+                flush=True,
+            )
+            self._search_log()
+
+    def _run_slice(self, gateway: subprocess.Popen[bytes]) -> None:
+        for _ in range(self.wanted.clients):
+            self._connect()
+        reload_at = time.monotonic() + RELOAD_SECONDS
+        quiet_since: float | None = None
+        while True:
+            reactor.iterate(0.05)
+            self._take_events()
+            now = time.monotonic()
+            if now >= reload_at and self._left:
+                gateway.send_signal(signal.SIGHUP)
+                self._reloads += 1
+                reload_at = now + RELOAD_SECONDS
+            if self._left or self._clients:
+                continue
+            quiet_since = quiet_since or now
+            if self.account.settled:
+                return
+            if now > quiet_since + SETTLE_SECONDS or gateway.poll() is not None:
+                self._note_missing()
+                return
+
+    def _note_missing(self) -> None:
+        for exchange in self.account.awaited.values():
+            self.findings.note(exchange, "no event")
+        self.account.awaited.clear()
+        for outcome, count in self.account.unnamed.items():
+            if count:
+                self.findings.say(f"{count} events without a model too few: {outcome}")
+        self.account.unnamed.clear()
+
+    def _connect(self) -> None:
+        self._clients += 1
+        factory = Factory.forProtocol(lambda: Client(self._exchanges(), self._saw, self._closed))
+        factory.noisy = False
+        endpoint = TCP4ClientEndpoint(reactor, "127.0.0.1", self._port, timeout=30)
+        endpoint.connect(factory).addErrback(lambda _: self._closed())
+
+    def _closed(self) -> None:
+        self._clients -= 1
+        if self._left:
+            self._connect()
+
+    def _exchanges(self) -> Iterator[Exchange]:
+        while self._left:
+            self._left -= 1
+            self._number += 1
+            exchange = drawn(self._number, self._random)
+            self.account.begin(exchange)
+            yield exchange
+
+    def _saw(self, seen: Seen) -> None:
+        problem = seen.problem()
+        if problem is not None:
+            self.findings.note(seen.exchange, problem)
+
+    def _read_events(self, pipe: IO[bytes]) -> None:
+        held = b""
+        while data := os.read(pipe.fileno(), 1 << 20):
+            lines, newline, held = (held + data).rpartition(b"\n")
+            if newline:
+                self._reads.append(lines)
+
+    def _take_events(self) -> None:
+        reads, self._reads = self._reads, []
+        for lines in reads:
+            for line in lines.split(b"\n"):
+                self.account.take(_EVENT.decode(line))
+
+    def _search_log(self) -> None:
+        """Look for tracebacks, then empty the log: it grows with every request."""
+        text = self._log.read_bytes()
+        if b"Traceback" in text:
+            at = text.find(b"Traceback")
+            said = text[max(0, at - 200) : at + 1500].decode(errors="replace")
+            self.findings.say(f"a traceback in the log:\n{said}")
+        for key in (b"soak-edge-key", b"soak-provider-key"):
+            if key in text:
+                self.findings.say("a key in the log")
+        os.truncate(self._log, 0)
+
+    def _report(self) -> None:
+        for kind, count in self.findings.counts.items():
+            print(f"{count:>7,} times: {kind}\n         first: {self.findings.examples[kind]}")
+        print(
+            f"{self._number:,} exchanges, {self.account.events:,} events, {self._reloads} reloads, seed "
+            f"{self.wanted.seed}: {sum(self.findings.counts.values()) or 'no'} problems"
+        )
+
+
+_EVENT = Decoder(Event)
+CONFIG = """\
+listen: 127.0.0.1:0
+providers:
+  o: {{kind: openai, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
+  c: {{kind: openai_compat, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
+  a: {{kind: anthropic, base_url: "http://127.0.0.1:{upstream}/v1", api_key: soak-provider-key}}
+  g: {{kind: gemini, base_url: "http://127.0.0.1:{upstream}/v1beta", api_key: soak-provider-key}}
+edge_auth: {{enabled: true, keys: [soak-edge-key]}}
+hooks: {{jsonl: {{output: stdout}}}}
+stream_keepalive: {{interval: 15}}
+observe_dropped_fields: true
+"""
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def _port_of(log: Path, gateway: subprocess.Popen[bytes]) -> int:
+    until = time.monotonic() + 30
+    while time.monotonic() < until and gateway.poll() is None:
+        _, found, rest = log.read_bytes().partition(b"mgw serves http://127.0.0.1:")
+        if found and b"\n" in rest:
+            return int(rest.split()[0])
+        time.sleep(0.01)
+    raise RuntimeError(f"the gateway did not start:\n{log.read_text(errors='replace')}")
