@@ -1,7 +1,6 @@
 """How a provider is reached: names, TCP, TLS, and plain words for what went wrong.
 
-TCP keep-alive after 30 s and TLS 1.2 or newer with the system's roots are the specification's (parts 3, 8).
-A certificate is always checked against the host of the base address, name or IP address (RFC 9110 4.3.4).
+TCP keep-alive after 30 s is the specification's (part 3); what TLS checks is in :mod:`mgw.upstream.tls`.
 Made for HTTP and WebSocket both: an endpoint says nothing of what is spoken over it.
 """
 
@@ -9,55 +8,32 @@ from __future__ import annotations
 
 import socket
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Final
 
-from cryptography.x509 import load_pem_x509_certificates
-from OpenSSL.crypto import X509
-from OpenSSL.SSL import SSL_CB_WRITE_ALERT, Error
-from OpenSSL.SSL import Connection as TlsConnection
-from service_identity import VerificationError
+from OpenSSL.SSL import Error
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.error import DNSLookupError, NoRouteError
 from twisted.internet.error import TimeoutError as TcpTimedOut
 from twisted.internet.interfaces import (
-    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IStreamClientEndpoint,
     ISystemHandle,
     ITCPTransport,
 )
-from twisted.internet.ssl import (
-    Certificate,
-    TLSVersion,
-    optionsForClientTLS,
-    platformTrust,
-    trustRootFromCertificates,
-)
 from twisted.protocols.policies import ProtocolWrapper
-from twisted.protocols.tls import TLSMemoryBIOProtocol
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.upstream.address import Address
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
+from mgw.upstream.tls import CertificateNameError, CertificateRefusedError, tls_creator
 
 KEEPALIVE_SECONDS: Final = 30
 ATTEMPT_SECONDS: Final = 0.1
 """Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
 waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
-_ALERTS: Final = {
-    44: "was revoked",
-    45: "has expired",
-    48: "is signed by nobody whom we trust",
-}  # RFC 8446 6.2
-
-
-class CertificateRefusedError(Exception):
-    """Our own side refused the certificate; the text says why, after "its certificate"."""
 
 
 def endpoint_to(
@@ -75,7 +51,7 @@ def endpoint_to(
     tcp = _KeptAlive(_tcp_endpoint(address, reactor))
     if not address.secure:
         return tcp
-    return wrapClientTLS(_Explaining(_tls_options(address.host, ca_file)), tcp, clock=reactor)
+    return wrapClientTLS(tls_creator(address.host, ca_file), tcp, clock=reactor)
 
 
 def explain(error: Exception, provider: str, address: Address, seconds: float) -> UpstreamFailure:
@@ -96,8 +72,8 @@ def _words_for(error: Exception, where: str) -> str:
             return f"is not found: no address for {where}"
         case NoRouteError():
             return f"is out of reach: no route to {where}"
-        case VerificationError():
-            return f"has a certificate that is not valid for {where}"
+        case CertificateNameError():
+            return f"has a certificate {error} for {where}"
         case CertificateRefusedError():
             return f"is not trusted: its certificate for {where} {error}"
         case Error():
@@ -124,21 +100,6 @@ def _tcp_endpoint(address: Address, reactor: Any) -> IStreamClientEndpoint:  # A
     kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
     endpoint: IStreamClientEndpoint = kind(reactor, address.host, address.port)
     return endpoint
-
-
-def _tls_options(host: str, ca_file: str | None) -> IOpenSSLClientConnectionCreator:
-    roots = platformTrust() if ca_file is None else trustRootFromCertificates(_certificates_in(ca_file))
-    return optionsForClientTLS(
-        host,
-        trustRoot=roots,
-        acceptableProtocols=[b"http/1.1"],
-        extraCertificateOptions={"raiseMinimumTo": TLSVersion.TLSv1_2},
-    )
-
-
-def _certificates_in(ca_file: str) -> list[Certificate]:
-    found = load_pem_x509_certificates(Path(ca_file).read_bytes())
-    return [Certificate(X509.from_cryptography(certificate)) for certificate in found]
 
 
 @implementer(IStreamClientEndpoint)
@@ -187,27 +148,3 @@ def _set_options(protocol: IProtocol) -> IProtocol:
                 if hasattr(socket, name):
                     handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), KEEPALIVE_SECONDS)
     return protocol
-
-
-@implementer(IOpenSSLClientConnectionCreator)
-class _Explaining:
-    """Twisted's verification, with the cause of a refusal kept: OpenSSL says only "failed".
-
-    The alert that OpenSSL is about to send names it (RFC 8446 6.2).  A name that does not fit is told by
-    Twisted before.
-    """
-
-    def __init__(self, options: IOpenSSLClientConnectionCreator) -> None:
-        self._options = options
-
-    def clientConnectionForTLS(self, tls: TLSMemoryBIOProtocol) -> TlsConnection:
-        """Return the connection, ready to verify."""
-        connection = self._options.clientConnectionForTLS(tls)
-
-        def noticed(_: TlsConnection, where: int, code: int) -> None:
-            words = _ALERTS.get(code & 0xFF)
-            if where & SSL_CB_WRITE_ALERT == SSL_CB_WRITE_ALERT and words is not None:
-                tls.failVerification(Failure(CertificateRefusedError(words)))
-
-        connection.set_info_callback(noticed)
-        return connection

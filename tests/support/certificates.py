@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -52,11 +53,18 @@ def authority(folder: Path, name: str = "Test authority") -> Authority:
 
 def issue(by: Authority, *hosts: str, days: int = 1) -> Issued:
     """Issue a certificate for ``hosts``, names or IP addresses; with negative ``days`` it has expired."""
+    return issue_naming(by, hosts[0], [_general_name(host) for host in hosts], days=days)
+
+
+def issue_naming(
+    by: Authority, common_name: str, names: Sequence[x509.GeneralName], *, days: int = 1
+) -> Issued:
+    """Issue a certificate with exactly these subjectAltNames; for none the extension is not there."""
     key = generate_private_key(SECP256R1())
-    builder = _builder(_name(hosts[0]), by.name, key, by.key, days=days).add_extension(
-        x509.SubjectAlternativeName([_general_name(host) for host in hosts]), critical=False
-    )
-    stem = f"{hosts[0]}-{days}".replace(":", "_")
+    builder = _builder(_name(common_name), by.name, key, by.key, days=days)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    stem = f"{common_name}-{days}".replace(":", "_")
     issued = Issued(by.folder / f"{stem}.crt", by.folder / f"{stem}.key")
     issued.cert_file.write_bytes(builder.sign(by.key, SHA256()).public_bytes(Encoding.PEM))
     issued.key_file.write_bytes(
