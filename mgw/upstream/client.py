@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
@@ -15,7 +16,7 @@ from mgw.upstream.address import address_of
 from mgw.upstream.answer import Answer, BodySink
 from mgw.upstream.connect import endpoint_to, explain
 from mgw.upstream.failure import Phase, UpstreamFailure
-from mgw.upstream.pool import Pool
+from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest, head_of
 
 __all__ = [
@@ -136,4 +137,5 @@ def build_upstream(
     :raises ValueError: ``base_url`` is no address, or ``ca_file`` holds no certificate.
     """
     endpoint = endpoint_to(address_of(base_url), reactor, ca_file)
-    return Upstream(provider_name, base_url, limits, endpoint, reactor, max_connections)
+    watched = replace(limits, settle=SETTLE_SECONDS)
+    return Upstream(provider_name, base_url, watched, endpoint, reactor, max_connections)

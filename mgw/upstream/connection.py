@@ -36,6 +36,7 @@ from mgw.errors import GatewayError
 from mgw.time_limit import TimeLimit
 from mgw.upstream.answer import Answer
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
+from mgw.upstream.peek import Found, peek, send_now
 from mgw.upstream.request import UpstreamLimits
 from mgw.upstream.response import ResponseReader
 from mgw.upstream.transport import Wire
@@ -63,6 +64,9 @@ class Home(Interface):
 
     def lost(self, connection: Connection) -> None:
         """The connection is gone; told once."""
+
+    def spoke(self) -> None:
+        """The provider sent something that nobody had asked for."""
 
 
 @implementer(IHandshakeListener)
@@ -114,7 +118,17 @@ class Connection(Protocol):
         self._waiting = waiting
         self._limit.within(self._limits.first_byte)
         self._write(head, body)
+        send_now(self._wire)  # an answer that is there before its request is on its way is none
         return waiting
+
+    def is_silent(self) -> bool:
+        """Whether a connection that rests may be lent out; one that may not is closed before this returns."""
+        found = peek(self._wire)  # which may have us read it
+        if found is Found.BYTES:
+            self._unasked()
+        elif found is Found.END:
+            self.close()
+        return not self._gone
 
     def rest(self) -> None:
         """Called by the pool that keeps it: wait for another request, but not for ever."""
@@ -154,6 +168,8 @@ class Connection(Protocol):
         if self._upload is not None and not self._upload.over:
             self.abort()  # an early answer: the rest of the request would be read as the next one
         elif reader is None or not reader.reusable:
+            if reader is not None and reader.surplus:
+                self._home.spoke()
             self.close()
         else:
             self._used = True
@@ -203,7 +219,7 @@ class Connection(Protocol):
         """Bytes of the answer."""
         reader = self._reader
         if reader is None or self._gone:
-            self.abort()  # nobody asked: what an idle connection says cannot be trusted
+            self._unasked()
             return
         reader.feed(data)
         answer = self._answer
@@ -261,6 +277,12 @@ class Connection(Protocol):
             self._fail(self._waiting, unreadable())
         elif self._answer is not None:
             self._break(self._answer, unreadable())
+
+    def _unasked(self) -> None:
+        """What a connection says of its own accord cannot be trusted, nor can what it says next."""
+        if not self._gone:
+            self._home.spoke()
+        self.abort()
 
     def _look_for_head(self, reader: ResponseReader) -> None:
         waiting = self._waiting

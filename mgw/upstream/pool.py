@@ -1,5 +1,11 @@
 """The connections to one provider: kept alive, lent out last in first out, and never more than allowed.
 
+A provider may send a second answer behind the first, which must not become the next request's.  A connection
+is lent out only where nothing lies on it, and what speaks unasked is closed.  What comes later, when the next
+request is on its way, nobody can tell from an answer.  So until a provider has been seen to keep silent after
+:data:`SILENCES` answers, its connections rest for ``limits.settle`` seconds before they are lent again; where
+it speaks once, it is watched anew.
+
 A *place* is what a connection takes from before it is dialled until it is gone.  Where ``max_connections``
 sets a limit and no place is free, askers stand in line: what becomes free goes to the first.
 """
@@ -14,6 +20,7 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
+from twisted.internet.task import deferLater
 
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.connection import Connection
@@ -24,6 +31,12 @@ MAX_IDLE: Final = 256
 """Idle connections that are kept; the one that rested longest goes first."""
 MAX_WAITERS: Final = 1024
 RETRY_AFTER_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 0.02
+"""How far behind an answer a provider that is not known yet may say more without harm."""
+_INSTANT: Final = 0.001
+"""Timers and clocks round."""
+SILENCES: Final = 100
+"""How often a provider has to keep silent before its connections are lent again at once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +51,10 @@ class Pool:
     max_connections: int | None = None
     opened_total: int = 0
     _places: int = 0
-    _idle: dict[Connection, None] = field(default_factory=dict)  # in the order in which they came to rest
+    _idle: dict[Connection, float] = field(default_factory=dict)
+    """Since when they rest, in that order."""
+    _silences: int = 0
+    _settling: bool = False
     _live: set[Connection] = field(default_factory=set)
     _line: dict[Deferred[Connection | None], bool] = field(
         default_factory=dict
@@ -62,8 +78,19 @@ class Pool:
         return len(self._line)
 
     def resting(self) -> Connection | None:
-        """Return the connection that came to rest last, if there is one."""
-        return self._idle.popitem()[0] if self._idle else None
+        """Return a connection that rests and may be lent out, if there is one: it is no longer the pool's."""
+        while self._idle:
+            if self.limits.settle and self._silences < SILENCES:
+                if self._unsettled_seconds() > _INSTANT:
+                    return None
+                connection = next(iter(self._idle))
+                del self._idle[connection]
+            else:
+                connection = self._idle.popitem()[0]
+            if connection.is_silent():
+                self._silences += 1
+                return connection
+        return None
 
     async def obtain(self, *, fresh: bool) -> Connection:
         """Return a connection that is nobody else's: one that rests unless ``fresh``, else a new one.
@@ -71,8 +98,8 @@ class Pool:
         :raises GatewayError: OVERLOADED, when no place is free for too long, or too many wait for one.
         :raises UpstreamFailure: no connection could be made.
         """
-        if not fresh and (connection := self.resting()) is not None:
-            return connection
+        if not fresh and (settled := await self._settled()) is not None:
+            return settled
         if self.max_connections is None or self._places < self.max_connections:
             self._places += 1
         elif self._idle:  # only a fresh one will do: a resting one leaves it its place
@@ -109,18 +136,17 @@ class Pool:
         """Lend ``connection`` to the first in line, or keep it (:class:`mgw.upstream.connection.Home`)."""
         if self._closed:
             connection.close()
-        elif self._line:
-            asker = next(iter(self._line))
-            if self._line[asker]:
-                connection.close()  # which leaves its place to the asker
-            else:
-                del self._line[asker]
-                asker.callback(connection)
-        else:
-            self._idle[connection] = None
-            connection.rest()
-            if len(self._idle) > MAX_IDLE:
-                next(iter(self._idle)).close()
+            return
+        self._idle[connection] = self.clock.seconds()
+        connection.rest()
+        if self._line:
+            self._serve_line()
+        elif len(self._idle) > MAX_IDLE:
+            next(iter(self._idle)).close()
+
+    def spoke(self) -> None:
+        """Trust the provider's silence no longer (:class:`mgw.upstream.connection.Home`)."""
+        self._silences = 0
 
     def lost(self, connection: Connection) -> None:
         """Forget ``connection`` (:class:`mgw.upstream.connection.Home`)."""
@@ -128,6 +154,41 @@ class Pool:
         if connection in self._live:
             self._live.remove(connection)
             self._leave_place()
+
+    async def _settled(self) -> Connection | None:
+        """Return a connection that rests, after a moment where it has just come to rest."""
+        connection = self.resting()
+        if connection is not None or not self._idle:
+            return connection
+        await deferLater(self.clock, self._unsettled_seconds())
+        return self.resting()
+
+    def _unsettled_seconds(self) -> float:
+        since = next(iter(self._idle.values()))
+        return max(0.0, since + self.limits.settle - self.clock.seconds())
+
+    def _serve_line(self) -> None:
+        """Lend what rests to those in line, now or as soon as it has settled."""
+        while self._line and self._idle:
+            asker = next(iter(self._line))
+            if self._line[asker]:
+                next(iter(self._idle)).close()  # which leaves its place to the asker
+                continue
+            connection = self.resting()
+            if connection is None:
+                break
+            if asker in self._line:
+                del self._line[asker]
+                asker.callback(connection)
+            else:  # another connection turned out closed, and left it its place
+                self._idle[connection] = self.clock.seconds()
+        if self._line and self._idle and not self._settling:
+            self._settling = True
+            self.clock.callLater(self._unsettled_seconds(), self._serve_line_again)
+
+    def _serve_line_again(self) -> None:
+        self._settling = False
+        self._serve_line()
 
     def _leave_place(self) -> None:
         if self._line:

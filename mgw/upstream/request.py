@@ -29,6 +29,8 @@ class UpstreamLimits(Struct, frozen=True):
     """
     idle: float = 300.0
     """Between two pieces of the body; not counted while we do not read."""
+    settle: float = 0.0
+    """What a connection rests before it is lent again, while the provider is not known (the pool's)."""
 
 
 class UpstreamRequest(Struct, frozen=True):

@@ -39,7 +39,7 @@ class ResponseReader:
 
     ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the answer is
     unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
-    on the connection.  Interim answers (1xx) are skipped.
+    on the connection, ``surplus`` when something stood behind the answer.  Interim answers (1xx) are skipped.
     """
 
     __slots__ = (
@@ -58,6 +58,7 @@ class ResponseReader:
         "on_status",
         "pieces",
         "reusable",
+        "surplus",
     )
 
     def __init__(self, method: bytes) -> None:
@@ -69,7 +70,7 @@ class ResponseReader:
         self._chunked = self._length_known = False
         self.head: Head | None = None
         self.pieces: deque[bytes] = deque()
-        self.ended = self.reusable = False
+        self.ended = self.reusable = self.surplus = False
         self.fault: str | None = None
         self.on_body = self.pieces.append
         self.on_status = self._reason.append
@@ -84,7 +85,7 @@ class ResponseReader:
         """Read on; bytes after the end, or after a fault, only make the connection unfit for reuse."""
         parser = self._parser
         if parser is None:
-            self.reusable = False
+            self.reusable, self.surplus = False, self.ended
             return
         if len(self._seen) < len(_PROTOCOL):
             self._seen += data[: len(_PROTOCOL) - len(self._seen)]
@@ -172,7 +173,9 @@ class ResponseReader:
 
     def _stop(self, fault: str) -> None:
         self.drop()
-        if not self.ended:
+        if self.ended:
+            self.surplus = True
+        else:
             self.fault = fault
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.error import ConnectionRefusedError as Refused
@@ -10,7 +11,7 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from mgw.errors import GatewayError, Reason
 from mgw.upstream import pool
 from mgw.upstream.client import Phase, UpstreamFailure
-from tests.support.upstreams import OK, Bench, Result, Wire, bench, get, outcome_of, taken
+from tests.support.upstreams import LIMITS, OK, Bench, Result, Wire, bench, get, outcome_of, taken
 
 
 def ask(b: Bench, *, fresh: bool = False) -> Result:
@@ -236,3 +237,80 @@ def test_a_request_that_began_before_the_close_may_still_open_a_connection() -> 
     result = ask(b)
     answer(b.wire, result)
     assert (b.wire.closing, b.upstream.idle) == (True, 0)
+
+
+SETTLING = replace(LIMITS, settle=pool.SETTLE_SECONDS)
+
+
+def test_a_connection_to_an_unknown_provider_settles_before_it_is_lent_again() -> None:
+    b = bench(limits=SETTLING)
+    first = ask(b)
+    answer(b.wire, first)
+    before = b.wire.heard
+    ask(b)
+    assert (len(b.endpoint.wires), b.wire.heard) == (1, before)
+    b.clock.advance(pool.SETTLE_SECONDS)
+    assert len(b.endpoint.wires) == 1
+    assert len(b.wire.heard) == 2 * len(before)
+
+
+def known() -> Bench:
+    """An upstream whose provider kept silent often enough, and whose connection has just come to rest."""
+    b = bench(limits=SETTLING)
+    for _ in range(pool.SILENCES + 1):
+        b.clock.advance(pool.SETTLE_SECONDS)
+        result = ask(b)
+        answer(b.wire, result)
+    return b
+
+
+def test_a_provider_that_kept_silent_often_enough_is_asked_again_at_once() -> None:
+    b = known()
+    before = b.wire.heard
+    ask(b)
+    assert len(b.wire.heard) > len(before)
+
+
+def test_a_provider_that_spoke_once_is_watched_anew() -> None:
+    b = known()
+    b.wire.says(OK)
+    assert b.wire.aborted
+    result = ask(b)
+    answer(b.wire, result)
+    before = b.wire.heard
+    ask(b)
+    assert b.wire.heard == before
+    b.clock.advance(pool.SETTLE_SECONDS)
+    assert len(b.wire.heard) > len(before)
+
+
+def test_who_stands_in_line_gets_the_connection_when_it_has_settled() -> None:
+    b = bench(max_connections=1, limits=SETTLING)
+    first, second = ask(b), ask(b)
+    before = b.wire.heard
+    answer(b.wire, first)
+    assert b.wire.heard == before
+    b.clock.advance(pool.SETTLE_SECONDS)
+    assert len(b.wire.heard) == 2 * len(before)
+    answer(b.wire, second)
+    assert second.value is not None
+
+
+def test_a_connection_that_speaks_while_it_settles_leaves_its_place_to_who_is_in_line() -> None:
+    b = bench(max_connections=1, limits=SETTLING)
+    first, second = ask(b), ask(b)
+    answer(b.wire, first)
+    b.wire.says(OK)
+    assert len(b.endpoint.wires) == 2
+    answer(b.wire, second)
+    assert second.value is not None
+
+
+def test_cancelling_while_a_connection_settles_leaves_it_at_rest() -> None:
+    b = bench(limits=SETTLING)
+    answer_of = ask(b)
+    answer(b.wire, answer_of)
+    waiting = b.upstream.open(get())
+    waiting.cancel()
+    assert isinstance(outcome_of(waiting).error, CancelledError)
+    assert (b.upstream.idle, b.upstream.active) == (1, 0)

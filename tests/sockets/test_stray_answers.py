@@ -1,0 +1,244 @@
+"""What a provider says unasked reaches nobody, and what TLS says to itself disturbs nobody."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fcntl import ioctl
+from pathlib import Path
+from socket import SHUT_WR, create_server, socket
+from termios import TIOCOUTQ
+from time import monotonic
+from typing import Final, cast
+
+import pytest
+from twisted.internet.protocol import Factory
+
+from mgw.upstream.address import address_of
+from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
+from mgw.upstream.connect import endpoint_to
+from mgw.upstream.connection import Connection
+from tests.support.certificates import authority, issue
+from tests.support.listening import body_of
+from tests.support.reactor import in_reactor, running_reactor
+
+ANSWERS: Final = os.environ.get("MGW_STRAY_ANSWERS", "60")
+"""How many second answers each run of the command has to bear; 10000 takes minutes."""
+ROOT: Final = Path(__file__).resolve().parents[2]
+LIMITS: Final = UpstreamLimits(connect=5.0, first_byte=10.0, idle=10.0)
+GET: Final = UpstreamRequest(b"GET", b"/", [])
+OK: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+STRAY: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
+
+
+@pytest.mark.parametrize("options", [(), ("--tls",), ("--every", "5")], ids=["TCP", "TLS", "now and then"])
+def test_no_second_answer_goes_to_the_next_client(options: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "bench.stray_answers", "--answers", ANSWERS, *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.rstrip().endswith("to a stranger: 0")
+
+
+class Peer:
+    """A provider in a thread of its own; it does what the test says, when the test says so."""
+
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        self._listener = create_server(("127.0.0.1", 0))
+        self._context = context
+        self.port: int = self._listener.getsockname()[1]
+        self.connections: list[socket] = []
+
+    def accept(self) -> socket:
+        connection, _ = self._listener.accept()
+        if self._context is not None:
+            connection = self._context.wrap_socket(connection, server_side=True)
+        connection.settimeout(10)
+        self.connections.append(connection)
+        return connection
+
+    def close(self) -> None:
+        for each in (*self.connections, self._listener):
+            each.close()
+
+
+@contextmanager
+def upstream_to(folder: Path, *, tls: bool) -> Iterator[tuple[Upstream, Peer]]:
+    context = None
+    ca_file = None
+    if tls:
+        ca = authority(folder)
+        issued = issue(ca, "localhost")
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(issued.cert_file, issued.key_file)
+        ca_file = str(ca.ca_file)
+    peer = Peer(context)
+    upstream = build_upstream(
+        "main", f"http{'s' if tls else ''}://localhost:{peer.port}", LIMITS, running_reactor(), ca_file
+    )
+    try:
+        yield upstream, peer
+    finally:
+        in_reactor(lambda: _close(upstream))
+        peer.close()
+
+
+async def _close(upstream: Upstream) -> None:
+    upstream.close()
+
+
+def served(peer: Peer, *answers: bytes) -> threading.Thread:
+    """Accept a connection and answer requests on it, one after the other."""
+
+    def serve() -> None:
+        connection = peer.accept()
+        for answer in answers:
+            connection.recv(65536)
+            connection.sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def wait_until_delivered(connection: socket) -> None:
+    """Wait until the other side's kernel has all that was sent; its program may not have read it."""
+    deadline = monotonic() + 10.0
+    unsent = bytearray(4)
+    while True:
+        ioctl(connection.fileno(), TIOCOUTQ, unsent)
+        if not any(unsent):
+            return
+        assert monotonic() < deadline
+
+
+async def ask(upstream: Upstream) -> bytes:
+    return await body_of(await upstream.open(GET))
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["TCP", "TLS"])
+def test_what_lies_on_a_connection_is_found_before_the_reactor_reads_it(tmp_path: Path, tls: bool) -> None:
+    with upstream_to(tmp_path, tls=tls) as (upstream, peer):
+        first = served(peer, OK)
+        assert in_reactor(lambda: ask(upstream)) == b"hi"
+        first.join()
+        second = served(peer, OK)
+
+        async def lend() -> bytes:
+            peer.connections[0].sendall(STRAY)
+            wait_until_delivered(peer.connections[0])  # while this turn of the reactor lasts
+            return await ask(upstream)
+
+        assert in_reactor(lend) == b"hi"
+        second.join()
+        assert upstream.opened_total == 2
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["TCP", "TLS"])
+def test_a_connection_that_the_provider_has_closed_is_not_lent(tmp_path: Path, tls: bool) -> None:
+    with upstream_to(tmp_path, tls=tls) as (upstream, peer):
+        first = served(peer, OK)
+        assert in_reactor(lambda: ask(upstream)) == b"hi"
+        first.join()
+        second = served(peer, OK)
+
+        async def lend() -> bytes:
+            connection = peer.connections[0]
+            if isinstance(connection, ssl.SSLSocket):
+                connection.settimeout(0)
+                with pytest.raises(ssl.SSLWantReadError):
+                    connection.unwrap()  # says goodbye, and does not wait for ours
+            connection.shutdown(SHUT_WR)
+            wait_until_delivered(connection)
+            return await ask(upstream)
+
+        assert in_reactor(lend) == b"hi"
+        second.join()
+
+
+class Home:
+    """What a connection tells its pool."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def rested(self, connection: Connection) -> None:
+        """Not asked for here."""
+
+    def lost(self, connection: Connection) -> None:
+        self.told.append("lost")
+
+    def spoke(self) -> None:
+        self.told.append("spoke")
+
+
+class HeldBack:
+    """The server's side of TLS 1.3, whose tickets wait until they are sent."""
+
+    def __init__(self, context: ssl.SSLContext, connection: socket) -> None:
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+        self.connection = connection
+        while True:
+            try:
+                self.tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                self.send()
+                self.incoming.write(connection.recv(65536))
+
+    def send(self) -> None:
+        """Send what waits."""
+        self.connection.sendall(self.outgoing.read())
+
+
+def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) -> None:
+    ca = authority(tmp_path)
+    issued = issue(ca, "localhost")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(issued.cert_file, issued.key_file)
+    peer, home, servers = Peer(None), Home(), list[HeldBack]()
+    thread = threading.Thread(target=lambda: servers.append(HeldBack(context, peer.accept())), daemon=True)
+    thread.start()
+
+    async def connect() -> Connection:
+        reactor = running_reactor()
+        endpoint = endpoint_to(address_of(f"https://localhost:{peer.port}"), reactor, str(ca.ca_file))
+        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, reactor, home))
+        connection = cast(Connection, await endpoint.connect(factory))
+        await connection.secured()
+        return connection
+
+    connection = in_reactor(connect)
+    thread.join()
+    server = servers[0]
+
+    async def look(early: bytes) -> bool:
+        if early:
+            server.tls.write(early)
+        assert server.outgoing.pending
+        server.send()
+        wait_until_delivered(server.connection)  # while this turn of the reactor lasts
+        return connection.is_silent()
+
+    assert in_reactor(lambda: look(b""))
+    assert home.told == []
+    assert not in_reactor(lambda: look(STRAY))
+    assert home.told == ["spoke", "lost"]
+    peer.close()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["TCP", "TLS"])
+def test_what_stands_behind_an_answer_goes_with_its_connection(tmp_path: Path, tls: bool) -> None:
+    with upstream_to(tmp_path, tls=tls) as (upstream, peer):
+        thread = served(peer, OK, OK + STRAY)
+        for _ in range(2):
+            assert in_reactor(lambda: ask(upstream)) == b"hi"
+        assert upstream.idle == 0
+        thread.join()
+        served(peer, OK)
+        assert in_reactor(lambda: ask(upstream)) == b"hi"
