@@ -10,6 +10,7 @@ until the connection closes, which :meth:`ResponseReader.closed` knows.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from typing import Final
 
@@ -20,6 +21,7 @@ from mgw.wire.headers import RawHeaders
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 _PROTOCOL: Final = b"HTTP/"
+_NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
 
 class _UnreadableError(Exception):
@@ -155,7 +157,7 @@ class ResponseReader:
             raise _UnreadableError("used a transfer coding that HTTP/1.0 does not know")
         if sum(len(name) + len(value) + 4 for name, value in self._headers) > MAX_HEAD_BYTES:
             raise _UnreadableError(f"sent a head of more than {MAX_HEAD_BYTES} bytes")
-        self.head = Head(status, b"".join(self._reason), self._headers)
+        self.head = Head(status, _phrase(b"".join(self._reason)), self._headers)
         self.reusable = parser.should_keep_alive()
         if self._method == b"HEAD":
             self.ended = True  # the parser cannot know, and waits for a body
@@ -177,6 +179,11 @@ class ResponseReader:
             self.surplus = True
         else:
             self.fault = fault
+
+
+def _phrase(reason: bytes) -> bytes:
+    """Return a reason phrase, or none where it holds what may not stand there: nobody needs one."""
+    return b"" if _NO_PHRASE(reason) else reason
 
 
 def _words_for(error: HttpParserError) -> str:

@@ -269,3 +269,17 @@ def test_a_read_answer_is_freed_without_the_collector() -> None:
         assert readers_alive() == before
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("phrase", [b"a\x00b", b"\x1b[31mred", b"a\x7f", b"\x01", b"O\x08K"])
+def test_a_phrase_with_control_characters_is_left_out(phrase: bytes) -> None:
+    reader = read(b"HTTP/1.1 200 " + phrase + b"\r\nContent-Length: 2\r\n\r\nhi")
+    assert reader.head is not None
+    assert (reader.head.status, reader.head.reason, body_of(reader)) == (200, b"", b"hi")
+
+
+@pytest.mark.parametrize("phrase", [b"", b"OK", b"a\tb", "très bien".encode(), b"\xe9\xff"])
+def test_any_other_phrase_stays_as_it_is(phrase: bytes) -> None:
+    reader = read(b"HTTP/1.1 200 " + phrase + b"\r\nContent-Length: 0\r\n\r\n")
+    assert reader.head is not None
+    assert reader.head.reason == phrase
