@@ -34,8 +34,6 @@ from mgw.web.request import GatewayRequest
 from mgw.web.visit import ChannelClient, RequestVisit
 from mgw.wire.target import split_target
 
-_NOBODY: Final = Caller(None, None)
-
 
 class Witness(Protocol):
     """Whoever counts and logs what happens at the door."""
@@ -198,7 +196,7 @@ class Site:
         self, matched: Matched | GatewayError, dialect: Dialect, head: RequestHead, raw_query: bytes | None
     ) -> Caller:
         if isinstance(matched, Matched) and matched.route.name in OPEN_ROUTES:
-            return _NOBODY
+            return Caller(None, None, head.headers)
         upload = None
         if isinstance(matched, Matched) and matched.route.turned is Turned.UPLOAD_URL:
             upload = Upload(split_target(head.target)[0], self.wall())

@@ -201,7 +201,7 @@ class RequestVisit:
             method=self.head.method,
             raw_path=self.raw_path,
             raw_query=self.caller.raw_query,
-            headers=self.head.headers,
+            headers=self.caller.headers,
             body=body,
             path_model=self.matched.model,
             version=self.matched.version,
@@ -244,6 +244,8 @@ class RequestVisit:
         return own_address(config, self.head.headers, self.channel.peer, secure=self.channel.is_secure)
 
     def _failed(self, error: GatewayError) -> None:
+        if error.reason is Reason.NO_PROVIDER_KEY and self.caller.flaw is not None:
+            error = GatewayError(error.reason, f"{error.message}; {self.caller.flaw}", code=error.code)
         if self.exchange is not None:
             self.exchange.refused(error)  # nothing happens where it is settled, as it is behind a pipeline
         self._say(error)

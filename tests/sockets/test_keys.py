@@ -369,3 +369,75 @@ def test_a_401_stays_the_upstreams_own_where_the_file_has_no_other_token(
     answer = ask(before.port, CHAT, EDGE, body=asking("filed/other"))
     assert (answer.status, answer.body) == (401, b'{"error": {"message": "go away"}}')
     assert len(upstream.turns) == 1
+
+
+WRAPPED: Final = (
+    *(b'"edge-canary-1"', b"'edge-canary-1'", b"\tedge-canary-1", b"edge-canary-1%0A", b"edge%2Dcanary%2D1"),
+    *(b"+edge-canary-1+", b"Bearer edge-canary-1", b"edge-canary-1,edge-canary-1", b"edge-canary-1;"),
+)
+IN_QUERIES: Final = (
+    "%20edge-canary-1",
+    "+edge-canary-1",
+    "%22edge-canary-1%22",
+    "edge-canary-1%0A",
+    "%2565dge-canary-1",
+)
+OWN_ROUTES: Final = (
+    (CHAT, "open/m", (b"Authorization: Bearer ",)),
+    (MESSAGES, "own/m", (b"Authorization: Bearer ", b"x-api-key: ")),
+    (MESSAGES, "passed/m", (b"Authorization: Bearer ",)),
+    ("/v1beta/models/google/m:generateContent", "", (b"Authorization: Bearer ", b"x-goog-api-key: ")),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "carriers"), OWN_ROUTES, ids=[row[1] or "google" for row in OWN_ROUTES]
+)
+def test_a_wrapped_edge_key_reaches_no_provider(
+    before: GatewayProcess, upstream: RawUpstream, path: str, model: str, carriers: tuple[bytes, ...]
+) -> None:
+    upstream.begin()
+    body = asking(model)
+    for wrapped in WRAPPED:
+        for carrier in carriers:
+            alone = ask(before.port, path, carrier + wrapped, body=body)
+            assert alone.status == 401, (carrier, wrapped)
+            assert CANARY not in alone.body
+            other = b"Authorization: Bearer edge-canary-1" if carrier == b"x-api-key: " else EDGE
+            beside = ask(before.port, path, other, carrier + wrapped, body=body)
+            assert beside.status == 401, (carrier, wrapped)  # let in, with nothing left to send
+            assert "provider" in beside.body.decode()
+    for value in IN_QUERIES:
+        assert ask(before.port, f"{path}?key={value}", body=body).status == 401, value
+        ask(before.port, f"{path}?key={value}", EDGE, b"Authorization: Bearer own-canary", body=body)
+    ask(
+        before.port,
+        path,
+        EDGE,
+        b"Authorization: Bearer own-canary",
+        b"Referer: http://g/?key=edge-canary-1",
+        body=body,
+    )
+    for turn in upstream.turns:
+        sent = f"{turn.target}{turn.headers!r}".encode()
+        assert b"edge" not in sent, sent
+        assert b"own-canary" in sent
+
+
+def test_a_bearer_credential_with_a_blank_is_called_so(before: GatewayProcess) -> None:
+    for path, model in ((CHAT, "open/m"), (MESSAGES, "passed/m")):
+        answer = ask(before.port, path, EDGE, b"Authorization: Bearer two canary", body=asking(model))
+        assert answer.status == 401
+        assert "the credential behind Bearer holds a blank" in answer.json()["error"]["message"]
+
+
+def test_a_key_in_the_query_opens_geminis_routes_alone(before: GatewayProcess, upstream: RawUpstream) -> None:
+    upstream.begin()
+    own = b"Authorization: Bearer own-canary"
+    assert ask(before.port, f"{CHAT}?key=edge-canary-1", own, body=asking("open/m")).status == 401
+    assert ask(before.port, "/metrics?key=edge-canary-1").status == 401
+    gemini = "/v1beta/models/google/m:generateContent?key=edge-canary-1"
+    assert ask(before.port, gemini, b"x-goog-api-key: own-canary", body=b"{}").status == 200
+    ordinary = ask(before.port, f"{CHAT}?a=1&key=edge-canary-1&key=x", EDGE, own, body=asking("open/m"))
+    assert ordinary.status == 200
+    assert [turn.target for turn in upstream.turns][1:] == ["/v1/chat/completions?a=1&key=x"]

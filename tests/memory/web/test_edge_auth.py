@@ -20,6 +20,23 @@ def settings(edge: str) -> Config:
 
 CLOSED = EdgeGate(settings("enabled: true, keys: [edge-1, edge-2]").edge_auth)
 OPEN = EdgeGate(config(PROVIDERS).edge_auth)
+LISTED = EdgeGate(settings("enabled: false, keys: [edge-1, edge-canary-2]").edge_auth)
+"""Keys are configured, and nobody is asked for one: so nothing hides what would go upstream."""
+EDGE: RawHeaders = [(b"x-api-key", b"edge-1")]
+WRAPPED = (
+    *(b'"edge-1"', b"'edge-1'", b'"edge-1', b"edge-1'", b"`edge-1`", b"<edge-1>", b"edge-1;", b"\xa0edge-1"),
+    *("\u201cedge-1\u201d".encode(), b"\tedge-1", b"edge-1\t", b"edge-1%0A", b"%0D%0Aedge-1", b"edge%2D1"),
+    *(
+        b"%22edge-1%22",
+        b"edge-1%250A",
+        b"edge-1+",
+        b"+edge-1",
+        b"%65dge-1",
+        b"Bearer edge-1",
+        b"Bearer%20edge-1",
+    ),
+)
+"""An edge key as people paste it, and as shells and libraries encode it."""
 
 
 def own(caller: Caller) -> tuple[str, bytes | None] | None:
@@ -38,7 +55,6 @@ def admit(gate: EdgeGate, family: Family, headers: RawHeaders, query: bytes | No
         (Family.ANTHROPIC, [(b"X-Api-Key", b"edge-2")], None),
         (Family.GEMINI, [(b"x-goog-api-key", b"edge-1")], None),
         (Family.GEMINI, [], b"key=edge-1"),
-        (Family.OPENAI, [], b"key=edge-1"),
         (Family.OPENAI, [(b"Authorization", b"Bearer theirs"), (b"x-api-key", b"edge-1")], None),
     ],
 )
@@ -61,6 +77,9 @@ def test_an_edge_key_opens_the_gate_in_every_carrier(
         (Family.OPENAI, [(b"x-goog-api-key", b"edge-1")], None),
         (Family.OPENAI, [(b"x-api-key", b"edge-1\xff")], None),
         (Family.GEMINI, [], b"key=edge"),
+        (Family.OPENAI, [], b"key=edge-1"),
+        (Family.ANTHROPIC, [], b"a=1&key=edge-1"),
+        (Family.GEMINI, [], b"api_key=edge-1"),
     ],
 )
 def test_anything_else_is_refused(family: Family, headers: RawHeaders, query: bytes | None) -> None:
@@ -94,7 +113,7 @@ def test_geminis_key_leaves_the_query_and_the_rest_stays_byte_for_byte() -> None
 def test_key_is_an_ordinary_parameter_of_other_families_unless_it_is_an_edge_key() -> None:
     caller = admit(CLOSED, Family.OPENAI, [(b"x-api-key", b"edge-1")], b"key=ordinary&a=1")
     assert (caller.raw_query, own(caller)) == (b"key=ordinary&a=1", None)
-    caller = admit(CLOSED, Family.OPENAI, [], b"a=1&key=edge%2D1")
+    caller = admit(CLOSED, Family.OPENAI, [(b"x-api-key", b"edge-1")], b"a=1&key=edge%2D1")
     assert caller.raw_query == b"a=1"
 
 
@@ -106,7 +125,7 @@ def test_googles_token_scheme_counts_on_geminis_routes_only() -> None:
 @pytest.mark.parametrize("name", [b"%6bey", b"k%65y", b"%6B%65%79", b"key"])
 def test_an_edge_key_leaves_the_query_however_its_name_is_spelled(name: bytes) -> None:
     for family in Family:
-        caller = admit(CLOSED, family, [], b"alt=sse&" + name + b"=edge-1")
+        caller = admit(CLOSED, family, EDGE, b"alt=sse&" + name + b"=edge-1")
         assert (caller.raw_query, own(caller)) == (b"alt=sse", None)
 
 
@@ -135,3 +154,113 @@ def test_a_bearer_token_comes_before_the_other_carriers_whatever_the_order_of_th
     ]
     assert own(admit(OPEN, Family.ANTHROPIC, headers)) == ("token", b"Bearer")
     assert own(admit(OPEN, Family.ANTHROPIC, headers[::-1])) == ("2", b"Bearer")
+
+
+@pytest.mark.parametrize("value", WRAPPED)
+@pytest.mark.parametrize("family", list(Family))
+def test_a_wrapped_edge_key_opens_nothing_and_is_nobodys_own(family: Family, value: bytes) -> None:
+    carriers: list[RawHeaders] = [[(b"Authorization", b"Bearer " + value)], [(b"x-api-key", value)]]
+    if family is Family.GEMINI:
+        carriers.append([(b"x-goog-api-key", value)])
+    for headers in carriers:
+        with pytest.raises(GatewayError) as refusal:
+            admit(CLOSED, family, headers)
+        assert refusal.value.reason is Reason.EDGE_KEY
+        assert "edge-1" not in refusal.value.message
+        assert own(admit(LISTED, family, headers)) is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            b"%20edge-1",
+            b"edge-1%20",
+            b"+edge-1+",
+            b"%22edge-1%22",
+            b"'edge-1'",
+            b"edge-1%0A",
+            b"edge-1%0D%0A",
+        ),
+        *(b"%2565dge-1", b"edge-1%00", b"%e2%80%9cedge-1%e2%80%9d", b"Bearer+edge-1", b"%09edge-1"),
+    ],
+)
+@pytest.mark.parametrize("family", list(Family))
+def test_a_wrapped_edge_key_in_the_query_opens_nothing_and_goes_nowhere(family: Family, value: bytes) -> None:
+    query = b"alt=sse&key=" + value
+    with pytest.raises(GatewayError) as refusal:
+        admit(CLOSED, family, [], query)
+    assert refusal.value.reason is Reason.EDGE_KEY
+    caller = admit(LISTED, family, [], query)
+    assert own(caller) is None
+    assert caller.raw_query == b"alt=sse"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *(b"api_key=edge-1", b"access_token=%22edge-1%22", b"+key=edge-1", b"token=edge-1%0A", b"KEY=edge-1"),
+        *(b"q=edge-canary-2", b"edge-canary-2", b"q=a+edge-canary-2+b", b"back=%2Fx%3Fkey%3Dedge-canary-2"),
+        b"q=edge%2Dcanary%2d2",
+    ],
+)
+@pytest.mark.parametrize("family", list(Family))
+def test_no_parameter_takes_an_edge_key_upstream(family: Family, query: bytes) -> None:
+    caller = admit(LISTED, family, [], b"alt=sse&" + query + b"&limit=5")
+    assert (caller.raw_query, own(caller)) == (b"alt=sse&limit=5", None)
+
+
+def test_no_header_takes_an_edge_key_upstream() -> None:
+    plain: RawHeaders = [
+        (b"User-Agent", b"an-edge-canary-22"),
+        (b"X-Title", b"edge-1"),
+        (b"x-api-key", b"mine"),
+    ]
+    telling: RawHeaders = [
+        (b"Referer", b"http://gateway/v1beta/models?key=edge-canary-2"),
+        (b"Referer", b"http://gateway/?next=%2Fv1%3Fkey%3Dedge%252Dcanary-2"),
+        (b"OpenAI-Organization", b"edge-canary-2"),
+    ]
+    assert admit(LISTED, Family.OPENAI, [*telling, *plain]).headers == plain
+    assert admit(LISTED, Family.OPENAI, plain).headers is plain
+
+
+@pytest.mark.parametrize(
+    "value", [b"ya29.a0+/b==", b"eyJ.x-y_z.~", b"sk-proj-1", b"a%41", b"key:with;signs{}", b"mw" * 1000]
+)
+def test_what_vendors_hand_out_as_credentials_stays_as_it_is(value: bytes) -> None:
+    for gate in (OPEN, LISTED):
+        caller = admit(gate, Family.OPENAI, [(b"Authorization", b"Bearer " + value)])
+        assert own(caller) == (value.decode(), b"Bearer")
+        assert caller.flaw is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "words"),
+    [
+        ([(b"Authorization", b"Bearer my key")], None, "behind Bearer holds a blank"),
+        ([(b"Authorization", b"Bearer\tkey")], None, "no 'Bearer <key>'"),
+        ([(b"Authorization", b"key")], None, "no 'Bearer <key>'"),
+        ([(b"Authorization", b"Bearer ")], None, "no 'Bearer <key>'"),
+        ([(b"Authorization", b'Bearer "key"')], None, "behind Bearer holds a quotation mark"),
+        ([(b"X-Api-Key", b"one, two")], None, "in x-api-key holds a comma"),
+        ([(b"x-goog-api-key", b"k\xe9y")], None, "in x-goog-api-key holds a character outside visible ASCII"),
+        ([], b"key=key%0A", "in ?key= holds a line break"),
+        ([(b"Authorization", b"Bearer key%0A")], None, "behind Bearer is encoded"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_with_a_credential(
+    headers: RawHeaders, query: bytes | None, words: str
+) -> None:
+    with pytest.raises(GatewayError) as refusal:
+        admit(CLOSED, Family.GEMINI, headers, query)
+    assert words in refusal.value.message
+    assert words in (admit(OPEN, Family.GEMINI, headers, query).flaw or "")
+
+
+@pytest.mark.parametrize("own_value", [b"a b", b'"sk-own"', b"Basic", b"sk-own"])
+def test_a_carrier_that_a_client_uses_for_itself_refuses_no_other_that_fits(own_value: bytes) -> None:
+    carrying: RawHeaders = [(b"Authorization", b"Bearer " + own_value), *EDGE]
+    admit(CLOSED, Family.OPENAI, carrying)
+    admit(CLOSED, Family.OPENAI, carrying[::-1])
+    admit(CLOSED, Family.GEMINI, carrying[:1], b"key=edge-1")
