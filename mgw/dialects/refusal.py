@@ -27,6 +27,7 @@ CODES: Final = MappingProxyType(
         Reason.UNKNOWN_MODEL: "model_not_found",
         Reason.UNKNOWN_ROUTE: "not_found",
         Reason.WRONG_METHOD: "method_not_allowed",
+        Reason.NO_WEBSOCKET: "websocket_not_supported",
         Reason.CLIENT_TOO_SLOW: "request_timeout",
         Reason.HEAD_TOO_LARGE: "headers_too_large",
         Reason.BODY_TOO_LARGE: "request_too_large",

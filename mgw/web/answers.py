@@ -33,6 +33,8 @@ def refuse(client: Client, error: GatewayError, dialect: Dialect, request_id: st
         headers.append((b"Retry-After", b"%d" % max(1, round(error.retry_after))))
     if error.allow:
         headers.append((b"Allow", ", ".join(error.allow).encode()))
+    if error.reason is Reason.NO_WEBSOCKET:  # RFC 9110 15.5.22, 7.8: what is wanted instead
+        headers += [(b"Upgrade", b"HTTP/1.1"), (b"Connection", b"Upgrade")]
     if error.reason is Reason.EDGE_KEY:
         headers.append((b"WWW-Authenticate", b'Bearer realm="mgw"'))  # RFC 9110 15.5.2
     send(client, error.status, JSON, codec_of(dialect).error_body(error, request_id), headers)

@@ -23,8 +23,15 @@ from mgw.web.head import RequestHead, malformed
 MAX_CHUNK_EXTRAS: Final = 8 * 1024
 """The most bytes that the extensions and trailers of one body may have together."""
 
-_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;%b(?:=%b)?)*" % (_TOKEN, _TOKEN))
+_TOKEN: Final = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_QUOTED: Final = rb'"(?:[\t !#-\[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*+"'  # RFC 9110 5.6.4
+_BLANKS: Final = rb"[\t ]*+"
+_EXTENSION: Final = rb"%(b)b;%(b)b%(t)b(?:%(b)b=%(b)b(?:%(t)b|%(q)b))?" % {
+    b"b": _BLANKS,
+    b"t": _TOKEN,
+    b"q": _QUOTED,
+}
+_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:%b)*+" % _EXTENSION)  # RFC 9112 7.1.1
 _TRAILER_LINE: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % _TOKEN)
 
 

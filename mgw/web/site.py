@@ -129,8 +129,8 @@ class Site:
             matched, dialect = error, table.dialect_of(path, raw_query, head.headers)
         try:
             caller = self._admit(matched, dialect, head, raw_query)
-            if isinstance(matched, GatewayError):
-                raise matched  # only now: who has no key learns nothing of what is served
+            if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
+                raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
             refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
             self.witness.access(head.method.decode("latin-1"), path, error.status, 0.0, request_id)
@@ -188,6 +188,8 @@ class Site:
             raise GatewayError(Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0)
         if visit.matched.fault is not None:
             raise visit.matched.fault
+        if visit.head.upgrade is not None and visit.matched.route.treatment is not Treatment.REALTIME:
+            raise _no_websocket(visit.matched.route.path)
         if visit.matched.route.treatment is Treatment.REFUSE:
             raise not_implemented(visit.matched.route.path)
         visit.invite()
@@ -205,6 +207,16 @@ class Site:
         except GatewayError:
             self.witness.edge_rejected()
             raise
+
+
+def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:
+    """Whether a path that is served, but to no GET, was asked for a WebSocket: Codex falls back at a 426."""
+    return refused.reason is Reason.WRONG_METHOD and head.upgrade is not None
+
+
+def _no_websocket(path: str) -> GatewayError:
+    message = f"{path} is not served over a WebSocket: send an ordinary HTTP request"
+    return GatewayError(Reason.NO_WEBSOCKET, message)
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 """How an answer goes onto the wire: its head, and what marks the end of its body (RFC 9112, 6.3).
 
 ``Connection``, ``Keep-Alive`` and ``Transfer-Encoding`` are the channel's own business: those of the caller
-are left out, but for a ``Connection: close``, which is obeyed.
+are left out, but for a ``Connection: close``, which is obeyed, and one that names ``Upgrade``, which is said.
 """
 
 from __future__ import annotations
@@ -81,13 +81,14 @@ class AnswerHead:
     ``framing`` and ``length`` follow from the headers and the request; ``close`` may be set until rendering.
     """
 
-    __slots__ = ("_lines", "_status", "_version", "close", "framing", "length")
+    __slots__ = ("_lines", "_status", "_upgrades", "_version", "close", "framing", "length")
 
     def __init__(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         self.close = False
         self.length = 0
         self.framing = Framing.CHUNKED
         self._status = status
+        self._upgrades = False
         self._version = b""
         self._lines = [b"HTTP/1.1 %d %b" % (status, reason)]
         for pair in headers:
@@ -111,7 +112,9 @@ class AnswerHead:
 
         :raises ValueError: a header holds a line end; what follows it would be read as ours.
         """
-        if self.close:
+        if self._upgrades:
+            self._lines.append(b"Connection: close, Upgrade" if self.close else b"Connection: Upgrade")
+        elif self.close:
             self._lines.append(b"Connection: close")
         elif self._version == OLD:
             self._lines.append(b"Connection: keep-alive")
@@ -128,6 +131,7 @@ class AnswerHead:
             return self._status != HTTPStatus.NO_CONTENT  # RFC 9110 8.6
         if name == b"connection":
             self.close = self.close or b"close" in value.lower()
+            self._upgrades = b"upgrade" in value.lower()
             return False
         return name not in {b"keep-alive", b"transfer-encoding"}
 

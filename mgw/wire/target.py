@@ -27,7 +27,8 @@ def check_path(raw_path: bytes) -> None:
     """Refuse a path that another server may read as a different one.
 
     Raises: :class:`GatewayError` (``MALFORMED``) where the path, decoded and then split, has a segment ``.``
-    or ``..``, where it holds a NUL, and where a ``%`` begins no escape.
+    or ``..``, where it holds a NUL, and where a ``%`` begins no escape.  A backslash separates segments too,
+    as it does in the WHATWG URL standard and on Windows.
     """
     if b"%" in raw_path:
         if _BAD_ESCAPE.search(raw_path):
@@ -35,7 +36,7 @@ def check_path(raw_path: bytes) -> None:
         raw_path = unquote_to_bytes(raw_path)
     if b"\x00" in raw_path:
         raise GatewayError(Reason.MALFORMED, "the path holds a NUL character")
-    if b"." in raw_path and not _DOTS.isdisjoint(raw_path.split(b"/")):
+    if b"." in raw_path and not _DOTS.isdisjoint(raw_path.replace(b"\\", b"/").split(b"/")):
         raise GatewayError(Reason.MALFORMED, "the path has a segment '.' or '..': send it resolved")
 
 
@@ -78,7 +79,7 @@ def path_of_model(model: str, own: str = "") -> bytes:
             "a model that goes into a path holds no '?', '#', '%', ':' and no control characters",
             param="model",
         )
-    if not {"", ".", ".."}.isdisjoint(model.split("/")):
+    if not {"", ".", ".."}.isdisjoint(model.replace("\\", "/").split("/")):
         raise GatewayError(
             Reason.MALFORMED,
             "a model that goes into a path has no segment that is empty, '.' or '..'",

@@ -30,6 +30,7 @@ STATUSES: Final = MappingProxyType(
         Reason.UNKNOWN_MODEL: "NOT_FOUND",
         Reason.UNKNOWN_ROUTE: "NOT_FOUND",
         Reason.WRONG_METHOD: "NOT_FOUND",
+        Reason.NO_WEBSOCKET: "INVALID_ARGUMENT",
         Reason.CLIENT_TOO_SLOW: "DEADLINE_EXCEEDED",
         Reason.HEAD_TOO_LARGE: "INVALID_ARGUMENT",
         Reason.BODY_TOO_LARGE: "INVALID_ARGUMENT",

@@ -27,6 +27,7 @@ TYPES: Final = MappingProxyType(
         Reason.UNKNOWN_MODEL: "invalid_request_error",
         Reason.UNKNOWN_ROUTE: "invalid_request_error",
         Reason.WRONG_METHOD: "invalid_request_error",
+        Reason.NO_WEBSOCKET: "invalid_request_error",
         Reason.CLIENT_TOO_SLOW: "timeout_error",
         Reason.HEAD_TOO_LARGE: "invalid_request_error",
         Reason.BODY_TOO_LARGE: "invalid_request_error",

@@ -376,3 +376,47 @@ def test_every_own_answer_names_its_request() -> None:
     bench = Bench()
     bench.send(get("/healthz"))
     assert bench.witness.ids[0].encode() in bench.taken()
+
+
+UPGRADE = ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        post(b"{}", KEY, *UPGRADE, path=PATH),
+        get("/v1/responses", KEY, *UPGRADE),
+        get("/v1/files", KEY, *UPGRADE),
+        get("/healthz", *UPGRADE),
+    ],
+    ids=["a conversation", "responses", "files", "health"],
+)
+def test_an_upgrade_on_a_row_that_is_no_websocket_is_refused_before_anything_goes_up(
+    data: bytes,
+) -> None:
+    bench = Bench()
+    bench.send(data)
+    assert bench.status() == 426
+    assert bench.body()["error"]["code"] == "websocket_not_supported"
+    head = bench.taken().partition(b"\r\n\r\n")[0].split(b"\r\n")
+    assert b"Upgrade: HTTP/1.1" in head
+    (connection,) = [line for line in head if line.startswith(b"Connection:")]
+    assert connection in (b"Connection: Upgrade", b"Connection: close, Upgrade")
+    assert bench.pipeline.endpoint.wires == []
+    assert settled(bench) == (0, 0, 0)
+
+
+def test_a_refused_upgrade_of_an_exchange_has_its_event_and_wants_a_key_first() -> None:
+    bench = Bench()
+    bench.send(post(b"{}", *UPGRADE, path=PATH))
+    assert bench.status() == 401
+    bench = Bench()
+    bench.send(post(b"{}", KEY, *UPGRADE, path=PATH))
+    assert (bench.event.status, bench.event.http_status) == (Outcome.REJECTED, 426)
+
+
+def test_a_path_with_backslash_dots_is_refused_before_anything_goes_up() -> None:
+    for path in ("/v1/files/a\\..\\..\\x", "/v1/files/..%5c..%5cx", "/v1/files/file-1%5C..%5Ccontent"):
+        bench = Bench()
+        bench.send(get(path, KEY))
+        assert bench.status() == 400, path

@@ -156,6 +156,8 @@ CHUNKS = {
     "a trailer with a bare line feed": b"3\r\nabc\r\n0\r\nX: 1\n\r\n",
     "a trailer with a bare carriage return": b"3\r\nabc\r\n0\r\nX: 1\rY: 2\r\n\r\n",
     "a folded trailer": b"3\r\nabc\r\n0\r\nX: 1\r\n Y\r\n\r\n",
+    "an extension whose quotes stay open": b'3;a="b\r\nabc\r\n0\r\n\r\n',
+    "a line end in quotes": b'3;a="\r\n0\r\n\r\n"\r\nabc\r\n0\r\n\r\n',
     "extensions without end": b"3;" + b"x" * 9000,
     "trailers without end": b"0\r\n" + b"X: 1\r\n" * 2000,
     "many extensions": (b"1;" + b"x" * 1000 + b"\r\na\r\n") * 9,

@@ -81,6 +81,14 @@ TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
         "NOT_FOUND",
         "METHOD_NOT_ALLOWED",
     ),
+    Reason.NO_WEBSOCKET: (
+        426,
+        "invalid_request_error",
+        "websocket_not_supported",
+        "invalid_request_error",
+        "INVALID_ARGUMENT",
+        "WEBSOCKET_NOT_SUPPORTED",
+    ),
     Reason.CLIENT_TOO_SLOW: (
         408,
         "timeout_error",
