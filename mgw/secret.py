@@ -1,12 +1,29 @@
-"""A string that never prints, and the two things that may be said of it."""
+"""A string that never prints, the two things that may be said of it, and how texts are freed of it.
+
+A key is hidden by its value, as a whole word (decisions, part 6): ``none`` in ``nonetheless`` is no key, and
+neither is a word of fewer than :data:`MIN_HIDDEN` characters anywhere.  Texts spell a key in several ways: as
+it is, percent-encoded, or with the escapes of JSON.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Final, final
+from urllib.parse import quote
 
 KEY_HASH_DIGITS: Final = 12
+MIN_HIDDEN: Final = 8
+"""Characters from which on a key is hidden; a shorter one is a word, and texts are made of words."""
+
+_BEFORE: Final = (
+    r"(?:(?<![A-Za-z0-9_-])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"  # or an escape
+)
+_AFTER: Final = r"(?![A-Za-z0-9_-])"
+_ALWAYS_PLAIN: Final = re.compile(r"[A-Za-z0-9]+")
+"""Characters that no encoding spells in another way."""
 
 
 @final
@@ -51,3 +68,38 @@ def key_hash(value: Secret | str) -> str:
     """Return the first 12 hex digits of SHA-256: how a credential is named in events (decisions, part 3)."""
     text = value.reveal() if isinstance(value, Secret) else value
     return sha256(text.encode()).hexdigest()[:KEY_HASH_DIGITS]
+
+
+def without(text: str, secrets: Iterable[Secret], instead: Callable[[str], str]) -> str:
+    """Return the text with something else in the place of each secret that is long enough to be one.
+
+    :param instead: makes what is written in its place of what stood there.
+    """
+    values = {value for secret in secrets if len(value := secret.reveal()) >= MIN_HIDDEN}
+    for value in sorted(values, key=len, reverse=True):  # one may be the beginning of another
+        if max(_ALWAYS_PLAIN.findall(value), key=len, default="") in text:
+            text = re.sub(_spelled(value), lambda found: instead(found[0]), text)
+    return text
+
+
+def overwritten(data: bytes, secrets: Iterable[Secret]) -> bytes:
+    """Return the bytes with a ``*`` for each byte of a secret; the same object where there is none."""
+    text = data.decode("latin-1")
+    clean = without(text, secrets, lambda found: "*" * len(found))
+    return data if clean == text else clean.encode("latin-1")
+
+
+def _spelled(value: str) -> str:
+    """Return a pattern of all spellings of a secret that stands as a word of its own."""
+    return _BEFORE + "".join(map(_spellings, value)) + _AFTER
+
+
+def _spellings(character: str) -> str:
+    if _ALWAYS_PLAIN.fullmatch(character):
+        return character
+    escape = f"\\u{ord(character):04x}"
+    ways = {character, escape, escape[:2] + escape[2:].upper(), f"\\{character}"}
+    for encoding in ("utf-8", "latin-1"):
+        encoded = quote(character, safe="", encoding=encoding, errors="replace")
+        ways |= {encoded, encoded.lower(), character.encode(encoding, "replace").decode("latin-1")}
+    return f"(?:{'|'.join(re.escape(way) for way in sorted(ways, key=len, reverse=True))})"

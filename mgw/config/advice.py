@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from mgw.config.listen import EndpointText
 from mgw.config.model import Config, Provider
 from mgw.kinds import KINDS
+from mgw.secret import MIN_HIDDEN
 from mgw.vocabulary import Family, Kind
 
 _SAMPLE_PATHS: Final = MappingProxyType(
@@ -21,6 +22,16 @@ _SAMPLE_PATHS: Final = MappingProxyType(
 )
 _ANY_VERSION: Final = MappingProxyType({Kind.OPENAI_COMPAT: re.compile(r"v[0-9]+[a-z0-9]*")})
 """Kinds whose hosts number their versions as they like."""
+
+_TOO_SHORT: Final = (
+    f"fewer than {MIN_HIDDEN} characters, so it may be any word and is not hidden where a log line or a "
+    "provider's error repeats it"
+)
+
+_KEYLESS: Final = (
+    "without a key, its host gets the credential of each client of OpenAI's family, and other clients get "
+    "401; auth: none says that it wants none"
+)
 
 
 def warnings(config: Config) -> list[str]:
@@ -34,7 +45,10 @@ def warnings(config: Config) -> list[str]:
         )
     if auth.keys and not auth.enabled:
         found.append("edge_auth.enabled: keys are set, but edge auth is off and nobody is asked for one")
+    if any(len(key.reveal()) < MIN_HIDDEN for key in auth.keys):
+        found.append(f"edge_auth: a key has {_TOO_SHORT}")
     for provider in config.providers.values():
+        found += _of_key(provider)
         found += _of_base_url(provider)
     found += _of_public_url(config)
     for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
@@ -51,6 +65,16 @@ def final_addresses(config: Config) -> list[str]:
 def _sample(provider: Provider) -> str:
     path = _SAMPLE_PATHS[KINDS[provider.kind].family]
     return provider.base_url + path.replace("{model}", provider.models[0] if provider.models else "{model}")
+
+
+def _of_key(provider: Provider) -> list[str]:
+    """Warn of a key that is not hidden, and of a host that gets the keys of the clients."""
+    where = f"providers.{provider.name}"
+    if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
+        return [f"{where}: its key has {_TOO_SHORT}"]
+    if provider.kind is Kind.OPENAI_COMPAT and provider.auth is None:
+        return [f"{where}: {_KEYLESS}"]
+    return []
 
 
 def _of_public_url(config: Config) -> list[str]:

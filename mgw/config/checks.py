@@ -20,6 +20,9 @@ _URL_PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2}
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff]*")
 _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
+_PLACEHOLDER: Final = re.compile(
+    r"\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>"  # of shells, of LiteLLM, of documents
+)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 CREDENTIAL_HEADERS: Final = frozenset(
@@ -90,10 +93,15 @@ def checked_provider_name(text: str) -> str:
     return text
 
 
-def checked_key(text: str) -> str:
-    """Take a key that can travel in a header, as it is."""
+def checked_key(text: str, instead: str) -> str:
+    """Take a key that can travel in a header, as it is.
+
+    :param instead: what to do where it only stands for a key.
+    """
     if not text:
         raise ValueError("is empty")
+    if _PLACEHOLDER.fullmatch(text):
+        raise ValueError(f"is a placeholder, which nothing fills in: {instead}")
     if _BLANK_OR_CONTROL.search(text):
         raise ValueError("holds blanks or control characters, which no key can (a line break at its end?)")
     try:

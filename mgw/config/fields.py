@@ -150,11 +150,17 @@ def _auth(text: str) -> AuthMode:
     )
 
 
-def _secret(text: str) -> Secret:
-    try:
-        return Secret(checked_key(text))
-    except ValueError as error:
-        raise ValueError(f"the key {error}") from None
+def _key_or(setting: str) -> PlainValidator:
+    """Take a key; a placeholder is referred to the setting that reads the environment."""
+    instead = f"to read the key from the environment, name its variable in {setting}"
+
+    def parse(text: str) -> Secret:
+        try:
+            return Secret(checked_key(text, instead))
+        except ValueError as error:
+            raise ValueError(f"the key {error}") from None
+
+    return _reads(parse, "text (put the key in quotes)")
 
 
 def _some(targets: list[CacheTarget]) -> list[CacheTarget]:
@@ -237,11 +243,8 @@ DiskBytes = Annotated[
     _says("a plain whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
 Connections = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
-Key = Annotated[
-    Secret,
-    _reads(_secret, "text (put the key in quotes)"),
-    WithJsonSchema({"type": "string", "minLength": 1}),
-]
+Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema({"type": "string", "minLength": 1})]
+EdgeKey = Annotated[Secret, _key_or("keys_env"), WithJsonSchema({"type": "string", "minLength": 1})]
 KindName = Annotated[Kind, _one_of(KIND_SPELLINGS), _words(KIND_SPELLINGS)]
 FamilyName = Annotated[Family, _one_of(FAMILY_SPELLINGS), _words(FAMILY_SPELLINGS)]
 EffortName = Annotated[Effort, _one_of(_values(Effort)), _words(_values(Effort))]

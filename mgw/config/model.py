@@ -43,6 +43,8 @@ class AuthMode(StrEnum):
     """The client's own bearer token."""
     TOKEN_FILE = "token_file"  # noqa: S105 (the name of a mode)
     """A bearer token read from a file that somebody else renews."""
+    NONE = "none"
+    """The provider wants no credential, and none is sent."""
 
 
 class Timeouts(Settings):

@@ -46,6 +46,10 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
     capabilities = _capabilities(written.kind, written.capabilities, (*path, "capabilities"), scope)
     chat = _of_chat(written, path, scope)
     base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
+    refuses = base_url == BASE_URLS.get(written.kind)
+    if auth is AuthMode.NONE and refuses and not scope.report.holds((*path, "auth")):
+        fault = f"auth none cannot work at {base_url}, which answers no request without a credential"
+        scope.report.add((*path, "auth"), fault)
     own_limits = {} if written.timeouts is None else written.timeouts.model_dump(exclude_none=True)
     return Provider(
         name=name,
@@ -108,6 +112,9 @@ def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | Non
             return (
                 "auth client_bearer sends the client's own token: remove the provider's own" if own else None
             )
+        case AuthMode.NONE:
+            own = has_key or has_file
+            return "auth none sends no credential: remove the provider's key or token" if own else None
 
 
 def _base_url(kind: Kind, written: str | None, path: Path, scope: Scope) -> str:

@@ -70,7 +70,7 @@ class Scope:
 
     def _key(self, text: str, variable: str, path: Path) -> Secret | None:
         try:
-            return Secret(checked_key(text))
+            return Secret(checked_key(text, "give the variable the key itself"))
         except ValueError as error:
             self.report.add(path, f"the key in the environment variable {variable} {error}")
             return None

@@ -22,6 +22,7 @@ from mgw.config.fields import (
     DefaultNames,
     DiskBytes,
     DrainSeconds,
+    EdgeKey,
     HeaderName,
     HeaderValue,
     Key,
@@ -115,7 +116,9 @@ class WrittenProvider(Written):
         default=None,
         description="Its address with the version prefix; the first-party kinds know their vendor's.",
     )
-    auth: Stated[AuthName] = Field(default=None, description="How the gateway shows itself to the provider.")
+    auth: Stated[AuthName] = Field(
+        default=None, description="How the gateway shows itself to the provider; none sends nothing."
+    )
     api_key: Stated[Key] = Field(
         default=None, description="The key itself; api_key_env keeps it out of the file."
     )
@@ -152,7 +155,7 @@ class WrittenEdgeAuth(Written):
     """Who may call the gateway."""
 
     enabled: Stated[OnOff] = Field(default=None, description="Whether callers need a key; false.")
-    keys: Stated[list[Key]] = Field(default=None, description="Accepted keys.")
+    keys: Stated[list[EdgeKey]] = Field(default=None, description="Accepted keys.")
     keys_env: Stated[Variable] = Field(
         default=None,
         description="The environment variable that holds accepted keys, with commas or blanks between them.",

@@ -6,7 +6,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.model import AuthMode, Provider
 from mgw.credentials.provider import CredentialProvider
-from mgw.credentials.static import ClientBearer, ClientCredential, StaticCredential
+from mgw.credentials.static import ClientBearer, ClientCredential, NoCredential, StaticCredential
 from mgw.credentials.token_file import TokenFile
 from mgw.kinds import KINDS
 
@@ -14,6 +14,8 @@ from mgw.kinds import KINDS
 def credentials_of(provider: Provider, clock: IReactorTime) -> CredentialProvider:
     """Build the credential provider that a configuration entry asks for."""
     row = KINDS[provider.kind]
+    if provider.auth is AuthMode.NONE:
+        return NoCredential()
     if provider.auth is AuthMode.CLIENT_BEARER:
         return ClientBearer(provider.name)
     if provider.auth is AuthMode.TOKEN_FILE:

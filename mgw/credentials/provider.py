@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
@@ -33,6 +33,17 @@ class Credential(Struct, frozen=True):
     key_hash: str
     account: str | None = None
     expires_at: float | None = None
+    of_client: bool = False
+    """It is the client's own, so that the client may read it in an answer."""
+
+    @property
+    def key(self) -> Secret:
+        """The value without its scheme: what no text may repeat."""
+        return Secret(self.value.reveal().rpartition(" ")[2])
+
+
+NOBODY: Final = Credential(b"", Secret(""), "")
+"""Sent without any header."""
 
 
 class CredentialProvider(Protocol):

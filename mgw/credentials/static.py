@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from msgspec.structs import replace
+
 from mgw.credentials.provider import ClientKey, Credential
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KindRow
 from mgw.secret import Secret, key_hash
+
+_NONE: Final = Credential(b"", Secret(""), "")
 
 
 class _Fixed:
@@ -49,6 +55,14 @@ class StaticCredential(_Fixed):
         return self._credential
 
 
+class NoCredential(_Fixed):
+    """Nothing is sent, whoever asks: the provider wants no credential (``auth: none``)."""
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+        """Return a credential without a header."""
+        return _NONE
+
+
 class ClientBearer(_Fixed):
     """The client's own ``Authorization: Bearer``, whatever its family."""
 
@@ -66,7 +80,7 @@ class ClientBearer(_Fixed):
                 "send Authorization: Bearer with the provider's access token"
             )
             raise GatewayError(Reason.NO_PROVIDER_KEY, message)
-        return _as_authorization(client_key.value, client_key.scheme)
+        return replace(_as_authorization(client_key.value, client_key.scheme), of_client=True)
 
 
 class ClientCredential(_Fixed):
@@ -84,12 +98,15 @@ class ClientCredential(_Fixed):
         if client_key is None or client_key.family is not self._row.family:
             message = (
                 f"provider {self._provider!r} has no key configured, and the request brings none "
-                f"that may be sent to it: configure providers.{self._provider}.api_key or api_key_env"
+                f"that may be sent to it: configure providers.{self._provider}.api_key or api_key_env, or "
+                "auth: none where the provider wants no credential"
             )
             raise GatewayError(Reason.NO_PROVIDER_KEY, message)
         if client_key.scheme is not None:
-            return _as_authorization(client_key.value, client_key.scheme)
-        return _in_kinds_header(client_key.value, self._row)
+            found = _as_authorization(client_key.value, client_key.scheme)
+        else:
+            found = _in_kinds_header(client_key.value, self._row)
+        return replace(found, of_client=True)
 
 
 def _as_authorization(token: Secret, scheme: bytes) -> Credential:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from mgw.credentials.provider import ClientKey, Credential, CredentialProvider
+from mgw.credentials.provider import NOBODY, ClientKey, Credential, CredentialProvider
 from mgw.errors import GatewayError, Reason
-from mgw.secret import Secret
-
-NOBODY = Credential(b"", Secret(""), "")
-"""Sent without any header."""
 
 
 class Unkeyed:

@@ -5,15 +5,21 @@ Sources: specification 4.1.6, decisions parts 2 (``headers``), 3 and 5.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
+from typing import Final
 
 from mgw.config.model import Provider
 from mgw.credentials.provider import Credential
 from mgw.exchange.client import ClientRequest
 from mgw.kinds import KINDS
 from mgw.routing.resolve import Target
+from mgw.secret import Secret
 from mgw.vocabulary import VERSION_HEADERS, Family
 from mgw.wire.headers import RawHeaders, request_headers
+
+_SECRET_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
+"""Headers in which hosts take a credential beside those that the gateway knows."""
 
 
 def forwarded(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
@@ -35,6 +41,12 @@ def completed(headers: RawHeaders, provider: Provider, credential: Credential) -
     if credential.header:
         headers.append((credential.header, credential.value.reveal().encode("latin-1")))
     return headers
+
+
+def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ...]:
+    """Return what was sent of the operator's that no answer may repeat."""
+    key = () if credential.of_client else (credential.key,)
+    return *key, *(Secret(value) for name, value in provider.headers.set.items() if _SECRET_NAME.search(name))
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

@@ -6,7 +6,7 @@ Sources: specification 4.1.2, decisions part 5.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -19,16 +19,18 @@ from mgw.exchange.aiming import PROVIDER
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.content import Content
 from mgw.exchange.delivery import Gathered, Streamed, Whole
-from mgw.exchange.outgoing import completed, forwarded
-from mgw.exchange.untouched import PassthroughFilter, PunctuatedFilter
+from mgw.exchange.outgoing import completed, forwarded, secrets_sent
+from mgw.exchange.untouched import MAX_ERROR_BYTES, ErrorFilter, PassthroughFilter, PunctuatedFilter
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
+from mgw.secret import Secret, overwritten
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.vocabulary import Family, Modality
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import path_of_model, without_parameter
 
+_ERRORS: Final = 400
 _GUNZIPPED_BYTES: Final = 16 * 1024 * 1024
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
@@ -53,10 +55,12 @@ class Passthrough:
     base_path: bytes
     keepalive_seconds: float | None = None
     turning: Turning | None = None
+    _sent: Credential | None = field(init=False, default=None, repr=False)
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
         body, reencoded = self.content.outgoing()
+        self._sent = credential
         return UpstreamRequest(
             method=self.request.method,
             target=self._target(),
@@ -72,6 +76,9 @@ class Passthrough:
             headers = self.turning.headers(headers)
             if self._is_looked_at(answer):
                 return Gathered(partial(_turned, answer.status, headers, self.turning))
+        if answer.status >= _ERRORS:
+            secrets = self._secrets()
+            headers = [(name, overwritten(value, secrets)) for name, value in headers]
         filter_ = self.filter(answer)
         return Streamed(answer.status, answer.reason, headers, filter_, stream, self.keepalive_seconds)
 
@@ -82,10 +89,17 @@ class Passthrough:
         meter = codec.meter(content_type) if metered else BlindMeter()
         if is_encoded(answer):
             return PassthroughFilter(meter, Gunzip(_GUNZIPPED_BYTES) if metered else None)
-        counted = value_of(answer.headers, b"content-length") is not None  # not a byte more may go
+        length = value_of(answer.headers, b"content-length")
+        if answer.status >= _ERRORS and _may_be_short(length) and (secrets := self._secrets()):
+            return ErrorFilter(meter, secrets=secrets)
+        counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
             return PassthroughFilter(meter)
         return PunctuatedFilter(meter, sign=codec.sign_of_life)
+
+    def _secrets(self) -> tuple[Secret, ...]:
+        """Return what was sent and no error may repeat."""
+        return () if self._sent is None else secrets_sent(self.target.provider, self._sent)
 
     def _is_looked_at(self, answer: Answer) -> bool:
         """Whether the body may tell an address that has to be turned."""
@@ -133,6 +147,10 @@ def _turned(status: int, headers: RawHeaders, turning: Turning, body: bytes) -> 
     without = _LENGTH if turned is body else _LENGTH | _OF_BYTES
     kept = [pair for pair in headers if pair[0].lower() not in without]
     return Whole(status, kept, turned)
+
+
+def _may_be_short(length: bytes | None) -> bool:
+    return length is None or not length.isdigit() or int(length) <= MAX_ERROR_BYTES
 
 
 def is_encoded(answer: Answer) -> bool:

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Broke, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
-from mgw.credentials.provider import Credential
 from mgw.dialects.metering import media_type
 from mgw.dialects.translator import StreamReader, StreamWriter, Translator
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Whole
+from mgw.secret import Secret, without
 from mgw.upstream.client import Answer
 from mgw.wire.encodings import decoded
 from mgw.wire.headers import RawHeaders, value_of
@@ -47,8 +47,8 @@ class Telling(ABC):
     request_id: str
     reported: RawHeaders
     """What the head says of the translation."""
-    _key: str = field(init=False, default="", repr=False)
-    """The credential that was sent, which no error may repeat."""
+    _secrets: tuple[Secret, ...] = field(init=False, default=(), repr=False)
+    """What was sent, and no error may repeat."""
 
     @property
     def accept(self) -> bytes:
@@ -62,13 +62,13 @@ class Telling(ABC):
         :raises GatewayError: ``UPSTREAM_BROKEN`` for an answer that nothing can be made of.
         """
 
-    def hide(self, credential: Credential) -> None:
+    def hide(self, secrets: tuple[Secret, ...]) -> None:
         """Let no error of the provider's tell the credential that it was sent."""
-        self._key = credential.value.reveal().rpartition(" ")[2]
+        self._secrets = secrets
 
     def hidden(self, text: str) -> str:
         """Return a provider's words without the credential."""
-        return text.replace(self._key, "[key]") if self._key else text
+        return without(text, self._secrets, lambda _: "[key]")
 
     def whole(
         self,

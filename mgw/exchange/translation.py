@@ -35,7 +35,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.outgoing import completed, forwarded
+from mgw.exchange.outgoing import completed, forwarded, secrets_sent
 from mgw.exchange.reported import ESTIMATED, report_headers
 from mgw.exchange.retelling import JSON, Convert, Retelling, StreamRetelling, Telling
 from mgw.exchange.speech import SpeechTelling
@@ -77,7 +77,8 @@ class Translation:
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
-        self.retelling.hide(credential)
+        provider = self.target.provider
+        self.retelling.hide((credential.key, *secrets_sent(provider, credential)))
         headers = [
             *self.forwarded,
             (b"Content-Type", JSON),
@@ -88,7 +89,7 @@ class Translation:
         return UpstreamRequest(
             method=b"POST",
             target=self.base_path + self.rendered.target,
-            headers=completed(headers, self.target.provider, credential),
+            headers=completed(headers, provider, credential),
             body=self.rendered.body,
         )
 

@@ -8,8 +8,11 @@ from typing import Final
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Meter
 from mgw.errors import GatewayError
+from mgw.secret import Secret, overwritten
 from mgw.wire.encodings import Gunzip
 
+MAX_ERROR_BYTES: Final = 64 * 1024
+"""A longer body is no error's, and passes byte for byte."""
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LONGEST_END: Final = 4
 
@@ -47,6 +50,38 @@ class PassthroughFilter:
     def keepalive(self) -> bytes:
         """Add nothing to the provider's bytes."""
         return b""
+
+
+@dataclass(slots=True)
+class ErrorFilter(PassthroughFilter):
+    """The same for an error, but for the operator's own credential, where the provider repeats it.
+
+    The body waits for its end, or until it is too long for an error: from then on it passes as it comes.
+    Each byte of the credential becomes a ``*``, so that the length stays what the head says.
+    Source: decisions, part 6.
+    """
+
+    secrets: tuple[Secret, ...] = field(default=(), repr=False)
+    _held: list[bytes] = field(default_factory=list, repr=False)
+    _room: int = MAX_ERROR_BYTES
+
+    def feed(self, data: bytes) -> bytes:
+        """Hold the bytes back while they may be all of a short error."""
+        PassthroughFilter.feed(self, data)
+        if self._room < 0:
+            return data
+        self._held.append(data)
+        self._room -= len(data)
+        return b"" if self._room >= 0 else self._released()
+
+    def finish(self) -> bytes:
+        """Return the error without the credential."""
+        PassthroughFilter.finish(self)
+        return overwritten(self._released(), self.secrets) if self._held else b""
+
+    def _released(self) -> bytes:
+        held, self._held = b"".join(self._held), []
+        return held
 
 
 @dataclass(slots=True)

@@ -17,7 +17,8 @@ from msgspec.json import Encoder
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TimedOut
 
-from mgw.credentials.unkeyed import NOBODY, Unkeyed
+from mgw.credentials.provider import NOBODY
+from mgw.credentials.unkeyed import Unkeyed
 from mgw.dialects import lister_of
 from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation

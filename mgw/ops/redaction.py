@@ -11,16 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from typing import Final
-from urllib.parse import quote
 
 from twisted.logger import ILogObserver, LogEvent, eventAsText
 from zope.interface import implementer
 
-from mgw.secret import Secret
+from mgw.secret import Secret, without
 
 REDACTED: Final = "[redacted]"
-SHORTEST_SECRET: Final = 4
-"""A shorter one is a word of a test, and would be cut out of every line."""
 MAX_TEXT: Final = 64 * 1024
 _KEPT: Final = ("log_time", "log_level", "log_namespace", "log_system", "log_trace")
 
@@ -45,12 +42,8 @@ def without_patterns(text: str) -> str:
 
 
 def without_secrets(text: str, secrets: Iterable[Secret]) -> str:
-    """Return the text without these values, plain or percent-encoded."""
-    values = {value for secret in secrets if len(value := secret.reveal()) >= SHORTEST_SECRET}
-    values |= {quote(value, safe="") for value in values}
-    for value in sorted(values, key=len, reverse=True):  # one may be the beginning of another
-        text = text.replace(value, REDACTED)
-    return text
+    """Return the text without these values, however it spells them."""
+    return without(text, secrets, lambda _: REDACTED)
 
 
 @implementer(ILogObserver)

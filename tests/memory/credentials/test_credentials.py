@@ -132,3 +132,11 @@ def test_a_credential_never_prints_its_value() -> None:
     credential = result_of(source("kind: openai, api_key: canary-7f3a").obtain(None))
     assert "canary" not in repr(credential)
     assert "canary" not in repr(client("canary-7f3a", None))
+
+
+@pytest.mark.parametrize("kind", ["openai", "openai_compat", "anthropic", "gemini"])
+@pytest.mark.parametrize("family", list(Family))
+def test_a_provider_that_wants_no_credential_is_sent_none(kind: str, family: Family) -> None:
+    entry = f"kind: {kind}, base_url: 'http://h/v1', auth: none"
+    for key in (None, client("own-key-1", b"Bearer", family)):
+        assert shown(result_of(source(entry).obtain(key))) == (b"", "")

@@ -40,11 +40,12 @@ def test_a_known_secret_in_a_value_is_not_written() -> None:
 
 
 def test_a_known_secret_is_found_percent_encoded() -> None:
-    assert without_secrets("x=ab%2Fcd", [Secret("ab/cd")]) == f"x={REDACTED}"
+    assert without_secrets("x=abcd%2Fefgh", [Secret("abcd/efgh")]) == f"x={REDACTED}"
 
 
 def test_a_secret_that_begins_with_another_leaves_nothing_behind() -> None:
-    assert without_secrets("abcd-efgh", [Secret("abcd"), Secret("abcd-efgh")]) == REDACTED
+    secrets = [Secret("abcd.efg"), Secret("abcd.efg.hij")]
+    assert without_secrets("abcd.efg.hij", secrets) == REDACTED
 
 
 def test_a_word_too_short_for_a_secret_stays() -> None:

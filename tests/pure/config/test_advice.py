@@ -22,12 +22,12 @@ def test_an_open_listener_without_edge_auth_is_warned_about() -> None:
 
 
 def test_an_open_listener_with_edge_auth_is_fine() -> None:
-    text = "providers: {a: {kind: openai}}\nlisten: ':8787'\nedge_auth: {enabled: true, keys: [k]}"
+    text = "providers: {a: {kind: openai}}\nlisten: ':8787'\nedge_auth: {enabled: true, keys: [a-long-key]}"
     assert warnings_of(text) == []
 
 
 def test_keys_that_nobody_is_asked_for_are_warned_about() -> None:
-    (said,) = warnings_of("providers: {a: {kind: openai}}\nedge_auth: {keys: [k]}")
+    (said,) = warnings_of("providers: {a: {kind: openai}}\nedge_auth: {keys: [a-long-key]}")
     assert said.startswith("edge_auth.enabled: keys are set")
 
 
@@ -77,7 +77,7 @@ def test_a_proxy_may_speak_tls_for_the_gateway_and_none_need(settings: str) -> N
     ],
 )
 def test_an_address_without_its_version_is_warned_about(kind: str, address: str, said: str | None) -> None:
-    found = warnings_of(f"providers: {{a: {{kind: {kind}, base_url: '{address}'}}}}")
+    found = warnings_of(f"providers: {{a: {{kind: {kind}, base_url: '{address}', api_key: long-enough}}}}")
     assert len(found) == (said is not None)
     assert all(f"providers.a.base_url: {address} {said}" in sentence for sentence in found)
 
@@ -96,3 +96,25 @@ providers:
         "google: POST https://generativelanguage.googleapis.com/v1beta/models/gemini-x:generateContent",
         "vertex: POST https://h/v1/publishers/google/models/{model}:generateContent",
     ]
+
+
+def test_a_host_that_gets_the_keys_of_the_clients_is_warned_about() -> None:
+    (found,) = warnings_of("providers: {a: {kind: openai_compat, base_url: 'http://h/v1'}}")
+    assert found.startswith("providers.a: without a key, its host gets the credential of each client")
+    assert "auth: none" in found
+
+
+@pytest.mark.parametrize("settings", ["auth: none", "api_key: long-enough", "auth: client_bearer"])
+def test_a_host_with_a_key_or_without_any_is_not(settings: str) -> None:
+    assert (
+        warnings_of(f"providers: {{a: {{kind: openai_compat, base_url: 'http://h/v1', {settings}}}}}") == []
+    )
+
+
+def test_keys_that_are_words_are_warned_about_and_not_quoted() -> None:
+    text = "providers: {a: {kind: openai, api_key: canary}}\nedge_auth: {enabled: true, keys: [canary2]}"
+    rest = (
+        "has fewer than 8 characters, so it may be any word and is not hidden where a log line or a provider's "
+        "error repeats it"
+    )
+    assert warnings_of(text) == [f"edge_auth: a key {rest}", f"providers.a: its key {rest}"]

@@ -70,7 +70,7 @@ def test_the_shipped_configuration_starts_without_any_environment() -> None:
 
 
 def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
-    config = parse(uncommented(), "mgw.yaml", dict.fromkeys(VARIABLES, "a-key"), DENIABLE)
+    config = parse(uncommented(), "mgw.yaml", dict.fromkeys(VARIABLES, "a-long-key"), DENIABLE)
     assert warnings(config) == []
 
 

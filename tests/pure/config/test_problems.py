@@ -176,6 +176,9 @@ def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> N
         ("auth: bearer, api_key: a, token_file: /t", "auth: auth bearer takes api_key or api_key_env"),
         ("auth: client_bearer, api_key: a", "auth: auth client_bearer sends the client's own token"),
         ("auth: client_bearer, token_file: /t", "auth: auth client_bearer sends the client's own token"),
+        ("auth: none, api_key: a", "auth: auth none sends no credential: remove the provider's key or token"),
+        ("auth: none, token_file: /t", "auth: auth none sends no credential: remove the provider's key"),
+        ("auth: none", "auth: auth none cannot work at https://api.openai.com/v1, which answers no request"),
         ("auth: token_file", "auth: auth token_file needs token_file, found none"),
         ("auth: token_file, token_file: /t, api_key: a", "auth: auth token_file takes token_file alone"),
         ("api_key_env: UNSET", "api_key_env: the environment variable UNSET is not set"),
@@ -265,3 +268,24 @@ def test_a_wrong_edge_key_is_not_a_missing_one_too() -> None:
     assert [problem.path for problem in problems_of(ONE + "edge_auth: {enabled: true, keys: ['a b']}")] == [
         "edge_auth.keys.0"
     ]
+
+
+@pytest.mark.parametrize(
+    "placeholder", ["${MAIN_KEY}", "$MAIN_KEY", "${KEY:-x}", "os.environ/MAIN_KEY", "<your key>", "<API_KEY>"]
+)
+def test_a_placeholder_is_no_key_and_is_told_where_the_key_goes(placeholder: str) -> None:
+    (found,) = of_provider(f"kind: openai, api_key: '{placeholder}'")
+    assert found == (
+        "api_key: the key is a placeholder, which nothing fills in: to read the key from the environment, "
+        "name its variable in api_key_env"
+    )
+    (found,) = of_provider("kind: openai, api_key_env: KEY", KEY=placeholder)
+    assert found.endswith("KEY is a placeholder, which nothing fills in: give the variable the key itself")
+    text = f"providers: {{a: {{kind: openai}}}}\nedge_auth: {{enabled: true, keys: ['{placeholder}']}}"
+    with pytest.raises(ConfigError, match=r"edge_auth\.keys\.0: .* name its variable in keys_env"):
+        parse(text, "mgw.yaml", {})
+
+
+@pytest.mark.parametrize("key", ["$5-of-luck", "a$KEY", "<a", "os.environ", "${KEY}x"])
+def test_a_key_that_only_resembles_a_placeholder_is_taken(key: str) -> None:
+    parse(f"providers: {{a: {{kind: openai, api_key: '{key}'}}}}", "mgw.yaml", {})
