@@ -15,7 +15,9 @@ from mgw import __version__
 from mgw.config.advice import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.config.model import Config
+from mgw.config.paths import dotted
 from mgw.config.problems import ConfigError
+from mgw.config.quoting import without_keys
 from mgw.routing.routes import DENIABLE
 
 DEFAULT_FILE = "/etc/mgw.yaml"
@@ -104,7 +106,8 @@ def _spool(config: Config) -> list[str]:
         place = place.parent
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return []
-    return [f"spool.dir: {config.spool.dir} cannot be written: bodies above 256 KiB of some routes get 503"]
+    where = without_keys(config.spool.dir)
+    return [f"spool.dir: {where} cannot be written: bodies above 256 KiB of some routes get 503"]
 
 
 def _events_file(config: Config) -> list[str]:
@@ -116,13 +119,13 @@ def _events_file(config: Config) -> list[str]:
     place = file if file.exists() else file.parent
     if place.is_dir() is not file.exists() and os.access(place, os.W_OK):
         return []
-    return [f"hooks.jsonl.output: {jsonl.output} cannot be written"]
+    return [f"hooks.jsonl.output: {without_keys(jsonl.output)} cannot be written"]
 
 
 def _token_files(config: Config) -> list[str]:
     """Return a warning for each token file that is not there: somebody may be about to write it."""
     return [
-        f"providers.{provider.name}.token_file: {provider.token_file} cannot be read now"
+        f"{dotted(('providers', provider.name, 'token_file'))}: the file cannot be read now"
         for provider in config.providers.values()
         if provider.token_file is not None and not os.access(provider.token_file, os.R_OK)
     ]

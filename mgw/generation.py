@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mgw.config.model import Config, Provider
+from mgw.config.paths import dotted
+from mgw.config.quoting import without_keys
 from mgw.config.translation import ModelRow
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
@@ -93,19 +95,19 @@ def build_generation(
 
 
 def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
-    times = provider.timeouts
+    times, where = provider.timeouts, dotted(("providers", provider.name))
     limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
     try:
         return build_upstream(
             provider.name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
         )
     except OSError as error:
-        reason = f"{error.filename} cannot be read: {error.strerror}"
+        reason = f"{without_keys(str(error.filename))} cannot be read: {error.strerror}"
     except ValueError as error:
         if provider.ca_file is None:
-            raise ValueError(f"providers.{provider.name}.base_url: {error}") from None
-        reason = f"{provider.ca_file} holds no PEM certificate"
-    raise ValueError(f"providers.{provider.name}.ca_file: {reason}")
+            raise ValueError(f"{where}.base_url: {error}") from None
+        reason = f"{without_keys(provider.ca_file)} holds no PEM certificate"
+    raise ValueError(f"{where}.ca_file: {reason}")
 
 
 def _override(row: ModelRow) -> OverrideRow:

@@ -27,6 +27,7 @@ from mgw.bodies.spool import Spool
 from mgw.config.advice import warnings
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
+from mgw.config.quoting import without_keys
 from mgw.daemon_threads import DaemonThreads
 from mgw.exchange.outgoing import completed
 from mgw.generation import build_generation
@@ -178,10 +179,10 @@ class GatewayService(Service):
             listening = endpoint_of(config.listen, self._reactor).listen(factory)
         except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
             what = "no such socket was handed over" if isinstance(error, LookupError) else str(error)
-            raise self._unable(f"cannot listen on {config.listen}: {what}") from None
+            raise self._unable(f"cannot listen on {without_keys(str(config.listen))}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
-            raise self._unable(f"cannot listen on {config.listen}: {_plainly(failure)}")
+            raise self._unable(f"cannot listen on {without_keys(str(config.listen))}: {_plainly(failure)}")
 
     def startService(self) -> None:
         """Take requests.
@@ -318,7 +319,7 @@ class GatewayService(Service):
         try:
             lines.open()
         except OSError as error:
-            reason = f"{jsonl.output} cannot be opened: {error.strerror}"
+            reason = f"{without_keys(jsonl.output)} cannot be opened: {error.strerror}"
             raise ValueError(f"hooks.jsonl.output: {reason}") from None
         return _Jsonl(jsonl.output, JsonlSink(lines))
 

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from mgw.config.listen import EndpointText
 from mgw.config.model import Config, Provider
+from mgw.config.paths import dotted
+from mgw.config.quoting import without_keys
 from mgw.kinds import KINDS
 from mgw.secret import MIN_HIDDEN
 from mgw.vocabulary import Family, Kind
@@ -40,8 +42,8 @@ def warnings(config: Config) -> list[str]:
     auth = config.edge_auth
     if config.listen.beyond_loopback and not auth.enabled:
         found.append(
-            f"listen: {config.listen} may be reached from other machines and edge_auth is off: whoever "
-            "reaches it spends the providers' keys"
+            f"listen: {without_keys(str(config.listen))} may be reached from other machines and edge_auth is "
+            "off: whoever reaches it spends the providers' keys"
         )
     if auth.keys and not auth.enabled:
         found.append("edge_auth.enabled: keys are set, but edge auth is off and nobody is asked for one")
@@ -59,17 +61,18 @@ def warnings(config: Config) -> list[str]:
 
 def final_addresses(config: Config) -> list[str]:
     """Return, per provider, the method and address of one call as it will go out."""
-    return [f"{provider.name}: POST {_sample(provider)}" for provider in config.providers.values()]
+    return [f"{dotted((provider.name,))}: POST {_sample(provider)}" for provider in config.providers.values()]
 
 
 def _sample(provider: Provider) -> str:
     path = _SAMPLE_PATHS[KINDS[provider.kind].family]
-    return provider.base_url + path.replace("{model}", provider.models[0] if provider.models else "{model}")
+    model = provider.models[0] if provider.models else "{model}"
+    return without_keys(provider.base_url + path.replace("{model}", model))
 
 
 def _of_key(provider: Provider) -> list[str]:
     """Warn of a key that is not hidden, and of a host that gets the keys of the clients."""
-    where = f"providers.{provider.name}"
+    where = dotted(("providers", provider.name))
     if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
         return [f"{where}: its key has {_TOO_SHORT}"]
     if provider.kind is Kind.OPENAI_COMPAT and provider.auth is None:
@@ -83,14 +86,14 @@ def _of_public_url(config: Config) -> list[str]:
     secure = config.tls is not None or (isinstance(listen, EndpointText) and listen.brings_tls)
     if not secure or config.public_url is None or config.public_url.startswith("https:"):
         return []
-    return [f"public_url: {config.public_url} is plain HTTP, but the listener speaks TLS"]
+    return [f"public_url: {without_keys(config.public_url)} is plain HTTP, but the listener speaks TLS"]
 
 
 def _of_base_url(provider: Provider) -> list[str]:
     """Warn of an address without its version, or with the path of a call at its end."""
     row = KINDS[provider.kind]
     segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
-    where = f"providers.{provider.name}.base_url: {provider.base_url}"
+    where = f"{dotted(('providers', provider.name, 'base_url'))}: {without_keys(provider.base_url)}"
     if provider.base_url.endswith(_SAMPLE_PATHS[row.family]):
         return [f"{where} holds the path of a call; calls will go to {_sample(provider)}"]
     pattern = _ANY_VERSION.get(provider.kind)

@@ -11,7 +11,7 @@ from ipaddress import IPv6Address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from mgw.config.paths import shown
+from mgw.config.quoting import shown
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _BLANK_OR_CONTROL: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")

@@ -29,6 +29,9 @@ _NUMBERS: Final = frozenset({_TAG + "int", _TAG + "float"})
 _TEXTS: Final = frozenset({_TAG + name for name in ("str", "timestamp", "value", "merge")})
 _KEYS: Final = _TEXTS | {_TAG + "bool"}
 """YAML 1.1 reads ``off`` and its like as booleans; as a key it is the name of a setting."""
+_WHERE_KEYS_STAND: Final = frozenset({("providers",), ("edge_auth",), ("listen",)})
+_LONGEST_NUMBER: Final = 8
+"""Characters; a longer number among providers may be a key in the wrong place."""
 _QUOTED: Final = re.compile(r"""'[^'<]{2,}'|"[^"<]{2,}\"""")
 
 
@@ -76,6 +79,8 @@ class Document:
         if node.tag in _TEXTS:
             return "text" if node.value else "empty text"
         if is_among(path, SECRET_PLACES):
+            return "a number" if node.tag in _NUMBERS else "something else"
+        if path[:1] in _WHERE_KEYS_STAND and len(node.value) > _LONGEST_NUMBER:
             return "a number" if node.tag in _NUMBERS else "something else"
         return _found_plain(node)
 

@@ -30,9 +30,8 @@ from mgw.config.checks import (
 )
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.model import AuthMode
-from mgw.config.paths import shown
-from mgw.config.problems import nearest
 from mgw.config.proxies import parse_network
+from mgw.config.quoting import found_word
 from mgw.config.translation import CacheTarget, MaxTokensField
 from mgw.secret import Secret
 from mgw.vocabulary import (
@@ -127,7 +126,7 @@ def _one_of(spellings: Mapping[str, StrEnum]) -> PlainValidator:
     def parse(text: str) -> StrEnum:
         if text in spellings:
             return spellings[text]
-        raise ValueError(f"expected one of {meanings}, found {shown(text)}{nearest(text, spellings)}")
+        raise ValueError(f"expected one of {meanings}, found {found_word(text, spellings)}")
 
     return _reads(parse, f"one of {meanings}")
 
@@ -145,9 +144,7 @@ def _auth(text: str) -> AuthMode:
         return _AUTH_MODES[text]
     if text in AUTH_NOT_AVAILABLE:
         raise ValueError(f"auth {text}: {MESSAGE}")
-    raise ValueError(
-        f"expected one of {', '.join(AuthMode)}, found {shown(text)}{nearest(text, _AUTH_MODES)}"
-    )
+    raise ValueError(f"expected one of {', '.join(AuthMode)}, found {found_word(text, _AUTH_MODES)}")
 
 
 def _key_or(setting: str) -> PlainValidator:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.config.paths import shown
+from mgw.config.quoting import shown
 
 ENDPOINT_TYPES: Final = frozenset({"tcp", "tcp6", "ssl", "tls", "unix", "systemd", "haproxy"})
 """First words of a Twisted server endpoint string that make a listener; a test asks Twisted for them."""

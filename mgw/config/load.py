@@ -7,6 +7,7 @@ all problems of a file at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -18,12 +19,14 @@ from mgw.config.document import Document, Value, read
 from mgw.config.fields import EXPECTED, REFUSED
 from mgw.config.model import Config
 from mgw.config.paths import Path, is_among
-from mgw.config.problems import Report, nearest
+from mgw.config.problems import Report
+from mgw.config.quoting import HIDDEN, near, nearest
 from mgw.config.resolve import resolve
 from mgw.config.scope import Scope
 from mgw.config.written import WrittenFile, keys_of
 
 _UNKNOWN_KEY: Final = "extra_forbidden"
+_LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
 _SHAPES: Final = MappingProxyType(
     {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
 )
@@ -68,7 +71,8 @@ def _shape(settings: dict[str, Value], document: Document, report: Report) -> Wr
     for fault in faults:
         path: Path = fault["loc"]
         if not report.holds(path):
-            report.add(path, _words(fault["type"], fault["msg"], path, document))
+            named = _named(path) if fault["type"] == _UNKNOWN_KEY else None
+            report.add(path, _words(fault["type"], fault["msg"], path, document), named=named)
         sound = _without(sound, path)
     return WrittenFile.model_validate(sound)
 
@@ -85,6 +89,13 @@ def _words(kind: str, message: str, path: Path, document: Document) -> str:
             return MESSAGE
         return f"unknown key{nearest(str(path[-1]), keys_of(WrittenFile, path[:-1]))}"
     return f"expected {_SHAPES.get(kind, 'another value')}, found {document.found(path)}"
+
+
+def _named(path: Path) -> Path:
+    """Return the path of an unknown key, without a key that no setting could be named like."""
+    last = str(path[-1])
+    named = near(last, keys_of(WrittenFile, path[:-1])) or _LIKE_A_SETTING.fullmatch(last)
+    return path if named else (*path[:-1], HIDDEN)
 
 
 def _without(value: Value, path: Path) -> Value:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from mgw.config.quoting import HIDDEN, quotable, shown
+
 Path = tuple[str | int, ...]
 """The keys and list positions that lead to a value."""
 
@@ -23,7 +25,6 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
 )
 """Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
 
-MAX_SHOWN: Final = 60
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -42,16 +43,13 @@ def is_among(path: Path, patterns: Iterable[Path]) -> bool:
 def dotted(path: Path) -> str:
     """Write a path as an operator reads it: one line, without what stands below a secret place."""
     return ".".join(
-        "…" if isinstance(part, str) and is_among(path[:depth], SECRET_PLACES) else _component(part)
+        HIDDEN if isinstance(part, str) and is_among(path[:depth], SECRET_PLACES) else _component(part)
         for depth, part in enumerate(path)
     )
 
 
-def shown(text: str) -> str:
-    """Quote a text for a message: one line, printable, not too long."""
-    return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}…"
-
-
 def _component(part: str | int) -> str:
     text = str(part)
-    return text if _PLAIN.fullmatch(text) and len(text) <= MAX_SHOWN else shown(text)
+    if text == HIDDEN or not quotable(text):
+        return HIDDEN
+    return text if _PLAIN.fullmatch(text) else shown(text)

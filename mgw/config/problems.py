@@ -5,9 +5,7 @@ Source: decisions, part 2.  A message says what was expected and what was found,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import inf
 from typing import Final
 
@@ -20,7 +18,6 @@ Mark = tuple[float, float]
 
 FIRST: Final[Mark] = (1, 1)
 _AFTER_THE_FILE: Final[Mark] = (inf, inf)
-_LONGEST_GUESS: Final = 100
 
 
 class Problem(Struct, frozen=True):
@@ -56,11 +53,15 @@ class Report:
     _found: list[tuple[Mark, Problem]] = field(default_factory=list)
     _spoiled: set[Path] = field(default_factory=set)
 
-    def add(self, path: Path, message: str, *, at: Mark | None = None) -> None:
-        """Note a problem; it stands at ``at``, else where ``path`` or its nearest known ancestor does."""
+    def add(self, path: Path, message: str, *, at: Mark | None = None, named: Path | None = None) -> None:
+        """Note a problem; it stands at ``at``, else where ``path`` or its nearest known ancestor does.
+
+        :param named: the path as it is shown, where that is another.
+        """
         mark = self._mark_of(path) if at is None else at
         self._spoiled.add(path)
-        self._found.append((mark, Problem(self.file, int(mark[0]), dotted(path), message)))
+        place = dotted(path if named is None else named)
+        self._found.append((mark, Problem(self.file, int(mark[0]), place, message)))
 
     def add_environment(self, variable: str, message: str) -> None:
         """Note a problem of an environment variable that overrides the file."""
@@ -89,9 +90,3 @@ class Report:
             if mark is not None:
                 return mark
         return FIRST
-
-
-def nearest(wrong: str, known: Iterable[str]) -> str:
-    """Return ``, did you mean …?`` for the nearest known word, or nothing."""
-    close = get_close_matches(wrong[:_LONGEST_GUESS].lower(), list(known), n=1)
-    return f", did you mean {close[0]}?" if close else ""

@@ -6,7 +6,7 @@ import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
-from mgw.config.paths import shown
+from mgw.config.quoting import shown
 
 _FORM: Final = re.compile(r"[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?")
 """No zones (``%eth0``), and no masks, which mean two things."""

@@ -19,9 +19,8 @@ from mgw.config.model import (
     Timeouts,
     Tls,
 )
-from mgw.config.paths import shown
-from mgw.config.problems import nearest
 from mgw.config.providers import resolve_provider
+from mgw.config.quoting import nearest, shown
 from mgw.config.resolve_translation import (
     resolve_caching,
     resolve_keepalive,

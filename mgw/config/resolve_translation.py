@@ -9,7 +9,7 @@ from mgw.config.blocks import Written
 from mgw.config.checks import checked_text
 from mgw.config.fields import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.paths import Path
-from mgw.config.problems import nearest
+from mgw.config.quoting import nearest
 from mgw.config.scope import Scope
 from mgw.config.translation import AutoBreakpoints, Caching, ModelRow, StreamKeepalive, Translation
 from mgw.config.written_translation import (

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from mgw.config.checks import checked_key
-from mgw.config.paths import Path, shown
-from mgw.config.problems import Report, nearest
+from mgw.config.paths import Path
+from mgw.config.problems import Report
+from mgw.config.quoting import nearest, quotable, shown
 from mgw.secret import Secret
 
 _BETWEEN_KEYS: Final = re.compile(r"[,\s]+")
+_USUAL: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,15 @@ class Scope:
             return ()
         pieces = [piece for piece in _BETWEEN_KEYS.split(text) if piece]
         if not pieces:
-            self.report.add(path, f"the environment variable {variable} holds no key")
+            self.report.add(path, f"{_named(variable)} holds no key")
         keys = [self._key(piece, variable, path) for piece in pieces]
         return tuple(key for key in keys if key is not None)
 
     def need_provider(self, name: str, path: Path) -> None:
         """Note a problem if no provider has this name."""
         if name not in self.provider_names:
-            known = ", ".join(self.provider_names) or "none"
-            guess = nearest(name, self.provider_names)
+            known = ", ".join(filter(quotable, self.provider_names)) or "none"
+            guess = nearest(name, filter(quotable, self.provider_names))
             self.report.add(path, f"no provider is named {shown(name)}{guess} (known: {known})")
 
     def need_route(self, name: str, families: Iterable[str], path: Path) -> None:
@@ -64,7 +66,7 @@ class Scope:
         text = self.environ.get(variable)
         if not text:
             what = "is not set" if text is None else "is empty"
-            self.report.add(path, f"the environment variable {variable} {what}")
+            self.report.add(path, f"{_named(variable)} {what}")
             return None
         return text
 
@@ -72,5 +74,11 @@ class Scope:
         try:
             return Secret(checked_key(text, "give the variable the key itself"))
         except ValueError as error:
-            self.report.add(path, f"the key in the environment variable {variable} {error}")
+            self.report.add(path, f"the key in {_named(variable)} {error}")
             return None
+
+
+def _named(variable: str) -> str:
+    """Name a variable as variables are usually named; anything else may be a key in the wrong place."""
+    usual = _USUAL.fullmatch(variable) and quotable(variable)
+    return f"the environment variable {variable}" if usual else "the environment variable that it names"

@@ -18,6 +18,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from zope.interface import implementer
 
 from mgw.config.model import Tls
+from mgw.config.quoting import without_keys
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -40,7 +41,8 @@ class RenewableCertificate:
         key = _read("tls.key_file", files.key_file, _private_key)
         if key.public_key() != chain[0].public_key():
             raise ValueError(
-                f"tls: the key in {files.key_file} is not that of the certificate in {files.cert_file}"
+                f"tls: the key in {without_keys(files.key_file)} is not that of the certificate in "
+                f"{without_keys(files.cert_file)}"
             )
         first, *others = [crypto.X509.from_cryptography(certificate) for certificate in chain]
         options = CertificateOptions(
@@ -53,7 +55,9 @@ class RenewableCertificate:
         try:
             self._context = options.getContext()
         except SSL.Error as error:  # a key that OpenSSL deems too weak
-            raise ValueError(f"tls: OpenSSL refuses {files.cert_file}: {_reasons(error)}") from None
+            raise ValueError(
+                f"tls: OpenSSL refuses {without_keys(files.cert_file)}: {_reasons(error)}"
+            ) from None
         self.files = files
 
     def serverConnectionForTLS(
@@ -71,10 +75,12 @@ def _read(setting: str, path: str, load: Callable[[bytes], T]) -> T:
     try:
         return load(Path(path).read_bytes())
     except OSError as error:
-        raise ValueError(f"{setting}: {path} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{setting}: {without_keys(path)} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         wanted = "PEM key without a passphrase" if load is _private_key else "PEM certificate"
-        raise ValueError(f"{setting}: {path} holds no {wanted} ({type(error).__name__})") from None
+        raise ValueError(
+            f"{setting}: {without_keys(path)} holds no {wanted} ({type(error).__name__})"
+        ) from None
 
 
 def _private_key(content: bytes) -> PrivateKeyTypes:

@@ -114,7 +114,7 @@ def test_a_host_with_a_key_or_without_any_is_not(settings: str) -> None:
 def test_keys_that_are_words_are_warned_about_and_not_quoted() -> None:
     text = "providers: {a: {kind: openai, api_key: canary}}\nedge_auth: {enabled: true, keys: [canary2]}"
     rest = (
-        "has fewer than 8 characters, so it may be any word and is not hidden where a log line or a provider's "
-        "error repeats it"
+        "has fewer than 8 characters, so it may be any word and is not hidden where a log line or a "
+        "provider's error repeats it"
     )
     assert warnings_of(text) == [f"edge_auth: a key {rest}", f"providers.a: its key {rest}"]

@@ -1,0 +1,77 @@
+"""What a message may repeat of a file: never what looks like a credential, wherever it stands.
+
+Operators put keys where none belongs: as the name of a provider, behind ``auth``, in an address.  A message
+names the line, so that it need not repeat what stands there; it quotes what helps and is harmless.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
+
+MAX_SHOWN: Final = 60
+HIDDEN: Final = "…"
+
+_BEGINS_LIKE_A_KEY: Final = re.compile(
+    r"(?:(?:sk|pk|rk|gsk|csk|xai|ghp|gho|glpat|hf|r8|pplx|nvapi|tgp|fw|jina|voyage)[-_]|bearer |basic |token "
+    r"|AIza|ya29|eyJ|AKIA|ASIA|-----BEGIN).{8}",
+    re.IGNORECASE | re.DOTALL,
+)
+_PIECE: Final = re.compile(r"[A-Za-z0-9]+")
+_CHANGE: Final = re.compile(r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])|(?<=[a-z])(?=[A-Z])")
+"""Where digits and letters meet, or a word begins within a word: in keys often, in names now and then."""
+_LONGEST_WORD: Final = 24
+_BETWEEN: Final = re.compile(r"[^/:=?#&@,\\]+")
+_LONGEST_GUESS: Final = 100
+
+
+def looks_like_a_key(text: str) -> bool:
+    """Say whether a text may be a credential, or hold one: a known beginning, or a piece that is no word."""
+    return _BEGINS_LIKE_A_KEY.search(text) is not None or any(map(_is_no_word, _PIECE.findall(text)))
+
+
+def _is_no_word(piece: str) -> bool:
+    """Tell ``7f3a91`` from ``a22b``, ``20250929`` and ``gpt``."""
+    if len(piece) >= _LONGEST_WORD:
+        return True
+    changes = len(_CHANGE.findall(piece))
+    return (changes >= 3 and len(piece) >= 6) or (changes >= 2 and len(piece) >= 12)
+
+
+def quotable(text: str) -> bool:
+    """Say whether a text is short and harmless enough to stand in a message."""
+    return len(text) <= MAX_SHOWN and not looks_like_a_key(text)
+
+
+def shown(text: str) -> str:
+    """Quote a text for a message: one line, printable, not too long, and nothing that may be a key."""
+    if looks_like_a_key(text):
+        return "what may be a key"
+    return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}{HIDDEN}"
+
+
+def without_keys(text: str) -> str:
+    """Return an address, a path or an endpoint without the pieces that may be keys."""
+    return _BETWEEN.sub(lambda piece: HIDDEN if looks_like_a_key(piece[0]) else piece[0], text)
+
+
+def nearest(wrong: str, known: Iterable[str]) -> str:
+    """Return ``, did you mean …?`` for the nearest known word, or nothing."""
+    close = near(wrong, known)
+    return f", did you mean {close}?" if close else ""
+
+
+def near(wrong: str, known: Iterable[str]) -> str | None:
+    """Return the nearest known word, if one is near."""
+    close = get_close_matches(wrong[:_LONGEST_GUESS].lower(), list(known), n=1)
+    return close[0] if close else None
+
+
+def found_word(wrong: str, known: Iterable[str]) -> str:
+    """Say what was found where a word was expected: quoted beside the word that it resembles, else not."""
+    close = near(wrong, known)
+    if close is None or looks_like_a_key(wrong):
+        return "another word"
+    return f"{shown(wrong)}, did you mean {close}?"

@@ -1,0 +1,175 @@
+"""Law: wherever in a file a key stands by mistake, no error, warning or advice repeats it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from mgw.config.advice import final_addresses, warnings
+from mgw.config.load import parse
+from mgw.config.problems import ConfigError
+from mgw.config.quoting import looks_like_a_key
+from mgw.routing.routes import DENIABLE
+from tests.pure.config.test_operator_files import VARIABLES, uncommented
+
+KEYS: Final = [
+    "sk-canary-7f3a91",
+    "sk-proj-Canary0abcdefghijklmnop",
+    "sk-ant-api03-canary_AAAA-bbbb",
+    "AIzaSyCanary-abcdefgh_ijklm012345",
+    "gsk_canary7Yt2Rk0aPqLm93",
+    "ya29.canary0AbCdEf",
+    "eyJcanary0eXAiOiJKV1QiLCJhbGciOiJSUzI1NiJ9",
+    "canary0123456789abcdef0123456789",
+    "hunter7canary42x9",
+    "7f3canary91b2",
+]
+WORD: Final = "CorrectCanaryStaple"
+"""Looks like no key; it must not show where keys stand."""
+MARKER: Final = "mmmmarkerrrr"
+
+FORMS: Final[dict[str, Callable[[str], str]]] = {
+    "value": lambda key: key,
+    "quoted": lambda key: f'"{key}"',
+    "with a blank": lambda key: f"'{key} x'",
+    "anchor": lambda key: f"&{key} x",
+    "alias": lambda key: f"*{key}",
+    "tag": lambda key: f"!{key} x",
+    "list": lambda key: f"[{key}]",
+    "list in a list": lambda key: f"[[{key}]]",
+    "mapping": lambda key: f"{{a: {key}}}",
+    "name of a mapping": lambda key: f"{{{key}: a}}",
+    "names of mappings": lambda key: f"{{{key}: {{{key}: 1}}}}",
+    "set": lambda key: f"{{{key}, {key}}}",
+    "unclosed": lambda key: f'"{key}',
+    "unclosed list": lambda key: f"[{key}",
+    "behind a colon": lambda key: f"a: {key}",
+    "address": lambda key: f"https://host/{key}",
+    "path": lambda key: f"/{key}",
+    "port": lambda key: f"host:{key}",
+    "host": lambda key: f'"{key}:80"',
+    "target": lambda key: f"{key}/{key}",
+}
+Tree = Any  # JSON
+
+
+def places(tree: Tree, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Tree]]:
+    """Every position of the tree and the tree with the marker there: as the value, or as one more key."""
+    if path:
+        yield path, MARKER
+    if isinstance(tree, dict):
+        yield (*path, "+"), {**tree, MARKER: 1}
+        for key, value in tree.items():
+            yield (*path, MARKER, "="), {MARKER if other == key else other: tree[other] for other in tree}
+            for inner, changed in places(value, (*path, key)):
+                yield inner, {**tree, key: changed}
+    elif isinstance(tree, list):
+        for index, value in enumerate(tree):
+            for inner, changed in places(value, (*path, index)):
+                yield inner, [*tree[:index], changed, *tree[index + 1 :]]
+
+
+WHOLE: Final = yaml.safe_load(uncommented())
+PROVIDER: Final = {"main": {"kind": "openai"}}
+
+
+def alone(path: tuple[str | int, ...], tree: Tree) -> str:
+    """The block with the marker as a file of its own, which is read faster than the whole."""
+    if path[0] not in tree:
+        return yaml.safe_dump({"providers": PROVIDER, MARKER: tree.get(MARKER, tree)}, sort_keys=False)
+    block = {path[0]: tree[path[0]]}
+    if path[0] != "providers":
+        block["providers"] = PROVIDER
+    elif len(path) > 1 and path[1] in tree["providers"]:
+        block["providers"] = {path[1]: tree["providers"][path[1]]}
+    return yaml.safe_dump(block, sort_keys=False)
+
+
+PLACES: Final = [(path, alone(path, tree)) for path, tree in places(WHOLE)]
+ENVIRON: Final = dict.fromkeys(VARIABLES, "a-long-key")
+
+
+def said_of(text: str, environ: dict[str, str] = ENVIRON) -> str:
+    try:
+        config = parse(text, "mgw.yaml", environ, DENIABLE)
+    except ConfigError as error:
+        return str(error)
+    return "\n".join([*warnings(config), *final_addresses(config)])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_in_the_wrong_place_is_never_repeated(form: str) -> None:
+    assert len(PLACES) > 200
+    for (path, text), key in zip(PLACES, cycle(KEYS), strict=False):
+        said = said_of(text.replace(MARKER, FORMS[form](key)))
+        assert "canary" not in said.lower(), (path, key)
+
+
+SECRET: Final = (
+    "auth",
+    "kind",
+    "api_key",
+    "api_key_env",
+    "base_url",
+    "token_file",
+    "keys",
+    "keys_env",
+    "listen",
+)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_word_where_keys_stand_is_never_repeated(form: str) -> None:
+    found = [(path, text) for path, text in PLACES if path[-1] in SECRET or path[-2:-1] == ("keys",)]
+    assert len(found) > 12
+    for path, text in found:
+        if form in ("address", "host", "port", "path") and path[-1] in ("base_url", "listen", "token_file"):
+            continue  # there it is part of what has to be shown
+        assert "canary" not in said_of(text.replace(MARKER, FORMS[form](WORD))).lower(), path
+
+
+@pytest.mark.parametrize("block", ["providers: {main: {kind: openai, %s: 1}}", "edge_auth: {%s: 1}"])
+@pytest.mark.parametrize("key", [WORD, "CANARY", "canary 1", *KEYS])
+def test_an_unknown_key_that_is_the_secret_is_not_repeated(block: str, key: str) -> None:
+    said = said_of(block % key)
+    assert ".…: unknown key" in said
+    assert "canary" not in said.lower()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_variable_that_is_the_key_itself_is_not_repeated(key: str) -> None:
+    name = key.replace("-", "_").replace(".", "_")
+    for text in (
+        f"providers: {{main: {{kind: openai, api_key_env: {name}}}}}",
+        f"providers: {{main: {{kind: openai}}}}\nedge_auth: {{enabled: true, keys_env: {name}}}",
+    ):
+        for environ in ({}, {name: ""}, {name: " "}, {name: "a b"}):
+            assert "canary" not in said_of(text, environ).lower()
+
+
+NAMES: Final = """
+    gpt-4o-mini-2024-07-18 claude-sonnet-4-5-20250929 o3 gemini-2.5-flash-lite qwen3-235b-a22b
+    mixtral-8x22b-instruct-v0.1 anthropic.claude-3-5-sonnet-20241022-v2:0 llama-3.3-70b-versatile
+    text-embedding-3-small deepseek-r1-distill-llama-70b gpt-oss-120b my_provider eu-west-1
+    api_key OPENAI_API_KEY OpenAI main2 sk-main localhost:8787 base_ulr backend
+"""
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_names_are_no_keys(name: str) -> None:
+    assert not looks_like_a_key(name)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_keys_are(key: str) -> None:
+    assert looks_like_a_key(key)
+
+
+def test_the_shipped_file_has_every_place() -> None:
+    assert {"providers", "edge_auth", "listen", "aliases"} <= set(WHOLE)
+    assert Path(parse(uncommented(), "mgw.yaml", ENVIRON).spool.dir).is_absolute()
