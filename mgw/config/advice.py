@@ -22,6 +22,8 @@ _SAMPLE_PATHS: Final = MappingProxyType(
         Family.GEMINI: "/models/{model}:generateContent",
     }
 )
+_OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
+"""Where Google speaks OpenAI's wire."""
 _ANY_VERSION: Final = MappingProxyType({Kind.OPENAI_COMPAT: re.compile(r"v[0-9]+[a-z0-9]*")})
 """Kinds whose hosts number their versions as they like."""
 
@@ -96,6 +98,10 @@ def _of_base_url(provider: Provider) -> list[str]:
     where = f"{dotted(('providers', provider.name, 'base_url'))}: {without_keys(provider.base_url)}"
     if provider.base_url.endswith(_SAMPLE_PATHS[row.family]):
         return [f"{where} holds the path of a call; calls will go to {_sample(provider)}"]
+    if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
+        usual = row.family is Family.OPENAI
+        wire = f"{where} is the one of OpenAI's wire: for Gemini's own, take the address without /openai"
+        return [] if usual else [wire]
     pattern = _ANY_VERSION.get(provider.kind)
     versioned = any(
         f"/{segment}" in row.version_segments or (pattern is not None and pattern.fullmatch(segment))

@@ -23,7 +23,12 @@ BASE_URLS: Final = MappingProxyType(
 )
 """The addresses of the first-party kinds."""
 
-IMPOSSIBLE: Final = MappingProxyType({Kind.ANTHROPIC: frozenset(Capability) - {Capability.TEXT}})
+IMPOSSIBLE: Final = MappingProxyType(
+    {
+        Kind.ANTHROPIC: frozenset(Capability) - {Capability.TEXT},
+        Kind.GEMINI: frozenset({Capability.AUDIO_TRANSCRIBE}),
+    }
+)
 """What a kind cannot do, whatever an operator says (specification 4.3, 4.4)."""
 
 OF_CHAT: Final = ("stream_usage", "max_tokens_field")

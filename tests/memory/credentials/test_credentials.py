@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
+from mgw.config.model import AuthMode
+from mgw.config.problems import ConfigError
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider
 from mgw.credentials.token_file import LOOK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
+from mgw.kinds import KINDS
 from mgw.secret import Secret, key_hash
-from mgw.vocabulary import Family
+from mgw.vocabulary import Family, Kind
 from tests.support.configs import config
 from tests.support.deferreds import result_of
 
@@ -140,3 +143,38 @@ def test_a_provider_that_wants_no_credential_is_sent_none(kind: str, family: Fam
     entry = f"kind: {kind}, base_url: 'http://h/v1', auth: none"
     for key in (None, client("own-key-1", b"Bearer", family)):
         assert shown(result_of(source(entry).obtain(key))) == (b"", "")
+
+
+OWN = "api_key: k1", "token_file: /run/token"
+
+
+@pytest.mark.parametrize("kind", list(Kind))
+@pytest.mark.parametrize("auth", [None, *AuthMode])
+@pytest.mark.parametrize("own", [(), OWN[:1], OWN[1:], OWN], ids=["nothing", "key", "file", "both"])
+def test_what_cannot_work_is_refused_at_load_and_the_rest_has_a_source(
+    kind: Kind, auth: AuthMode | None, own: tuple[str, ...]
+) -> None:
+    stated = () if auth is None else (f"auth: {auth}",)
+    entry = ", ".join([f"kind: {kind}", "base_url: 'http://h/v1'", *stated, *own])
+    needs = {
+        None: ((), OWN[:1], OWN[1:]),
+        AuthMode.API_KEY: (OWN[:1],),
+        AuthMode.BEARER: (OWN[:1],),
+        AuthMode.TOKEN_FILE: (OWN[1:],),
+        AuthMode.CLIENT_BEARER: ((),),
+        AuthMode.NONE: ((),),
+    }
+    if own not in needs[auth]:
+        with pytest.raises(ConfigError, match=r"providers\.p\."):
+            source(entry)
+        return
+    found = source(entry)
+    if isinstance(found, TokenFile):
+        return
+    family = KINDS[kind].family
+    credential = result_of(found.obtain(client("c1", b"Bearer", family)))
+    sent = (
+        {AuthMode.NONE: "", AuthMode.CLIENT_BEARER: "c1"}.get(auth, "k1" if own else "c1") if auth else None
+    )
+    assert credential.key.reveal() == (("k1" if own else "c1") if sent is None else sent)
+    assert credential.of_client == (not own and auth is not AuthMode.NONE)

@@ -70,6 +70,13 @@ def test_a_proxy_may_speak_tls_for_the_gateway_and_none_need(settings: str) -> N
         ("gemini", "https://h", "has no version segment (/v1beta or /v1 or /v1alpha)"),
         ("openai", "https://h/v1/chat/completions", "holds the path of a call"),
         ("openai", "https://h/v1", None),
+        ("openai", "https://generativelanguage.googleapis.com/v1beta/openai", None),
+        ("openai_compat", "https://generativelanguage.googleapis.com/v1beta/openai", None),
+        (
+            "gemini",
+            "https://h/v1beta/openai",
+            "is the one of OpenAI's wire: for Gemini's own, take the address",
+        ),
         ("openai_compat", "https://h/api/paas/v4", None),
         ("openai_compat", "https://h/v1beta/openai", None),
         ("gemini", "https://h/v1/projects/p/locations/l/publishers/google", None),

@@ -8,6 +8,11 @@ from mgw.config.absent import AUTH_NOT_AVAILABLE, MESSAGE, NOT_AVAILABLE
 from mgw.config.load import parse
 from mgw.config.paths import ANY, dotted
 from mgw.config.problems import ConfigError, Problem
+from mgw.config.providers import IMPOSSIBLE
+from mgw.kinds import KINDS
+from mgw.routing.capabilities import REQUIRED
+from mgw.routing.routes import ROUTES
+from mgw.vocabulary import Capability
 
 ONE = "providers: {main: {kind: openai}}\n"
 
@@ -289,3 +294,22 @@ def test_a_placeholder_is_no_key_and_is_told_where_the_key_goes(placeholder: str
 @pytest.mark.parametrize("key", ["$5-of-luck", "a$KEY", "<a", "os.environ", "${KEY}x"])
 def test_a_key_that_only_resembles_a_placeholder_is_taken(key: str) -> None:
     parse(f"providers: {{a: {{kind: openai, api_key: '{key}'}}}}", "mgw.yaml", {})
+
+
+def test_each_capability_that_may_be_switched_on_has_a_route_that_the_kind_serves() -> None:
+    for kind, row in KINDS.items():
+        for capability in Capability:
+            if capability is Capability.REALTIME:  # has no row yet
+                continue
+            served = any(
+                REQUIRED.get(route.modality) is capability
+                and (row.family in route.translated_for or (row.family is route.family and route.native))
+                for route in ROUTES
+            )
+            assert served == (capability not in IMPOSSIBLE.get(kind, ())), (kind, capability)
+            text = f"kind: {kind}, base_url: 'http://h/v1', capabilities: {{{capability}: true}}"
+            if served:
+                parse(f"providers: {{main: {{{text}}}}}", "mgw.yaml", {})
+            else:
+                said = f"capabilities.{capability}: a provider of kind {kind} cannot do {capability}"
+                assert of_provider(text) == [said]
