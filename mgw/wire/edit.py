@@ -19,10 +19,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec import DecodeError, Raw, Struct
-from msgspec.json import Decoder, decode
+from msgspec import DecodeError, Struct
+from msgspec.json import decode
 
 from mgw.errors import GatewayError, Reason
+from mgw.wire.checked import next_after, readable
 from mgw.wire.splice import Span
 
 Edit = tuple[Span, bytes]
@@ -193,49 +194,3 @@ _OPENING: Final = b"{["
 _CLOSING: Final = b"}]"
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _SCALAR: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^ \t\r\n,\]}]++', re.DOTALL)
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-_MORE: Final = re.compile(r"trailing characters \(byte (\d+)\)")
-"""What the checker says of what it meets behind a value, and where, counted from 1."""
-_check: Final = Decoder(Raw).decode
-
-
-def next_after(view: memoryview, start: int) -> int:
-    """Return where something that is no white space follows the value at ``start`` of a valid document.
-
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or nested too deeply.
-    """
-    try:
-        _check(view[start:])
-    except DecodeError as error:
-        more = _MORE.search(str(error))
-        if more is None:
-            raise GatewayError(Reason.MALFORMED, f"the body is not valid JSON: {error}") from None
-        return start + int(more[1]) - 1
-    except RecursionError:
-        raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
-    return len(view)
-
-
-def readable(body: bytes) -> bytes:
-    """Return valid JSON of the same length whose strings, but for what spells surrogates, say the same.
-
-    The same object where the checker takes the body as it is.
-
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or nested too deeply.
-    """
-    try:
-        _check(body)
-    except DecodeError:
-        # RFC 8259 8.2 lets lone surrogates pass, the checker does not.
-        neutral = _SURROGATE.sub(rb"\\u0020", body)
-    except RecursionError:
-        raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
-    else:
-        return body
-    try:
-        _check(neutral)
-    except DecodeError as error:
-        raise GatewayError(Reason.MALFORMED, f"the body is not valid JSON: {error}") from None
-    except RecursionError:
-        raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
-    return neutral

@@ -6,7 +6,7 @@ repeats the model of its path.  How a body of many megabytes is walked:
 * It is checked whole first, so that the walk meets valid JSON only.
 * Only arrays and objects that a path leads through are opened.  A pattern made for the keys that are looked
   for passes over short other members, several at once; ``msgspec`` passes over all else (see
-  :mod:`mgw.wire.edit`).
+  :mod:`mgw.wire.checked`).
 * Steps are counted, so the time is bounded whatever the body looks like.
 * Functions call one another as deep as the paths are, not as deep as the body is.
 """
@@ -23,7 +23,7 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.edit import next_after, readable
+from mgw.wire.checked import next_after, readable
 from mgw.wire.splice import Span
 
 Path = tuple[str | None, ...]
@@ -34,6 +34,9 @@ MAX_VALUES: Final = 750_000
 
 A batch of Anthropic's has at most 100,000 requests, each with three values on the path and a few long ones.
 """
+
+MAX_FOUND: Final = 200_000
+"""How many values may be found; each costs a few hundred bytes, and is resolved."""
 
 
 class Nested(Struct, frozen=True, gc=False):
@@ -58,7 +61,8 @@ def find_values(body: bytes, *paths: Path) -> list[Nested]:
     reads as U+FFFD, which is nobody's name; one that is no string is passed over.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, for what is nested too deeply, and for
-    more than :data:`MAX_VALUES` values on the paths, or too long to be passed over several at once.
+    more than :data:`MAX_VALUES` values on the paths, or too long to be passed over several at once, or more
+    than :data:`MAX_FOUND` found.
     """
     walk = _Walk(body)
     walk.document(_tree(paths))
@@ -147,6 +151,8 @@ class _Walk:
         if first == _QUOTE and node.is_end:
             match = _ANY_STRING.match(self._body, start)
             assert match is not None, "the body has been checked"
+            if len(self.found) == MAX_FOUND:
+                raise GatewayError(Reason.MALFORMED, f"the body names more than {MAX_FOUND} models")
             self.found.append(Nested(_string(match[0]), match.span(), path))
             return match.end()
         if first == _BRACE and node.members:

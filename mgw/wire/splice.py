@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from codecs import utf_8_decode
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +25,15 @@ import msgspec
 from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
 
 from mgw.errors import GatewayError, Reason
+from mgw.wire.checked import (
+    BLOCK_BYTES,
+    invalid,
+    next_after,
+    too_deep,
+    without_escaped_quotes,
+    without_strings,
+    without_surrogates,
+)
 
 Span = tuple[int, int]
 """Where something begins and where the bytes after it begin."""
@@ -31,6 +41,8 @@ Span = tuple[int, int]
 
 MAX_STATED: Final = 1000
 """How often a body may state one key at the top; nobody does it twice on purpose."""
+MAX_CANDIDATES: Final = 200_000
+"""How often a body may have the key at any depth, where the likely places do not hold the one at the top."""
 
 
 class FoundValue(Struct, frozen=True, gc=False):
@@ -43,10 +55,10 @@ class FoundValue(Struct, frozen=True, gc=False):
 def find_model(body: bytes, key: str = "model") -> FoundValue | None:
     """Return the value of the top-level ``key`` of a JSON object, or ``None`` where it has none.
 
-    Of several such keys the last one counts, and the spans of all are returned.
+    Of several such keys the last one counts, and the spans of all are returned, whatever the others hold.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON object in UTF-8, and for a value that is
-    no string or no text.
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON object in UTF-8, and for a value that
+    counts and is no string or no text.
     """
     return _finder(key).find(body)
 
@@ -69,8 +81,6 @@ def replaced(body: bytes, spans: tuple[Span, ...], new: bytes) -> bytes:
 
 
 _SPACE: Final = rb"[ \t\r\n]*+"
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _BEGINNING: Final = b'{"":0'
 _END: Final = b'"":0}'
 _EMPTY: Final = b"{" + _END
@@ -79,8 +89,11 @@ _HEAD_BYTES: Final = 128
 _TRIES: Final = 4
 _COPIED_BYTES: Final = 16 * 1024
 """Above this size one copy through a view is cheaper than two without."""
-_BLOCK_BYTES: Final = 64 * 1024
-"""Long bodies are walked in blocks that stay in the processor's cache."""
+_SEARCHED_BYTES: Final = 1024 * 1024
+"""A search holds the interpreter to its end, so that it goes over so much at once."""
+_LONGEST_KEY: Final = 256
+_COLON: Final = re.compile(rb"%b:%b" % (_SPACE, _SPACE))
+_QUOTE: Final = ord('"')
 
 
 class _Finder:
@@ -97,7 +110,8 @@ class _Finder:
         self._needle = b'"%b"' % name
         # A quote behind a backslash stands inside a string and begins none.
         self._plain = re.compile(rb'(?<!\\)"%b"%b:%b"([^"\\\x00-\x1f]*+)"' % (name, _SPACE, _SPACE))
-        self._any = re.compile(rb'"%b"%b:%b' % (spelled, _SPACE, _SPACE))
+        self._any = re.compile(rb'"%b"' % spelled)
+        assert 6 * len(name) + 2 <= _LONGEST_KEY
         # Any: the checker cannot know the fields of a class that is made here.
         self._decode: Any = msgspec.json.Decoder(keyed).decode
 
@@ -107,7 +121,7 @@ class _Finder:
         try:
             return self._find_plain(body) or self._find_any(body)
         except RecursionError:
-            raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
+            raise too_deep() from None
 
     def _find_plain(self, body: bytes) -> FoundValue | None:
         """Try the likely places for the only key, plainly spelled."""
@@ -139,47 +153,65 @@ class _Finder:
 
     def _find_any(self, body: bytes) -> FoundValue | None:
         """Find every such key at the top, however it is spelled."""
-        if not self._is_stated(body):
+        text = self._stating(body)
+        if text is None:
             return None
         # Of the same length, so that positions stay, and now every quote begins or ends a string.
-        plain = _without_escaped_quotes(body)
+        plain = without_escaped_quotes(text)
+        view = memoryview(plain)
         spans: list[Span] = []
         for start in self._value_starts(plain):
             if len(spans) == MAX_STATED:
                 message = f"the body states {self._key!r} more than {MAX_STATED} times"
                 raise GatewayError(Reason.MALFORMED, message, param=self._key)
-            match = _STRING.match(body, start)
-            if match is None:
-                raise GatewayError(Reason.MALFORMED, f"{self._key!r} must be a string", param=self._key)
-            spans.append(match.span())
+            end = next_after(view, start)
+            spans.append((start, start + len(plain[start:end].rstrip())))
         start, end = spans[-1]
+        if body[start] != _QUOTE:
+            raise GatewayError(Reason.MALFORMED, f"{self._key!r} must be a string", param=self._key)
         return FoundValue(self._text(body[start:end]), tuple(spans))
 
-    def _is_stated(self, body: bytes) -> bool:
-        """Whether a body, which is checked whole, holds the key."""
+    def _stating(self, body: bytes) -> bytes | None:
+        """Return a body as the checker reads it, once it is checked whole, where it holds the key."""
         try:
-            return self._decode(body).value is not UNSET
+            return None if self._decode(body).value is UNSET else body
         except ValidationError:
-            raise GatewayError(Reason.MALFORMED, "the body must be a JSON object") from None
+            raise _no_object() from None
         except DecodeError:
-            neutral = _SURROGATE.sub(rb"\\u0020", _without_escaped_quotes(body))
+            neutral = without_surrogates(body)
         try:
-            return self._decode(neutral).value is not UNSET
+            return None if self._decode(neutral).value is UNSET else neutral
         except ValidationError:
-            raise GatewayError(Reason.MALFORMED, "the body must be a JSON object") from None
+            raise _no_object() from None
         except DecodeError as error:
-            raise GatewayError(Reason.MALFORMED, f"the body is not valid JSON: {error}") from None
+            raise invalid(error) from None
 
-    def _value_starts(self, plain: bytes) -> list[int]:
-        """Return where the values of the key at depth 1 begin, in a valid body without escaped quotes."""
-        starts = []
-        depth = position = 0
-        for match in self._any.finditer(plain):
-            depth += _depth_between(plain, position, match.start())
-            position = match.end()
+    def _value_starts(self, plain: bytes) -> Iterator[int]:
+        """Yield where the values of the key at depth 1 begin, in a valid body without escaped quotes."""
+        depth = position = candidates = 0
+        for start, end in self._keys(plain):
+            colon = _COLON.match(plain, end)
+            if colon is None:
+                continue
+            candidates += 1
+            if candidates > MAX_CANDIDATES:
+                message = f"the body has {self._key!r} in more than {MAX_CANDIDATES} places"
+                raise GatewayError(Reason.MALFORMED, message, param=self._key)
+            depth += _depth_between(plain, position, start)
+            position = colon.end()
             if depth == 1:
-                starts.append(position)
-        return starts
+                yield position
+
+    def _keys(self, plain: bytes) -> Iterator[Span]:
+        """Yield where the key stands, in any spelling, or a string that is the same."""
+        position, size = 0, len(plain)
+        for at in range(0, size, _SEARCHED_BYTES):
+            end = min(at + _SEARCHED_BYTES, size)
+            for match in self._any.finditer(plain, max(at, position), min(end + _LONGEST_KEY, size)):
+                if match.start() >= end:
+                    break
+                position = match.end()
+                yield match.span()
 
     def _text(self, literal: bytes) -> str:
         try:
@@ -201,20 +233,16 @@ def _any_spelling(letter: int) -> bytes:
     return b"(?:%c|\\\\u%b)" % (letter, digits.encode())
 
 
-def _without_escaped_quotes(body: bytes) -> bytes:
-    """Return ``body`` with other escapes of the same length for backslashes and quotes."""
-    return body.replace(rb"\\", rb"\n").replace(rb"\"", rb"\n")
-
-
 def _depth_between(plain: bytes, start: int, end: int) -> int:
     """Return how many more brackets are opened than closed between two places outside of strings."""
-    depth = inside = 0
-    for at in range(start, end, _BLOCK_BYTES):
-        pieces = plain[at : min(at + _BLOCK_BYTES, end)].split(b'"')
-        outside = b"".join(pieces[inside::2])
-        inside ^= 1 - len(pieces) % 2
-        depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
-    return depth
+    return sum(
+        outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
+        for outside in without_strings(plain, start, end)
+    )
+
+
+def _no_object() -> GatewayError:
+    return GatewayError(Reason.MALFORMED, "the body must be a JSON object")
 
 
 def _check_utf8(body: bytes) -> None:
@@ -223,7 +251,7 @@ def _check_utf8(body: bytes) -> None:
     position, size = 0, len(body)
     try:
         while position < size:
-            end = position + _BLOCK_BYTES
+            end = position + BLOCK_BYTES
             position += utf_8_decode(view[position:end], "strict", end >= size)[1]
     except UnicodeDecodeError:
         raise GatewayError(Reason.MALFORMED, "the body is not valid UTF-8") from None

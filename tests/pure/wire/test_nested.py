@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.nested import MAX_VALUES, Nested, Path, find_values
+from mgw.wire.nested import MAX_FOUND, MAX_VALUES, Nested, Path, find_values
 from mgw.wire.splice import Span
 
 REQUESTS: Path = ("requests", None, "model")
@@ -254,7 +254,7 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
     [
         b'{"requests":[%b]}' % b",".join([b"{}"] * MAX_VALUES),
         b"{%b}" % b",".join([b'"a":"\\n"'] * MAX_VALUES),
-        b"{%b}" % b",".join([b'"model":"a"'] * MAX_VALUES),
+        b"{%b}" % b",".join([b'"model":0'] * MAX_VALUES),
     ],
     ids=["elements", "others", "models"],
 )
@@ -262,6 +262,13 @@ def test_a_body_of_too_many_values_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError, match=str(MAX_VALUES)) as refusal:
         find_values(body, REQUESTS, ("model",))
     assert refusal.value.reason is Reason.MALFORMED
+
+
+def test_a_body_that_names_too_many_models_is_refused() -> None:
+    models = [b'"model":"a"'] * MAX_FOUND
+    assert len(find_values(b"{%b}" % b",".join(models), ("model",))) == MAX_FOUND
+    with pytest.raises(GatewayError, match=str(MAX_FOUND)):
+        find_values(b"{%b}" % b",".join([*models, b'"model":"a"']), ("model",))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.splice import MAX_STATED, find_model, splice
+from mgw.wire.splice import MAX_CANDIDATES, MAX_STATED, find_model, splice
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------
 
@@ -122,12 +122,12 @@ def refusal_of(body: bytes) -> GatewayError:
 @example(r'{"x \"model":"v"}', "new")
 @example(r'{"x\\":1,"model":"v"}', "new")
 @example('{"a":{"model":"inner"},"model":"outer","model":"outer"}', "new")
+@example('{"model":null,"model" : {"model":[ "]" ]} ,"model":-1e9 , "model":"outer"}', "new")
+@example(r'{"model":["\ud800"],"model":"outer"}', "new")
 def test_only_the_values_of_the_top_level_key_are_replaced(document: str, new: str) -> None:
     stated = [found for found in top_level_members(document) if found[0] == "model"]
     body = document.encode()
-    if any(not isinstance(value, str) for _, value, _, _ in stated) or (
-        stated and not is_text(stated[-1][1])
-    ):
+    if stated and not is_text(stated[-1][1]):
         refusal_of(body)
         return
     found = find_model(body)
@@ -211,6 +211,20 @@ def test_a_model_that_is_no_text_is_malformed_and_named(value: str) -> None:
     assert refusal_of(f'{{"model":{value}}}'.encode()).param == "model"
 
 
+@pytest.mark.parametrize("value", ["null", "1", "[]", '{"model":"x"}', r'"a\ud800"'])
+def test_of_two_models_the_last_counts_whatever_the_first_is(value: str) -> None:
+    body = f'{{"model": {value} ,"model":"x"}}'.encode()
+    found = find_model(body)
+    assert found is not None
+    assert found.value == "x"
+    assert splice(body, found, "y") == b'{"model": "y" ,"model":"y"}'
+
+
+@pytest.mark.parametrize("value", ["null", "1", "[]", '{"model":"x"}'])
+def test_a_last_model_that_is_no_text_is_refused_behind_one_that_is(value: str) -> None:
+    assert refusal_of(f'{{"model":"x","model":{value}}}'.encode()).param == "model"
+
+
 def test_a_lone_surrogate_elsewhere_passes() -> None:
     body = rb'{"a":"\ud800\\","model":"x","b":["\udfff"]}'
     found = find_model(body)
@@ -277,13 +291,47 @@ def test_the_time_grows_with_the_size(document: Callable[[int], str]) -> None:
     assert seconds(large) < 40 * seconds(small) + 0.02
 
 
+def found_in(body: bytes) -> int:
+    found = find_model(body)
+    assert found is not None
+    return len(found.spans)
+
+
 def test_a_key_is_stated_a_bounded_number_of_times() -> None:
     member = b'"model":"m"'
     assert found_in(b"{" + b",".join([member] * MAX_STATED) + b"}") == MAX_STATED
     assert refusal_of(b"{" + b",".join([member] * (MAX_STATED + 1)) + b"}").reason is Reason.MALFORMED
 
 
-def found_in(body: bytes) -> int:
-    found = find_model(body)
-    assert found is not None
-    return len(found.spans)
+
+
+def test_a_key_that_stands_everywhere_is_looked_for_in_a_bounded_number_of_places() -> None:
+    inner = b'{"model":"x"},'
+    assert found_in(b'{"a":[%b0],"\\u006dodel":"m"}' % (inner * (MAX_CANDIDATES - 1))) == 1
+    assert refusal_of(b'{"a":[%b0],"\\u006dodel":"m"}' % (inner * MAX_CANDIDATES)).param == "model"
+
+
+def test_lone_surrogates_are_passed_over_wherever_blocks_are_cut() -> None:
+    for before in range(60_000, 60_012):
+        body = b'{"a":"%b%b","model":"x"}' % (b"x" * before, rb"\ud800" * 2000)
+        assert found_in(body) == 1
+
+
+def test_a_key_is_found_wherever_a_search_is_cut() -> None:
+    for before in range(2**20 - 40, 2**20 + 4):
+        body = b'{"a":"%b","mode\\u006c":"y" , "\\u006dodel" : "x"}' % (b"x" * before)
+        assert found_in(body) == 2
+
+
+@pytest.mark.parametrize("depth", [900, 1_100, 10_000, 1_000_000])
+def test_no_depth_is_more_than_a_refusal(depth: int) -> None:
+    for body in (
+        b'{"model":"x","a":%b%b}' % (b"[" * depth, b"]" * depth),
+        b'{"\\u006dodel":"x","a":%b%b}' % (b"[" * depth, b"]" * depth),
+        b'{"model":%b%b,"model":"x"}' % (b"[" * depth, b"]" * depth),
+        b'{"model":"x","a":%b' % (b'{"a":' * depth),
+    ):
+        try:
+            find_model(body)
+        except GatewayError as error:
+            assert error.reason is Reason.MALFORMED

@@ -1,0 +1,189 @@
+"""Ask with each shape in turn, and say what it cost: ``python -m bench.shapes [--csv FILE] [PART OF A NAME]``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench.shapes.client_shapes import SHAPES as OF_CLIENTS
+from bench.shapes.provider_shapes import SHAPES as OF_PROVIDERS
+from bench.shapes.shape import MIB, Shape
+from bench.shapes.upstream import Upstream
+
+LIMIT_SECONDS = 120.0
+MOST_MS = 250.0
+MOST_TIMES = 12.0
+SMALLEST = 8 * MIB
+"""A body counts as at least so large: Python's objects for a few short values take some megabytes."""
+_CONFIG = """
+listen: 127.0.0.1:0
+providers:
+  openai: {{kind: openai, base_url: "http://127.0.0.1:{port}/v1", api_key: bench-bench}}
+  anthropic: {{kind: anthropic, base_url: "http://127.0.0.1:{port}/v1", api_key: bench-bench}}
+  gemini: {{kind: gemini, base_url: "http://127.0.0.1:{port}/v1beta", api_key: bench-bench}}
+defaults: {{openai_dialect: openai, anthropic_dialect: anthropic, gemini_dialect: gemini}}
+observe_dropped_fields: true
+spool: {{dir: "{folder}/spool"}}
+"""
+
+
+@dataclass
+class Result:
+    """What one shape cost."""
+
+    name: str
+    size: int
+    status: str
+    longest_ms: float
+    cpu_ms: float
+    peak_bytes: int
+
+    @property
+    def times(self) -> float:
+        return self.peak_bytes / max(self.size, SMALLEST)
+
+    @property
+    def passed(self) -> bool:
+        return self.longest_ms <= MOST_MS and self.times <= MOST_TIMES
+
+    def __str__(self) -> str:
+        return (
+            f"{' ' if self.passed else '*'} {self.name:58} {self.size / MIB:6.1f} MiB {self.status:14} "
+            f"{self.longest_ms:8.0f} ms at once {self.cpu_ms:8.0f} ms {self.peak_bytes / MIB:7.0f} MiB {self.times:5.1f}x"
+        )
+
+
+@dataclass
+class Gateway:
+    """The process that is watched; it ends with the block."""
+
+    folder: str
+    upstream: Upstream
+    root: str
+    process: subprocess.Popen[bytes] = field(init=False)
+    port: int = 0
+    resident: float = 0.0
+
+    def __enter__(self) -> Gateway:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        file = Path(self.folder) / "mgw.yaml"
+        file.write_text(_CONFIG.format(port=self.upstream.port, folder=self.folder))
+        command = [sys.executable, "-m", "bench.shapes.gateway", str(file)]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": self.root}, cwd=self.folder
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        while not line.startswith(b"["):
+            line = self.process.stdout.readline()
+        address, control = json.loads(line)
+        self.port = int(address.rpartition(":")[2])
+        self.control = socket.create_connection(("127.0.0.1", control)).makefile("rwb")
+        threading.Thread(target=self.process.stdout.read, daemon=True).start()
+        ask(self.port, shape_of_nothing, shape_of_nothing.body())
+        self.resident = self.say(b"report")["resident_bytes"]
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.control.close()
+
+    def say(self, word: bytes) -> dict[str, float]:
+        self.control.write(word + b"\n")
+        self.control.flush()
+        found: dict[str, float] = json.loads(self.control.readline())
+        return found
+
+
+def ask(port: int, shape: Shape, body: bytes) -> str:
+    """Send a request, and return the status of the answer when all of it has come."""
+    headers = [("Host", "bench"), ("Content-Length", str(len(body))), ("Connection", "close"), *shape.headers]
+    if not any(name == "Content-Type" for name, _ in headers):
+        headers.append(("Content-Type", "application/json"))
+    lines = [f"{shape.method} {shape.path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_SECONDS) as connection:
+        status = b""
+        with suppress(OSError):
+            connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n")
+            connection.sendall(body)
+        try:
+            while piece := connection.recv(MIB):
+                status = status or piece[9:12]
+        except OSError as error:
+            return f"{status.decode()} {type(error).__name__}"
+    return status.decode() or "closed"
+
+
+def measure(gateway: Gateway, shape: Shape) -> Result:
+    """Ask once; the process is warm."""
+    body = shape.body()
+    gateway.upstream.answer = tuple(shape.answer())
+    gateway.say(b"reset")
+    status = ask(gateway.port, shape, body)
+    time.sleep(0.05)
+    seen = gateway.say(b"report")
+    gateway.upstream.answer = ()
+    size = shape.counted if shape.counted is not None else len(body)
+    if seen["resident_bytes"] > gateway.resident + 24 * MIB:  # what it keeps would not be counted again
+        gateway.stop()
+        gateway.start()
+    return Result(shape.name, size, status, seen["longest_ms"], seen["cpu_ms"], int(seen["peak_bytes"]))
+
+
+def main() -> int:
+    """Print a line for each shape; the exit status says whether all keep within the bounds."""
+    parser = argparse.ArgumentParser(prog="python -m bench.shapes")
+    parser.add_argument("--csv", type=Path)
+    parser.add_argument("--root", default=str(Path(__file__).resolve().parents[2]))
+    parser.add_argument("part", nargs="?", default="")
+    options = parser.parse_args()
+    results: list[Result] = []
+    with TemporaryDirectory() as folder, Gateway(folder, Upstream(), options.root) as gateway:
+        for shape in [*OF_CLIENTS, *OF_PROVIDERS]:
+            if options.part not in shape.name:
+                continue
+            try:
+                results.append(measure(gateway, shape))
+            except (ValueError, OSError):
+                results.append(Result(shape.name, 0, "died", float("inf"), float("inf"), 0))
+                gateway.stop()
+                gateway.start()
+            print(results[-1], flush=True)
+    if options.csv:
+        with options.csv.open("w", newline="") as file:
+            writer = csv.writer(file)
+            for result in results:
+                writer.writerow(
+                    [
+                        result.name,
+                        f"{result.size / MIB:.1f}",
+                        result.status,
+                        f"{result.longest_ms:.0f}",
+                        f"{result.cpu_ms:.0f}",
+                        f"{result.peak_bytes / MIB:.0f}",
+                    ]
+                )
+    return 0 if all(result.passed for result in results) else 1
+
+
+shape_of_nothing = Shape("nothing", "/v1/chat/completions", lambda: b'{"model":"openai/m"}')
+
+if __name__ == "__main__":
+    sys.exit(main())

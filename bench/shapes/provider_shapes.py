@@ -1,0 +1,204 @@
+"""What a hostile or a broken provider answers."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterable
+
+from bench.shapes.shape import CHAT, HEAD, MESSAGES, MIB, Shape, filled, whole
+
+_STREAM = b"text/event-stream"
+LARGEST_ANSWER = 64 * MIB
+_TO = {"anthropic": b'{"model":"anthropic/m","messages":[{"role":"user","content":"x"}]%b}'}
+_ALL = {
+    "Anthropic's answer to chat": (CHAT, b"anthropic"),
+    "Gemini's answer to chat": (CHAT, b"gemini"),
+    "OpenAI's answer to messages": (MESSAGES, b"openai"),
+}
+_WHOLE = {
+    b"anthropic": (
+        b'{"id":"m","type":"message","role":"assistant","model":"m","stop_reason":"end_turn",'
+        b'"usage":{"input_tokens":1,"output_tokens":1},"content":[',
+        b'{"type":"text","text":"a"}',
+        b"]}",
+    ),
+    b"gemini": (b'{"candidates":[{"content":{"parts":[', b'{"text":"a"}', b']},"finishReason":"STOP"}]}'),
+    b"openai": (
+        b'{"id":"c","object":"chat.completion","model":"m","choices":[',
+        b'{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}',
+        b"]}",
+    ),
+}
+_EVENT = {
+    b"anthropic": b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,"delta":'
+    b'{"type":"text_delta","text":"%b"}}\n\n',
+    b"gemini": b'data: {"candidates":[{"content":{"parts":[{"text":"%b"}]}}]}\n\n',
+    b"openai": b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"%b"}}]}\n\n',
+}
+_BEGIN = {
+    b"anthropic": b'event: message_start\ndata: {"type":"message_start","message":{"id":"m","type":"message",'
+    b'"role":"assistant","model":"m","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}\n\n'
+    b'event: content_block_start\ndata: {"type":"content_block_start","index":0,"content_block":'
+    b'{"type":"text","text":""}}\n\n',
+    b"gemini": b"",
+    b"openai": b"",
+}
+
+
+def _ask(path: str, provider: bytes, *, stream: bool = False) -> Callable[[], bytes]:
+    more = b',"stream":true' if stream else b""
+    more += b',"max_tokens":9' if path == MESSAGES else b""
+    return lambda: b'{"model":"%b/m","messages":[{"role":"user","content":"x"}]%b}' % (provider, more)
+
+
+def _answered(body: Callable[[], bytes], status: int = 200, more: bytes = b"") -> Callable[[], Iterable[bytes]]:
+    return lambda: whole(body(), status, more=more)
+
+
+def _streamed(pieces: Callable[[], Iterable[bytes]]) -> Callable[[], Iterable[bytes]]:
+    return lambda: [HEAD % (200, _STREAM, b""), *pieces()]
+
+
+def _wholes(title: str, path: str, provider: bytes) -> list[Shape]:
+    before, item, after = _WHOLE[provider]
+    ask = _ask(path, provider)
+    size = LARGEST_ANSWER - MIB
+    units = {"zeros": b"0,", "arrays": b"[],", "objects": b"{},", "texts": b'"a",'}
+    found = [
+        Shape(
+            f"{title}: {name}",
+            path,
+            ask,
+            answer=_answered(filled(before + item + after[:-1] + b',"z":[', unit, unit[:-1] + b"]}", size)),
+            counted=size,
+        )
+        for name, unit in units.items()
+    ]
+    text = item.rpartition(b'"a"')
+    return [
+        *found,
+        Shape(f"{title}: items", path, ask, answer=_answered(filled(before, item + b",", item + after, size)), counted=size),
+        Shape(
+            f"{title}: 20,000 items",
+            path,
+            ask,
+            answer=_answered(lambda: before + (item + b",") * 19_999 + item + after),
+            counted=8 * MIB,
+        ),
+        Shape(
+            f"{title}: one text",
+            path,
+            ask,
+            answer=_answered(filled(before + text[0] + b'"', b"abcdefgh", b'"' + text[2] + after, size)),
+            counted=size,
+        ),
+        Shape(f"{title}: deep", path, ask, answer=_answered(filled(before, b"[", b"]", size)), counted=size),
+        Shape(f"{title}: error of values", path, ask, answer=_answered(filled(b'{"error":[', b"[],", b"0]}", size), 400), counted=size),
+        Shape(f"{title}: error of one text", path, ask, answer=_answered(filled(b'{"error":{"message":"', b"abcdefgh", b'"}}', size), 400), counted=size),
+        Shape(
+            f"{title}: gzip of 512 MiB",
+            path,
+            ask,
+            answer=_answered(lambda: gzip.compress(bytes(512 * MIB)), more=b"Content-Encoding: gzip\r\n"),
+            counted=LARGEST_ANSWER,
+        ),
+    ]
+
+
+def _streams(title: str, path: str, provider: bytes) -> list[Shape]:
+    ask, event, begin = _ask(path, provider, stream=True), _EVENT[provider], _BEGIN[provider]
+    size = LARGEST_ANSWER - MIB
+    return [
+        Shape(f"{title}, streamed: event without end", path, ask, answer=_streamed(lambda: [begin + b"data: ", b"x" * (size + 9 * MIB)]), counted=size),
+        Shape(f"{title}, streamed: lines without end", path, ask, answer=_streamed(lambda: [begin, b"data: x\n" * (size // 8), b"data: \n" * 2 * MIB]), counted=size),
+        Shape(f"{title}, streamed: small events", path, ask, answer=_streamed(lambda: [begin, (event % b"a") * 100_000]), counted=8 * MIB),
+        Shape(f"{title}, streamed: one large event", path, ask, answer=_streamed(lambda: [begin, event % (b"abcdefgh" * (size // 8))]), counted=size),
+        Shape(
+            f"{title}, streamed: event of values",
+            path,
+            ask,
+            answer=_streamed(lambda: [begin, b'data: {"z":[', b"[]," * (size // 3), b"0]}\n\n"]),
+            counted=size,
+        ),
+        Shape(f"{title}, streamed: empty lines", path, ask, answer=_streamed(lambda: [begin, b"\n" * size]), counted=8 * MIB),
+        Shape(
+            f"{title}, streamed: pieces of a byte",
+            path,
+            ask,
+            answer=lambda: [
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+                b"6\r\ndata: \r\n" + b"1\r\nx\r\n" * 4 * MIB,
+            ],
+            counted=8 * MIB,
+        ),
+    ]
+
+
+def _metered() -> list[Shape]:
+    ask, streamed = _ask(CHAT, b"openai"), _ask(CHAT, b"openai", stream=True)
+    usage = b'data: {"usage":{"prompt_tokens":1}}\n\n'
+
+    def zipped(body: bytes, kind: bytes = b"application/json") -> Callable[[], Iterable[bytes]]:
+        return lambda: whole(gzip.compress(body), 200, kind, b"Content-Encoding: gzip\r\n")
+
+    return [
+        Shape("metered: gzip of 512 MiB", CHAT, ask, answer=lambda: zipped(bytes(512 * MIB))(), counted=8 * MIB),
+        Shape("metered: gzip of usage", CHAT, streamed, answer=lambda: zipped(usage * 2_000_000, _STREAM)(), counted=8 * MIB),
+        Shape("metered: usage", CHAT, streamed, answer=_streamed(lambda: [usage * 1_000_000]), counted=8 * MIB),
+        Shape("metered: event without end", CHAT, streamed, answer=_streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB]), counted=8 * MIB),
+        Shape("metered: 8 MiB of values", CHAT, ask, answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 8 * MIB - 1)), counted=8 * MIB),
+        Shape("metered: 64 MiB of values", CHAT, ask, answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 64 * MIB)), counted=8 * MIB),
+        Shape(
+            "metered: pieces of a byte",
+            CHAT,
+            streamed,
+            answer=lambda: [
+                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+                b"1\r\nx\r\n" * 4 * MIB,
+            ],
+            counted=8 * MIB,
+        ),
+        Shape(
+            "results_url: 64 MiB of values",
+            "/v1/messages/batches",
+            lambda: b"",
+            (("anthropic-version", "2023-06-01"),),
+            answer=_answered(filled(b'{"data":[', b"{},", b"0]}", 60 * MIB)),
+            counted=60 * MIB,
+            method="GET",
+        ),
+    ]
+
+
+def _embeddings() -> list[Shape]:
+    ask = b'{"model":"gemini/m","encoding_format":"float","input":["a","b"]}'
+    vector = b'{"values":[%b]}' % b",".join([b"-0.0123456789"] * 768)
+    size = LARGEST_ANSWER - MIB
+    path = "/v1/embeddings"
+    return [
+        Shape("embeddings' answer: 2,048 of 768", path, lambda: ask, answer=_answered(lambda: b'{"embeddings":[%b]}' % b",".join([vector] * 2048)), counted=size // 3),
+        Shape("embeddings' answer: zeros", path, lambda: ask, answer=_answered(filled(b'{"embeddings":[{"values":[', b"0,", b"0]}]}", size)), counted=size),
+        Shape("embeddings' answer: vectors", path, lambda: ask, answer=_answered(filled(b'{"embeddings":[', b'{},', b"{}]}", size)), counted=size),
+        Shape("embeddings' answer: other values", path, lambda: ask, answer=_answered(filled(b'{"embeddings":[{"values":[1]}],"z":[', b"[],", b"0]}", size)), counted=size),
+    ]
+
+
+def _lists() -> list[Shape]:
+    none = lambda: b""  # noqa: E731
+    def listed(body: Callable[[], bytes]) -> Callable[[], Iterable[bytes]]:
+        return _answered(body)
+
+    return [
+        Shape("live list: values", "/v1/models?live=1", none, answer=listed(filled(b'{"data":[', b"[],", b"0]}", 4 * MIB - 1)), counted=8 * MIB, method="GET"),
+        Shape("live list: models", "/v1/models?live=1", none, answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 4 * MIB - 1)), counted=8 * MIB, method="GET"),
+        Shape("live list: 64 MiB", "/v1/models?live=1", none, answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 64 * MIB)), counted=8 * MIB, method="GET"),
+    ]
+
+
+SHAPES = [
+    *(shape for title, (path, provider) in _ALL.items() for shape in _wholes(title, path, provider)),
+    *(shape for title, (path, provider) in _ALL.items() for shape in _streams(title, path, provider)),
+    *_metered(),
+    *_embeddings(),
+    *_lists(),
+]
