@@ -67,3 +67,4 @@ class DaemonThreads:
 def _serve(queue: SimpleQueue[Callable[[], None] | None]) -> None:
     while (attempt := queue.get()) is not None:
         attempt()
+        del attempt  # what it worked on may be large, and the next may be long in coming

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Callable
 from time import time
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +30,7 @@ from mgw.config.model import Config
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import without_keys
 from mgw.daemon_threads import DaemonThreads
+from mgw.exchange.aside import WorkThreads
 from mgw.exchange.outgoing import completed
 from mgw.generation import build_generation
 from mgw.ops.allocator import give_large_blocks_back
@@ -58,6 +60,9 @@ if TYPE_CHECKING:
     from mgw.web.tls import RenewableCertificate
 
 _log: Final = Logger()
+
+SWITCH_SECONDS: Final = 0.001
+"""How long a thread that works on a large body may go on while the reactor wants to; Python's own is 5 ms."""
 
 
 def secrets_of(config: Config) -> list[Secret]:
@@ -110,6 +115,7 @@ class GatewayService(Service):
 
         generation = build_generation(1, config, reactor, int(time()))
         self._disk_threads = DiskThreads(reactor)
+        self._work_threads = WorkThreads(reactor)
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
@@ -129,6 +135,7 @@ class GatewayService(Service):
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
             gate=EdgeGate(config.edge_auth),
+            aside=self._work_threads.run,
         )
         self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
 
@@ -252,6 +259,7 @@ class GatewayService(Service):
             await _done(port.stopListening())
         await self.channels.stopped()
         self._disk_threads.stop()
+        self._work_threads.stop()
         self.site.generation.retire()
         for closing in [*self._closing, self._journal.close()]:
             await closing
@@ -261,6 +269,7 @@ class GatewayService(Service):
         give_large_blocks_back()
         gc.collect()
         gc.freeze()  # what was imported and built stays: no later collection need look at it again
+        sys.setswitchinterval(SWITCH_SECONDS)
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
         scheme = "http" if self._certificate is None else "https"
         for address in self.addresses:

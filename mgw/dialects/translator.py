@@ -60,10 +60,14 @@ class Parsed(Struct, frozen=True):
 
     def dropped(self, lost: Iterable[Feature]) -> list[str]:
         """Return the sorted paths of all that does not arrive."""
+        return sorted(self.undelivered(lost))
+
+    def undelivered(self, lost: Iterable[Feature]) -> set[str]:
+        """Return the paths of all that does not arrive, as they come."""
         paths = set(self.unread)
         for feature in lost:
             paths |= self.paths.get(feature, frozenset())
-        return sorted(paths)
+        return paths
 
 
 def parsed(conversation: Conversation, ledger: Ledger, style: AnswerStyle = PLAIN) -> Parsed:

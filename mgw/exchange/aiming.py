@@ -20,6 +20,8 @@ from mgw.wire.headers import value_of
 from mgw.wire.nested import Nested
 from mgw.wire.target import query_value
 
+MAX_MODEL_CHARS = 4096
+"""No name of a model is longer, and some wires repeat it for each input."""
 PROVIDER = "provider"
 """The parameter that chooses the provider where no model does; it goes no further."""
 
@@ -37,6 +39,9 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
         asked = request.path_model if content.model is None else content.model.value
         exchange.asked_model = asked
         if asked is not None:
+            if len(asked) > MAX_MODEL_CHARS:
+                exchange.asked_model = None
+                raise _long_model()
             target = _aim_model(route, resolver, request, asked)
         elif route.model_optional:
             target = Target(_said_provider(route, resolver, request), None, None)
@@ -99,6 +104,8 @@ def _aim_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nes
     choosing = next((entry for entry in named if entry[2] is not None), None)
     first = choosing or (named[0] if named else None)
     if first is not None:
+        if len(first[0].value) > MAX_MODEL_CHARS:
+            raise _long_model()
         exchange.asked_model = first[0].value
     if choosing is None or route.model_at is ModelAt.BATCH:
         provider = _provider_of_nested(route, resolver, request, named=bool(named))
@@ -128,6 +135,11 @@ def _said_provider(route: Route, resolver: Resolver, request: ClientRequest) -> 
     header = value_of(request.headers, b"x-provider")
     said = query_value(request.raw_query, PROVIDER) or (None if header is None else header.decode("latin-1"))
     return resolver.chosen(said, route.default_family)
+
+
+def _long_model() -> GatewayError:
+    message = f"no model has a name of more than {MAX_MODEL_CHARS} characters"
+    return GatewayError(Reason.MALFORMED, message, param="model")
 
 
 def _missing_model(route: Route) -> GatewayError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from msgspec.json import encode
@@ -15,6 +16,7 @@ from msgspec.json import encode
 from mgw.bodies.source import BodySource, each_piece, edited_source, read_all
 from mgw.dialects.history import TAG_BYTES, clean_history
 from mgw.dialects.metering import media_type
+from mgw.exchange.aside import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, done
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.exchange import Exchange
 from mgw.routing.route import ModelAt, Route, Treatment
@@ -31,6 +33,7 @@ _JSON: Final = b"application/json"
 _FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
 """The longest part of a form that is looked into."""
+MANY_MODELS: Final = 1000
 MODELS: Final = "models/"
 """A prefix that some of Google's clients put before a model's name."""
 
@@ -54,6 +57,12 @@ class Content:
     """Whether the gateway's own marks were cut out of ``decoded``."""
     edits: list[Edit] = field(default_factory=list)
     _counting: dict[tuple[str | int, ...], Nested] | None = None
+    _edited: bytes | None = None
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether so many models are named that resolving them takes long."""
+        return len(self.nested) > MANY_MODELS
 
     def rename(self, new: str) -> None:
         """Replace the one model; nothing happens where it has that name."""
@@ -87,7 +96,9 @@ class Content:
             return self.sent if isinstance(self.sent, bytes) else edited_source(self.sent, self.edits), False
         if not self.edits and not self.cleaned:
             return self.sent, False
-        return edited(self.decoded, self.edits), self.encoded
+        if self._edited is None:  # once, however many credentials are tried
+            self._edited = edited(self.decoded, self.edits)
+        return self._edited, self.encoded
 
 
 async def read(exchange: Exchange, request: ClientRequest) -> Content:
@@ -98,24 +109,31 @@ async def read(exchange: Exchange, request: ClientRequest) -> Content:
     route = exchange.route
     if route.model_at is ModelAt.BODY and not route.body_models:
         assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-        body = decoded_body(exchange, request, request.body)
-        return Content(request.body, body, find_model(body), encoded=body is not request.body)
+        body = await decoded_body(exchange, request, request.body)
+        find = partial(find_model, body)
+        model = await done(exchange.aside, find, large=len(body) > SEARCHED_BYTES)
+        return Content(request.body, body, model, encoded=body is not request.body)
     if route.model_at is ModelAt.FORM:
         return await _read_form(exchange, request)
     if route.body_models and (route.model_at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
-        return reread(exchange, request)
+        return await reread(exchange, request)
     return Content(request.body, request.body if isinstance(request.body, bytes) else None)
 
 
-def reread(exchange: Exchange, request: ClientRequest) -> Content:
+async def reread(exchange: Exchange, request: ClientRequest) -> Content:
     """Find the models that stand deep within a body.
 
-    :raises GatewayError: ``MALFORMED`` or ``BODY_TOO_LARGE``.
+    :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
     assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-    body = decoded_body(exchange, request, request.body)
-    found = tuple(find_values(body, *exchange.route.body_models)) if body else ()
+    body = await decoded_body(exchange, request, request.body)
+    find = partial(_nested_in, exchange.route, body)
+    found = await done(exchange.aside, find, large=len(body) > SMALL_BYTES)
     return Content(request.body, body, nested=found, encoded=body is not request.body)
+
+
+def _nested_in(route: Route, body: bytes) -> tuple[Nested, ...]:
+    return tuple(find_values(body, *route.body_models)) if body else ()
 
 
 async def _read_form(exchange: Exchange, request: ClientRequest) -> Content:
@@ -135,12 +153,17 @@ async def _read_form(exchange: Exchange, request: ClientRequest) -> Content:
         reader = FormReader(content_type, exchange.route.form_part, MAX_PART_BYTES)
         await each_piece(body, reader.feed)
         return _of_part(exchange.route, Content(body), reader.finish())
-    whole = decoded_body(exchange, request, body)
+    whole = await decoded_body(exchange, request, body)
     content = Content(body, whole, encoded=whole is not body)
     if media == _JSON:
-        return _of_json(exchange.route, content, whole)
-    part = find_part(whole, content_type, exchange.route.form_part, MAX_PART_BYTES)
-    return _of_part(exchange.route, content, part)
+        look = partial(_of_json, exchange.route, content, whole)
+    else:
+        look = partial(_of_form, exchange.route, content, whole, content_type)
+    return await done(exchange.aside, look, large=len(whole) > SMALL_BYTES)
+
+
+def _of_form(route: Route, content: Content, body: bytes, content_type: bytes) -> Content:
+    return _of_part(route, content, find_part(body, content_type, route.form_part, MAX_PART_BYTES))
 
 
 def _of_json(route: Route, content: Content, body: bytes) -> Content:
@@ -164,7 +187,7 @@ def _of_part(route: Route, content: Content, part: FoundValue | None) -> Content
     return content
 
 
-def cleaned(exchange: Exchange, content: Content) -> Content:
+async def cleaned(exchange: Exchange, content: Content) -> Content:
     """Cut out of a history what the gateway itself wrote for another family (decisions, part 5).
 
     Nothing of it concerns a body that is not looked at because of its content coding.
@@ -175,27 +198,32 @@ def cleaned(exchange: Exchange, content: Content) -> Content:
         return content
     if not exchange.generation.config.translation.clean_history:
         return content
+    clean = partial(_cleaned, route, content, before)
+    return await done(exchange.aside, clean, large=len(before) > SMALL_BYTES)
+
+
+def _cleaned(route: Route, content: Content, before: bytes) -> Content:
     body = clean_history(route.dialect, before)
     if body is before:
         return content
     model = None if content.model is None else find_model(body)
-    nested = tuple(find_values(body, *route.body_models)) if content.nested else ()
+    nested = _nested_in(route, body) if content.nested else ()
     return Content(content.sent, body, model, nested, encoded=content.encoded, cleaned=True)
 
 
-def changed(exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]) -> Content:
+async def changed(exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]) -> Content:
     """Return the content with all of its body changed; as it came where ``change`` gives back what it gets.
 
-    :raises GatewayError: ``MALFORMED`` or ``BODY_TOO_LARGE``.
+    :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
     assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-    before = decoded_body(exchange, request, request.body)
-    body = change(before)
+    before = await decoded_body(exchange, request, request.body)
+    body = await done(exchange.aside, partial(change, before), large=len(before) > SMALL_BYTES)
     encoded = before is not request.body
     return Content(request.body, body, encoded=encoded, cleaned=body is not before)
 
 
-def decoded_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:
+async def decoded_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:
     """Return a body without its content codings; the same object where it has none.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
@@ -203,7 +231,8 @@ def decoded_body(exchange: Exchange, request: ClientRequest, body: bytes) -> byt
     encodings = _encodings(request)
     if not encodings:
         return body
-    body = decoded(body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    decode = partial(decoded, body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    body = await done(exchange.aside, decode, large=len(body) > CODED_BYTES)
     exchange.hold(len(body))
     return body
 

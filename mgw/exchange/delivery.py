@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 
+from mgw.bodies.gathered import Gathered as GatheredBytes
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.aside import CODED_BYTES, LARGE_BYTES, done
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import BodyFilter, relay
@@ -29,6 +32,10 @@ MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """What is kept of an answer that has to be whole: some pictures in base64, and no more."""
 SLICE_BYTES: Final = 256 * 1024
 """An answer above this size is written in slices of it, as fast as the client takes them."""
+
+
+def _nothing() -> None:
+    """Nothing was found beside."""
 
 
 class Whole(Struct, frozen=True):
@@ -53,9 +60,14 @@ class Streamed(Struct, frozen=True):
 
 
 class Gathered(Struct, frozen=True):
-    """What makes an answer of the provider's body, once it is whole; raises :class:`GatewayError`."""
+    """What makes an answer of the provider's body, once it is whole."""
 
     complete: Callable[[bytes], Whole]
+    """May run in any thread; raises :class:`GatewayError`."""
+    afterwards: Callable[[], None] = _nothing
+    """Tells the reactor's thread what :attr:`complete` found beside."""
+    coded: bool = False
+    """Whether the body has a content coding, and may swell."""
 
 
 class Plan(Protocol):
@@ -84,7 +96,14 @@ async def deliver(exchange: Exchange, answer: Answer, how: Streamed | Gathered, 
     :raises GatewayError: what broke it; the client was shown it, if anything was sent.
     """
     if isinstance(how, Gathered):
-        await give(exchange, how.complete(await gather(exchange, answer)), client)
+        body = await gather(exchange, answer)
+        large = len(body) > (CODED_BYTES if how.coded else LARGE_BYTES)
+        complete = partial(how.complete, body)
+        del body
+        whole = await done(exchange.aside, complete, large=large)
+        del complete
+        how.afterwards()
+        await give(exchange, whole, client)
         return
     _start(exchange, how.status, how.reason, how.headers, client)
     exchange.stream = how.stream
@@ -152,7 +171,7 @@ class _Gathering:
     exchange: Exchange
     answer: Answer
     done: Deferred[bytes] = field(init=False)
-    _pieces: list[bytes] = field(default_factory=list)
+    _kept: GatheredBytes = field(default_factory=GatheredBytes)
     _size: int = 0
 
     def __post_init__(self) -> None:
@@ -161,7 +180,7 @@ class _Gathering:
     def body_arrived(self, data: bytes) -> None:
         if self.exchange.first_byte_at is None:
             self.exchange.first_byte_at = self.exchange.clock.seconds()
-        self._pieces.append(data)
+        self._kept.keep(data)
         self._size += len(data)
         try:
             if self._size > MAX_ANSWER_BYTES:
@@ -169,15 +188,15 @@ class _Gathering:
                 raise GatewayError(Reason.UPSTREAM_BROKEN, message)
             self.exchange.hold(len(data))
         except GatewayError as error:
-            self._pieces.clear()
+            self._kept.clear()
             self.answer.abandon()
             self.done.errback(error)
 
     def body_ended(self) -> None:
-        self.done.callback(b"".join(self._pieces))
+        self.done.callback(self._kept.whole())
 
     def body_broke(self, error: GatewayError) -> None:
-        self._pieces.clear()
+        self._kept.clear()
         self.done.errback(error)
 
 

@@ -18,6 +18,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
+from mgw.exchange.aside import Aside, here
 from mgw.generation import Generation
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
@@ -50,6 +51,8 @@ class Exchange:
     usage: Callable[[], TokenUsage] = field(default=lambda: NO_USAGE, repr=False)
     hold: Callable[[int], None] = field(default=lambda _: None, repr=False)
     """Takes room for a body that is kept; raises ``OVERLOADED`` where there is none."""
+    aside: Aside = field(default=here, repr=False)
+    """Does what a large body costs."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     settled: bool = False

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.unkeyed import Unkeyed
 from mgw.dialects import translator_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.addresses import turning_of
 from mgw.exchange.aiming import aim, place_models
+from mgw.exchange.aside import done
 from mgw.exchange.attempts import send
 from mgw.exchange.client import Client, ClientRequest
 from mgw.exchange.content import Content, changed, cleaned, decoded_body, read, reread
@@ -50,10 +53,11 @@ async def plan_for(exchange: Exchange, request: ClientRequest) -> Plan | Whole:
     if exchange.route.treatment is Treatment.REFUSE:
         raise not_implemented(exchange.route.path)
     content = await read(exchange, request)
-    target = aim(exchange, request, content)
+    aiming = partial(aim, exchange, request, content)
+    target = await done(exchange.aside, aiming, large=content.is_heavy)
     if target.family is not exchange.route.family:
-        return _translation(exchange, request, target, content)
-    return _passthrough(exchange, request, target, content)
+        return await _translation(exchange, request, target, content)
+    return await _passthrough(exchange, request, target, content)
 
 
 def not_implemented(path: str) -> GatewayError:
@@ -65,25 +69,31 @@ def not_implemented(path: str) -> GatewayError:
     return GatewayError(Reason.NOT_IMPLEMENTED, message)
 
 
-def _translation(
+async def _translation(
     exchange: Exchange, request: ClientRequest, target: Target, content: Content
 ) -> Plan | Whole:
     body = content.decoded
     if exchange.route.model_at is not ModelAt.BODY or body is None:
         assert isinstance(request.body, bytes), "rows that are translated keep their body in memory"
-        body = decoded_body(exchange, request, request.body)
-    return Translating(exchange, request, target, body).plan()
+        body = await decoded_body(exchange, request, request.body)
+    translating = Translating(exchange, request, target, body)
+    plan = await done(exchange.aside, translating.plan, large=translating.is_large)
+    translating.account()
+    return plan
 
 
-def _passthrough(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> Passthrough:
+async def _passthrough(
+    exchange: Exchange, request: ClientRequest, target: Target, content: Content
+) -> Passthrough:
     route, generation = exchange.route, exchange.generation
     repeats = route.model_at is ModelAt.PATH and route.body_models and not content.nested
     if repeats and target.upstream_model != request.path_model:
-        content = reread(exchange, request)
-    content = cleaned(exchange, content)
+        content = await reread(exchange, request)
+    content = await cleaned(exchange, content)
     if route.treatment is Treatment.SPEAK:
-        content = _asking_for_sound(exchange, request, content)
-    place_models(exchange, request, target, content)
+        content = await _asking_for_sound(exchange, request, content)
+    placing = partial(_place, exchange, request, target, content)
+    await done(exchange.aside, placing, large=content.is_heavy)
     keepalive = generation.config.stream_keepalive
     return Passthrough(
         route,
@@ -96,11 +106,17 @@ def _passthrough(exchange: Exchange, request: ClientRequest, target: Target, con
     )
 
 
-def _asking_for_sound(exchange: Exchange, request: ClientRequest, content: Content) -> Content:
+def _place(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> None:
+    place_models(exchange, request, target, content)
+    if content.is_heavy:
+        content.outgoing()  # so many edits take their time, too
+
+
+async def _asking_for_sound(exchange: Exchange, request: ClientRequest, content: Content) -> Content:
     asker = translator_of(exchange.route.family).speech_asker
     if asker is None or asker.natively is None:
         return content
-    return changed(exchange, request, asker.natively)
+    return await changed(exchange, request, asker.natively)
 
 
 def _source(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:

@@ -19,6 +19,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Whole
 from mgw.secret import Secret, without
 from mgw.upstream.client import Answer
+from mgw.wire.counted import has_more
 from mgw.wire.encodings import decoded
 from mgw.wire.headers import RawHeaders, value_of
 
@@ -29,6 +30,9 @@ _STREAMS: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
 _KEPT: Final = frozenset({b"retry-after", b"retry-after-ms"})
 """Headers of the provider's answer that mean the same in every family."""
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
+MAX_OBJECTS: Final = 100_000
+MAX_VALUES: Final = 10_000_000
+"""What a whole answer may hold, each value in all; 2,048 embeddings of 3,072 numbers have six millions."""
 
 Convert = Callable[[bytes], tuple[bytes, TokenUsage]]
 """Makes the client's body of the provider's; raises :class:`GatewayError` (``UPSTREAM_BROKEN``)."""
@@ -36,6 +40,10 @@ Tell = Callable[[bytes], Whole]
 """Makes the client's answer of the provider's body; raises as :data:`Convert` does."""
 Stopped = Callable[[str], None]
 """Takes a stop reason that nobody knows."""
+
+
+def _nothing() -> None:
+    """Nothing was found."""
 
 
 @dataclass(slots=True)
@@ -49,6 +57,8 @@ class Telling(ABC):
     """What the head says of the translation."""
     _secrets: tuple[Secret, ...] = field(init=False, default=(), repr=False)
     """What was sent, and no error may repeat."""
+    afterwards: Callable[[], None] = field(init=False, default=_nothing, repr=False)
+    """Tells the reactor's thread what was found while a whole answer was told."""
 
     @property
     def accept(self) -> bytes:
@@ -97,12 +107,16 @@ class Telling(ABC):
                 body = _decoded(body, b",".join(encodings))
             if not 200 <= status < 300:
                 return self._refused(status, body, kept)
+            if has_more(body, MAX_OBJECTS, MAX_VALUES):
+                raise _broken("holds too many JSON values")
             try:
                 return tell(body)
             except GatewayError as error:
                 raise GatewayError(error.reason, self.hidden(error.message)) from None
+            except RecursionError:
+                raise _broken("is nested too deeply") from None
 
-        return Gathered(complete)
+        return Gathered(complete, self.afterwards, bool(encodings))
 
     def refusal(self, error: UpstreamError, kept: RawHeaders) -> Whole:
         """Tell what the provider refused, with what is kept of its headers."""
@@ -242,6 +256,10 @@ class StreamFilter:
             self._unsent = told
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer cannot be told")
         return told
+
+
+def _broken(how: str) -> GatewayError:
+    return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's answer {how}")
 
 
 def _decoded(body: bytes, codings: bytes) -> bytes:

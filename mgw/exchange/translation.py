@@ -6,9 +6,9 @@ up, so the names of what was dropped stand in the head of the answer.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Final
 
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from mgw.dialects.translator import (
 )
 from mgw.dialects.voices import voice_for
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.aside import LARGE_BYTES, SMALL_BYTES
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.exchange import Exchange
@@ -44,6 +45,7 @@ from mgw.routing.route import Treatment
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.vocabulary import VERSION_HEADERS, Family
+from mgw.wire.counted import has_more
 from mgw.wire.headers import RawHeaders, value_of
 
 _OURS: Final = VERSION_HEADERS | {
@@ -59,9 +61,12 @@ _OURS: Final = VERSION_HEADERS | {
     b"if-range",
 }
 """Headers that speak of the client's own body, or of the answer that it wants."""
-MAX_OBJECTS: Final = 200_000
-"""More than any history of an agent has; so many take about a second."""
-_OBJECT: Final = re.compile(rb'\{[ \t\r\n]*+["}]')
+MAX_OBJECTS: Final = 100_000
+"""More than any history of an agent has: ten thousand calls with their results have sixty thousand."""
+MAX_VALUES: Final = 400_000
+"""The same of all values, whatever they are."""
+_MANY_OBJECTS: Final = 2_000
+"""So many take a few milliseconds."""
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"
 
 
@@ -112,35 +117,61 @@ class Translating:
     """Without any content coding."""
     client: Translator = field(init=False)
     provider: Translator = field(init=False)
+    _dropped: Sequence[str] = field(init=False, default=())
+    _rendered_bytes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.client = translator_of(self.exchange.route.family)
         self.provider = translator_of(self.target.family)
 
+    @property
+    def is_large(self) -> bool:
+        """Whether understanding the request takes so long that others should not wait for it."""
+        size = len(self.body)
+        return size > LARGE_BYTES or (size > SMALL_BYTES and self.body.count(b"{") > _MANY_OBJECTS)
+
     def plan(self) -> Translation | Whole:
-        """Return what becomes of the request.
+        """Return what becomes of the request; may run in any thread, since :meth:`account` tells it.
 
         :raises GatewayError: ``MALFORMED`` for what the client's dialect does not know, or the target cannot
             do at all; ``UNSUPPORTED_BY_KIND``.
         """
-        if _too_many_objects(self.body):
-            message = f"a translated request may hold at most {MAX_OBJECTS} JSON objects"
+        if has_more(self.body, MAX_OBJECTS, MAX_VALUES):
+            most = f"{MAX_OBJECTS} JSON objects and {MAX_VALUES} JSON values"
+            message = f"a translated request may hold at most {most}"
             raise GatewayError(Reason.MALFORMED, message)
-        return _TREATMENTS[self.exchange.route.treatment](self)
+        try:
+            return _TREATMENTS[self.exchange.route.treatment](self)
+        except RecursionError:
+            raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
+
+    def account(self) -> None:
+        """Tell the exchange what :meth:`plan` found.
+
+        :raises GatewayError: ``OVERLOADED``.
+        """
+        self.exchange.dropped_fields = self._dropped
+        self.exchange.hold(self._rendered_bytes)
 
     def _conversation(self) -> Translation:
         parsed = self.client.parse_request(self.body, self._asked())
         conversation, marked = self._with_breakpoints(parsed.conversation)
         rendered = self.provider.render_request(conversation, self._setting())
-        reported = self._reported(parsed.dropped(rendered.lost), marked)
+        reported = self._reported(parsed.undelivered(rendered.lost), marked)
         return self._translation(rendered, self._retelling(parsed, rendered.renamed, reported))
 
     def _retelling(self, parsed: Parsed, names: Mapping[str, str], reported: RawHeaders) -> Telling:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
         answering = self._answering(parsed.style)
 
+        unknown: list[str] = []
+
         def stopped(word: str) -> None:
             stops.note(name, word)
+
+        def tell_stops() -> None:
+            for word in unknown:
+                stopped(word)
 
         def parse(body: bytes) -> Reply:
             return reply_with_names(provider.parse_reply(body, seed), names)
@@ -149,14 +180,16 @@ class Translating:
             reply = parse(body)
             for candidate in reply.candidates:
                 if candidate.unknown_stop is not None:
-                    stopped(candidate.unknown_stop)
+                    unknown.append(candidate.unknown_stop)
             return client.render_reply(reply, answering), reply.usage
 
         stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
         if not parsed.conversation.stream:
-            return Retelling(client, provider, seed, reported, convert)
+            whole = Retelling(client, provider, seed, reported, convert)
+            whole.afterwards = tell_stops
+            return whole
         keepalive = self.exchange.generation.config.stream_keepalive
-        return StreamRetelling(
+        streamed = StreamRetelling(
             client,
             provider,
             seed,
@@ -169,6 +202,8 @@ class Translating:
             stopped=stopped,
             keepalive_seconds=None if keepalive is None else keepalive.interval,
         )
+        streamed.afterwards = tell_stops
+        return streamed
 
     def _count(self) -> Translation | Whole:
         asking, asked = self.client.counting, self.provider.counting
@@ -176,13 +211,13 @@ class Translating:
             raise self._unsupported()
         parsed = asking.parse_request(self.body, self._asked())
         if asked is None:
-            reported = self._reported(sorted(parsed.unread))
+            reported = self._reported(parsed.unread)
             factor = self._setting().row.tokens
             usage = TokenUsage(tokens_in=estimated_tokens(parsed.conversation, factor))
             headers = [(b"Content-Type", JSON), ESTIMATED, *reported]
             return Whole(200, headers, asking.render_reply(usage))  # no usage: nobody was asked
         rendered = asked.render_request(parsed.conversation, self._setting())
-        reported = self._reported(parsed.dropped(rendered.lost))
+        reported = self._reported(parsed.undelivered(rendered.lost))
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             usage = asked.parse_reply(body)
@@ -205,7 +240,7 @@ class Translating:
             reply = giver.parse_reply(body)
             return asker.render_reply(reply, model), TokenUsage(tokens_in=reply.tokens_in)
 
-        return self._translation(rendered, self._told_whole(self._reported(sorted(dropped)), convert))
+        return self._translation(rendered, self._told_whole(self._reported(dropped), convert))
 
     def _speech(self) -> Translation:
         asker, giver = self.client.speech_asker, self.provider.speech_giver
@@ -215,12 +250,12 @@ class Translating:
         if wanted.voice is not None:
             voices = self.exchange.generation.config.translation.voices
             wanted = replace(wanted, voice=voice_for(self.target.family, wanted.voice, voices))
-        dropped: list[str] = []
+        dropped: Set[str] = frozenset()
         if giver.relay_request is not None and asker.body_of is self.target.family:
             rendered = giver.relay_request(self.body, wanted, self._setting())
         else:
             rendered = giver.render_request(wanted, self._setting())
-            dropped = sorted(ledger.unread())
+            dropped = ledger.unread()
         telling = SpeechTelling(
             self.client,
             self.provider,
@@ -245,7 +280,7 @@ class Translating:
         own = {name.lower() for name, _ in rendered.headers}
         kept = [pair for pair in headers if (low := pair[0].lower()) not in _OURS and low not in own]
         base_path = self.exchange.generation.upstreams[self.target.provider.name].base_path
-        self.exchange.hold(len(rendered.body))
+        self._rendered_bytes = len(rendered.body)
         return Translation(self.target, base_path, kept, rendered, retelling)
 
     def _with_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
@@ -258,12 +293,10 @@ class Translating:
         targets = frozenset(target.value for target in auto.targets)
         return with_breakpoints(conversation, targets, auto.min_chars)
 
-    def _reported(self, dropped: list[str], marked: tuple[str, ...] = ()) -> RawHeaders:
-        if not self.exchange.generation.config.observe_dropped_fields:
-            dropped = []
-        dropped = [name[:MAX_TEXT] for name in dropped[: MAX_DROPPED_NAMES + 1]]
-        self.exchange.dropped_fields = dropped
-        return report_headers(self.exchange.route.family, self.exchange.request_id, dropped, marked)
+    def _reported(self, dropped: Set[str], marked: tuple[str, ...] = ()) -> RawHeaders:
+        if self.exchange.generation.config.observe_dropped_fields:
+            self._dropped = [name[:MAX_TEXT] for name in _first(dropped)]
+        return report_headers(self.exchange.route.family, self.exchange.request_id, self._dropped, marked)
 
     def _asked(self) -> Asked:
         route = self.exchange.route
@@ -290,11 +323,10 @@ class Translating:
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
 
 
-def _too_many_objects(body: bytes) -> bool:
-    """Whether understanding the request would keep all others waiting; text hardly looks like an object."""
-    if body.count(b"{") <= MAX_OBJECTS:
-        return False
-    return sum(1 for _ in _OBJECT.finditer(body)) > MAX_OBJECTS
+def _first(paths: Set[str]) -> list[str]:
+    """Return as many of the sorted paths as are told, and one more where there are more."""
+    told = MAX_DROPPED_NAMES + 1
+    return sorted(paths) if len(paths) <= told else nsmallest(told, paths)  # not one long call for all
 
 
 _TREATMENTS: Final = {

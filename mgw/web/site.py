@@ -17,6 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.aside import Aside, here
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
@@ -95,6 +96,8 @@ class Site:
     spool: Spool
     """Keeps large bodies on disk."""
     gate: EdgeGate
+    aside: Aside = here
+    """Does what large bodies cost."""
     draining: bool = False
     on_idle: Callable[[], None] | None = None
     """Called when the last visit ends."""

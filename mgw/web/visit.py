@@ -24,6 +24,7 @@ from mgw.bodies.spool import SpooledBody
 from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.tracebacks import forget_frames
 from mgw.routing.match import Matched
 from mgw.routing.route import BodyKept
 from mgw.web.answers import refuse
@@ -31,7 +32,6 @@ from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
 from mgw.web.head import RequestHead
 from mgw.web.own_address import own_address
-from mgw.web.tracebacks import forget_frames
 from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
@@ -108,6 +108,7 @@ class RequestVisit:
         self._share = Share(self.site.budget)
         if self.exchange is not None:
             self.exchange.hold = self.hold
+            self.exchange.aside = self.site.aside
         if self.matched.route.body is BodyKept.SPOOL and self.head.has_body:
             self._spooled = self.site.spool.begin(
                 pause=self.channel.pause_body,

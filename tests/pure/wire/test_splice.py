@@ -303,8 +303,6 @@ def test_a_key_is_stated_a_bounded_number_of_times() -> None:
     assert refusal_of(b"{" + b",".join([member] * (MAX_STATED + 1)) + b"}").reason is Reason.MALFORMED
 
 
-
-
 def test_a_key_that_stands_everywhere_is_looked_for_in_a_bounded_number_of_places() -> None:
     inner = b'{"model":"x"},'
     assert found_in(b'{"a":[%b0],"\\u006dodel":"m"}' % (inner * (MAX_CANDIDATES - 1))) == 1
