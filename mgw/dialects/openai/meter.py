@@ -5,13 +5,18 @@ Sources: the SDK's ``CompletionUsage`` (chat, completions), ``create_embedding_r
 ``ResponseCompletedEvent`` and its neighbours (the stream of responses wraps the response),
 ``InputTokenCountResponse``.  The two vocabularies share no name, so one reader serves all: hosts that mix
 them exist.  OpenAI counts cached tokens and reasoning inside the totals, as the canonical convention does.
+
+Hosts differ.  Groq says the usage of a stream in ``x_groq`` of its last chunk, Moonshot in the last choice.
+xAI counts reasoning beside the completion, which the total gives away ("reasoning token consumption will be
+counted separately from completion_tokens, but will be counted in the total_tokens").  Cached tokens above the
+prompt, which some hosts report, are a mistake of theirs: they are part of it, so they are at most all of it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from mgw.canonical.reply import TokenUsage
@@ -31,6 +36,7 @@ class _OutDetails(Struct, frozen=True):
 class _Usage(Struct, frozen=True):
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
+    total_tokens: Count | None = None
     prompt_tokens_details: _InDetails | None = None
     completion_tokens_details: _OutDetails | None = None
     prompt_cache_hit_tokens: Count | None = None
@@ -41,19 +47,23 @@ class _Usage(Struct, frozen=True):
     output_tokens_details: _OutDetails | None = None
 
 
-class _Response(Struct, frozen=True):
+class _Holder(Struct, frozen=True):
     usage: _Usage | None = None
 
 
 class _Document(Struct, frozen=True):
     usage: _Usage | None = None
-    response: _Response | None = None
+    response: _Holder | None = None
     """In events of a stream of responses."""
+    x_groq: _Holder | None = None
+    choices: Raw = Raw()
+    """Looked into where nothing else holds the usage."""
     input_tokens: Count | None = None
     """The answer of a token count."""
 
 
 _DECODER: Final = Decoder(_Document, strict=False)  # some hosts write 12.0
+_CHOICES: Final = Decoder(list[_Holder], strict=False)
 _NO_IN_DETAILS: Final = _InDetails()
 _NO_OUT_DETAILS: Final = _OutDetails()
 
@@ -61,22 +71,37 @@ _NO_OUT_DETAILS: Final = _OutDetails()
 def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``; the last usage wins."""
     found = _DECODER.decode(document)
-    usage = found.usage or (found.response.usage if found.response else None)
+    usage = found.usage or _held(found.response) or _held(found.x_groq) or _in_choices(found.choices)
     if usage is None:
         return before if found.input_tokens is None else updated(before, TokenUsage(found.input_tokens))
+    return updated(before, _counted(usage))
+
+
+def _held(holder: _Holder | None) -> _Usage | None:
+    return None if holder is None else holder.usage
+
+
+def _in_choices(choices: Raw) -> _Usage | None:
+    if b'"usage"' not in bytes(choices):
+        return None
+    return next((choice.usage for choice in _CHOICES.decode(choices) if choice.usage is not None), None)
+
+
+def _counted(usage: _Usage) -> TokenUsage:
     details_in = usage.prompt_tokens_details or usage.input_tokens_details or _NO_IN_DETAILS
     details_out = usage.completion_tokens_details or usage.output_tokens_details or _NO_OUT_DETAILS
-    cached = details_in.cached_tokens
-    return updated(
-        before,
-        TokenUsage(
-            usage.input_tokens if usage.prompt_tokens is None else usage.prompt_tokens,
-            usage.output_tokens if usage.completion_tokens is None else usage.completion_tokens,
-            usage.prompt_cache_hit_tokens if cached is None else cached,
-            details_in.cache_write_tokens,
-            details_out.reasoning_tokens,
-        ),
-    )
+    tokens_in = usage.input_tokens if usage.prompt_tokens is None else usage.prompt_tokens
+    tokens_out = usage.output_tokens if usage.completion_tokens is None else usage.completion_tokens
+    read = details_in.cached_tokens
+    read = usage.prompt_cache_hit_tokens if read is None else read
+    written = details_in.cache_write_tokens
+    reasoning = details_out.reasoning_tokens
+    if tokens_in is not None:
+        read = None if read is None else min(read, tokens_in)
+        written = None if written is None else min(written, tokens_in - (read or 0))
+        if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
+            tokens_out += reasoning
+    return TokenUsage(tokens_in, tokens_out, read, written, reasoning)
 
 
 def meter(content_type: bytes) -> Meter:

@@ -135,6 +135,58 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         b'{"usage":{"prompt_tokens":9.0,"completion_tokens":2.0,"prompt_tokens_details":null}}',
         TokenUsage(9, 2),
     ),
+    "chat of xAI, which counts reasoning beside the completion": (
+        Dialect.OPENAI_CHAT,
+        JSON,
+        (
+            b'{"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":331,'
+            b'"completion_tokens_details":{"reasoning_tokens":317}}}'
+        ),
+        TokenUsage(12, 319, reasoning=317),
+    ),
+    "chat stream of xAI": (
+        Dialect.OPENAI_CHAT,
+        SSE,
+        sse(
+            {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 0, "total_tokens": 12}},
+            {
+                "choices": [],
+                "usage": {
+                    "prompt_tokens": 12,
+                    "completion_tokens": 2,
+                    "total_tokens": 331,
+                    "completion_tokens_details": {"reasoning_tokens": 317},
+                },
+            },
+            "[DONE]",
+        ),
+        TokenUsage(12, 319, reasoning=317),
+    ),
+    "chat stream of Groq": (
+        Dialect.OPENAI_CHAT,
+        SSE,
+        sse(
+            {"choices": [], "x_groq": {"id": "req_1"}},
+            {"choices": [], "x_groq": {"id": "req_1", "usage": CHAT_USAGE}},
+            "[DONE]",
+        ),
+        OPENAI_COUNTS,
+    ),
+    "chat stream of Moonshot": (
+        Dialect.OPENAI_CHAT,
+        SSE,
+        sse({"choices": [{"index": 0, "delta": {}, "usage": CHAT_USAGE}]}, "[DONE]"),
+        OPENAI_COUNTS,
+    ),
+    "chat of a host with more cached than prompted": (
+        Dialect.OPENAI_CHAT,
+        JSON,
+        (
+            b'{"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11,'
+            b'"prompt_tokens_details":{"cached_tokens":64,"cache_write_tokens":3}}}'
+        ),
+        TokenUsage(9, 2, 9, 0),
+    ),
     "embeddings": (
         Dialect.OPENAI,
         JSON,
