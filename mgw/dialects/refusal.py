@@ -7,6 +7,7 @@ that can carry one; each dialect's own words stand in its ``errors.py``.
 from __future__ import annotations
 
 import re
+from html import unescape
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +17,14 @@ from mgw.errors import GatewayError, Reason
 
 _BARE_ADDRESS: Final = re.compile(r"(\w+://)(?:[^/\\?#]*@)?([^?#]*)")
 _MOST_SHOWN: Final = 200
+_MOST_OF_A_PAGE: Final = 16 * 1024
+_MOST_WORDS: Final = 500
+_TITLE: Final = re.compile(r"<title[^>]*>([^<]*\S[^<]*)</title", re.IGNORECASE)
+_UNSPOKEN: Final = re.compile(
+    r"<(style|script)\b.*?(?:</\1[^>]*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL
+)
+_TAG: Final = re.compile(r"<[^<>]*>?")
+_CONTROL: Final = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffd]")
 
 CODES: Final = MappingProxyType(
     {
@@ -75,6 +84,28 @@ def not_a_function(tool: Fields, kind: str, name: str | None) -> GatewayError:
         "client's own family takes it unchanged"
     )
     return tool.wrong("type", message)
+
+
+def spoken_by_proxy(body: bytes) -> str:
+    """Return the words of what is no JSON: plain text, or the title or text of an HTML page; else nothing.
+
+    Proxies and load balancers before a provider answer so.  At most 500 characters are told.
+    """
+    text = body[:_MOST_OF_A_PAGE].decode("utf-8", "replace").strip()
+    if text.startswith("<"):
+        title = _TITLE.search(text)
+        text = unescape(_TAG.sub(" ", _UNSPOKEN.sub(" ", text if title is None else title[1])))
+    elif not text or text[0] in '{["' or _CONTROL.search(text):
+        return ""
+    return " ".join(text.split())[:_MOST_WORDS]
+
+
+class AnswerError(GatewayError):
+    """A whole answer of good status that is an error: the client gets the status that its words stand for."""
+
+    def __init__(self, error: UpstreamError) -> None:
+        super().__init__(Reason.UPSTREAM_BROKEN, f"the upstream failed: {error.message}")
+        self.error = error
 
 
 UNREADABLE_EVENT: Final = Broke(UpstreamError(502, "the upstream sent an event that cannot be read"))

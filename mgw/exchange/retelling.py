@@ -14,6 +14,7 @@ from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Broke, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.metering import media_type
+from mgw.dialects.refusal import AnswerError
 from mgw.dialects.translator import StreamReader, StreamWriter, Translator
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Whole
@@ -111,6 +112,8 @@ class Telling(ABC):
                 raise _broken("holds too many JSON values")
             try:
                 return tell(body)
+            except AnswerError as refused:
+                return self.refusal(refused.error, kept)
             except GatewayError as error:
                 raise GatewayError(error.reason, self.hidden(error.message)) from None
             except RecursionError:

@@ -80,6 +80,10 @@ class Choice(Struct):
     message: Delta | None = None
     finish_reason: Any = None
     logprobs: Any = None
+    error: Any = None
+    """OpenRouter: what broke it."""
+    usage: Any = None
+    """Moonshot: in the last of a stream."""
 
 
 class ChoiceReader:

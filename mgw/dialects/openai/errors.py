@@ -2,19 +2,23 @@
 
 Hosts of this wire write errors in shapes of their own, and all of them are read: the error as a string, as
 the document itself (``{"message", "code"}``, ``{"object": "error", ...}`` of vLLM, ``{"detail": ...}`` of
-FastAPI), Google's ``{"error": {"code": 400, "status": ...}}``, alone or in an array.
+FastAPI), Google's ``{"error": {"code": 400, "status": ...}}``, alone or in an array; in a choice
+(OpenRouter), ``x_groq`` (Groq) or ``base_resp`` (MiniMax); and what a proxy says in plain text or in HTML.
+An answer or an event may be one whatever its status says: :func:`is_error` tells those without choices.
 """
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
 
+from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import code_of, encodable
+from mgw.dialects.refusal import code_of, encodable, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
@@ -67,6 +71,7 @@ _STATUSES: Final = MappingProxyType(
         "timeout_error": 504,
         "rate_limit_error": 429,
         "rate_limit_exceeded": 429,
+        "too_many_requests_error": 429,
         "insufficient_quota": 429,
         "overloaded_error": 503,
         "overloaded": 503,
@@ -76,6 +81,11 @@ _STATUSES: Final = MappingProxyType(
 """The status that a word in a stream stands for."""
 _OVERLOADED: Final = 529
 """Anthropic's own status, which no other family has."""
+_BROKEN: Final = 502
+"""What an error stands for that names no status."""
+_IS_STATUS: Final = re.compile("[45][0-9]{2}")
+_WORDS: Final = ("message", "detail", "error_description", "msg", "status_msg")
+"""Where an error says what is wrong."""
 
 
 class _Error(Struct, frozen=True):
@@ -112,14 +122,31 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  #
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Return what an upstream's refusal says; of bytes that say nothing, the status is all that is told."""
     message, code = _said(_decoded(body))
-    return UpstreamError(status, _cut(message or f"the upstream answered with status {status}"), code)
+    if not message:
+        message = f"the upstream answered with status {status}"
+        if words := spoken_by_proxy(body):
+            message = f"{message}: {words}"
+    return UpstreamError(status, _cut(message), code)
 
 
 def error_in(document: bytes) -> UpstreamError:
     """Return the error that a document of a successful answer has, with the status that it stands for."""
     found = _decoded(document)
     message, code = _said(found)
-    return UpstreamError(_status(found), _cut(message or "the upstream broke off with an error"), code)
+    message = message or spoken_by_proxy(document) or "the upstream broke off with an error"
+    return UpstreamError(_status(found), _cut(message), code)
+
+
+def is_error(document: bytes) -> bool:
+    """Whether a document without choices is an error, and not something that means nothing."""
+    found = _decoded(document)
+    if type(found) is list and found:
+        found = found[0]
+    if type(found) is not dict:
+        return type(found) is str and bool(found)
+    if _held(found) is not None or found.get("object") == "error" or found.get("type") == "error":
+        return True
+    return any(found.get(key) for key in _WORDS)
 
 
 def _decoded(body: bytes) -> Any:  # Any: JSON of whatever type
@@ -130,10 +157,32 @@ def _decoded(body: bytes) -> Any:  # Any: JSON of whatever type
 
 
 def _error_object(found: Any) -> Any:  # Any: JSON of whatever type
+    """Return what holds the words: a string, an object, or the whole where it holds no error."""
     if type(found) is list and found:
         found = found[0]
-    error = found.get("error") if type(found) is dict else None
-    return error or found
+    if type(found) is not dict:
+        return found
+    held = _held(found)
+    return found if held is None else held
+
+
+def _held(found: JsonObject) -> Any:  # Any: JSON of whatever type
+    """Return the error that an object holds, in any of the places where hosts put it."""
+    if error := found.get("error"):
+        return error
+    for key in ("errors", "choices"):
+        first = found.get(key)
+        first = first[0] if type(first) is list and first else None
+        if key == "choices":
+            first = first.get("error") if type(first) is dict else None
+        if first:
+            return first
+    groq, minimax = found.get("x_groq"), found.get("base_resp")
+    if type(groq) is dict and groq.get("error"):
+        return groq["error"]
+    if type(minimax) is dict and minimax.get("status_code"):
+        return minimax
+    return None
 
 
 def _said(found: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
@@ -145,7 +194,7 @@ def _said(found: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
         return "", None
     words = [error.get(key) for key in ("code", "status", "type")]
     code = next((word for word in words if type(word) is str and word), None)
-    for key in ("message", "detail", "error_description"):
+    for key in _WORDS:
         said = error.get(key)
         if type(said) is str and said:
             return said, code
@@ -164,14 +213,14 @@ def _spelled(value: Any) -> str:  # Any: JSON of whatever type
 def _status(found: Any) -> int:  # Any: JSON of whatever type
     error = _error_object(found)
     if type(error) is not dict:
-        return 500
-    for key in ("code", "status", "type"):
+        return _BROKEN
+    for key in ("code", "status", "status_code", "type"):
         word = error.get(key)
+        if type(word) is str:
+            word = _STATUSES.get(word) or (int(word) if _IS_STATUS.fullmatch(word) else None)
         if type(word) is int and 400 <= word < 600:
             return word
-        if type(word) is str and word in _STATUSES:
-            return _STATUSES[word]
-    return 500
+    return _BROKEN
 
 
 def _cut(message: str) -> str:

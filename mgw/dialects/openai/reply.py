@@ -37,10 +37,11 @@ from mgw.dialects.openai.answer import (
 )
 from mgw.dialects.openai.choice import Choice, ChoiceReader
 from mgw.dialects.openai.content import image_object
-from mgw.dialects.openai.errors import error_in
+from mgw.dialects.openai.errors import error_in, is_error
 from mgw.dialects.openai.gather import gathered
 from mgw.dialects.openai.meter import read_usage
 from mgw.dialects.openai.thoughts import Thoughts
+from mgw.dialects.refusal import AnswerError, spoken_by_proxy
 from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 
@@ -66,17 +67,25 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     try:
         found = _DECODER.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no chat completion") from None
-    if found.error:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream failed: {error_in(body).message}")
+        raise _no_answer(body, "the upstream's answer is no chat completion") from None
+    if found.error or any(choice.error for choice in found.choices or ()):
+        raise AnswerError(error_in(body))
     if not found.choices:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer has no choices")
+        raise _no_answer(body, "the upstream's answer has no choices")
     return Reply(
         tuple(_candidate(choice, number, seed) for number, choice in enumerate(found.choices)),
         found.id if type(found.id) is str else None,
         found.model if type(found.model) is str else None,
         attempt(read_usage, body, NO_USAGE),
     )
+
+
+def _no_answer(body: bytes, message: str) -> GatewayError:
+    """Return what is wrong with an answer: the error that it is, else what a proxy says, else ``message``."""
+    if is_error(body):
+        return AnswerError(error_in(body))
+    words = spoken_by_proxy(body)
+    return GatewayError(Reason.UPSTREAM_BROKEN, f"{message}: {words}" if words else message)
 
 
 def _candidate(choice: Choice, number: int, seed: str) -> Candidate:

@@ -211,6 +211,34 @@ def test_an_answer_that_nothing_can_be_made_of_is_a_bad_gateway(body: bytes) -> 
     assert bench.event().http_status == 502
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_in_an_answer_of_good_status_has_the_status_that_it_names(stream: bool) -> None:
+    bench = Pipeline()
+    client, work = bench.ask(MESSAGES, asked("fast", max_tokens=9, stream=stream))
+    bench.wire.says(said({"error": {"message": "slow down", "code": 429}}))
+    assert client.status == 429
+    assert json.loads(client.body)["error"] == {"type": "rate_limit_error", "message": "slow down"}
+    assert work.called
+    assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (b"text/plain", b"no healthy upstream"),
+        (b"text/html", b"<html><head><title>no healthy upstream</title></head></html>"),
+        (b"text/event-stream", b"data: no healthy upstream\n\n"),
+    ],
+)
+def test_words_in_place_of_a_stream_reach_the_client(content_type: bytes, body: bytes) -> None:
+    bench = Pipeline()
+    client, work = bench.ask(MESSAGES, asked("fast", max_tokens=9, stream=True))
+    bench.wire.says(answered(body, content_type=content_type))
+    assert b"message_stop" not in client.body
+    assert "no healthy upstream" in client.body.decode() + failure_of(work).message
+    assert bench.event().status is Outcome.UPSTREAM_ERROR
+
+
 def test_a_redirect_is_not_followed_and_is_a_bad_gateway() -> None:
     bench = Pipeline()
     _, work = bench.ask(body=asked("smart"))

@@ -45,12 +45,14 @@ from mgw.dialects.openai.arguments import ArgumentsScanner
 from mgw.dialects.openai.gather import gathered
 from mgw.dialects.openai.reader import ChatStreamReader
 from mgw.dialects.openai.reply import parse_reply
+from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
 Json = Any  # Any: JSON as a host writes it
 
 UNSIGNED = Signature(Family.OPENAI, "")
+BROKE = "the upstream broke off with an error"
 DONE = b"data: [DONE]\n\n"
 
 
@@ -323,6 +325,15 @@ def test_details_of_odd_types_are_skipped() -> None:
     assert answer({"reasoning_details": details}, {"content": "b"}).parts[-1] == Text("b")
 
 
+@pytest.mark.parametrize("place", ["x_groq", "choice"])
+def test_usage_is_found_where_hosts_put_it(place: str) -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    last = chunk(finish="stop", x_groq={"id": "r", "usage": usage})
+    if place == "choice":
+        last = sse({"id": "c1", "choices": [{"delta": {}, "finish_reason": "stop", "usage": usage}]})
+    assert read(chunk({"content": "a"}), last, DONE)[-1] == Counted(TokenUsage(3, 4))
+
+
 def test_usage_in_every_chunk_is_cumulative() -> None:
     def usage(tokens: int) -> Json:
         return {"prompt_tokens": 5, "completion_tokens": tokens, "prompt_cache_hit_tokens": 2}
@@ -374,11 +385,58 @@ def test_probabilities_are_read_and_odd_ones_skipped() -> None:
             chunk({"content": ""}, finish="error", error={"message": "no", "code": 429}),
             UpstreamError(429, "no"),
         ),
-        (sse({"error": "it broke"}), UpstreamError(500, "it broke")),
-        (b'event: error\ndata: {"message":"late","type":"x"}\n\n', UpstreamError(500, "late", "x")),
+        (sse({"error": "it broke"}), UpstreamError(502, "it broke")),
+        (b'event: error\ndata: {"message":"late","type":"x"}\n\n', UpstreamError(502, "late", "x")),
         (chunk(finish="error"), UpstreamError(502, "the upstream broke off its answer", "error")),
+        (
+            sse({"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}),
+            UpstreamError(400, "too long", "BadRequestError"),
+        ),
+        (sse({"object": "error", "message": "", "code": "429"}), UpstreamError(429, BROKE, "429")),
+        (
+            sse({"message": "late", "code": "rate_limit_exceeded"}),
+            UpstreamError(429, "late", "rate_limit_exceeded"),
+        ),
+        (sse({"detail": "no such model"}), UpstreamError(502, "no such model")),
+        (sse({"detail": [{"msg": "odd"}]}), UpstreamError(502, '[{"msg":"odd"}]')),
+        (sse({"choices": [], "message": "late"}), UpstreamError(502, "late")),
+        (sse({"errors": [{"message": "late", "code": 503}]}), UpstreamError(503, "late")),
+        (
+            sse([{"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}]),
+            UpstreamError(429, "slow down", "RESOURCE_EXHAUSTED"),
+        ),
+        (
+            sse({"choices": [{"index": 0, "delta": {}, "error": {"code": 502, "message": "gone"}}]}),
+            UpstreamError(502, "gone"),
+        ),
+        (
+            sse(
+                {"choices": [{"delta": {}, "finish_reason": "error", "error": {"code": 429, "message": "w"}}]}
+            ),
+            UpstreamError(429, "w"),
+        ),
+        (
+            sse({"choices": [{"delta": {}}], "x_groq": {"error": "over capacity"}}),
+            UpstreamError(502, "over capacity"),
+        ),
+        (
+            sse({"choices": None, "base_resp": {"status_code": 1002, "status_msg": "rate limit"}}),
+            UpstreamError(502, "rate limit"),
+        ),
+        (sse("it broke"), UpstreamError(502, "it broke")),
+        (b"data: upstream request timeout\n\n", UpstreamError(502, "upstream request timeout")),
+        (
+            b"data: <html><head><title>504 Gateway Time-out</title></head></html>\n\n",
+            UpstreamError(502, "504 Gateway Time-out"),
+        ),
+        (b"event: error\ndata: over & out\n\n", UpstreamError(502, "over & out")),
     ],
-    ids=["event", "in a chunk", "a string", "event: error", "finish reason"],
+    ids=[
+        *("event", "in a chunk", "a string", "event: error", "finish reason"),
+        *("vllm", "vllm without words", "message", "detail", "fastapi", "no choices", "errors", "google"),
+        *("of a choice", "finish reason with words", "groq", "minimax", "json string"),
+        *("plain text", "html", "event: error of plain text"),
+    ],
 )
 def test_an_error_breaks_the_stream_and_nothing_follows(event: bytes, error: UpstreamError) -> None:
     events = read(chunk({"content": "a"}), event, chunk({"content": "b"}), chunk(finish="stop"), DONE)
@@ -392,6 +450,7 @@ def test_noise_is_skipped() -> None:
         chunk({"content": "a"}),
         b"data:\n\n",
         sse({"object": "brand.new"}),
+        sse({"type": "ping", "message": None, "base_resp": {"status_code": 0, "status_msg": ""}}),
         chunk(finish="stop"),
         DONE,
         chunk({"content": "late"}),
@@ -415,14 +474,30 @@ def test_either_end_is_one(ending: bytes) -> None:
         (chunk({"content": "a"}),),
         (DONE,),
         (chunk({"content": "a"}), chunk({"content": "b"}, index=1), chunk(finish="stop")),
-        (b"<html>no stream</html>",),
+        (b": ping\n\n",),
     ],
-    ids=["nothing", "no end", "no answer", "one of two", "no stream"],
+    ids=["nothing", "no end", "no answer", "one of two", "signs of life"],
 )
 def test_a_stream_that_ends_before_its_answer_is_broken(pieces: Iterable[bytes]) -> None:
     with pytest.raises(GatewayError) as caught:
         read(*pieces)
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"<html><head><title>no <!-- x --> stream</title></head></html>", "no stream"),
+        (b"<html>\n<style>p {}</style><h1>Bad   Gateway</h1><p>a &amp; b", "Bad Gateway a & b"),
+        (b"upstream connect error or disconnect", "upstream connect error or disconnect"),
+    ],
+    ids=["title", "page", "plain text"],
+)
+def test_what_is_no_stream_says_so_in_its_own_words(body: bytes, words: str) -> None:
+    error = UpstreamError(502, f"the upstream's answer is no stream: {words}")
+    assert read(body) == [Broke(error)]
+    assert read(*(body[at : at + 1] for at in range(len(body)))) == [Broke(error)]
+    assert words in broken(body).message
 
 
 @pytest.mark.parametrize(
@@ -614,6 +689,29 @@ def test_what_is_no_answer_is_broken(body: bytes) -> None:
 
 def test_an_error_with_a_good_status_is_told() -> None:
     assert "no credits" in broken(b'{"error":{"message":"no credits","code":402}}').message
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ({"error": "it broke"}, UpstreamError(502, "it broke")),
+        ({"error": {"message": "slow", "code": 429}}, UpstreamError(429, "slow")),
+        ({"object": "error", "message": "m", "code": 400}, UpstreamError(400, "m")),
+        ({"message": "m"}, UpstreamError(502, "m")),
+        ({"detail": "m"}, UpstreamError(502, "m")),
+        ({"choices": [], "detail": "m"}, UpstreamError(502, "m")),
+        (
+            {"choices": [{"message": {"content": "a"}, "error": {"message": "m", "code": 503}}]},
+            UpstreamError(503, "m"),
+        ),
+        ("m", UpstreamError(502, "m")),
+    ],
+    ids=["string", "status", "vllm", "message", "detail", "no choices", "of a choice", "json string"],
+)
+def test_an_answer_that_is_an_error_has_the_status_that_it_names(answer: Json, error: UpstreamError) -> None:
+    with pytest.raises(AnswerError) as caught:
+        parse_reply(json.dumps(answer).encode(), "seed")
+    assert caught.value.error == error
 
 
 @settings(deadline=None)
