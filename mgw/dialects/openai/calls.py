@@ -3,15 +3,18 @@
 Source: the SDK's ``ChoiceDeltaToolCall``: ``index`` says which call, ``id`` and the name come with its first
 piece.  Hosts differ, and this is what is made of it:
 
-* No ``index``: a known ``id`` goes on with its call, a new one or a name begins another, neither goes on with
-  the last (Google's endpoint, Qwen).
+* No ``index``: a known ``id`` goes on with its call, a name begins another, and so does a new ``id`` where
+  the last call is whole; all else goes on with the last (Google's endpoint, Qwen).
 * Another ``id`` and a name at an index that is taken, or a name and arguments where the call is complete and
   neither has an ``id``: a new call (Ollama, Dynamo, flattened parallel calls).
-* ``id`` and name in every piece: the first ones count.  A name is never gathered from pieces, since no host
-  cuts one, and several repeat it.
+* A name in pieces (hosts that stream what a model spells, token by token): they are gathered until arguments
+  come, so a call begins no earlier.  A piece that says again what is known already adds nothing.
+* ``id`` and name in every piece: the first ones count, once there are arguments.  An ``id`` is only ever its
+  first piece, since nobody but the client gives it back.
 * No ``id`` at all, or that of another call: one is made.
-* Arguments as an object in place of its text: they become the text.
-* A call that never gets a name is none.
+* Arguments as an object in place of its text: they become the text.  Name and arguments in the entry itself.
+* A call that never gets a name breaks the answer: what nobody can run must not end as if nothing was asked.
+  Without arguments it is none, unless the host says that it stopped to have it run.
 """
 
 from __future__ import annotations
@@ -34,12 +37,14 @@ _MOST_HELD: Final = 2**20
 
 
 class _Call:
-    __slots__ = ("ended", "held", "id", "number", "scanner", "signature")
+    __slots__ = ("ended", "held", "id", "name", "number", "scanner", "signature")
 
     def __init__(self) -> None:
         self.id = ""
+        self.name = ""
+        """As far as it has come."""
         self.number: int | None = None
-        """``None`` while it has no name."""
+        """``None`` while it has not begun, for want of a name or of arguments."""
         self.scanner = ArgumentsScanner()
         self.ended = False
         self.held = ""
@@ -49,11 +54,13 @@ class _Call:
 class Calls:
     """The calls of one choice."""
 
-    __slots__ = ("_calls", "_candidate", "_ids", "_last", "_seed", "begun")
+    __slots__ = ("_calls", "_candidate", "_ids", "_last", "_seed", "begun", "waiting")
 
     def __init__(self, candidate: int, seed: str) -> None:
         self.begun = 0
         """How many there are."""
+        self.waiting = False
+        """One may have a name, and not have begun."""
         self._candidate = candidate
         self._seed = f"{seed}/{candidate}"
         self._calls: dict[int | str, _Call] = {}
@@ -70,17 +77,30 @@ class Calls:
         for entry in entries:
             if type(entry) is dict and entry.get("type") in (None, "", "function"):
                 function = entry.get("function")
-                self._piece(entry, function if type(function) is dict else {}, events)
+                self._piece(entry, function if type(function) is dict else entry, events)
 
     def take_deprecated(self, function: Any, events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
         """Take a piece of ``delta.function_call``."""
         if type(function) is dict:
             self._piece({"index": _DEPRECATED}, function, events)
 
+    def settle(self, events: list[ReplyEvent]) -> None:
+        """Begin the calls that have a name: something else is said, so theirs is whole."""
+        self.waiting = False
+        for call in self._calls.values():
+            if call.number is None and call.name:
+                self._begin(call, events)
+
     def finish(self, events: list[ReplyEvent]) -> None:
         """End what has not ended."""
+        self.settle(events)
         for call in self._calls.values():
             self._end(call, events)
+
+    def is_nameless(self, *, wanted: bool) -> bool:
+        """Whether a call is lost for want of a name; ``wanted``: the host says that it has to be run."""
+        nameless = [call for call in self._calls.values() if call.number is None]
+        return any(call.held.strip() for call in nameless) or (wanted and not self.begun and bool(nameless))
 
     def _piece(self, entry: dict[str, Any], function: dict[str, Any], events: list[ReplyEvent]) -> None:
         call_id, name = _text(entry.get("id")), _text(function.get("name"))
@@ -88,6 +108,7 @@ class Calls:
         index = self._index(entry.get("index"), call_id, name)
         call = self._calls.get(index)
         if call is not None and _is_another(call, call_id, name, arguments):
+            self.settle(events)
             self._end(call, events)
             call = None
         if call is None:
@@ -95,8 +116,11 @@ class Calls:
         self._last = index
         call.id = call.id or call_id
         call.signature = call.signature or host_signed(entry.get("extra_content"))
-        if call.number is None and name:
-            self._begin(call, name, events)
+        if call.number is None:
+            call.name = _joined(call.name, name)
+            self.waiting = True
+            if call.name and (arguments or call.held):
+                self.settle(events)
         self._add(call, arguments, events)
 
     def _index(self, said: Any, call_id: str, name: str) -> int | str:  # Any: JSON of whatever type
@@ -106,18 +130,21 @@ class Calls:
             return _DEPRECATED
         if type(said) is str and said.isdecimal() and len(said) < 10:
             return int(said)
-        if call_id:
+        if call_id and (name or f"id {call_id}" in self._calls):
             return f"id {call_id}"
-        return f"call {len(self._calls)}" if name or not self._calls else self._last
+        last = self._calls.get(self._last)
+        if last is None or name or (call_id and last.scanner.complete):
+            return f"call {len(self._calls)}"
+        return self._last
 
-    def _begin(self, call: _Call, name: str, events: list[ReplyEvent]) -> None:
+    def _begin(self, call: _Call, events: list[ReplyEvent]) -> None:
         call.number = self.begun
         self.begun += 1
         call_id = call.id
         if not call_id or call_id in self._ids:
             call_id = made_id(self._seed, call.number)
         self._ids.add(call_id)
-        events.append(CallBegan(call.number, call_id, name, call.signature, self._candidate))
+        events.append(CallBegan(call.number, call_id, call.name, call.signature, self._candidate))
         held, call.held = call.held, ""
         self._add(call, held, events)
 
@@ -140,11 +167,16 @@ class Calls:
 
 
 def _is_another(call: _Call, call_id: str, name: str, arguments: str) -> bool:
-    if not name or call.number is None:
+    if not name or not call.name:
         return False
     if call_id and call.id:
         return call_id != call.id
     return call.scanner.complete and bool(arguments)
+
+
+def _joined(known: str, piece: str) -> str:
+    """Return a name with one more piece of it; some hosts say all of it again, or all so far."""
+    return piece if piece.startswith(known) else known + piece if piece else known
 
 
 def _text(value: Any) -> str:  # Any: JSON of whatever type

@@ -130,6 +130,12 @@ class ChoiceReader:
         self._close(events)
         self._calls.finish(events)
         stop = _STOPS.get(word)
+        if self._calls.is_nameless(wanted=stop is StopReason.TOOL_USE):
+            events.append(
+                Broke(UpstreamError(502, "the upstream's answer has a call of a tool without a name"))
+            )
+            self.ended = True
+            return
         unknown = word if stop is None else None
         events.append(Ended(self._settled(stop), unknown_stop=unknown, candidate=self.candidate))
         self.ended = True
@@ -201,6 +207,8 @@ class ChoiceReader:
         if text:
             if self._thinking or self._detail is not None:
                 self._close(events)
+            if self._calls.waiting:
+                self._calls.settle(events)
             events.append(TextAdded(text, self.candidate))
 
     def _rest(self, delta: Delta, events: list[ReplyEvent]) -> None:
