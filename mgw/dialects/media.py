@@ -6,6 +6,7 @@ Base64 is decoded for documents that are plain text alone, which every family wr
 from __future__ import annotations
 
 from base64 import b64decode
+from codecs import BOM_UTF8
 from types import MappingProxyType
 from typing import Final
 
@@ -32,12 +33,30 @@ _BEGINNINGS: Final = (
     ("UklGR", "image/webp"),
     ("JVBER", "application/pdf"),
 )
+_TEXTS: Final = frozenset(
+    {
+        *("application/json", "application/jsonl", "application/x-ndjson", "application/ld+json"),
+        *("application/xml", "application/xhtml+xml", "application/yaml", "application/x-yaml"),
+        *("application/toml", "application/sql", "application/graphql", "application/csv"),
+        *("application/javascript", "application/x-javascript", "application/ecmascript"),
+        *("application/typescript", "application/x-typescript", "application/x-python"),
+        *("application/x-sh", "application/x-httpd-php", "application/x-tex", "application/x-subrip"),
+    }
+)
+"""What is text beside ``text/*``."""
+_TEXT_ENDINGS: Final = ("+json", "+xml", "+yaml")
 _STANDARD_ALPHABET: Final = str.maketrans("-_", "+/")
 
 
 def kind_of(media_type: str | None) -> MediaKind:
     """Return what a media type is; all that is none of the others is a document."""
     return _KINDS.get((media_type or "").partition("/")[0].lower(), MediaKind.DOCUMENT)
+
+
+def is_text(media_type: str | None) -> bool:
+    """Whether a document of this media type is a text that anybody can read."""
+    bare = (media_type or "").partition(";")[0].strip().lower()
+    return bare.startswith("text/") or bare in _TEXTS or bare.endswith(_TEXT_ENDINGS)
 
 
 def is_fetched(url: str) -> bool:
@@ -63,6 +82,6 @@ def standard_base64(data: str) -> str:
 def plain_text(data: str) -> str | None:
     """Return the text that base64 holds; ``None`` where it is none, or no UTF-8."""
     try:
-        return b64decode(data, validate=True).decode()
+        return b64decode(data, validate=True).removeprefix(BOM_UTF8).decode()
     except ValueError:  # binascii.Error, UnicodeDecodeError
         return None

@@ -16,7 +16,7 @@ from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.marks import cache_mark, last_mark
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.media import begun_with, is_fetched, plain_text
+from mgw.dialects.media import begun_with, is_fetched, is_text, plain_text
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.refusal import no_addresses
 
@@ -24,20 +24,6 @@ PDF: Final = "application/pdf"
 PLAIN: Final = "text/plain"
 _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 _MISSPELLED: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "application/x-pdf": PDF}
-_TEXTS: Final = frozenset(
-    {
-        "application/json",
-        "application/xml",
-        "application/javascript",
-        "application/x-javascript",
-        "application/x-python",
-        "application/yaml",
-        "application/x-yaml",
-        "application/x-sh",
-        "application/sql",
-    }
-)
-"""What is text beside ``text/*``."""
 
 
 def read_image(block: Fields) -> Media:
@@ -170,7 +156,7 @@ def _document_source(media: Media, row: ModelRow) -> JsonObject | None:
         return None
     if media_type == PDF:
         return {"type": "base64", "media_type": PDF, "data": media.data}
-    if media_type is None or not (media_type.startswith("text/") or media_type in _TEXTS):
+    if not is_text(media_type):
         return None
     text = plain_text(media.data)
     return {"type": "text", "media_type": PLAIN, "data": text} if text and text.strip() else None

@@ -70,7 +70,7 @@ def _conversation(root: Fields) -> Conversation:
             root.integer("top_k", Feature.TOP_K),
         ),
         max_tokens=_limit(root),
-        stop=root.texts("stop_sequences", Feature.STOP),
+        stop=tuple(filter(None, root.texts("stop_sequences", Feature.STOP))),
         output=_output(root, config),
         reasoning=_reasoning(root, config),
         user=None if metadata is None else metadata.text("user_id", Feature.USER),

@@ -52,7 +52,7 @@ def parse_config(config: Fields | None) -> Config:
     return Config(
         sampling=_sampling(config),
         max_tokens=whole_number(config, "maxOutputTokens", Feature.MAX_TOKENS),
-        stop=config.texts("stopSequences", Feature.STOP),
+        stop=tuple(filter(None, config.texts("stopSequences", Feature.STOP))),
         candidates=whole_number(config, "candidateCount", Feature.CANDIDATES),
         output=_output(config),
         reasoning=_reasoning(config),

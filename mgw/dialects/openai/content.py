@@ -2,7 +2,8 @@
 
 Sources: the SDK's ``ChatCompletionContentPartParam`` and the messages that hold it.  Beside OpenAI's own
 parts stand those that hosts of this wire add: ``video_url`` and ``audio_url`` (vLLM, OpenRouter),
-``thinking`` (Mistral), ``cache_control`` on any part (OpenRouter, LiteLLM).  OpenAI's
+``thinking`` and ``document_url`` (Mistral), ``file_url`` (Perplexity), ``cache_control`` on any part
+(OpenRouter, LiteLLM).  OpenAI's
 ``prompt_cache_breakpoint`` is a directive of its own family, which is dropped across families (specification
 4.1.5), and reported.
 """
@@ -27,7 +28,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.media import FEATURES, kind_of, plain_text, standard_base64
+from mgw.dialects.media import FEATURES, is_text, kind_of, plain_text, standard_base64
 from mgw.dialects.openai.media import AUDIO_TYPES, is_address, split_data_url, type_by_name
 from mgw.vocabulary import Family
 
@@ -35,7 +36,9 @@ Content = Text | Media | Thinking | Refusal
 
 TEXTS: Final = frozenset({"text"})
 """What instructions hold."""
-ANYTHING: Final = frozenset({"text", "image_url", "input_audio", "file", "video_url", "audio_url"})
+ANYTHING: Final = frozenset(
+    {"text", "image_url", "input_audio", "file", "video_url", "audio_url", "document_url", "file_url"}
+)
 """What users and tools say."""
 ANSWERS: Final = frozenset({"text", "refusal", "thinking"})
 """What assistants said."""
@@ -169,12 +172,30 @@ def _file(block: Fields) -> Media:
     if is_address(data):  # OpenRouter's place for one
         return Media(kind_of(said), said, url=data, name=name)
     media_type, encoded = split_data_url(data) or (None, standard_base64(data))
-    media_type = media_type or said or type_by_name(name) or "application/pdf"
-    is_text = media_type.startswith("text/") or media_type == "application/json"
-    text = plain_text(encoded) if is_text else None
+    return _sent(media_type or said or type_by_name(name) or "application/pdf", encoded, name)
+
+
+def _sent(media_type: str, encoded: str, name: str | None) -> Media:
+    """Return a file that the request holds; a text is text."""
+    text = plain_text(encoded) if is_text(media_type) else None
     if text is not None:
         return Media(MediaKind.DOCUMENT, media_type, text=text, name=name)
     return Media(kind_of(media_type), media_type, encoded, name=name)
+
+
+def _document_at(key: str, name_key: str) -> Callable[[Fields], Media]:
+    """Return the reader of a document at an address, with its name beside it."""
+    read = _address(key, MediaKind.DOCUMENT)
+
+    def reader(block: Fields) -> Media:
+        name = block.text(name_key, Feature.MEDIA_NAME)
+        media = read(block)
+        media_type = media.media_type or type_by_name(name)
+        if media.data is not None:
+            return _sent(media_type or "application/pdf", media.data, name)
+        return Media(kind_of(media_type), media_type, url=media.url, name=name)
+
+    return reader
 
 
 def _media(read: Callable[[Fields], Media], key: str) -> Callable[[Fields], Media]:
@@ -222,5 +243,7 @@ _READERS: Final[MappingProxyType[str, Callable[[Fields], Content]]] = MappingPro
         "audio_url": _media(_address("audio_url", MediaKind.AUDIO), "audio_url"),
         "input_audio": _media(_input_audio, "input_audio"),
         "file": _media(_file, "file"),
+        "document_url": _media(_document_at("document_url", "document_name"), "document_url"),
+        "file_url": _media(_document_at("file_url", "file_name"), "file_url"),
     }
 )

@@ -8,7 +8,7 @@ Source: the SDK's ``completion_create_params``.  Reasoning has many spellings on
 * ``extra_body.google.thinking_config`` of Google's endpoint for OpenAI's clients.
 
 Each says what the ones before it left unsaid.  A value that asks for what happens anyway (``n: 1``, a
-penalty of 0, ``logprobs: false``) says nothing.
+penalty of 0, ``logprobs: false``, an effort of ``default``, an empty stop sequence) says nothing.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def read_stop(request: Fields) -> tuple[str, ...]:
     if value is None:
         return ()
     if type(value) is str:
-        return (value,)
+        return (value,) if value else ()
     if type(value) is not list:
         raise request.mistyped("stop", str, value)
     for place, item in enumerate(value):
         if type(item) is not str:
             raise request.mistyped(f"stop[{place}]", str, item)
-    return tuple(value)
+    return tuple(filter(None, value))
 
 
 def read_user(request: Fields) -> str | None:
@@ -119,7 +119,7 @@ def read_reasoning(request: Fields) -> Reasoning:
 
 def _effort(fields: Fields, key: str) -> Effort | None:
     word = fields.text(key, Feature.REASONING)
-    if word is None:
+    if word is None or word == "default":  # Groq
         return None
     effort = _EFFORTS.get(word.lower())
     if effort is None:

@@ -3,8 +3,8 @@
 Sources: the SDK's ``ChatCompletionContentPartParam``.  What this wire has no part for leaves a word in its
 place, and a :class:`Feature` that is lost: video, audio that is neither WAV nor MP3, files of another
 vendor's store, documents at an address, addresses that one vendor alone can read (``gs:``).  OpenAI refuses
-images that are no PNG, JPEG, GIF or WebP; other hosts may take more, and get them.  A document that is plain
-text becomes text.
+images that are no PNG, JPEG, GIF or WebP; other hosts may take more, and get them.  A document that is text
+(Markdown, CSV, JSON and the like, in base64 or not) becomes text, with its title: chat takes PDF files alone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
 from mgw.canonical.features import Feature
 from mgw.dialects.fillers import left_out, told
-from mgw.dialects.media import FEATURES, is_fetched
+from mgw.dialects.media import FEATURES, is_fetched, is_text, plain_text
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.openai.media import AUDIO_FORMATS
 from mgw.dialects.refusal import no_addresses
@@ -49,6 +51,7 @@ def media_parts(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> 
     """
     if media.cache is not None:
         lost.add(Feature.CACHE)
+    media = _as_text(media)
     if media.text is not None:
         text = told(media)
         return [text_part(text)] if text else []
@@ -59,6 +62,14 @@ def media_parts(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> 
         lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
         said = text_part(left_out(media))
     return [text_part(media.context), said] if media.context else [said]
+
+
+def _as_text(media: Media) -> Media:
+    """Return a document that is text in base64 as the text that it is."""
+    if media.kind is not MediaKind.DOCUMENT or media.data is None or not is_text(media.media_type):
+        return media
+    text = plain_text(media.data)
+    return media if text is None else replace(media, data=None, text=text)
 
 
 def _image(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> JsonObject | None:

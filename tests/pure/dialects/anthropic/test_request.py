@@ -135,6 +135,11 @@ def read(**changes: object) -> Parsed:
     return parse_request(json.dumps(whole).encode(), ASKED)
 
 
+def test_an_empty_stop_sequence_is_none() -> None:
+    assert read(stop_sequences=["", "END"]).conversation.stop == ("END",)
+    assert read(stop_sequences=[""]).conversation == read().conversation
+
+
 def refusal(**changes: object) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
         read(**changes)

@@ -65,6 +65,12 @@ def response(name: str, text: str, call_id: str | None = None) -> Json:
     return {"functionResponse": found if call_id is None else {"id": call_id, **found}}
 
 
+def test_an_empty_stop_sequence_is_none() -> None:
+    hello = user({"text": "hi"})
+    assert said(hello, generationConfig={"stopSequences": ["", "END"]}).stop == ("END",)
+    assert said(hello, generationConfig={"stopSequences": [""]}) == said(hello)
+
+
 RICH: Final[Json] = {
     "systemInstruction": {"parts": [{"text": "Be brief."}, {"text": "Be kind."}]},
     "contents": [

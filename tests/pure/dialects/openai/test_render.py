@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -125,6 +126,29 @@ def test_media_has_its_part_or_is_reported() -> None:
         {"type": "input_audio", "input_audio": {"data": "aWs=", "format": "mp3"}},
     ]
     assert not lost(Conversation((turn,)))
+
+
+@pytest.mark.parametrize("setting", [OPENAI, HOST], ids=["openai", "host"])
+@pytest.mark.parametrize(
+    "media_type",
+    [
+        "text/markdown",
+        "text/csv; charset=utf-8",
+        "application/json",
+        "application/x-yaml",
+        "application/a+xml",
+    ],
+)
+def test_a_document_that_is_text_becomes_text_with_its_title(media_type: str, setting: Setting) -> None:
+    data = b64encode("né\n".encode()).decode()
+    turn = asked(Media(MediaKind.DOCUMENT, media_type, data, name="notes"))
+    assert messages(turn, setting=setting)[0]["content"] == "notes\n\nné\n"
+    assert not lost(Conversation((turn,)))
+
+
+def test_a_document_that_is_said_to_be_text_and_is_none_stays_a_file() -> None:
+    (part,) = messages(asked(Media(MediaKind.DOCUMENT, "text/plain", "/w==")))[0]["content"]
+    assert part["file"]["file_data"] == "data:text/plain;base64,/w=="
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,39 @@ def test_leading_instructions_are_the_conversations_own_and_later_ones_keep_thei
             id="document of plain text",
         ),
         pytest.param(
+            {
+                "type": "file",
+                "file": {"file_data": "data:application/x-yaml;base64,YTogMQ==", "filename": "a"},
+            },
+            Media(MediaKind.DOCUMENT, "application/x-yaml", text="a: 1", name="a"),
+            id="document of text of another kind",
+        ),
+        pytest.param(
+            {"type": "document_url", "document_url": "https://a/b.pdf", "document_name": "b.pdf"},
+            Media(MediaKind.DOCUMENT, "application/pdf", url="https://a/b.pdf", name="b.pdf"),
+            id="document at an address (Mistral)",
+        ),
+        pytest.param(
+            {"type": "document_url", "document_url": "data:text/csv;base64,YSxi"},
+            Media(MediaKind.DOCUMENT, "text/csv", text="a,b"),
+            id="document in base64 (Mistral)",
+        ),
+        pytest.param(
+            {"type": "file_url", "file_url": {"url": "https://a/b"}, "file_name": "b.docx"},
+            Media(
+                MediaKind.DOCUMENT,
+                "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+                url="https://a/b",
+                name="b.docx",
+            ),
+            id="document at an address (Perplexity)",
+        ),
+        pytest.param(
+            {"type": "file_url", "file_url": {"url": "https://a/b"}},
+            Media(MediaKind.DOCUMENT, url="https://a/b"),
+            id="document of an unknown kind",
+        ),
+        pytest.param(
             {"type": "file", "file": {"file_id": "file-1"}},
             Media(MediaKind.DOCUMENT, file_id="file-1"),
             id="uploaded file",
@@ -389,6 +422,27 @@ def test_what_asks_for_nothing_unusual_says_nothing() -> None:
     )
     assert found.conversation == parsed().conversation
     assert not found.unread
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"stop": ""},
+        {"stop": []},
+        {"stop": ["", ""]},
+        {"reasoning_effort": "default"},
+        {"reasoning": {"effort": "default"}},
+    ],
+    ids=str,
+)
+def test_what_says_nothing_asks_for_nothing(fields: Json) -> None:
+    said = parsed(HI, **fields)
+    assert said.conversation == parsed(HI).conversation
+    assert not said.unread
+
+
+def test_an_empty_stop_sequence_is_none() -> None:
+    assert parsed(HI, stop=["", "a", ""]).conversation.stop == ("a",)
 
 
 def test_what_is_not_understood_is_reported() -> None:
