@@ -63,6 +63,8 @@ from mgw.wire.array import ArrayWriter
 MAX_HELD_CHARACTERS: Final = 32 * 2**20
 """How much of calls that have not ended, and of what the last response says, is held."""
 _EVENT: Final = b"data: %b\n\n"
+_LINE_BREAKS: Final = b"\r\n"
+"""Within JSON they stand between tokens only, where they mean nothing."""
 SIGN_OF_LIFE: Final = b"\n"
 _encode: Final = Encoder().encode
 
@@ -278,7 +280,7 @@ class Writer:
         part = written_call(call.call_id, call.name, args, call.signature, first=not speaking.signed)
         speaking.signed = True
         self._held -= sum(map(len, call.pieces))
-        out.append(self._part(_encode(part), number))
+        out.append(self._part(_encode(part).translate(None, _LINE_BREAKS), number))  # args are as they came
 
 
 def _last(speaking: _Speaking, number: int) -> JsonObject:

@@ -155,6 +155,15 @@ def test_a_stream_adds_up_to_the_whole_answer(client: genai.Client) -> None:
     assert {(chunk.model_version, chunk.response_id) for chunk in chunks} == {("gpt-x", "r")}
 
 
+def test_arguments_that_came_in_lines_arrive_as_one(gateway: Gateway, client: genai.Client) -> None:
+    call = ToolCall("1", "look", '{\n  "at": "sky",\r\n  "how": ["up"]\n}')
+    gateway.events = events_of(Reply((Candidate((call,), StopReason.TOOL_USE),)))
+    chunks = list(client.models.generate_content_stream(model="m", contents="Look."))
+    assert [call.args for chunk in chunks for call in chunk.function_calls or []] == [
+        {"at": "sky", "how": ["up"]}
+    ]
+
+
 def answered(part: types.FunctionCall) -> types.Part:
     assert part.name is not None
     return types.Part.from_function_response(name=part.name, response={"result": "seen"})

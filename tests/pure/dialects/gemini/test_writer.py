@@ -129,6 +129,17 @@ def test_a_call_goes_out_when_it_has_ended() -> None:
     ]
 
 
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize("breaks", ["\n", "\r\n", "\r"], ids=["lf", "crlf", "cr"])
+def test_arguments_lose_the_line_breaks_between_their_tokens(breaks: str, ended: bool) -> None:
+    arguments = f'{{{breaks} "a": 1,{breaks} "b": "x\\ny"{breaks}}}'
+    ends = (CallEnded(0),) if ended else ()
+    events = [Began(), CallBegan(0, "1", "f"), ArgumentsAdded(0, arguments), *ends, Ended(StopReason.TOOL_USE)]
+    assert all(len(event.splitlines()) == 1 for event in whole(*events).split(b"\n\n")[:-1])
+    (call,) = [part["functionCall"] for part in parts_of(*events) if "functionCall" in part]
+    assert call["args"] == {"a": 1, "b": "x\ny"}
+
+
 def test_only_the_first_call_of_a_candidate_is_signed_for_want_of_a_signature() -> None:
     events = [
         event
@@ -299,7 +310,7 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 CANDIDATES: Final = st.integers(0, 1)
 CALLS: Final = st.integers(0, 2)
-TEXT: Final = st.sampled_from(["", "a", '{"a":1}', "{", "\u20ac"])
+TEXT: Final = st.sampled_from(["", "a", '{"a":1}', '{\n"a":\r\n1\r}', "{", "\u20ac"])
 EVENTS: Final = st.one_of(
     st.builds(Began, st.just("r"), st.just("m")),
     st.builds(TextAdded, TEXT, CANDIDATES),
