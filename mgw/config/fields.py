@@ -256,6 +256,7 @@ MaxTokensFieldName = Annotated[
 ]
 ModelPattern = Annotated[str, _says("a pattern of model ids such as claude-*"), _checks(checked_name)]
 AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), _says("a whole number above 0")]
+Answers = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
 Characters = Annotated[int, Field(ge=0, le=2**53), _says("a whole number of characters, 0 or more")]
 Budget = Annotated[
     tuple[int, int] | Literal[False],

@@ -64,12 +64,20 @@ class ModelRow(Settings):
     """It takes temperature, top_p and top_k."""
     off_sampling: bool | None = None
     """It takes them at least while it does not think."""
+    penalties: bool | None = None
+    """It takes presence and frequency penalties."""
+    logprobs: bool | None = None
+    """It takes the wish for log-probabilities."""
+    candidates: int | None = None
+    """The most answers that one request may ask for."""
     stop: bool | None = None
     """It takes stop sequences."""
     chat_tools: ChatTools | None = None
     """When it takes function tools on chat completions."""
     max_completion_tokens: bool | None = None
     """It refuses ``max_tokens`` and demands this name."""
+    json_with_tools: bool | None = None
+    """It takes structured output in a request that has functions."""
     signatures: bool | None = None
     """A function call of the running turn needs its thought signature."""
     prefill: bool | None = None

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from mgw.config.blocks import Written
 from mgw.config.fields import (
+    Answers,
     AnswerTokens,
     Budget,
     CacheTargets,
@@ -69,12 +70,24 @@ class WrittenModelRow(Written):
     off_sampling: Stated[OnOff] = Field(
         default=None, description="Whether they take them at least while they do not think."
     )
+    penalties: Stated[OnOff] = Field(
+        default=None, description="Whether they take presence and frequency penalties (Gemini)."
+    )
+    logprobs: Stated[OnOff] = Field(
+        default=None, description="Whether they take the wish for log-probabilities (Gemini)."
+    )
+    candidates: Stated[Answers] = Field(
+        default=None, description="The most answers that one request may ask for (Gemini)."
+    )
     stop: Stated[OnOff] = Field(default=None, description="Whether they take stop sequences.")
     chat_tools: Stated[ChatToolsName] = Field(
         default=None, description="When they take function tools on chat completions (OpenAI)."
     )
     max_completion_tokens: Stated[OnOff] = Field(
         default=None, description="Whether they refuse max_tokens and demand this name (OpenAI)."
+    )
+    json_with_tools: Stated[OnOff] = Field(
+        default=None, description="Whether they take structured output beside functions (Gemini)."
     )
     signatures: Stated[OnOff] = Field(
         default=None, description="Whether calls of the running turn need thought signatures (Gemini)."

@@ -43,11 +43,19 @@ class ModelRow(Struct, frozen=True):
     """Takes ``temperature``, ``top_p``, ``top_k``, whether it thinks or not (Anthropic: unless it thinks)."""
     off_sampling: bool = False
     """Takes them while it does not think, though not else."""
+    penalties: bool = True
+    """Gemini: takes presence and frequency penalties."""
+    logprobs: bool = True
+    """Gemini: takes the wish for log-probabilities."""
+    candidates: int = 8
+    """Gemini: the most answers that one request may ask for."""
     stop: bool = True
     """Takes stop sequences."""
     chat_tools: ChatTools = ChatTools.ALWAYS
     max_completion_tokens: bool = False
     """OpenAI: refuses ``max_tokens`` and demands this name."""
+    json_with_tools: bool = True
+    """Gemini: takes structured output in a request that has functions."""
     signatures: bool = False
     """Gemini: refuses a function call of the running turn without its thought signature."""
     prefill: bool = True
@@ -83,9 +91,13 @@ class OverrideRow(Struct, frozen=True):
     system_turns: bool | UnsetType = UNSET
     sampling: bool | UnsetType = UNSET
     off_sampling: bool | UnsetType = UNSET
+    penalties: bool | UnsetType = UNSET
+    logprobs: bool | UnsetType = UNSET
+    candidates: int | UnsetType = UNSET
     stop: bool | UnsetType = UNSET
     chat_tools: ChatTools | UnsetType = UNSET
     max_completion_tokens: bool | UnsetType = UNSET
+    json_with_tools: bool | UnsetType = UNSET
     signatures: bool | UnsetType = UNSET
     prefill: bool | UnsetType = UNSET
     addresses: bool | UnsetType = UNSET

@@ -235,6 +235,9 @@ _NEW_GEMINI: Final = ModelRow(
     efforts=_TO_HIGH,
     default=_MEDIUM,
     sampling=False,
+    penalties=False,
+    logprobs=False,
+    candidates=1,
     signatures=True,
     prefill=False,
     max_output=65_536,
@@ -247,10 +250,16 @@ _BUDGETED: Final = ModelRow(
     budget=(1, 24_576),
     off=True,
     default=_MEDIUM,
+    penalties=False,
+    logprobs=False,
+    json_with_tools=False,
     max_output=65_536,
 )
-_SILENT: Final = ModelRow("*", Family.GEMINI, _MODELS)
+_SILENT: Final = ModelRow(
+    "*", Family.GEMINI, _MODELS, penalties=False, logprobs=False, candidates=1, json_with_tools=False
+)
 """Nothing is known of how it is told to think, so nothing is said."""
+_GEMINI_2: Final = replace(_SILENT, candidates=8)
 
 _GEMINI_ROWS: Final = (
     replace(
@@ -290,9 +299,11 @@ _GEMINI_ROWS: Final = (
     replace(_BUDGETED, match="gemini-2.5-pro*", budget=(128, 32_768), off=False),
     replace(_BUDGETED, match="gemini-2.5-flash-lite*", budget=(512, 24_576), default=Effort.NONE),
     replace(_BUDGETED, match="gemini-2.5-flash*"),
-    replace(_SILENT, match="gemini-2.5*"),
-    replace(_SILENT, match="gemini-2.0*", default=Effort.NONE, addresses=False),
-    replace(_SILENT, match="gemini-1*", default=Effort.NONE, addresses=False),
+    replace(_GEMINI_2, match="gemini-2.5*"),
+    replace(
+        _GEMINI_2, match="gemini-2.0*", default=Effort.NONE, penalties=True, logprobs=True, addresses=False
+    ),
+    replace(_GEMINI_2, match="gemini-1*", default=Effort.NONE, addresses=False),
     replace(_SILENT, match="gemma-4*", source=_LEVELS, efforts=(_MINIMAL, _HIGH), default=_HIGH),
     replace(_SILENT, match="gemma-*", default=Effort.NONE),
     replace(_NEW_GEMINI, match="gemini-*-latest"),

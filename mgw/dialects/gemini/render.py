@@ -1,7 +1,9 @@
 """A conversation as a generateContent request.
 
-Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; decisions, part 8.  Models without
-sampling parameters refuse penalties, too.
+Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; decisions, part 8; what models refuse
+("Function calling with a response mime type: 'application/json' is unsupported", "Penalty is not enabled for
+this model", "Logprobs is not enabled ...", "Multiple candidates is not enabled ...").  Models without sampling
+parameters refuse penalties, too.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from mgw.dialects.gemini.history import USER, render_contents
 from mgw.dialects.gemini.parts import lose_mark
 from mgw.dialects.gemini.tools import render_tools
 from mgw.dialects.identifiers import GEMINI_NAME
+from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.reasoning import for_gemini
 from mgw.dialects.refusal import no_messages
@@ -109,18 +112,23 @@ def _system(conversation: Conversation, lost: set[Feature]) -> list[JsonObject]:
 
 
 def _config(conversation: Conversation, setting: Setting, lost: set[Feature]) -> JsonObject:
-    config = _sampling(conversation.sampling, lost, taken=setting.row.sampling)
-    if conversation.max_tokens is not None:
-        most = setting.row.max_output
-        config["maxOutputTokens"] = min(conversation.max_tokens, most or conversation.max_tokens)
-    if conversation.stop:
-        if len(conversation.stop) > _MOST_STOPS or not setting.row.stop:
+    row = setting.row
+    config = _sampling(conversation.sampling, row, lost)
+    for key, wanted, most, feature in (
+        ("maxOutputTokens", conversation.max_tokens, row.max_output, Feature.MAX_TOKENS),
+        ("candidateCount", conversation.candidates, row.candidates, Feature.CANDIDATES),
+    ):
+        if wanted is not None:
+            config[key] = wanted if most is None else min(wanted, most)
+            if config[key] != wanted:
+                lost.add(feature)
+    stops = [stop for stop in conversation.stop if stop]  # an empty one is refused, and says nothing
+    if stops:
+        if len(stops) > _MOST_STOPS or not row.stop:
             lost.add(Feature.STOP)
-        if setting.row.stop:
-            config["stopSequences"] = list(conversation.stop[:_MOST_STOPS])
-    if conversation.candidates is not None:
-        config["candidateCount"] = conversation.candidates
-    config |= _output(conversation, lost)
+        if row.stop:
+            config["stopSequences"] = stops[:_MOST_STOPS]
+    config |= _output(conversation, row, lost)
     thinking = _thinking(conversation, setting, lost)
     if thinking:
         config["thinkingConfig"] = thinking
@@ -130,14 +138,15 @@ def _config(conversation: Conversation, setting: Setting, lost: set[Feature]) ->
     return config
 
 
-def _sampling(sampling: Sampling, lost: set[Feature], *, taken: bool) -> JsonObject:
+def _sampling(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
     config: JsonObject = {}
-    for key, value, feature in (
-        ("temperature", sampling.temperature, Feature.TEMPERATURE),
-        ("topP", sampling.top_p, Feature.TOP_P),
-        ("topK", sampling.top_k, Feature.TOP_K),
-        ("presencePenalty", sampling.presence_penalty, Feature.PRESENCE_PENALTY),
-        ("frequencyPenalty", sampling.frequency_penalty, Feature.FREQUENCY_PENALTY),
+    penalties = row.sampling and row.penalties  # a penalty of 0 is none at all
+    for key, value, feature, taken in (
+        ("temperature", sampling.temperature, Feature.TEMPERATURE, row.sampling),
+        ("topP", sampling.top_p, Feature.TOP_P, row.sampling),
+        ("topK", sampling.top_k, Feature.TOP_K, row.sampling),
+        ("presencePenalty", sampling.presence_penalty or None, Feature.PRESENCE_PENALTY, penalties),
+        ("frequencyPenalty", sampling.frequency_penalty or None, Feature.FREQUENCY_PENALTY, penalties),
     ):
         if value is None:
             continue
@@ -147,18 +156,29 @@ def _sampling(sampling: Sampling, lost: set[Feature], *, taken: bool) -> JsonObj
             lost.add(feature)
     if sampling.seed is not None:
         config["seed"] = sampling.seed % _LARGEST_SEED  # int32; equal seeds stay equal
-    if sampling.logprobs:
+    return config | _logprobs(sampling, row, lost)
+
+
+def _logprobs(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
+    config: JsonObject = {}
+    if sampling.logprobs and row.logprobs:
         config["responseLogprobs"] = True
         if sampling.top_logprobs:
             config["logprobs"] = sampling.top_logprobs
-    elif sampling.top_logprobs:
+        return config
+    if sampling.logprobs:
+        lost.add(Feature.LOGPROBS)
+    if sampling.top_logprobs:
         lost.add(Feature.TOP_LOGPROBS)
     return config
 
 
-def _output(conversation: Conversation, lost: set[Feature]) -> JsonObject:
+def _output(conversation: Conversation, row: ModelRow, lost: set[Feature]) -> JsonObject:
     output = conversation.output
     if output is None or output.kind is OutputKind.TEXT:
+        return {}
+    if conversation.tools and not row.json_with_tools:
+        lost.add(Feature.OUTPUT)
         return {}
     if output.name is not None:
         lost.add(Feature.OUTPUT_NAME)

@@ -73,9 +73,13 @@ translation:
       forced_tools: never
       sampling: false
       off_sampling: true
+      penalties: false
+      logprobs: false
+      candidates: 3
       stop: false
       chat_tools: unreasoned
       max_completion_tokens: true
+      json_with_tools: false
       signatures: true
       prefill: false
       max_output: 5000
@@ -97,9 +101,13 @@ translation:
             forced_tools=ForcedTools.NEVER,
             sampling=False,
             off_sampling=True,
+            penalties=False,
+            logprobs=False,
+            candidates=3,
             stop=False,
             chat_tools=ChatTools.UNREASONED,
             max_completion_tokens=True,
+            json_with_tools=False,
             signatures=True,
             prefill=False,
             max_output=5000,

@@ -140,6 +140,44 @@ def test_models_that_take_no_sampling_get_none() -> None:
     }
 
 
+def test_models_that_take_no_penalties_get_none() -> None:
+    sampling = Sampling(temperature=0.5, frequency_penalty=0.2, presence_penalty=-0.1)
+    found = rendered(replace(HELLO, sampling=sampling), replace(OLD, penalties=False))
+    assert json.loads(found.body)["generationConfig"] == {"temperature": 0.5}
+    assert found.lost == {Feature.PRESENCE_PENALTY, Feature.FREQUENCY_PENALTY}
+
+
+def test_a_penalty_of_nothing_is_none() -> None:
+    found = rendered(replace(HELLO, sampling=Sampling(frequency_penalty=0.0, presence_penalty=0)), NEW)
+    assert "generationConfig" not in json.loads(found.body)
+    assert not found.lost
+
+
+def test_models_that_tell_no_log_probabilities_are_not_asked_for_them() -> None:
+    sampling = Sampling(logprobs=True, top_logprobs=3)
+    found = rendered(replace(HELLO, sampling=sampling), replace(OLD, logprobs=False))
+    assert "generationConfig" not in json.loads(found.body)
+    assert found.lost == {Feature.LOGPROBS, Feature.TOP_LOGPROBS}
+
+
+@pytest.mark.parametrize(("wanted", "count", "lost"), [(1, 1, False), (3, 3, False), (5, 3, True)])
+def test_no_more_answers_are_asked_for_than_the_model_gives(wanted: int, count: int, lost: bool) -> None:
+    found = rendered(replace(HELLO, candidates=wanted), replace(OLD, candidates=3))
+    assert json.loads(found.body)["generationConfig"] == {"candidateCount": count}
+    assert found.lost == ({Feature.CANDIDATES} if lost else set())
+
+
+@pytest.mark.parametrize("output", [OutputFormat(OutputKind.JSON), OutputFormat(OutputKind.SCHEMA, {}, "n")])
+def test_json_beside_tools_is_asked_of_models_that_take_it(output: OutputFormat) -> None:
+    conversation = replace(HELLO, output=output, tools=(Tool("f"),))
+    assert config_of(conversation)["responseMimeType"] == "application/json"
+    refusing = replace(OLD, json_with_tools=False)
+    found = rendered(conversation, refusing)
+    assert "generationConfig" not in json.loads(found.body)
+    assert found.lost == {Feature.OUTPUT}
+    assert config_of(replace(conversation, tools=()), refusing)["responseMimeType"] == "application/json"
+
+
 def test_an_effort_is_a_level_where_the_model_has_levels() -> None:
     config = config_of(replace(HELLO, reasoning=Reasoning(Effort.HIGH)), NEW)
     assert config["thinkingConfig"] == {"includeThoughts": True, "thinkingLevel": "HIGH"}
@@ -185,6 +223,13 @@ def test_more_than_five_stop_sequences_are_reported() -> None:
     assert found.lost == {Feature.STOP}
 
 
+def test_empty_stop_sequences_are_left_out() -> None:
+    found = rendered(replace(HELLO, stop=("", "a", "", *"bcde")))
+    assert json.loads(found.body)["generationConfig"]["stopSequences"] == list("abcde")
+    assert not found.lost
+    assert "generationConfig" not in body_of(replace(HELLO, stop=("",)))
+
+
 @pytest.mark.parametrize("seed", [2**31, -1, 2**62])
 def test_a_seed_fits_into_int32(seed: int) -> None:
     found = config_of(replace(HELLO, sampling=Sampling(seed=seed)))["seed"]
@@ -193,7 +238,10 @@ def test_a_seed_fits_into_int32(seed: int) -> None:
 
 
 def test_no_more_is_asked_than_the_model_can_put_out() -> None:
-    assert config_of(replace(HELLO, max_tokens=5000))["maxOutputTokens"] == 1000
+    found = rendered(replace(HELLO, max_tokens=5000))
+    assert json.loads(found.body)["generationConfig"] == {"maxOutputTokens": 1000}
+    assert found.lost == {Feature.MAX_TOKENS}
+    assert not rendered(replace(HELLO, max_tokens=1000)).lost
     assert config_of(replace(HELLO, max_tokens=5000), NEW)["maxOutputTokens"] == 5000
 
 

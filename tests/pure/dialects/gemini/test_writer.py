@@ -134,7 +134,13 @@ def test_a_call_goes_out_when_it_has_ended() -> None:
 def test_arguments_lose_the_line_breaks_between_their_tokens(breaks: str, ended: bool) -> None:
     arguments = f'{{{breaks} "a": 1,{breaks} "b": "x\\ny"{breaks}}}'
     ends = (CallEnded(0),) if ended else ()
-    events = [Began(), CallBegan(0, "1", "f"), ArgumentsAdded(0, arguments), *ends, Ended(StopReason.TOOL_USE)]
+    events = [
+        Began(),
+        CallBegan(0, "1", "f"),
+        ArgumentsAdded(0, arguments),
+        *ends,
+        Ended(StopReason.TOOL_USE),
+    ]
     assert all(len(event.splitlines()) == 1 for event in whole(*events).split(b"\n\n")[:-1])
     (call,) = [part["functionCall"] for part in parts_of(*events) if "functionCall" in part]
     assert call["args"] == {"a": 1, "b": "x\ny"}
