@@ -168,6 +168,12 @@ NOTES: Final[tuple[Note, ...]] = (
     Note(
         "chat",
         "response_format",
+        "any JSON object, or one of a schema; not beside tools where the model refuses that",
+        "gemini",
+    ),
+    Note(
+        "chat",
+        "response_format",
         "any JSON object, or one of a schema; a provider that enforces schemas alone gets no other",
     ),
     Note(
@@ -180,6 +186,12 @@ NOTES: Final[tuple[Note, ...]] = (
     Note("messages", r"tools\[custom\]\.strict", _WHERE_IT_FITS, "openai", partly=True),
     Note("", "stream", "the method ``streamGenerateContent``", "gemini"),
     Note("messages", r".*\.source\[base64\]\.(data|media_type)", "as a ``data:`` address", "openai"),
+    Note(
+        "messages",
+        r".*\[image\]\.source\[base64\]\.media_type",
+        "PNG, JPEG and WebP; others are dropped",
+        "gemini",
+    ),
     Note(
         "messages",
         r".*\[document\]\.source\[content\]\.content",

@@ -45,7 +45,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fillers import ATTACHED, BEGIN, BETWEEN, GO_ON, NO_RESULT, left_out, orphaned, told
-from mgw.dialects.gemini.media import render_media
+from mgw.dialects.gemini.media import readable, render_media
 from mgw.dialects.gemini.parts import call_part, lose_mark, response_part, text_part, thought_part
 from mgw.dialects.gemini.results import response_of
 from mgw.dialects.identifiers import GEMINI_ID
@@ -228,13 +228,22 @@ class _Contents:
             return [text_part(text)] if text else []
         if media.name is not None:
             self.lost.add(Feature.MEDIA_NAME)
+        seen = readable(media)
+        if seen is None:
+            self.lost.add(Feature.IMAGE)
+            return _beside(media, text_part(left_out(media)))
         if media.url is not None and not self.row.addresses and not media.url.startswith("gs:"):
             raise no_addresses(media.url)
-        found = render_media(media)
+        found = render_media(seen)
         if found is None:
             self.lost.add(Feature.FILE_ID)
             found = text_part(left_out(media))
-        return [text_part(media.context), found] if media.context else [found]
+        return _beside(media, found)
+
+
+def _beside(media: Media, part: JsonObject) -> Parts:
+    """Return the part of media behind what the model should know of it."""
+    return [text_part(media.context), part] if media.context else [part]
 
 
 def _own(signature: Signature | None) -> str | None:

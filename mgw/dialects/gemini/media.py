@@ -4,7 +4,10 @@ Base64 is URL-safe in what Google's SDKs send, standard everywhere else.  An add
 type, which the API wants to know before it fetches anything; where the client does not name it, the path's
 ending does, else what is usual for the kind.
 
-Sources: ``Blob`` and ``FileData`` of google-genai 3.4; https://ai.google.dev/gemini-api/docs/file-input-methods.
+Of images Google reads five types; what others stand in is left out of requests.
+
+Sources: ``Blob`` and ``FileData`` of google-genai 3.4; https://ai.google.dev/gemini-api/docs/file-input-methods
+and https://ai.google.dev/gemini-api/docs/image-understanding.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 from typing import Final
+
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject, Media, MediaKind
 from mgw.canonical.features import Feature
@@ -35,6 +40,9 @@ _ENDINGS: Final = MappingProxyType(
         "webp": "image/webp",
         "gif": "image/gif",
         "bmp": "image/bmp",
+        "svg": "image/svg+xml",
+        "tif": "image/tiff",
+        "tiff": "image/tiff",
         "heic": "image/heic",
         "heif": "image/heif",
         "avif": "image/avif",
@@ -62,6 +70,16 @@ _ENDINGS: Final = MappingProxyType(
         "3gp": "video/3gpp",
     }
 )
+_IMAGES: Final = MappingProxyType(
+    {
+        **{name: name for name in ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")},
+        "image/jpg": "image/jpeg",
+        "image/pjpeg": "image/jpeg",
+        "image/x-png": "image/png",
+    }
+)
+"""The types of images that Google reads, and what else they are called."""
+_ANY_IMAGE: Final = "image/*"
 _YOUTUBE: Final = re.compile(r"https?://(?:(?:www\.|m\.|music\.)?youtube\.com|youtu\.be)/")
 _GOOGLE_FILE: Final = re.compile(r"(?:https://generativelanguage\.googleapis\.com/\w+/)?files/")
 _ENDING: Final = re.compile(r"\.(\w{2,4})$")
@@ -114,20 +132,33 @@ def is_google_file(file_id: str) -> bool:
     return _GOOGLE_FILE.match(file_id) is not None
 
 
+def readable(media: Media) -> Media | None:
+    """Return media as Google reads them; ``None`` for an image of a type that it does not."""
+    if media.kind is not MediaKind.IMAGE:
+        return media
+    stated = media if media.media_type != _ANY_IMAGE else replace(media, media_type=None)
+    found = _IMAGES.get(_type_of(stated).partition(";")[0].strip().lower())
+    return None if found is None else replace(media, media_type=found)
+
+
 def render_media(media: Media) -> JsonObject | None:
     """Return the part for media other than text; ``None`` for a file that lies with another vendor."""
     if media.data is not None:
-        media_type = media.media_type or begun_with(media.data) or _USUAL[media.kind]
-        return {"inlineData": {"mimeType": media_type, "data": media.data}}
+        return {"inlineData": {"mimeType": _type_of(media), "data": media.data}}
     uri = media.url
     if uri is None and media.file_id is not None and is_google_file(media.file_id):
         uri = media.file_id
     if uri is None:
         return None
-    return {"fileData": {"mimeType": media.media_type or _fetched_type(media, uri), "fileUri": uri}}
+    return {"fileData": {"mimeType": _type_of(media), "fileUri": uri}}
 
 
-def _fetched_type(media: Media, uri: str) -> str:
-    if _YOUTUBE.match(uri):
+def _type_of(media: Media) -> str:
+    """Return the media type that is stated, that the beginning or the address implies, or the usual one."""
+    if media.media_type:
+        return media.media_type
+    if media.data is not None:
+        return begun_with(media.data) or _USUAL[media.kind]
+    if media.url is not None and _YOUTUBE.match(media.url):
         return "video/*"
-    return named_type(uri) or _USUAL[media.kind]
+    return named_type(media.url or "") or _USUAL[media.kind]

@@ -1,9 +1,9 @@
 """A conversation as a generateContent request.
 
-Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; decisions, part 8; what models refuse
+Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; decisions, part 8; what Google refuses
 ("Function calling with a response mime type: 'application/json' is unsupported", "Penalty is not enabled for
-this model", "Logprobs is not enabled ...", "Multiple candidates is not enabled ...").  Models without sampling
-parameters refuse penalties, too.
+this model", "Logprobs is not enabled ...", "Multiple candidates is not enabled ...").  Models that take no
+sampling parameters refuse penalties, too.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from mgw.canonical.conversation import (
     Sampling,
     Text,
     Tool,
+    ToolCall,
     ToolChoice,
     ToolMode,
     ToolResult,
@@ -365,6 +366,67 @@ def test_illegal_names_are_changed_and_can_be_changed_back() -> None:
 )
 def test_media_are_blobs_files_or_text(media: Media, part: Json) -> None:
     assert parts_of(media) == [part]
+
+
+@pytest.mark.parametrize("name", ["png", "jpeg", "webp", "heic", "heif"])
+def test_images_that_google_reads_go_as_they_are(name: str) -> None:
+    media = Media(MediaKind.IMAGE, f"image/{name}", data="AAAA")
+    assert parts_of(media) == [{"inlineData": {"mimeType": f"image/{name}", "data": "AAAA"}}]
+
+
+@pytest.mark.parametrize(
+    ("stated", "sent"),
+    [
+        ("image/jpg", "image/jpeg"),
+        ("IMAGE/PNG", "image/png"),
+        ("image/pjpeg", "image/jpeg"),
+        ("image/x-png", "image/png"),
+        ("image/webp; q=1", "image/webp"),
+        ("image/*", "image/png"),
+    ],
+)
+def test_the_type_of_an_image_is_spelled_as_google_reads_it(stated: str, sent: str) -> None:
+    data = Media(MediaKind.IMAGE, stated, data="iVBORw0KGgoAAAA=")
+    assert parts_of(data)[0]["inlineData"]["mimeType"] == sent
+    address = Media(MediaKind.IMAGE, stated, url="https://x.org/a.png")
+    assert parts_of(address)[0]["fileData"]["mimeType"] == sent
+
+
+@pytest.mark.parametrize(
+    "media",
+    [
+        *(
+            Media(MediaKind.IMAGE, f"image/{name}", data="AAAA")
+            for name in ("gif", "bmp", "svg+xml", "tiff", "avif")
+        ),
+        Media(MediaKind.IMAGE, data="R0lGODlhAQAB"),
+        Media(MediaKind.IMAGE, "image/gif", url="https://x.org/a"),
+        Media(MediaKind.IMAGE, url="https://x.org/a.GIF?b"),
+        Media(MediaKind.IMAGE, url="https://x.org/a.svg"),
+        Media(MediaKind.IMAGE, url="https://x.org/a.tiff"),
+        Media(MediaKind.IMAGE, "image/bmp", file_id="files/a"),
+    ],
+)
+@pytest.mark.parametrize("addresses", [True, False])
+def test_an_image_that_google_does_not_read_is_lost_and_told(media: Media, addresses: bool) -> None:
+    row = replace(OLD, addresses=addresses)
+    found = rendered(Conversation((Turn(Role.USER, (Text("a"), media)),)), row)
+    said = json.loads(found.body)["contents"][0]["parts"]
+    assert said == [{"text": "a"}, {"text": "[image left out]"}]
+    assert found.lost == {Feature.IMAGE}
+
+
+def test_an_image_of_a_result_that_google_does_not_read_is_told_in_the_result() -> None:
+    call, image = ToolCall("1", "f", "{}"), Media(MediaKind.IMAGE, "image/gif", data="AAAA")
+    turns = (
+        Turn(Role.USER, (Text("a"),)),
+        Turn(Role.ASSISTANT, (call,)),
+        Turn(Role.USER, (ToolResult("1", (Text("b"), image)),)),
+    )
+    found = rendered(Conversation(turns))
+    (part,) = json.loads(found.body)["contents"][2]["parts"]
+    assert part["functionResponse"]["response"] == {"result": "b\n\n[image left out]"}
+    assert found.lost == {Feature.IMAGE}
 
 
 def test_a_model_that_fetches_no_addresses_is_asked_for_none() -> None:
