@@ -3,20 +3,25 @@
 A vendor signs what its models think and wants the signature back unchanged, but its own only.  The gateway
 keeps no state, so a signature travels through the client's history inside the client's own dialect, tagged::
 
-    bWd3c2ln  Z3J0  RXdJQkNnPT0=
-    tag       head  value
+    bWd3c2ln  Z3Jk  q83vASNF  RXdJQkNnPT0=
+    tag       head  digest    value
 
 The *tag* is base64 of ``mgwsig``.  The *head* is base64 of three letters: the family (``o``, ``a``, ``g``),
-the form (``r``: the value follows as it is, ``e``: as base64 of its UTF-8) and the kind (``t``: beside a
-text, ``x``: a redacted thought).  A value that is canonical base64 follows as it is, so that the whole is
-valid base64 and no longer than it must be.  Google's SDKs read the field as bytes: they refuse what is no
-base64, and give it back in the URL-safe alphabet.  Tag and head are the same in both.
+the form (``r``: the value follows as it is, ``e``: as base64 of its UTF-8) and the kind (``d``: beside a
+thought whose *digest* comes first, ``t``: beside a text, ``x``: a redacted thought).  The digest tells when a
+client has altered the thought.  Tags beside thoughts had none before, so that ``t`` may stand there, too.
+
+A value that is canonical base64 follows as it is, so that the whole is valid base64 and no longer than it
+must be.  Google's SDKs read the field as bytes: they refuse what is no base64, and give it back in the
+URL-safe alphabet.  Tag and head are the same in both.
 """
 
 from __future__ import annotations
 
 import binascii
+import re
 from base64 import b64decode, b64encode
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final
 
@@ -37,11 +42,33 @@ bytes, it passes through SDKs that decode and encode the field.
 """
 
 
-def tagged(signature: Signature) -> str:
-    """Return a signature as it travels in any client's history: standard base64."""
+class Digest:
+    """The digest of a thought's words as they come, in pieces of any size."""
+
+    __slots__ = ("_hash",)
+
+    def __init__(self, words: str = "") -> None:
+        self._hash = blake2b(words.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES)
+
+    def add(self, words: str) -> None:
+        """Go on with more of them."""
+        self._hash.update(words.encode("utf-8", "surrogatepass"))
+
+    def __str__(self) -> str:
+        return b64encode(self._hash.digest()).decode()
+
+
+def tagged(signature: Signature, thought: Digest | str | None = None) -> str:
+    """Return a signature as it travels in any client's history: standard base64.
+
+    :param thought: the words beside it, where they are a thought's; a redacted one has none.
+    """
     raw = _is_canonical(signature.value)
-    head = _HEADS[signature.family, raw, signature.redacted]
-    return TAG + head + (signature.value if raw else _encoded(signature.value))
+    value = signature.value if raw else _encoded(signature.value)
+    if thought is None or signature.redacted:
+        return TAG + _HEADS[signature.family, raw, _REDACTED if signature.redacted else _PLAIN] + value
+    digest = Digest(thought) if isinstance(thought, str) else thought
+    return f"{TAG}{_HEADS[signature.family, raw, _DIGESTED]}{digest}{value}"
 
 
 def is_tagged(text: str) -> bool:
@@ -59,27 +86,47 @@ def read_signature(text: str, native: Family, *, redacted: bool = False) -> Sign
     """
     if not is_tagged(text):
         return Signature(native, text, redacted)
+    found = _opened(text)
+    return None if found is None else found[0]
+
+
+def is_altered(text: str, words: str) -> bool:
+    """Whether a tagged signature belongs to other words than the thought beside it; a damaged tag does."""
+    if not is_tagged(text):
+        return False
+    found = _opened(text)
+    return found is None or (found[1] is not None and found[1] != str(Digest(words)))
+
+
+def _opened(text: str) -> tuple[Signature, str | None] | None:
+    """Return the signature in a tag, and the digest where there is one; ``None``: the tag is damaged."""
     standard = text.translate(_STANDARD_ALPHABET)
     standard += "=" * (-len(standard) % 4)  # URL-safe encoders may leave the padding out
     meaning = _MEANINGS.get(standard[len(TAG) : _HEAD_END]) if standard.startswith(TAG) else None
     if meaning is None:
         return None
-    family, raw, is_redacted = meaning
-    value = standard[_HEAD_END:] if raw else _decoded(standard[_HEAD_END:])
+    family, raw, kind = meaning
+    begin = _HEAD_END + (_DIGEST_LENGTH if kind == _DIGESTED else 0)
+    digest = standard[_HEAD_END:begin] or None
+    if kind == _DIGESTED and not _DIGEST.fullmatch(digest or ""):
+        return None
+    value = standard[begin:] if raw else _decoded(standard[begin:])
     if value is None or (raw and not _is_canonical(value)):
         return None
-    return Signature(family, value, is_redacted)
+    return Signature(family, value, kind == _REDACTED), digest
 
 
+_DIGEST_BYTES: Final = 6
+_DIGEST_LENGTH: Final = 8
+_DIGEST: Final = re.compile(r"[A-Za-z0-9+/]{8}")
+_PLAIN, _REDACTED, _DIGESTED = _KINDS = "t", "x", "d"
 _LETTERS: Final = MappingProxyType({Family.OPENAI: "o", Family.ANTHROPIC: "a", Family.GEMINI: "g"})
 _HEADS: Final = MappingProxyType(
     {
-        (family, raw, redacted): b64encode(
-            f"{letter}{'r' if raw else 'e'}{'x' if redacted else 't'}".encode()
-        ).decode()
+        (family, raw, kind): b64encode(f"{letter}{'r' if raw else 'e'}{kind}".encode()).decode()
         for family, letter in _LETTERS.items()
         for raw in (True, False)
-        for redacted in (True, False)
+        for kind in _KINDS
     }
 )
 _MEANINGS: Final = MappingProxyType({head: meaning for meaning, head in _HEADS.items()})

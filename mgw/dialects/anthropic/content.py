@@ -17,7 +17,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.marks import cache_mark, last_mark
 from mgw.dialects.anthropic.media import read_document, read_image
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.signatures import read_signature
+from mgw.dialects.signatures import is_altered, read_signature
 from mgw.vocabulary import Family
 
 _ENCODER: Final = Encoder()
@@ -124,8 +124,9 @@ def _tool_reference(_holder: Fields, block: Fields) -> list[Text]:
 
 def _thinking(holder: Fields, block: Fields) -> list[Thinking]:
     text = block.needed_text("thinking")
-    signature = read_signature(block.text("signature") or "", Family.ANTHROPIC)
-    if signature is None:
+    sealed = block.text("signature") or ""
+    signature = read_signature(sealed, Family.ANTHROPIC)
+    if signature is None or is_altered(sealed, text):
         _leave(holder, block, "thinking")
         return []
     holder.note(Feature.THINKING, "content[thinking]")

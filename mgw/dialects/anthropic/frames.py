@@ -19,6 +19,7 @@ from mgw.canonical.reply import CallBegan, TokenUsage
 from mgw.dialects.anthropic import usage
 from mgw.dialects.anthropic.reply import is_weak, written_signature
 from mgw.dialects.identifiers import ANTHROPIC_ID, unused_id
+from mgw.dialects.signatures import Digest
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 _ENCODER: Final = Encoder()
@@ -43,7 +44,7 @@ _DELTAS: Final = {_TEXT: b"text_delta", _THINKING: b"thinking_delta"}
 class Frames:
     """Writes one message."""
 
-    __slots__ = ("_ids", "_index", "_kind", "_out", "_weak")
+    __slots__ = ("_digest", "_ids", "_index", "_kind", "_out", "_weak")
 
     def __init__(self) -> None:
         self._out: list[bytes] = []
@@ -51,6 +52,8 @@ class Frames:
         self._index = -1
         self._kind: bytes | None = None
         """What the open block holds, where it is not a call."""
+        self._digest = Digest()
+        """Of the words of the open thought."""
         self._weak: Signature | None = None
         """Whose the open thought is, where it has ended without a proper signature."""
 
@@ -88,6 +91,7 @@ class Frames:
         if self._weak is not None:
             self.close()
         self._add(_THINKING, text)
+        self._digest.add(text)
 
     def sign(self, signature: Signature) -> None:
         """End a thought with its signature; a proper one without a thought is a block of its own."""
@@ -131,8 +135,9 @@ class Frames:
     def close(self) -> None:
         """Close the open text or thought."""
         if self._kind == _THINKING:
-            self._delta(b"signature_delta", b"signature", written_signature(self._weak))
+            self._delta(b"signature_delta", b"signature", written_signature(self._weak, self._digest))
             self._weak = None
+            self._digest = Digest()
         if self._kind is not None:
             self._out.append(_STOP_BLOCK % self._index)
             self._kind = None

@@ -28,7 +28,7 @@ from mgw.dialects.anthropic.errors import StreamError, broken
 from mgw.dialects.anthropic.stops import StopDetails, read_stop, written_stop
 from mgw.dialects.arguments import NOTHING, compact, embedded
 from mgw.dialects.identifiers import ANTHROPIC_ID, made_id, unused_id
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import Digest, tagged
 from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -157,12 +157,15 @@ def left_out(media: Media) -> str:
     return f"[The model answered with {named}, which this interface cannot carry.]"
 
 
-def written_signature(signature: Signature | None) -> str:
-    """Return a signature as an Anthropic client keeps it: never empty, since it sends it back."""
+def written_signature(signature: Signature | None, thought: Digest | str | None = None) -> str:
+    """Return a signature as an Anthropic client keeps it: never empty, since it sends it back.
+
+    :param thought: the words that it stands beside; a redacted thought has none.
+    """
     if signature is None:
         return _UNSIGNED
     is_own = signature.family is Family.ANTHROPIC and signature.value != ""
-    return signature.value if is_own else tagged(signature)
+    return signature.value if is_own else tagged(signature, thought)
 
 
 def is_weak(signature: Signature | None) -> bool:
@@ -220,17 +223,21 @@ class _Content:
         if self._open != "thinking":
             self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})
         self.blocks[-1]["thinking"] += part.text
-        self.blocks[-1]["signature"] = written_signature(signature)
+        self._sign(signature)
         if signature is None:
             self._open = "thinking"
         else:
             self._open = "weak" if is_weak(signature) else None
 
+    def _sign(self, signature: Signature | None) -> None:
+        thought = self.blocks[-1]
+        thought["signature"] = written_signature(signature, thought["thinking"])
+
     def _add_call(self, part: ToolCall) -> None:
         if part.signature is not None:
             if self._open not in {"thinking", "weak"}:
                 self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})
-            self.blocks[-1]["signature"] = written_signature(part.signature)
+            self._sign(part.signature)
         self.blocks.append(
             {
                 "type": "tool_use",

@@ -12,7 +12,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, is_tagged, read_signature, tagged
+from mgw.dialects.signatures import (
+    SKIP_VALIDATOR,
+    TAG,
+    Digest,
+    is_altered,
+    is_tagged,
+    read_signature,
+    tagged,
+)
 from mgw.vocabulary import Family
 
 FAMILIES = st.sampled_from(Family)
@@ -117,3 +125,44 @@ def test_googles_sdk_gives_back_what_we_wrote(text: str) -> None:
     part = Part.model_validate({"text": "", "thoughtSignature": text})
     sent = encode_unserializable_types(part.model_dump(exclude_none=True))
     assert sent["thought_signature"] == text
+
+
+WORDS = st.text() | st.text(st.characters(categories=["Cs", "Ll"]))
+
+
+@given(signature=SIGNATURES, words=WORDS, other=WORDS)
+def test_a_tag_tells_altered_words(signature: Signature, words: str, other: str) -> None:
+    text = tagged(signature, words)
+    for spelled in (text, through_bytes(text), text.rstrip("=")):
+        assert read_signature(spelled, Family.GEMINI) == signature
+        assert not is_altered(spelled, words)
+        assert is_altered(spelled, other) is (other != words and not signature.redacted)
+    assert b64encode(b64decode(text, validate=True)).decode() == text
+
+
+@given(pieces=st.lists(st.text(max_size=4)))
+def test_words_that_come_in_pieces_have_the_same_digest(pieces: list[str]) -> None:
+    digest = Digest()
+    for piece in pieces:
+        digest.add(piece)
+    signature = Signature(Family.GEMINI, "EwIB")
+    assert tagged(signature, digest) == tagged(signature, "".join(pieces))
+
+
+def test_nothing_is_known_of_the_words_beside_a_tag_without_a_digest_or_a_vendors_own_signature() -> None:
+    assert not is_altered(tagged(Signature(Family.GEMINI, "EwIB")), "any")
+    assert not is_altered("EwIB", "any")
+
+
+def test_a_digest_costs_eight_characters() -> None:
+    signature = Signature(Family.GEMINI, "EwIB")
+    assert len(tagged(signature, "word " * 1000)) == len(tagged(signature)) + 8
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [TAG + "Z3Jk", TAG + "Z3JkAAAA", TAG + "Z2VkAAA=", TAG + "Z3JkAAAAAAAA", TAG + "Z3JkAAAAAAA=EwIB"],
+)
+def test_a_damaged_digest_is_nobodys(damaged: str) -> None:
+    assert read_signature(damaged, Family.GEMINI) is None
+    assert is_altered(damaged, "")

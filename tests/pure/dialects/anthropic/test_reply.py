@@ -194,8 +194,8 @@ def test_neighbouring_texts_are_one_block_and_empty_ones_none() -> None:
 def test_thoughts_of_others_travel_tagged() -> None:
     found = written(whole(Thinking("Ach.", GEMINIS), Thinking("So.", Signature(Family.OPENAI, ""))))
     assert [block["signature"] for block in found["content"]] == [
-        tagged(GEMINIS),
-        tagged(Signature(Family.OPENAI, "")),
+        tagged(GEMINIS, "Ach."),
+        tagged(Signature(Family.OPENAI, ""), "So."),
     ]
 
 
@@ -218,7 +218,7 @@ def test_a_calls_signature_is_that_of_a_thought_before_it(
     assert found["content"][-2] == {
         "type": "thinking",
         "thinking": thinking,
-        "signature": tagged(signature),
+        "signature": tagged(signature, thinking),
     }
     assert found["stop_reason"] == "tool_use"
 

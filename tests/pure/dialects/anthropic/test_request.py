@@ -411,6 +411,19 @@ def test_a_damaged_signature_leaves_its_thought_out() -> None:
     assert parsed.unread == {"messages[].content[thinking]"}
 
 
+def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
+    def thought(words: str) -> dict[str, str]:
+        return {"type": "thinking", "thinking": words, "signature": tagged(GEMINIS, "Hm.")}
+
+    kept = read(messages=[{"role": "assistant", "content": [thought("Hm.")]}])
+    assert kept.conversation.turns[0].parts == (Thinking("Hm.", GEMINIS),)
+    assert not kept.unread
+    for words in ("Hm. ", "", "Other."):
+        altered = read(messages=[{"role": "assistant", "content": [thought(words)]}])
+        assert altered.conversation.turns[0].parts == ()
+        assert altered.unread == {"messages[].content[thinking]"}
+
+
 JSON = st.recursive(
     st.none()
     | st.booleans()
