@@ -23,7 +23,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.aside import CODED_BYTES, LARGE_BYTES, done
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.relay import BodyFilter, relay
+from mgw.exchange.relay import BodyFilter, HeldHead, relay
 from mgw.routing.resolve import Target
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.wire.headers import RawHeaders
@@ -48,6 +48,15 @@ class Whole(Struct, frozen=True):
     stream: bool = False
 
 
+class Unbegun(Struct, frozen=True):
+    """What becomes of a stream that breaks before its first event: an answer with a status of its own."""
+
+    unsaid: Callable[[], bool]
+    """Whether no event has come."""
+    refuse: Callable[[GatewayError], Whole]
+    """Makes the answer of what broke the stream; raises it where it is the gateway's own error."""
+
+
 class Streamed(Struct, frozen=True):
     """The head of an answer, and what its body walks through."""
 
@@ -57,6 +66,8 @@ class Streamed(Struct, frozen=True):
     body_filter: BodyFilter
     stream: bool
     keepalive_seconds: float | None = None
+    unbegun: Unbegun | None = None
+    """``None``: the head goes out at once.  Else it waits for the first event, or for a sign of life."""
 
 
 class Gathered(Struct, frozen=True):
@@ -105,9 +116,24 @@ async def deliver(exchange: Exchange, answer: Answer, how: Streamed | Gathered, 
         how.afterwards()
         await give(exchange, whole, client)
         return
-    _start(exchange, how.status, how.reason, how.headers, client)
-    exchange.stream = how.stream
-    await relay(exchange, answer, how.body_filter, client, how.keepalive_seconds)
+
+    def begin() -> None:
+        _start(exchange, how.status, how.reason, how.headers, client)
+        exchange.stream = how.stream
+
+    if how.unbegun is None:
+        begin()
+        await relay(exchange, answer, how.body_filter, client, how.keepalive_seconds)
+        return
+    held = HeldHead(begin, how.unbegun.unsaid)
+    try:
+        await relay(exchange, answer, how.body_filter, client, how.keepalive_seconds, held)
+        return
+    except GatewayError as error:
+        if client.started:
+            raise
+        refusal = how.unbegun.refuse(error)
+    await give(exchange, refusal, client)
 
 
 async def give(exchange: Exchange, whole: Whole, client: Client) -> None:

@@ -5,9 +5,11 @@ Per chunk: one call of the filter, one write.  The client's pause goes straight 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -60,6 +62,15 @@ class BodyFilter(Protocol):
         ...
 
 
+class HeldHead(Struct, frozen=True):
+    """The head of an answer, which waits until the provider has said the first of it."""
+
+    begin: Callable[[], None]
+    """Sends it."""
+    unsaid: Callable[[], bool]
+    """Whether nothing has been said yet, so that an error can still be the answer."""
+
+
 @dataclass(slots=True)
 class Relay:
     """One body on its way; ``done`` fires when the last byte was handed on, or fails with what broke it."""
@@ -70,6 +81,8 @@ class Relay:
     client: Client
     keepalive_seconds: float | None = None
     """The provider's silence after which the client gets a sign of life; ``None``: never."""
+    held: HeldHead | None = None
+    """``None``: the client has the head."""
     done: Deferred[None] = field(init=False)
     _silence: TimeLimit | None = field(init=False, default=None)
 
@@ -89,6 +102,8 @@ class Relay:
             self.answer.abandon()  # what may follow means nothing
             self._break(error)
             return
+        if self.held is not None and not self.held.unsaid():
+            self._begin()
         if out:
             self.client.write(out)
             if self._silence is not None and self.keepalive_seconds is not None:
@@ -110,6 +125,8 @@ class Relay:
             return
         self._over()
         try:
+            if self.held is not None:
+                self._begin()
             if rest:
                 self.client.write(rest)
             self.client.unregister()
@@ -128,6 +145,12 @@ class Relay:
 
     def _break(self, error: GatewayError) -> None:
         self._over()
+        if self.held is not None:
+            if self.held.unsaid():
+                self.client.unregister()
+                self.done.errback(Failure(error))
+                return
+            self._begin()
         try:
             last_words = self.body_filter.fail(error)
             self.client.unregister()
@@ -153,10 +176,17 @@ class Relay:
         if not self.answer.paused:  # a client that does not read needs no sign of life
             sign = self.body_filter.keepalive()
             if sign:
+                if self.held is not None:
+                    self._begin()
                 self.client.write(sign)
                 self.client.flush()
         if self._silence is not None and self.keepalive_seconds is not None:
             self._silence.within(self.keepalive_seconds)
+
+    def _begin(self) -> None:
+        held, self.held = self.held, None
+        assert held is not None, "whoever calls has looked"
+        held.begin()
 
     def _cancelled(self, _: Deferred[None]) -> None:
         self._over()
@@ -174,17 +204,18 @@ def relay(
     body_filter: BodyFilter,
     client: Client,
     keepalive_seconds: float | None = None,
+    held: HeldHead | None = None,
 ) -> Deferred[None]:
-    """Relay the body of an answer whose head the client has; cancel to stop both sides.
+    """Relay the body of an answer; cancel to stop both sides.
 
     The Deferred fails with the :class:`GatewayError` that broke the body, after the client was shown that
-    it broke.
+    it broke; where the head was still held, the client was shown nothing.
     """
     exchange.usage = body_filter.usage
-    run = Relay(exchange, answer, body_filter, client, keepalive_seconds)
+    run = Relay(exchange, answer, body_filter, client, keepalive_seconds, held)
     answer.deliver_to(run)
     if not run.done.called:
         client.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
-        if exchange.first_byte_at is None:
+        if exchange.first_byte_at is None and run.held is None:
             client.flush()
     return run.done

@@ -6,18 +6,19 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
 from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
-from mgw.canonical.reply import Broke, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.translator import StreamReader, StreamWriter, Translator
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Whole
+from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Unbegun, Whole
 from mgw.secret import Secret, without
 from mgw.upstream.client import Answer
 from mgw.wire.counted import has_more
@@ -34,6 +35,10 @@ _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
 MAX_OBJECTS: Final = 100_000
 MAX_VALUES: Final = 10_000_000
 """What a whole answer may hold, each value in all; 2,048 embeddings of 3,072 numbers have six millions."""
+_OVERLOADED: Final = frozenset({503, 529})
+_REST_SECONDS: Final = 5
+"""``Retry-After`` of an overload that a stream tells, where there is no place for one."""
+_NO_CONTENT: Final = frozenset({Began, Counted})
 
 Convert = Callable[[bytes], tuple[bytes, TokenUsage]]
 """Makes the client's body of the provider's; raises :class:`GatewayError` (``UPSTREAM_BROKEN``)."""
@@ -101,7 +106,7 @@ class Telling(ABC):
         """Tell what ``tell`` makes of the answer, or the refusal that it is, once it is whole."""
         status = answer.status
         encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
-        kept = [pair for pair in answer.headers if pair[0].lower() in _KEPT]
+        kept = _kept(answer)
 
         def complete(body: bytes) -> Whole:
             if encodings:
@@ -124,6 +129,8 @@ class Telling(ABC):
     def refusal(self, error: UpstreamError, kept: RawHeaders) -> Whole:
         """Tell what the provider refused, with what is kept of its headers."""
         error = replace(error, message=self.hidden(error.message))
+        if error.retry_after is not None and not kept:
+            kept = [(b"Retry-After", b"%d" % math.ceil(error.retry_after))]
         status, told = self.client.render_error(error, self.request_id)
         return Whole(status, [(b"Content-Type", JSON), *kept, *self.reported], told)
 
@@ -131,10 +138,7 @@ class Telling(ABC):
         if status < 400:
             message = f"the upstream answered with status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-        error = self.provider.parse_error(status, body)
-        if error.retry_after is not None and not kept:
-            kept = [(b"Retry-After", b"%d" % math.ceil(error.retry_after))]
-        return self.refusal(error, kept)
+        return self.refusal(self.provider.parse_error(status, body), kept)
 
 
 @dataclass(slots=True)
@@ -183,7 +187,19 @@ class StreamRetelling(Telling):
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         headers = [(b"Content-Type", content_type), _NO_CACHE, *self.reported]
         told = StreamFilter(self.reader(), self.writer, self.names, self.stopped, self.hidden)
-        return Streamed(200, b"OK", headers, told, stream=True, keepalive_seconds=self.keepalive_seconds)
+        unbegun = Unbegun(told.unsaid, partial(self._unbegun, told, _kept(answer)))
+        return Streamed(
+            200, b"OK", headers, told, stream=True, keepalive_seconds=self.keepalive_seconds, unbegun=unbegun
+        )
+
+    def _unbegun(self, told: StreamFilter, kept: RawHeaders, broke: GatewayError) -> Whole:
+        """Tell an error that is the first that the provider says as the refusal that it is."""
+        if told.error is None:
+            raise broke
+        error = told.error
+        if error.retry_after is None and error.status in _OVERLOADED:
+            error = replace(error, retry_after=_REST_SECONDS)
+        return replace(self.refusal(error, kept), usage=told.usage())
 
     def _replayed(self, body: bytes) -> tuple[bytes, TokenUsage]:
         reply = self.parse(body)
@@ -201,7 +217,10 @@ class StreamFilter:
     _hidden: Callable[[str], str]
     _unsent: bytes = b""
     """What came in one piece with the error that ended the stream."""
-    _error: UpstreamError | None = field(default=None)
+    error: UpstreamError | None = None
+    """The provider's own words, where they ended the stream."""
+    _said: bool = False
+    """An event other than an error has come."""
 
     @property
     def done(self) -> bool:
@@ -211,7 +230,7 @@ class StreamFilter:
     @property
     def whole(self) -> bool:
         """Whether all of the answer is there."""
-        return self._error is None and self._reader.whole
+        return self.error is None and self._reader.whole
 
     def feed(self, data: bytes) -> bytes:
         """Return the events that these bytes complete, in the client's grammar.
@@ -231,7 +250,11 @@ class StreamFilter:
     def fail(self, error: GatewayError) -> bytes | None:
         """Return what shows the client that its stream broke: never a clean end."""
         unsent, self._unsent = self._unsent, b""
-        return unsent + self._writer.fail(error if self._error is None else self._error)
+        return unsent + self._writer.fail(error if self.error is None else self.error)
+
+    def unsaid(self) -> bool:
+        """Whether the provider has said nothing yet but perhaps why it fails."""
+        return not self._said
 
     def usage(self) -> TokenUsage:
         """Return the counts seen so far."""
@@ -249,9 +272,13 @@ class StreamFilter:
                 if event.unknown_stop is not None:
                     self._stopped(event.unknown_stop)
             elif type(event) is Broke:
-                self._unsent = self._writer.write(events[: events.index(event)])
-                self._error = replace(event.error, message=self._hidden(event.error.message))
+                before = events[: events.index(event)]
+                if self._said or any(type(one) not in _NO_CONTENT for one in before):
+                    self._said = True
+                    self._unsent = self._writer.write(before)
+                self.error = replace(event.error, message=self._hidden(event.error.message))
                 raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+        self._said = self._said or bool(events)
         return self._checked(self._writer.write(events))
 
     def _checked(self, told: bytes) -> bytes:
@@ -263,6 +290,10 @@ class StreamFilter:
 
 def _broken(how: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's answer {how}")
+
+
+def _kept(answer: Answer) -> RawHeaders:
+    return [pair for pair in answer.headers if pair[0].lower() in _KEPT]
 
 
 def _decoded(body: bytes, codings: bytes) -> bytes:
