@@ -112,8 +112,9 @@ class Blocks:
             self.lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
             block = text_block(left_out(media))
         block = self.marks.put(block, media.cache)
-        if media.context and "context" not in block:  # documents alone have a place for it
-            return [text_block(media.context), block]
+        context = (media.context or "").strip()
+        if context and "context" not in block:  # documents alone have a place for it
+            return [text_block(context), block]
         return [block]
 
     def _thinking(self, thinking: Thinking, role: Role) -> JsonObject | None:

@@ -11,15 +11,18 @@ from types import MappingProxyType
 from typing import Final
 
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import Media, Part, Role, Text, Thinking, ToolCall, ToolResult
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.marks import cache_mark, last_mark
 from mgw.dialects.anthropic.media import read_document, read_image
 from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.fillers import BETWEEN
 from mgw.dialects.signatures import is_altered, read_signature
 from mgw.vocabulary import Family
 
+BILLING: Final = "x-anthropic-billing-header"
 _ENCODER: Final = Encoder()
 _NO_CITATIONS: Final[tuple[object, ...]] = (None, [], {}, {"enabled": False})
 _RUN_BY_THE_VENDOR: Final = frozenset(
@@ -66,6 +69,25 @@ def content(message: Fields, role: Role) -> tuple[Part, ...]:
             raise block.wrong("type", f"{kind} blocks stand in messages of the role {where} only")
         parts += read(message, block)
     return tuple(parts)
+
+
+def system_texts(root: Fields) -> tuple[Text, ...]:
+    """Take the instructions, without what Claude Code's account is billed by.
+
+    That line is the first of all, has another hash in each request and means nothing to a model: with it no
+    provider finds a prompt in its cache again (anthropics/claude-code#68900).
+    """
+    texts = text_blocks(root, "system", Feature.SYSTEM)
+    found: list[Text] = []
+    for text in texts:
+        if not text.text.startswith(BILLING):
+            found.append(text)
+            continue
+        root.ledger.leave(root.path(f"system[{BILLING}]"))
+        rest = text.text.partition("\n")[2].lstrip("\n")
+        if rest:
+            found.append(replace(text, text=rest))
+    return tuple(found)
 
 
 def text_blocks(holder: Fields, key: str, feature: Feature | None = None) -> tuple[Text, ...]:
@@ -143,12 +165,15 @@ def _redacted(holder: Fields, block: Fields) -> list[Thinking]:
 
 
 def _compaction(holder: Fields, block: Fields) -> list[Text]:
-    """Read the vendor's summary of what came before: the conversation makes no sense without it."""
+    """Read the vendor's summary of what came before: the conversation makes no sense without it.
+
+    It is a paragraph of its own, also where texts of one message become one.
+    """
     summary = block.text("content")
     if not summary:
         _leave(holder, block, "compaction")
         return []
-    return [Text(summary, cache_mark(block))]
+    return [Text(summary + BETWEEN, cache_mark(block))]
 
 
 def _tool_use(_holder: Fields, block: Fields) -> list[ToolCall]:

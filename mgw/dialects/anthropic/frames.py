@@ -5,7 +5,8 @@ Source: the SDK's ``RawMessageStreamEvent``.  The grammar::
     message_start (ping | BLOCK)* message_delta message_stop  -- or, anywhere, error
     BLOCK = content_block_start (ping | content_block_delta)* content_block_stop
 
-Blocks are numbered from 0, and one is open at a time.
+Blocks are numbered from 0, and one is open at a time.  A text that is only white space is none: the vendor
+refuses it when the client sends it back ("text content blocks must contain non-whitespace text").
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from mgw.dialects.identifiers import ANTHROPIC_ID, unused_id
 from mgw.dialects.signatures import Digest
 
 PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+MAX_BLANK: Final = 32_768
+"""So many characters of white space are believed to be text."""
 _ENCODER: Final = Encoder()
 _STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _START_BLOCK: Final = (
@@ -44,7 +47,7 @@ _DELTAS: Final = {_TEXT: b"text_delta", _THINKING: b"thinking_delta"}
 class Frames:
     """Writes one message."""
 
-    __slots__ = ("_digest", "_ids", "_index", "_kind", "_out", "_weak")
+    __slots__ = ("_blank", "_digest", "_ids", "_index", "_kind", "_out", "_weak")
 
     def __init__(self) -> None:
         self._out: list[bytes] = []
@@ -52,6 +55,8 @@ class Frames:
         self._index = -1
         self._kind: bytes | None = None
         """What the open block holds, where it is not a call."""
+        self._blank = ""
+        """White space that is text only if text follows."""
         self._digest = Digest()
         """Of the words of the open thought."""
         self._weak: Signature | None = None
@@ -77,7 +82,12 @@ class Frames:
         self._out.append(b"event: message_start\ndata: %b\n\n" % data)
 
     def text(self, text: str) -> None:
-        """Add text."""
+        """Add text; white space waits for text to which it belongs."""
+        if self._kind != _TEXT:
+            text = self._blank + text
+            if text.isspace() and len(text) <= MAX_BLANK:
+                self._blank = text
+                return
         self._add(_TEXT, text)
 
     def lone_text(self, text: str) -> None:
@@ -88,6 +98,7 @@ class Frames:
 
     def thinking(self, text: str) -> None:
         """Add to a thought; one that has ended is not gone on with."""
+        self._blank = ""
         if self._weak is not None:
             self.close()
         self._add(_THINKING, text)
@@ -134,6 +145,7 @@ class Frames:
 
     def close(self) -> None:
         """Close the open text or thought."""
+        self._blank = ""
         if self._kind == _THINKING:
             self._delta(b"signature_delta", b"signature", written_signature(self._weak, self._digest))
             self._weak = None

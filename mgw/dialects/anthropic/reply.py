@@ -176,12 +176,14 @@ def is_weak(signature: Signature | None) -> bool:
 class _Content:
     """The blocks of an answer: neighbours of one kind are one block, as they are in a stream."""
 
-    __slots__ = ("_ids", "_open", "blocks", "calls", "refused")
+    __slots__ = ("_blank", "_ids", "_open", "blocks", "calls", "refused")
 
     def __init__(self) -> None:
         self.blocks: list[JsonObject] = []
         self.calls = False
         self.refused = False
+        self._blank = ""
+        """White space that is text only if text follows."""
         self._ids: set[str] = set()
         self._open: str | None = None
         """The type of the last block while more may be added to it; ``weak``: a thought to be signed."""
@@ -199,7 +201,7 @@ class _Content:
             case ToolCall():
                 self._add_call(part)
             case Media():
-                self._open = None
+                self._open, self._blank = None, ""
                 self._add_text(left_out(part))
                 self._open = None
 
@@ -208,12 +210,16 @@ class _Content:
             return
         if self._open == "text":
             self.blocks[-1]["text"] += text
-        else:
+            return
+        text = self._blank + text
+        self._blank = text if text.isspace() else ""
+        if not self._blank:
             self.blocks.append({"type": "text", "text": text})
             self._open = "text"
 
     def _add_thinking(self, part: Thinking) -> None:
         signature = part.signature
+        self._blank = ""
         if signature is not None and signature.redacted:
             self.blocks.append({"type": "redacted_thinking", "data": written_signature(signature)})
             self._open = None
@@ -234,6 +240,7 @@ class _Content:
         thought["signature"] = written_signature(signature, thought["thinking"])
 
     def _add_call(self, part: ToolCall) -> None:
+        self._blank = ""
         if part.signature is not None:
             if self._open not in {"thinking", "weak"}:
                 self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})

@@ -21,7 +21,7 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.content import content, text_blocks
+from mgw.dialects.anthropic.content import content, system_texts
 from mgw.dialects.anthropic.errors import NO_THREADS
 from mgw.dialects.anthropic.tools import read_choice, read_tools
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
@@ -60,7 +60,7 @@ def _conversation(root: Fields) -> Conversation:
     metadata, config = root.nested("metadata"), root.nested("output_config")
     return Conversation(
         turns=turns,
-        system=(*text_blocks(root, "system", Feature.SYSTEM), *system),
+        system=(*system_texts(root), *system),
         tools=read_tools(root),
         tool_choice=choice,
         parallel_calls=parallel_calls,

@@ -160,8 +160,7 @@ def attempt(body: bytes) -> Parsed | GatewayError:
 
 def test_a_rich_request_is_understood() -> None:
     said = parse_request(json.dumps(RICH).encode(), ASKED).conversation
-    assert said.system[1] == Text("Be brief.", CacheMark("1h"))
-    assert said.system[0].text.startswith("x-anthropic-billing-header")
+    assert said.system == (Text("Be brief.", CacheMark("1h")),)
     assert [turn.role for turn in said.turns] == [Role.USER, Role.ASSISTANT, Role.USER, Role.SYSTEM]
     assert said.turns[1].parts == (
         Thinking("Hm.", Signature(Family.ANTHROPIC, "c2ln")),
@@ -203,6 +202,7 @@ def test_a_rich_request_is_understood() -> None:
 def test_what_is_not_understood_is_reported() -> None:
     parsed = parse_request(json.dumps(RICH).encode(), ASKED)
     assert parsed.unread == {
+        "system[x-anthropic-billing-header]",
         "service_tier",
         "context_management",
         "mcp_servers",
@@ -369,7 +369,7 @@ def test_a_document_of_texts_is_one_and_a_document_with_images_is_its_parts() ->
 def test_the_vendors_summary_of_a_compacted_conversation_is_kept() -> None:
     block = {"type": "compaction", "content": "They spoke of bees.", "signature": "s"}
     parsed = read(messages=[{"role": "assistant", "content": [block]}, {"role": "user", "content": "And?"}])
-    assert parsed.conversation.turns[0].parts == (Text("They spoke of bees."),)
+    assert parsed.conversation.turns[0].parts == (Text("They spoke of bees.\n\n"),)
 
 
 def test_a_thread_that_the_vendor_holds_cannot_be_continued() -> None:
@@ -467,3 +467,34 @@ def test_nesting_without_end_is_refused_or_read(depth: int) -> None:
         b'[{"type":"tool_use","id":"t","name":"f","input":%b}]}]}' % deep
     )
     attempt(body)
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_a_compaction_is_a_paragraph_of_its_own(role: str) -> None:
+    blocks = [{"type": "compaction", "content": "We spoke."}, {"type": "text", "text": "And now?"}]
+    parsed = read(messages=[{"role": role, "content": blocks}])
+    assert parsed.conversation.turns[0].parts == (Text("We spoke.\n\n"), Text("And now?"))
+    assert not parsed.unread
+
+
+BILLED = "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli; cch=36ee5;"
+
+
+@pytest.mark.parametrize(
+    ("system", "kept"),
+    [
+        (BILLED, ()),
+        (BILLED + "\n\nBe brief.", (Text("Be brief."),)),
+        ([{"type": "text", "text": BILLED}], ()),
+        ([{"type": "text", "text": BILLED}, {"type": "text", "text": "Be brief."}], (Text("Be brief."),)),
+        (
+            [{"type": "text", "text": BILLED + "\nBe brief.", "cache_control": {"type": "ephemeral"}}],
+            (Text("Be brief.", CacheMark()),),
+        ),
+    ],
+)
+def test_what_claude_code_is_billed_by_is_left_out_and_reported(system: Any, kept: tuple[Text, ...]) -> None:
+    parsed = read(system=system, messages=[{"role": "user", "content": BILLED}])
+    assert parsed.conversation.system == kept
+    assert parsed.unread == {"system[x-anthropic-billing-header]"}
+    assert parsed.conversation.turns[0].parts == (Text(BILLED),)

@@ -326,3 +326,40 @@ def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_stream_is_an_event_stream() -> None:
     assert Writer(ANSWERING).content_type.startswith(b"text/event-stream")
+
+
+BLANKS: list[tuple[str, tuple[Part, ...], list[str]]] = [
+    ("before a call", (Text("\n\n"), ToolCall("1", "look", "{}")), ["tool_use"]),
+    ("before a thought", (Text(" "), Thinking("Hm.", OWN), Text("So.")), ["thinking", "text"]),
+    ("at the end", (ToolCall("1", "look", "{}"), Text("\n")), ["tool_use"]),
+    ("between calls", (ToolCall("1", "a", "{}"), Text("\n"), ToolCall("2", "b", "{}")), ["tool_use"] * 2),
+    ("before what is hidden", (Text("\n"), Thinking("", HIDDEN), Text("x")), ["redacted_thinking", "text"]),
+    ("in pieces", (Text("\n"), Text(" "), Text("\t"), ToolCall("1", "look", "{}")), ["tool_use"]),
+    ("nothing else", (Text("\n"),), []),
+    ("a refusal", (Refusal(" "), ToolCall("1", "look", "{}")), ["tool_use"]),
+]
+
+
+@pytest.mark.parametrize(("parts", "kinds"), [pytest.param(*rest, id=name) for name, *rest in BLANKS])
+def test_text_that_is_only_white_space_is_no_block_of_its_own(
+    parts: tuple[Part, ...], kinds: list[str]
+) -> None:
+    reply = Reply((Candidate(parts, StopReason.END),))
+    streamed = accumulated(write(events_of(reply)))
+    whole = json.loads(render_reply(reply, ANSWERING))
+    for message in (streamed, whole):
+        assert [block["type"] for block in message["content"]] == kinds
+        assert all(block["text"].strip() for block in message["content"] if block["type"] == "text")
+
+
+def test_white_space_around_words_stays() -> None:
+    reply = Reply((Candidate((Text("\n"), Text(" a"), Text("\n"), Text("b"), Text("\n")), StopReason.END),))
+    streamed = accumulated(write(events_of(reply)))
+    whole = json.loads(render_reply(reply, ANSWERING))
+    assert streamed["content"] == whole["content"] == [{"type": "text", "text": "\n a\nb\n"}]
+
+
+def test_no_more_white_space_is_held_than_makes_sense() -> None:
+    writer = Writer(ANSWERING)
+    data = writer.write([Began(), *(TextAdded(" " * 1000) for _ in range(100))])
+    assert len(data) > 30_000
