@@ -18,12 +18,14 @@ from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.dialects.model_row import OverrideRow
 from mgw.dialects.models import Models
+from mgw.kinds import KINDS
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.upstream.unknown_stops import UnknownStops
+from mgw.vocabulary import Family
 
 
 @dataclass(slots=True)
@@ -90,8 +92,13 @@ def build_generation(
     credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
     catalog = Catalog(config, resolver, created)
     models = Models(_override(row) for row in config.translation.models)
-    table = RouteTable(ROUTES, config.routes.deny)
+    table = RouteTable(ROUTES, config.routes.deny, families_of(config))
     return Generation(number, config, table, resolver, catalog, credentials, upstreams, models)
+
+
+def families_of(config: Config) -> dict[str, Family]:
+    """Return the family of each provider, by its name."""
+    return {name: KINDS[provider.kind].family for name, provider in config.providers.items()}
 
 
 def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above

@@ -13,6 +13,7 @@ from mgw.exchange.client import ClientRequest
 from mgw.exchange.content import MODELS, Content
 from mgw.exchange.exchange import Exchange
 from mgw.routing.capabilities import pass_gate
+from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Resolver, Target
 from mgw.routing.route import ModelAt, Route
 from mgw.vocabulary import Modality
@@ -22,8 +23,6 @@ from mgw.wire.target import query_value
 
 MAX_MODEL_CHARS = 4096
 """No name of a model is longer, and some wires repeat it for each input."""
-PROVIDER = "provider"
-"""The parameter that chooses the provider where no model does; it goes no further."""
 
 
 def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:

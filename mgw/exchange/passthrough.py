@@ -15,12 +15,12 @@ from mgw.credentials.provider import Credential
 from mgw.dialects import codec_of
 from mgw.dialects.metering import BlindMeter, media_type
 from mgw.exchange.addresses import Turning, turns_body
-from mgw.exchange.aiming import PROVIDER
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.content import Content
 from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.outgoing import completed, forwarded, secrets_sent
 from mgw.exchange.untouched import MAX_ERROR_BYTES, ErrorFilter, PassthroughFilter, PunctuatedFilter
+from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.secret import Secret, overwritten

@@ -1,6 +1,6 @@
 """The organization of Anthropic's clients: its workspaces, people, keys, limits and usage.
 
-The paths are those of Anthropic's SDK (decisions, part 4).
+The paths are those of Anthropic's SDK and of its reference (decisions, part 4).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _RESOURCES: Final = (
     Resource("/v1/organizations/claude_tag/slack_workspaces", "GET"),
     Resource("/v1/organizations/claude_tag/slack_workspaces/{id}", "GET POST"),
     Resource("/v1/organizations/compliance_settings", "GET POST"),
+    Resource("/v1/organizations/cost_report", "GET"),
     Resource("/v1/organizations/external_keys", "GET POST"),
     Resource("/v1/organizations/external_keys/{external_key_id}", "GET POST DELETE"),
     Resource("/v1/organizations/external_keys/{external_key_id}/validate", "POST"),
@@ -92,6 +93,8 @@ _RESOURCES: Final = (
     Resource(
         "/v1/organizations/telemetry_destinations/{destination_id}/workspaces/{workspace_id}", "POST DELETE"
     ),
+    Resource("/v1/organizations/usage_report/claude_code", "GET"),
+    Resource("/v1/organizations/usage_report/messages", "GET"),
     Resource("/v1/organizations/users", "GET"),
     Resource("/v1/organizations/users/{user_id}", "GET POST DELETE"),
     Resource("/v1/organizations/users/{user_id}/sign_out", "POST"),

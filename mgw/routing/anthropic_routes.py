@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.resource import Resource, rows
-from mgw.routing.route import ModelAt, Turned
-from mgw.vocabulary import Dialect
+from mgw.routing.route import ModelAt, Route, Treatment, Turned
+from mgw.vocabulary import Dialect, Modality
 
 _AGENT: Final = (
     ("model",),
@@ -112,5 +112,17 @@ _RESOURCES: Final = (
     Resource("/v1/vaults/{vault_id}/credentials/{credential_id}/mcp_oauth_validate", "POST"),
 )
 
-ANTHROPIC_ROUTES: Final = rows(Dialect.ANTHROPIC, _RESOURCES)
-"""Message batches, files, skills, agents and what they work with."""
+_COMPLETE: Final = Route(
+    "complete",
+    "POST",
+    "/v1/complete",
+    Dialect.ANTHROPIC,
+    Modality.TEXT,
+    ModelAt.BODY,
+    Treatment.RELAY,
+    metered=False,
+)
+"""The text completions that came before messages; their answers tell no tokens."""
+
+ANTHROPIC_ROUTES: Final = (_COMPLETE, *rows(Dialect.ANTHROPIC, _RESOURCES))
+"""Text completions, message batches, files, skills, agents and what they work with."""

@@ -28,9 +28,14 @@ Which family a path belongs to
 ------------------------------
 
 On a path that several families have, the header ``anthropic-version`` makes a request Anthropic's; else
-``x-goog-api-key``, ``x-goog-api-client`` or the parameter ``key`` make it Gemini's; else it belongs to
-the family that is marked *first* below, else to OpenAI's.  So OpenAI's own skills, and its agents under
-``/v1/agents`` and ``/v1/agents/{id}``, are not reached: those paths are Anthropic's.
+``x-goog-api-key``, ``x-goog-api-client`` or the parameter ``key`` make it Gemini's; else any header that
+begins with ``OpenAI-`` makes it OpenAI's; else a provider that the request names (``provider=`` or
+``X-Provider``) makes it that provider's family's, if the path is one of theirs; else it belongs to the
+family that is marked *first* below, else to OpenAI's.
+
+So OpenAI's agents are reached by its SDK as it is, since it sends ``OpenAI-Beta`` there, and its skills by
+a client that has an organization or a project set, or that names a provider:
+``OpenAI(..., default_headers={"X-Provider": "openai"})``.  With none of these, ``/v1/skills`` is Anthropic's.
 
 Gemini's paths are served under ``/v1beta``, ``/v1`` and ``/v1alpha`` alike; what goes upstream has the
 version of the provider's ``base_url``.
@@ -140,7 +145,7 @@ def _notes_of(route: Route) -> Iterable[str]:
     if route.body is BodyKept.SPOOL:
         yield "disk"
     if route.turned is Turned.UPLOAD_URL:
-        yield "address (``X-Goog-Upload-URL``)"
+        yield "address (``X-Goog-Upload-URL`` and its like)"
     elif route.turned is Turned.RESULTS_URL:
         yield "address (``results_url``)"
 

@@ -1,6 +1,6 @@
 """What Gemini's clients ask for beside text and media (specification 4.5, decisions part 4).
 
-The paths are those of Google's SDK and of the reference of its Developer API.
+The paths are those of Google's SDK and of the discovery document of its Developer API.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Final
 
 from mgw.routing.resource import Path, Resource, rows
 from mgw.routing.route import ModelAt, Turned
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import Dialect, Modality
 
 _MODEL: Final = (("model",),)
 _BASE_MODEL: Final = (("baseModel",), ("base_model",))
@@ -39,6 +39,13 @@ _RESOURCES: Final = (
     Resource("/v1beta/batches/{batch}:updateEmbedContentBatch", "PATCH"),
     Resource("/v1beta/models/{model}:batchGenerateContent", "POST", _INLINED, ModelAt.PATH),
     Resource("/v1beta/models/{model}:asyncBatchEmbedContent", "POST", _INLINED, ModelAt.PATH),
+    Resource(
+        "/v1beta/models/{model}:generateAnswer",
+        "POST",
+        model_at=ModelAt.PATH,
+        modality=Modality.TEXT,
+        metered=True,
+    ),
     Resource("/v1beta/models/{model}", "PATCH DELETE", model_at=ModelAt.PATH),
     Resource("/v1beta/models/{model}/operations", "GET"),
     Resource("/v1beta/models/{model}/operations/{operation}", "GET"),
@@ -47,6 +54,11 @@ _RESOURCES: Final = (
     Resource("/v1beta/operations/{operation}:cancel", "POST"),
     Resource("/v1beta/cachedContents", "GET POST", _MODEL),
     Resource("/v1beta/cachedContents/{cache}", "GET PATCH DELETE"),
+    Resource("/v1beta/corpora", "GET POST"),
+    Resource("/v1beta/corpora/{corpus}", "GET DELETE"),
+    Resource("/v1beta/corpora/{corpus}/operations/{operation}", "GET"),
+    Resource("/v1beta/corpora/{corpus}/permissions", "GET POST"),
+    Resource("/v1beta/corpora/{corpus}/permissions/{permission}", "GET PATCH DELETE"),
     Resource("/v1beta/fileSearchStores", "GET POST", _EMBEDDING_MODEL),
     Resource("/v1beta/fileSearchStores/{store}", "GET DELETE"),
     Resource("/v1beta/fileSearchStores/{store}:importFile", "POST"),
@@ -61,6 +73,8 @@ _RESOURCES: Final = (
         turned=Turned.UPLOAD_URL,
         upstream_prefix=_UPLOAD,
     ),
+    Resource("/v1beta/generatedFiles", "GET"),
+    Resource("/v1beta/generatedFiles/{file}/operations/{operation}", "GET"),
     Resource("/v1beta/tunedModels", "GET POST", _BASE_MODEL),
     Resource("/v1beta/tunedModels/{tuned_model}", "GET PATCH DELETE"),
     Resource("/v1beta/tunedModels/{tuned_model}:cancel", "POST"),

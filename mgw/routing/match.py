@@ -8,7 +8,7 @@ and to another for deleting.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
@@ -19,9 +19,9 @@ from mgw.errors import GatewayError, Reason
 from mgw.routing.paths import Found, Paths, templates_of
 from mgw.routing.resource import group_of
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
-from mgw.vocabulary import VERSION_HEADERS, Dialect, Family
-from mgw.wire.headers import RawHeaders
-from mgw.wire.target import check_path
+from mgw.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, Dialect, Family
+from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.target import check_path, query_value
 
 _VERB: Final = re.compile(r"(?::|%3[Aa])[a-zA-Z]+$")
 _GEMINI_PATH: Final = re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|(?::|%3[Aa])[a-zA-Z]+$")
@@ -29,6 +29,10 @@ _SHAPES: Final = MappingProxyType(
     {Family.ANTHROPIC: Dialect.ANTHROPIC, Family.GEMINI: Dialect.GEMINI, Family.OPENAI: Dialect.OPENAI}
 )
 _GEMINI_SIGNS: Final = frozenset({b"x-goog-api-key", b"x-goog-api-client"})
+_OPENAI_SIGN: Final = b"openai-"
+_NEUTRAL_OPENAI_SIGNS: Final = frozenset(NEUTRAL_HEADERS[Family.OPENAI])
+PROVIDER: Final = "provider"
+"""The parameter that names the provider where no model does; it goes no further."""
 
 
 class Matched(Struct, frozen=True):
@@ -49,10 +53,17 @@ class RouteTable:
 
     :param routes: the rows.
     :param denied: names of rows, of groups of them and of families that answer 404 (``routes.deny``).
+    :param providers: the family of each provider, by its name.
     """
 
-    def __init__(self, routes: Iterable[Route], denied: Collection[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        denied: Collection[str] = frozenset(),
+        providers: Mapping[str, Family] = MappingProxyType({}),
+    ) -> None:
         self._paths = Paths()
+        self._providers: Final = providers
         self._denied: set[str] = set()
         self._families: dict[str, set[Family]] = {}
         exact: set[str] = set()
@@ -81,8 +92,7 @@ class RouteTable:
             return matched
         found = self._exact.get(raw_path)
         if found is not None:
-            of_one = _of_one_family(found, raw_query, headers)
-            return self._matched(self._with_method(of_one, method, raw_path), raw_path)
+            return self._matched(self._chosen(found, method, raw_path, raw_query, headers), raw_path)
         fault: GatewayError | None = None
         try:
             check_path(raw_path.encode("latin-1"))
@@ -91,9 +101,8 @@ class RouteTable:
         found = self._paths.find(raw_path)
         if not found:
             raise fault or _unknown(raw_path)
-        found = _of_one_family(found, raw_query, headers)
         try:
-            chosen = self._with_method(found, method, raw_path)
+            chosen = self._chosen(found, method, raw_path, raw_query, headers)
         except GatewayError as error:
             raise fault or error from None
         return self._matched(chosen, raw_path, fault)
@@ -104,7 +113,7 @@ class RouteTable:
             return Dialect.GEMINI
         found = self._paths.find(raw_path)
         if found:
-            return _SHAPES[_of_one_family(found, raw_query, headers)[0].row.route.family]
+            return _SHAPES[self._of_one_family(found, raw_query, headers)[0].row.route.family]
         families = self._families.get(group_of(raw_path)) or set(Family)
         if len(families) == 1:
             return _SHAPES[next(iter(families))]
@@ -117,6 +126,48 @@ class RouteTable:
                 for one in reversed(found):
                     if one.row.literals == found[0].row.literals:
                         yield (one.row.route.method, path), self._matched(one, path)
+
+    def _chosen(
+        self, found: list[Found], method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders
+    ) -> Found:
+        """Return the row for a method, of the family that a path is for this client."""
+        theirs = self._of_one_family(found, raw_query, headers)
+        try:
+            return self._with_method(theirs, method, raw_path)
+        except GatewayError as error:
+            others = {one.row.route.family for one in found if one.row.route.method == method}
+            if error.reason is not Reason.WRONG_METHOD or not others:
+                raise
+            whose = " or ".join(sorted(others))
+            ours = theirs[0].row.route.family
+            message = (
+                f"{error.message} for {ours} clients; if a provider of {whose} is meant, name it: "
+                "X-Provider, or ?provider="
+            )
+            raise GatewayError(error.reason, message, allow=error.allow) from None
+
+    def _of_one_family(self, found: list[Found], raw_query: bytes | None, headers: RawHeaders) -> list[Found]:
+        """Return those rows of a path that belong to the family that it is for this client."""
+        first = found[0].row.route.family
+        if all(one.row.route.family is first for one in found):
+            return found
+        for family in (_shown_family(raw_query, headers), self._named_family(raw_query, headers)):
+            theirs = [one for one in found if one.row.route.family is family]
+            if theirs:
+                return theirs
+        exact = [one for one in found if one.row.literals == found[0].row.literals]
+        preferred = next((one for one in exact if one.row.route.preferred), None)
+        openais = next((one for one in exact if one.row.route.family is Family.OPENAI), None)
+        family = (preferred or openais or exact[0]).row.route.family
+        return [one for one in found if one.row.route.family is family]
+
+    def _named_family(self, raw_query: bytes | None, headers: RawHeaders) -> Family | None:
+        """Return the family of the provider that a client names; an unknown one is refused later."""
+        name = query_value(raw_query, PROVIDER)
+        if name is None:
+            header = value_of(headers, b"x-provider")
+            name = None if header is None else header.decode("latin-1")
+        return None if name is None else self._providers.get(name)
 
     def _with_method(self, found: list[Found], method: str, raw_path: str) -> Found:
         """Return the row that takes a method, of those that fit a path most exactly.
@@ -171,23 +222,9 @@ def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None
         return Family.GEMINI
     if raw_query is not None and (raw_query.startswith(b"key=") or b"&key=" in raw_query):
         return Family.GEMINI
+    if any(name.startswith(_OPENAI_SIGN) or name in _NEUTRAL_OPENAI_SIGNS for name in names):
+        return Family.OPENAI
     return None
-
-
-def _of_one_family(found: list[Found], raw_query: bytes | None, headers: RawHeaders) -> list[Found]:
-    """Return those rows of a path that belong to the family that it is for this client."""
-    first = found[0].row.route.family
-    if all(one.row.route.family is first for one in found):
-        return found
-    family = _shown_family(raw_query, headers)
-    theirs = [one for one in found if one.row.route.family is family]
-    if theirs:
-        return theirs
-    exact = [one for one in found if one.row.literals == found[0].row.literals]
-    preferred = next((one for one in exact if one.row.route.preferred), None)
-    openais = next((one for one in exact if one.row.route.family is Family.OPENAI), None)
-    family = (preferred or openais or exact[0]).row.route.family
-    return [one for one in found if one.row.route.family is family]
 
 
 def _unknown(raw_path: str) -> GatewayError:

@@ -1,7 +1,6 @@
 """What OpenAI's clients ask for beside text and media (specification 4.2 and 4.5, decisions part 4).
 
-The paths are those of OpenAI's SDK, and those of hosts that speak its wire.  Agents and skills are
-Anthropic's where both vendors have a path (decisions, part 4), so those of OpenAI's are no rows here.
+The paths are those of OpenAI's SDK and of its OpenAPI document, and those of hosts that speak its wire.
 """
 
 from __future__ import annotations
@@ -26,6 +25,8 @@ _SESSION_PART: Final = (("model",), ("audio", "input", "transcription", "model")
 _OPENAI: Final = Dialect.OPENAI
 
 _RESOURCES: Final = (
+    Resource("/v1/agents", "GET POST", models=_MODEL),
+    Resource("/v1/agents/{agent_id}", "GET POST DELETE", models=_MODEL),
     Resource("/v1/agents/automations", "GET POST", models=_AUTOMATION),
     Resource("/v1/agents/automations/{automation_id}", "GET POST DELETE", models=_AUTOMATION),
     Resource("/v1/agents/automations/{automation_id}/invocations", "GET POST"),
@@ -81,7 +82,7 @@ _RESOURCES: Final = (
     Resource("/v1/evals", "GET POST", models=(("testing_criteria", None, "model"),)),
     Resource("/v1/evals/{eval_id}", "GET POST DELETE"),
     Resource("/v1/evals/{eval_id}/runs", "GET POST", models=(("data_source", "model"),)),
-    Resource("/v1/evals/{eval_id}/runs/{run_id}", "GET DELETE"),
+    Resource("/v1/evals/{eval_id}/runs/{run_id}", "GET POST DELETE"),
     Resource("/v1/evals/{eval_id}/runs/{run_id}/cancel", "POST"),
     Resource("/v1/evals/{eval_id}/runs/{run_id}/output_items", "GET"),
     Resource("/v1/evals/{eval_id}/runs/{run_id}/output_items/{output_item_id}", "GET"),
@@ -133,7 +134,12 @@ _RESOURCES: Final = (
     Resource("/v1/responses/{response_id}/input_items", "GET"),
     Resource("/v1/safety/alerts/{id}", "GET"),
     Resource("/v1/safety/cases/{id}", "GET"),
+    Resource("/v1/skills", "GET POST"),
+    Resource("/v1/skills/{skill_id}", "GET POST DELETE"),
     Resource("/v1/skills/{skill_id}/content", "GET"),
+    Resource("/v1/skills/{skill_id}/versions", "GET POST"),
+    Resource("/v1/skills/{skill_id}/versions/{version}", "GET DELETE"),
+    Resource("/v1/skills/{skill_id}/versions/{version}/content", "GET"),
     Resource("/v1/threads", "POST"),
     Resource("/v1/threads/runs", "POST", models=_MODEL, metered=True),
     Resource("/v1/threads/{thread_id}", "GET POST DELETE"),

@@ -1,8 +1,8 @@
 """The paths of OpenAI's API, and of hosts that speak its wire, below ``/v1``: each with its methods.
 
-Source: the resources of ``openai`` 3.54.  The hosts' own paths are those of their references: xAI (deferred
-completions), Moonshot (token counts, balance), OpenRouter (credits, key, generation), Mistral (OCR), Cohere
-and Jina (rerank).  ``{}`` is an identifier.
+Source: the resources of ``openai`` 3.54, and OpenAI's OpenAPI document.  The hosts' own paths are those of
+their references: xAI (deferred completions), Moonshot (token counts, balance), OpenRouter (credits, key,
+generation), Mistral (OCR), Cohere and Jina (rerank).  ``{}`` is an identifier.
 """
 
 from typing import Final
@@ -76,7 +76,7 @@ PATHS: Final[tuple[tuple[str, str], ...]] = (
     ("/evals", "GET POST"),
     ("/evals/{}", "GET POST DELETE"),
     ("/evals/{}/runs", "GET POST"),
-    ("/evals/{}/runs/{}", "GET DELETE"),
+    ("/evals/{}/runs/{}", "GET POST DELETE"),
     ("/evals/{}/runs/{}/cancel", "POST"),
     ("/evals/{}/runs/{}/output_items", "GET"),
     ("/evals/{}/runs/{}/output_items/{}", "GET"),

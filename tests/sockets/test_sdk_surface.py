@@ -29,7 +29,7 @@ from tests.support.sdk_walk.walk import Walk
 RESOURCES = walk.resources()
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = ROOT / "tests/support/sdk_walk/planted"
-UNCOMPARED = (listed.NO_HTTP, listed.RAISE_FIRST, listed.OWN_ANSWER, listed.REFUSED, listed.WRONG_METHOD)
+UNCOMPARED = (listed.NO_HTTP, listed.RAISE_FIRST, listed.OWN_ANSWER, listed.REFUSED)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_the_walk_misses_no_resource(walks: Mapping[str, Walk], sdk: str) -> Non
 @pytest.mark.parametrize("sdk", SDKS)
 def test_what_is_listed_is_there(walks: Mapping[str, Walk], sdk: str) -> None:
     methods = walks[sdk].methods
-    tables = (*UNCOMPARED, listed.ELSEWHERE, walk.SPECIAL)
+    tables = (*UNCOMPARED, walk.SPECIAL)
     keys = {key for table in tables for key in table[sdk]}
     assert not [key for key in keys if not any(listed.named(method, {key: ""}) for method in methods)]
 
@@ -133,12 +133,6 @@ def refusals(walked: Walk, table: listed.Reasons) -> set[tuple[int, str | None]]
 
 def test_what_is_ruled_out_is_a_501_that_no_upstream_hears_of(walks: Mapping[str, Walk]) -> None:
     assert refusals(walks["openai"], listed.REFUSED) == {(501, "not_implemented")}
-
-
-def test_a_method_that_the_path_s_family_has_not_is_a_405(walks: Mapping[str, Walk]) -> None:
-    assert refusals(walks["openai"], listed.WRONG_METHOD) == {
-        (405, None)
-    }  # Anthropic's shape: without a code
 
 
 @pytest.mark.parametrize("sdk", SDKS)

@@ -28,7 +28,7 @@ from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, start_stage
 from tests.support.surface import CONVERSATIONS, SURFACE
 from tests.support.surface.asked import ALIASES, SECOND, Asked
 
-UNSEEN: Final = (listed.NO_HTTP, listed.RAISE_FIRST, listed.OWN_ANSWER, listed.REFUSED, listed.WRONG_METHOD)
+UNSEEN: Final = (listed.NO_HTTP, listed.RAISE_FIRST, listed.OWN_ANSWER, listed.REFUSED)
 """The methods whose requests the walk compares with nothing."""
 NOT_SIMULATED: Final = {
     "gemini GET /v1beta/operations?filter=done": "it has no list of operations",

@@ -15,7 +15,7 @@ from mgw.dialects.models import Models
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import serve
-from mgw.generation import Generation
+from mgw.generation import Generation, families_of
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
@@ -90,7 +90,7 @@ class Pipeline:
         self.generation = Generation(
             1,
             settings,
-            RouteTable(ROUTES, settings.routes.deny),
+            RouteTable(ROUTES, settings.routes.deny, families_of(settings)),
             resolver,
             Catalog(settings, resolver, 0),
             {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},

@@ -77,18 +77,19 @@ def test_the_client_or_the_default_says_which_provider_serves(
 
 
 @pytest.mark.parametrize(
-    ("query", "headers", "reason"),
+    ("path", "query", "headers", "reason"),
     [
-        (b"provider=claude", [], Reason.UNSUPPORTED_BY_KIND),
-        (b"provider=main", ANTHROPIC, Reason.UNSUPPORTED_BY_KIND),
-        (b"provider=nobody", [], Reason.UNKNOWN_MODEL),
+        ("/v1/vector_stores", b"provider=claude", [], Reason.UNSUPPORTED_BY_KIND),
+        ("/v1/files", b"provider=claude", [(b"OpenAI-Beta", b"x")], Reason.UNSUPPORTED_BY_KIND),
+        ("/v1/files", b"provider=main", ANTHROPIC, Reason.UNSUPPORTED_BY_KIND),
+        ("/v1/files", b"provider=nobody", [], Reason.UNKNOWN_MODEL),
     ],
 )
 def test_a_provider_of_another_family_is_refused_by_name(
-    query: bytes, headers: RawHeaders, reason: Reason
+    path: str, query: bytes, headers: RawHeaders, reason: Reason
 ) -> None:
     bench = Pipeline()
-    _, work = bench.ask("/v1/files", b"", headers, query, method="GET")
+    _, work = bench.ask(path, b"", headers, query, method="GET")
     error = refusal_of(work)
     assert error.reason is reason
     assert error.param == "provider"

@@ -13,6 +13,8 @@ from typing import Any, Final
 import pytest
 from twisted.internet.testing import StringTransport
 
+from mgw.routing.match import RouteTable
+from mgw.routing.routes import ROUTES
 from mgw.usage.event import UsageEvent
 from tests.support.grid import ANTHROPIC, COMPAT, GEMINI, OPENAI
 from tests.support.sites import Bench
@@ -40,6 +42,13 @@ CONFIGURATION: Final = "\n".join(
         ALIASES,
     ]
 )
+SHOWN: Final = {
+    OPENAI: "OpenAI-Beta: any",
+    ANTHROPIC: "anthropic-version: 2023-06-01",
+    GEMINI: "x-goog-api-client: any",
+}
+"""By family: the header that shows it."""
+TABLE: Final = RouteTable(ROUTES)
 CARRIERS: Final = {"authorization", "x-api-key", "x-goog-api-key"}
 USAGE: Final[dict[str, dict[str, Any]]] = {
     OPENAI: {"usage": {"prompt_tokens": 7, "completion_tokens": 5, "input_tokens": 7, "output_tokens": 5}},
@@ -67,6 +76,13 @@ class Came:
     def value(self, name: str) -> list[str]:
         """Every value of a header."""
         return [value for key, value in self.headers if key.lower() == name]
+
+
+def family_of(asked: Asked, shown: str) -> str:
+    """Return whose a path is for a client that shows itself to be of a family."""
+    sign, _, value = SHOWN[shown].partition(": ")
+    path, _, query = asked.path.partition("?")
+    return TABLE.dialect_of(path, query.encode() or None, [(sign.encode(), value.encode())]).family.value
 
 
 class Door(Bench):
@@ -175,10 +191,29 @@ def test_without_a_model_the_client_says_which_provider_it_means(door: Door, ask
 @each(asked for asked in SURFACE if not asked.chooses or not asked.names_model)
 def test_no_provider_of_another_family_gets_it(door: Door, asked: Asked) -> None:
     for other in SECOND.keys() - {asked.family}:
+        if not asked.headers and family_of(asked, other) == other:
+            continue  # see below
         status, _, event = door.refused(asked.naming("m-1").choosing(other))
         assert status == 400
         assert event is not None
         assert (event.dialect, event.status) == (asked.family, "rejected")
+
+
+@each(asked for asked in SURFACE if not asked.headers and not asked.names_model)
+def test_a_named_provider_of_another_family_that_has_the_path_gets_it(door: Door, asked: Asked) -> None:
+    """Or nobody does, where that family has no such method on it."""
+    for other in SECOND.keys() - {asked.family}:
+        if family_of(asked, other) != other:
+            continue
+        sent = asked.choosing(SECOND[other])
+        try:
+            came = door.through(sent)
+        except AssertionError:
+            status, _, event = door.refused(sent)
+            assert (status, event) == (405, None)
+        else:
+            assert came.line.endswith(" HTTP/1.1")
+            assert came.value("host") == [f"{SECOND[other].replace('_', '-')}.example"]
 
 
 @each(GOOGLES)

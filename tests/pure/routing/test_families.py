@@ -16,6 +16,11 @@ SIGNS: dict[str, RawHeaders] = {
     "anthropic": [(b"anthropic-version", b"2023-06-01")],
     "neutral": [(b"beta-version", b"2023-06-01")],
     "google": [(b"x-goog-api-client", b"genai")],
+    "openai": [(b"OpenAI-Organization", b"org-1")],
+    "openai beta": [(b"openai-beta", b"agents=v1")],
+    "neutral openai": [(b"alpha-project", b"proj_1")],
+    "both": [(b"OpenAI-Beta", b"agents=v1"), (b"anthropic-version", b"2023-06-01")],
+    "openai with a google key": [(b"OpenAI-Beta", b"agents=v1"), (b"x-goog-api-key", b"k")],
     "none": [],
 }
 
@@ -54,6 +59,14 @@ def refusal(method: str, path: str, sign: str = "none") -> GatewayError:
         ("/v1alpha/agents", "anthropic", "gemini_agents_list"),
         ("/v1/vector_stores", "anthropic", "vector_stores_list"),
         ("/v1/memory_stores", "none", "anthropic_memory_stores_list"),
+        ("/v1/skills", "openai", "skills_list"),
+        ("/v1/skills/skill_1/versions", "neutral openai", "skills_versions_list"),
+        ("/v1/agents/agent_1", "openai beta", "agents_retrieve"),
+        ("/v1/agents", "both", "anthropic_agents_list"),
+        ("/v1/agents", "openai with a google key", "gemini_agents_list"),
+        ("/v1/memory_stores", "openai", "anthropic_memory_stores_list"),
+        ("/v1beta/files", "openai", "gemini_files_list"),
+        ("/v1/models", "openai", "openai_models"),
     ],
 )
 def test_a_shared_path_is_whose_the_client_shows_else_whose_the_specification_says(
@@ -75,6 +88,52 @@ def test_a_path_does_not_change_hands_with_the_method() -> None:
     assert match("GET", "/v1/agents/agent_1").route.family is Family.ANTHROPIC
     error = refusal("DELETE", "/v1/agents/agent_1")
     assert (error.reason, error.allow) == (Reason.WRONG_METHOD, ("GET", "POST", "HEAD"))
+
+
+PROVIDERS = {"main": Family.OPENAI, "claude": Family.ANTHROPIC, "gem": Family.GEMINI}
+NAMING = RouteTable(ROUTES, providers=PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("path", "provider", "sign", "name"),
+    [
+        ("/v1/skills", "main", "none", "skills_list"),
+        ("/v1/skills", "claude", "none", "anthropic_skills_list"),
+        ("/v1/files", "claude", "none", "anthropic_files_list"),
+        ("/v1/files", "gem", "none", "gemini_files_list"),
+        ("/v1/files", "gem", "openai", "files_list"),
+        ("/v1/files", "main", "anthropic", "anthropic_files_list"),
+        ("/v1/skills", "gem", "none", "anthropic_skills_list"),
+        ("/v1/skills", "nobody", "none", "anthropic_skills_list"),
+        ("/v1/vector_stores", "claude", "none", "vector_stores_list"),
+    ],
+)
+@pytest.mark.parametrize("by", ["query", "header"])
+def test_a_shared_path_is_the_named_providers_familys_where_no_header_shows_one(
+    path: str, provider: str, sign: str, name: str, by: str
+) -> None:
+    headers, query = list(SIGNS[sign]), None
+    if by == "header":
+        headers.append((b"X-Provider", provider.encode()))
+    else:
+        query = b"limit=2&provider=" + provider.encode()
+    assert NAMING.match("GET", path, query, headers).route.name == name
+    assert NAMING.match("GET", path.replace("s", "%73"), query, headers).route.name == name
+
+
+def test_the_parameter_names_the_provider_before_the_header_does() -> None:
+    headers = [(b"x-provider", b"gem")]
+    assert NAMING.match("GET", "/v1/files", b"provider=claude", headers).route.family is Family.ANTHROPIC
+
+
+def test_a_method_that_another_family_has_says_how_it_is_reached() -> None:
+    error = refusal("POST", "/v1/skills/skill_1")
+    assert (error.reason, error.allow) == (Reason.WRONG_METHOD, ("DELETE", "GET", "HEAD"))
+    assert error.message == (
+        "/v1/skills/skill_1 takes DELETE, GET, HEAD, not POST for anthropic clients; "
+        "if a provider of openai is meant, name it: X-Provider, or ?provider="
+    )
+    assert "X-Provider" not in refusal("PUT", "/v1/skills/skill_1").message
 
 
 def test_an_anthropic_client_deletes_no_model_of_openais() -> None:

@@ -38,6 +38,7 @@ def test_every_row_is_found_under_its_own_path(route: Route) -> None:
     names = {
         Dialect.ANTHROPIC: frozenset({b"anthropic-version"}),
         Dialect.GEMINI: frozenset({b"x-goog-api-key"}),
+        Dialect.OPENAI: frozenset({b"openai-organization"}),
     }.get(route.dialect, NONE)
     method = "PATCH" if route.method == ANY_METHOD else route.method
     assert match(method, re.sub(r"\{\w+\}", "some", route.path), None, names).route is route

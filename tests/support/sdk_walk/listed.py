@@ -76,41 +76,6 @@ REFUSED: Final[Reasons] = {
 }
 """Ruled out by the specification; checked to be a 501 ``not_implemented`` that no upstream hears of."""
 
-_NOT_THERE: Final = (
-    "the path is Anthropic's by the specification (4.5), and Anthropic has no such method on it: 405"
-)
-
-WRONG_METHOD: Final[Reasons] = {
-    "openai": {"beta.agents.delete": _NOT_THERE, "skills.update": _NOT_THERE},
-    "anthropic": {},
-    "gemini": {},
-}
-"""Refused because of whose the path is; checked to be a 405 that no upstream hears of."""
-
-_SKILLS: Final = (
-    "the specification (4.5) names /v1/skills for Anthropic's family, unless a header says otherwise"
-)
-_AGENTS: Final = (
-    "the specification (4.5) names /v1/agents for Anthropic's family, unless a header says otherwise"
-)
-
-ELSEWHERE: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    "openai": {
-        "skills.create": ("claude", _SKILLS),
-        "skills.delete": ("claude", _SKILLS),
-        "skills.list": ("claude", _SKILLS),
-        "skills.retrieve": ("claude", _SKILLS),
-        "skills.versions.*": ("claude", _SKILLS),
-        "beta.agents.create": ("claude", _AGENTS),
-        "beta.agents.list": ("claude", _AGENTS),
-        "beta.agents.retrieve": ("claude", _AGENTS),
-        "beta.agents.update": ("claude", _AGENTS),
-    },
-    "anthropic": {},
-    "gemini": {},
-}
-"""Another family's path by the specification; checked to reach that family's provider."""
-
 
 def named(method: str, keys: Mapping[str, object]) -> str | None:
     """Return the key that lists a method."""

@@ -12,7 +12,6 @@ import anthropic
 import openai
 from google import genai
 
-from tests.support.sdk_walk import listed
 from tests.support.sdk_walk.arguments import MODEL
 from tests.support.sdk_walk.calls import SDKS, Outcome, Sdk, method_of, run
 from tests.support.sdk_walk.cases import Case, plain_cases
@@ -69,11 +68,10 @@ class Walk:
         """Return the calls of a method."""
         return list(SPECIAL[self.sdk.name].get(name, plain_cases)(self.methods[name]))
 
-    def provider(self, name: str) -> Provider:
-        """Return the provider that must get a method's requests."""
-        elsewhere = listed.ELSEWHERE[self.sdk.name]
-        key = listed.named(name, elsewhere)
-        return PROVIDERS[self.sdk.provider if key is None else elsewhere[key][0]]
+    @property
+    def provider(self) -> Provider:
+        """The provider that must get the requests."""
+        return PROVIDERS[self.sdk.provider]
 
     def direct(self, name: str, case: Case) -> Outcome:
         """Return what a call sends to its upstream."""
@@ -94,7 +92,7 @@ class Walk:
 
     def differences_with_prefix(self, name: str) -> Iterator[str]:
         """Yield what is not as if the model were bare, where the call names it as ``<provider>/<model>``."""
-        provider = self.provider(name)
+        provider = self.provider
         for case in self.cases(name):
             direct = self.direct(name, case)
             if names_model(direct.requests[self.sdk.provider]):
@@ -106,7 +104,7 @@ class Walk:
         requests = direct.requests[self.sdk.provider]
         if not requests:
             yield f"{where}: sends nothing ({direct.error!r}): give it arguments, or list it with a reason"
-        for what in of_calls(requests, through.requests, self.provider(name)):
+        for what in of_calls(requests, through.requests, self.provider):
             yield f"{where}: {what}"
         if type(direct.error) is not type(through.error):
             yield f"{where}: ended with {through.error!r}, and directly with {direct.error!r}"

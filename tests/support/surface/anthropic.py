@@ -14,11 +14,17 @@ POST /v1/messages { "max_tokens":16,"messages":[{"role":"user","content":"H\u006
 _COUNT: Final = r"""
 POST /v1/messages/count_tokens {"messages":[{"role":"user","content":"Hi"}] , "model":"MODEL"}
 """
+_COMPLETE: Final = r"""
+POST /v1/complete {"prompt":"\n\nHuman: Hi\n\nAssistant:", "model" : "MODEL","max_tokens_to_sample":16}
+"""
 _BATCH: Final = r"""
 POST /v1/messages/batches { "requests":[ {"custom_id":"a","params":{"model" : "MODEL", "max_tokens":1.0e0}},
   {"params":{ "model":"MODEL","metadata":{"model":"known-to-anthropic"} }, "custom_id":"\u0062"} ] }
 """
 _OWN: Final = r"""
+GET /v1/organizations/cost_report?starting_at=1
+GET /v1/organizations/usage_report/messages?starting_at=1
+GET /v1/organizations/usage_report/claude_code?starting_at=1
 GET /v1/messages/batches?limit=2
 GET /v1/messages/batches/msgbatch_1
 DELETE /v1/messages/batches/msgbatch_1
@@ -84,6 +90,7 @@ GET /v1/environments
 BY_ANTHROPIC: Final = (
     *read(ANTHROPIC, _TEXT, modality="text", tells=True),
     *read(ANTHROPIC, _COUNT, modality="text", tells=True),
+    *read(ANTHROPIC, _COMPLETE, modality="text"),
     *(replace(asked, chooses=False) for asked in read(ANTHROPIC, _BATCH)),
     *read(ANTHROPIC, _OWN),
     *read(ANTHROPIC, _IF_SIGNED, *SIGNED),

@@ -11,6 +11,9 @@ _TEXT: Final = r"""
 POST /v1beta/models/MODEL:generateContent { "contents":[{"parts":[{"text":"H\u0069"}]}], "model":"x" }
 POST /v1beta/models/MODEL:streamGenerateContent?alt=sse { "contents":[{"parts":[{"text":"Hi"}]}] }
 """
+_ANSWER: Final = r"""
+POST /v1beta/models/MODEL:generateAnswer { "contents":[{"parts":[{"text":"Hi"}]}], "answerStyle":"VERBOSE" }
+"""
 _COUNT: Final = r"""
 POST /v1beta/models/MODEL:countTokens {"generateContentRequest":{"model":"models/MODEL", "contents":[]}}
 """
@@ -66,6 +69,18 @@ POST /v1beta/cachedContents {"ttl":"7s" , "model" : "models/MODEL"}
 GET /v1beta/cachedContents/cache-1
 PATCH /v1beta/cachedContents/cache-1?updateMask=ttl { "ttl":"9s" }
 DELETE /v1beta/cachedContents/cache-1
+GET /v1beta/corpora?pageSize=2
+POST /v1beta/corpora { "displayName":"a" }
+GET /v1beta/corpora/c-1
+DELETE /v1beta/corpora/c-1
+GET /v1beta/corpora/c-1/operations/op-1
+GET /v1beta/corpora/c-1/permissions
+POST /v1beta/corpora/c-1/permissions {"granteeType":"USER", "emailAddress":"a@x.example","role":"READER"}
+GET /v1beta/corpora/c-1/permissions/perm-1
+PATCH /v1beta/corpora/c-1/permissions/perm-1?updateMask=role { "role":"WRITER" }
+DELETE /v1beta/corpora/c-1/permissions/perm-1
+GET /v1beta/generatedFiles?pageSize=2
+GET /v1beta/generatedFiles/g-1/operations/op-1
 GET /v1beta/fileSearchStores?pageSize=2
 POST /v1beta/fileSearchStores {"displayName":"a", "embeddingModel" : "models/MODEL"}
 POST /v1beta/fileSearchStores { "embedding_model":"models/MODEL" }
@@ -100,6 +115,7 @@ POST /v1beta/auth_tokens {"bidiGenerateContentSetup" : {"model" :"models/MODEL"}
 
 BY_GEMINI: Final = (
     *read(GEMINI, _TEXT, modality="text", tells=True),
+    *read(GEMINI, _ANSWER, modality="text", tells=True),
     *read(GEMINI, _COUNT, modality="text", tells=True),
     *read(GEMINI, _EMBEDDING, modality="embedding", tells=True),
     *read(GEMINI, _ANSWERS, tells=True),

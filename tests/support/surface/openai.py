@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from tests.support.grid import OPENAI
@@ -167,6 +168,7 @@ GET /v1/organization/users
 POST /v1/organization/users/user_1
 DELETE /v1/organization/users/user_1
 GET /v1/skills/skill_1/content
+POST /v1/evals/eval_1/runs/run_1
 GET /v1/vaults
 GET /v1/agents/sessions
 POST /v1/tokenizers/estimate-token-count {"messages":[{"role":"user","content":"Hi"}], "model" : "MODEL"}
@@ -183,7 +185,29 @@ POST /v1/realtime/translations/calls v=0
 """
 """A bare offer: the session was settled with the client's secret."""
 
+_IF_SIGNED: Final = r"""
+GET /v1/skills?limit=2
+GET /v1/skills/skill_1
+POST /v1/skills/skill_1 { "default_version":"2" }
+DELETE /v1/skills/skill_1
+GET /v1/skills/skill_1/versions
+GET /v1/skills/skill_1/versions/2
+DELETE /v1/skills/skill_1/versions/2
+GET /v1/skills/skill_1/versions/2/content
+GET /v1/agents
+POST /v1/agents {"name":"a", "model" : "MODEL"}
+GET /v1/agents/agent_1
+POST /v1/agents/agent_1 { "model":"MODEL" }
+DELETE /v1/agents/agent_1
+"""
+"""Anthropic's paths, where the client does not show that it is OpenAI's."""
+
 BY_OPENAI: Final = (
+    *read(OPENAI, _IF_SIGNED, "OpenAI-Organization: org-1"),
+    *(
+        replace(form(OPENAI, path, FILE), headers=("OpenAI-Project: proj_1",))
+        for path in ("/v1/skills", "/v1/skills/skill_1/versions")
+    ),
     *read(OPENAI, _TEXT, modality="text", tells=True),
     *read(OPENAI, _EMBEDDING, modality="embedding", tells=True),
     *read(OPENAI, _ANSWERS, tells=True),
