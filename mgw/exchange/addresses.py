@@ -1,8 +1,8 @@
 """Addresses in answers that lead past the gateway, turned to it (decisions, part 4).
 
 A client that follows such an address with its gateway key would show that key to the vendor.  Turned are
-``X-Goog-Upload-URL``, and each ``results_url`` of message batches, where their origin is the provider's;
-these are the only edits of a same-family answer.
+``X-Goog-Upload-URL``, ``X-Goog-Upload-Control-URL`` and ``Location`` of uploads, and each ``results_url`` of
+message batches, where their origin is the provider's; these are the only edits of a same-family answer.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from msgspec.json import encode
 
 from mgw.errors import GatewayError
-from mgw.exchange.aiming import PROVIDER
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.upload_tokens import PARAMETER, upload_token
+from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import Turned
 from mgw.upstream.address import address_of
@@ -26,7 +26,7 @@ from mgw.wire.headers import RawHeaders
 from mgw.wire.nested import find_values
 from mgw.wire.target import with_parameter, without_parameter
 
-UPLOAD_URL: Final = b"x-goog-upload-url"
+UPLOAD_URLS: Final = frozenset({b"x-goog-upload-url", b"x-goog-upload-control-url", b"location"})
 _RESULTS: Final = (("results_url",), ("data", None, "results_url"))
 _OURS: Final = frozenset({"key", PROVIDER, PARAMETER})
 """A key would be the gateway's own; what else chooses or opens something here no provider may say."""
@@ -47,9 +47,9 @@ class Turning:
     now: float
 
     def headers(self, headers: RawHeaders) -> RawHeaders:
-        """Return the headers of an answer with the address of an upload turned."""
+        """Return the headers of an answer with each address of an upload turned."""
         return [
-            (name, self._upload_url(value)) if name.lower() == UPLOAD_URL else (name, value)
+            (name, self._upload_url(value)) if name.lower() in UPLOAD_URLS else (name, value)
             for name, value in headers
         ]
 

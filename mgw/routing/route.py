@@ -54,7 +54,7 @@ class Turned(StrEnum):
     """What of an answer leads past the gateway, and is turned to it (decisions, part 4)."""
 
     UPLOAD_URL = "upload_url"
-    """The header ``X-Goog-Upload-URL``."""
+    """The headers that tell where an upload goes on: ``X-Goog-Upload-URL`` and its like."""
     RESULTS_URL = "results_url"
     """Each ``results_url`` of message batches."""
 

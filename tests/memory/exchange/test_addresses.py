@@ -70,6 +70,24 @@ def test_an_address_that_is_not_the_providers_stays(url: str, text: str, own: st
     assert start(url, text, own)[1] == url.encode()
 
 
+@pytest.mark.parametrize("name", ["X-Goog-Upload-Control-URL", "location"])
+def test_each_address_of_an_upload_is_turned(name: str) -> None:
+    bench = Pipeline(EDGE)
+    client, _ = bench.ask("/upload/v1/files", b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=OWN)
+    bench.wire.says(f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{name}: {UPSTREAM}\r\n\r\n".encode())
+    turned = value_of(client.headers, name.lower().encode()) or b""
+    assert turned.startswith(b"http://gateway:8787/upload/v1/files?upload_id=abc&upload_protocol=resumable")
+    assert b"&mgw=" in turned
+
+
+def test_a_location_that_is_no_uploads_stays() -> None:
+    bench = Pipeline()
+    client, _ = bench.ask("/v1beta/files/f", b"", [], method="GET", own_address=OWN)
+    place = b"https://gemini.example/v1beta/files/g"
+    bench.wire.says(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + place + b"\r\n\r\n")
+    assert value_of(client.headers, b"location") == place
+
+
 @pytest.mark.parametrize("parameter", ["provider=host", "mgw=x", "pro%76ider=host"])
 def test_a_provider_has_no_say_in_who_gets_the_chunks(parameter: str) -> None:
     _, url = start(UPSTREAM.replace("?", f"?{parameter}&"))
