@@ -15,8 +15,8 @@ from zope.interface import implementer
 from mgw.daemon_threads import DaemonThreads
 from mgw.usage.lines import INTERVAL, LineWriter
 from mgw.usage.outputs import DescriptorOutput
+from tests.support.patience import PATIENCE
 
-PATIENCE = 20.0
 """Seconds after which a test gives up; never waited for when all is well."""
 
 

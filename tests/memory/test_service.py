@@ -27,6 +27,7 @@ from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES, config
+from tests.support.patience import PATIENCE
 
 
 class Reactor(MemoryReactorClock):
@@ -45,7 +46,7 @@ class Reactor(MemoryReactorClock):
 
     def turn(self) -> None:
         """Do the next thing that a thread has asked for."""
-        self._calls.get(timeout=10)()
+        self._calls.get(timeout=PATIENCE)()
 
 
 @implementer(ILogObserver)

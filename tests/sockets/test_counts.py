@@ -17,13 +17,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.patience import PATIENCE
 from tests.support.raw import RawAnswer, RawClient, request
 from tests.support.simulator import SimulatorProcess
 
 EDGE: Final = b"Authorization: Bearer edge-canary-1"
 OF_EACH: Final = 100
 THREADS: Final = 8
-SECONDS: Final = 30.0
 Labels = tuple[str, str, str, str]
 """Route, provider, status class, outcome."""
 
@@ -223,7 +223,7 @@ def fields_of(line: str) -> dict[str, str]:
 def lines_of(gateway: GatewayProcess, word: str, count: int) -> list[dict[str, str]]:
     start = f"\n{word} ".encode()
     data: bytes = gateway.stderr.wait_for(
-        lambda data: data.count(start) >= count and data.endswith(b"\n") and data, SECONDS, f"{word} lines"
+        lambda data: data.count(start) >= count and data.endswith(b"\n") and data, PATIENCE, f"{word} lines"
     )
     return [fields_of(line) for line in data.decode().splitlines() if line.startswith(f"{word} ")]
 
@@ -237,7 +237,7 @@ def day(simulator: SimulatorProcess) -> Iterator[Day]:
         with ThreadPoolExecutor(THREADS) as pool:
             met = list(pool.map(lambda share: Caller(gateway.port).run(share), shares))
         count = len(METERED) * OF_EACH
-        gateway.events(count, SECONDS)
+        gateway.events(count, PATIENCE)
         text = gateway.get("/metrics", {"x-api-key": "edge-canary-1"}).decode()
         metrics = {
             (sample.name, frozenset(sample.labels.items())): sample.value

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.operations import ROOT, Daemon, start_twistd, twistd
+from tests.support.patience import PATIENCE
 
 DEMO = ROOT / "etc/mgw-demo.yaml"
 
@@ -45,7 +46,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 def printed_lines(demo: Daemon) -> list[str]:
     assert demo.stdout is not None
-    data: bytes = demo.stdout.wait_for(lambda data: data.count(b"curl") == 3 and data, 20, "three requests")
+    data: bytes = demo.stdout.wait_for(
+        lambda data: data.count(b"curl") == 3 and data, PATIENCE, "three requests"
+    )
     return [line.strip() for line in data.decode().splitlines() if line.strip().startswith("curl ")]
 
 
@@ -53,7 +56,7 @@ def sent_by_curl(line: str) -> bytes:
     shell = subprocess.run(
         ["sh", "-c", f"{line} --fail --noproxy '*' --max-time 10"],
         capture_output=True,
-        timeout=15,
+        timeout=PATIENCE,
         check=False,
     )
     assert shell.returncode == 0, shell.stderr
@@ -109,7 +112,7 @@ def test_make_run_starts_the_demonstration_of_this_repository() -> None:
         env={**os.environ, "MAKEFLAGS": ""},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE,
         check=True,
     )
     *_, last = made.stdout.splitlines()

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import monotonic
 from typing import Final
 
 import pytest
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     CHAT,
     STREAM_HEAD,
@@ -70,13 +70,13 @@ def upstream() -> Iterator[RawUpstream]:
 
 
 @contextmanager
-def streaming(upstream: RawUpstream, drain_seconds: float = 30) -> Iterator[Streaming]:
+def streaming(upstream: RawUpstream, drain_seconds: float = 300) -> Iterator[Streaming]:
     go_on = threading.Event()
 
     def held(turn: Turn) -> None:
         assert turn.body
         turn.send(STREAM_HEAD, chunk(FIRST))
-        assert go_on.wait(20)
+        assert go_on.wait(PATIENCE)
         turn.send(chunk(LAST), chunk(b""))
         turn.wait_until_left()
 
@@ -106,7 +106,7 @@ def test_a_stream_in_flight_finishes_and_leaves_its_event(
         running.drain(number)
         assert LAST in running.finish()
         assert running.client.incoming.rest() == b""
-        assert running.gateway.process.wait(10) == 0
+        assert running.gateway.process.wait(PATIENCE) == 0
     (event,) = events_of(running.gateway)
     assert (event["status"], event["http_status"], event["tokens_in"]) == ("ok", 200, 7)
 
@@ -162,7 +162,7 @@ def test_a_stream_that_outlasts_the_drain_ends_visibly_broken(upstream: RawUpstr
     with streaming(upstream, drain_seconds=0.2) as running:
         running.drain()
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
-        assert running.gateway.process.wait(10) == 0
+        assert running.gateway.process.wait(PATIENCE) == 0
         assert b"the drain is over: 1 requests are cut" in running.gateway.stderr.data
     (event,) = events_of(running.gateway)
     assert (event["status"], event["http_status"], event["stream"]) == ("rejected", 200, True)
@@ -178,7 +178,7 @@ def test_a_request_without_an_answer_is_refused_at_the_end_of_the_drain(upstream
         answer = client.answer()
         assert (answer.status, answer.json()["error"]["code"], answer.whole) == (503, "draining", True)
         upstream.wait_until_left()
-        assert gateway.process.wait(10) == 0
+        assert gateway.process.wait(PATIENCE) == 0
     (event,) = events_of(gateway)
     assert (event["status"], event["http_status"]) == ("rejected", 503)
     assert b"http time=" in gateway.stderr.data
@@ -192,7 +192,7 @@ def test_an_upload_in_flight_is_refused_at_the_end_of_the_drain(upstream: RawUps
         gateway.signal(signal.SIGTERM)
         assert client.answer().status == 503
         client.socket.close()
-        assert gateway.process.wait(10) == 0
+        assert gateway.process.wait(PATIENCE) == 0
     (event,) = events_of(gateway)
     assert (event["status"], event["http_status"]) == ("rejected", 503)
 
@@ -202,7 +202,7 @@ def test_a_second_signal_ends_the_drain(upstream: RawUpstream) -> None:
         running.drain()
         running.gateway.signal(signal.SIGINT)
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
-        assert running.gateway.process.wait(10) == 0
+        assert running.gateway.process.wait(PATIENCE) == 0
         running.gateway.log(b"asked to stop again: 1 requests are cut")
 
 
@@ -212,15 +212,13 @@ def test_sighup_in_a_drain_changes_nothing(upstream: RawUpstream) -> None:
         running.gateway.signal(signal.SIGHUP)
         running.gateway.log(b"the configuration is not reloaded: the gateway is stopping")
         assert LAST in running.finish()
-        assert running.gateway.process.wait(10) == 0
+        assert running.gateway.process.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_gateway_with_nothing_in_flight_ends_at_once(upstream: RawUpstream, number: signal.Signals) -> None:
-    with start_gateway(configuration(upstream, 30)) as gateway, RawClient(gateway.port) as resting:
+    with start_gateway(configuration(upstream, 300)) as gateway, RawClient(gateway.port) as resting:
         resting.send(b"GET /healthz HTTP/1.1\r\nHost: g\r\n\r\n")
         assert resting.answer().status == 200
-        began = monotonic()
         gateway.signal(number)
-        assert gateway.process.wait(10) == 0
-        assert monotonic() - began < 1.0
+        assert gateway.process.wait(PATIENCE) == 0  # long before a drain would end

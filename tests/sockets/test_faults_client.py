@@ -17,6 +17,7 @@ import pytest
 import zstandard
 
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     JSON,
     STREAM_HEAD,
@@ -35,9 +36,9 @@ from tests.support.simulator import SimulatorProcess, start_simulator
 
 MAX_BODY = 100_000
 BODY_MEMORY = 150_000
-LIMIT = 0.4
+LIMIT = 1.5
 """Seconds that the hasty gateway lets a client be silent."""
-PACE = 0.05
+PACE = 0.15
 """Seconds between the bytes of a client that is slow, and not silent."""
 CHUNKED = b"Transfer-Encoding: chunked"
 GEMINI = "/v1beta/models/gemini-1:generateContent"
@@ -253,7 +254,7 @@ def trickle(client: RawClient, data: bytes) -> bytes:
             if not client.send(data[at : at + 1]):
                 break
     finally:
-        client.socket.settimeout(10)
+        client.socket.settimeout(PATIENCE)
     return client.socket.recv(65536)
 
 
@@ -336,7 +337,7 @@ def test_a_slow_body_within_the_limit_is_taken(hurried: RawClient, hasty_ledger:
         with suppress(TimeoutError):
             hurried.socket.recv(1)
         hurried.send(whole[at : at + 1])
-    hurried.socket.settimeout(10)
+    hurried.socket.settimeout(PATIENCE)
     assert hurried.answer().status == 200
     event = hasty_ledger.one(status="ok", http_status=200)
     assert event["latency_ms"] >= LIMIT * 1000

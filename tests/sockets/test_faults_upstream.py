@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     COMPLETION,
     EVENTS,
@@ -35,7 +36,7 @@ from tests.support.raw import (
     start_upstream,
 )
 
-LIMIT = 0.3
+LIMIT = 1.0
 """Seconds that the hasty provider may be silent."""
 PIECE = (
     b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
@@ -502,7 +503,7 @@ def test_an_early_answer_on_a_kept_connection_does_not_mix_requests_up(
 
     def early(turn: Turn) -> None:
         turn.send(counted(b"{}", JSON, status=429))
-        assert answered.wait(10)  # it reads nothing of the body before
+        assert answered.wait(PATIENCE)  # it reads nothing of the body before
         turn.wait_until_left()
         turn.closed = True
 
@@ -652,7 +653,7 @@ def test_what_a_provider_says_unasked_reaches_nobody(
     def late(turn: Turn) -> None:
         """Answer, and again when the client has its answer."""
         complete(turn)
-        assert heard.wait(20)
+        assert heard.wait(PATIENCE)
         turn.send(counted(b"late", JSON))
         turn.wait_until_left()
         turn.closed = True

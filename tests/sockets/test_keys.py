@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.gateway import CANARY, Collected, GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, write_config
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     CHAT,
     COMPLETION,
@@ -181,7 +182,7 @@ def test_no_key_is_in_the_log_file_or_the_file_of_events(text: str, tmp_path: Pa
         assert found is not None
         answers = refusals_of(int(found[1]))
         daemon.process.terminate()
-        assert daemon.process.wait(10) == 0
+        assert daemon.process.wait(PATIENCE) == 0
     assert usage.read_bytes().count(b"\n") > len(FAILING)
     assert log.read_bytes().count(b"\nhttp ") > len(answers) // 2
     for file in (log, usage):
@@ -210,7 +211,7 @@ def test_the_search_for_keys_finds_one(tmp_path: Path, stream: str) -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     leaking = GatewayProcess(process, tmp_path, Collected(process.stdout), Collected(process.stderr))
-    getattr(leaking, stream).wait_for(lambda data: b"canary" in data, 10, "the key")
+    getattr(leaking, stream).wait_for(lambda data: b"canary" in data, PATIENCE, "the key")
     with pytest.raises(AssertionError, match=f"a key is in {stream}"):
         leaking.stop()
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     EVENTS,
     JSON,
@@ -150,7 +151,7 @@ def test_a_reader_that_stands_still_holds_its_provider_back(
     before = peak_memory(gateway)
     with RawClient(gateway.port) as client:
         client.send(chat("main/gpt-1", stream=True))
-        assert held_back.wait(20)
+        assert held_back.wait(PATIENCE)
         assert pushed[0] < MOST_UNREAD
         assert peak_memory(gateway) - before < MOST_MEMORY
         answer = client.answer()  # and once it reads, nothing is missing
@@ -176,7 +177,7 @@ def test_a_reader_that_stands_still_holds_up_nobody_else(
     upstream.begin(script)
     with RawClient(gateway.port, receive_buffer=4096) as still, RawClient(gateway.port) as client:
         still.send(chat("main/gpt-flood", stream=True))
-        assert under_way.wait(20)
+        assert under_way.wait(PATIENCE)
         for _ in range(20):
             client.send(chat("main/gpt-1"))
             assert client.answer().status == 200

@@ -15,6 +15,7 @@ import pytest
 from tests.support.certificates import authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     CHAT,
     COMPLETION,
@@ -102,7 +103,7 @@ def test_a_stream_in_flight_finishes_on_the_old_configuration_and_its_pool_close
     def held(turn: Turn) -> None:
         assert turn.body
         turn.send(STREAM_HEAD, chunk(FIRST))
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE)
         turn.send(chunk(LAST), chunk(b""))
         turn.wait_until_left()
 

@@ -35,7 +35,7 @@ from tests.support.raw import (
     start_upstream,
 )
 
-LIMIT: Final = 0.5
+LIMIT: Final = 1.5
 """Seconds of silence, on either side."""
 SMUGGLED: Final = chat("smuggled")
 OPEN: Final = b"\r\n\r\n"

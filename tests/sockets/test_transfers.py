@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from tests.support.gateway import start_gateway
+from tests.support.patience import PATIENCE
 from tests.support.raw import (
     Ledger,
     RawClient,
@@ -28,7 +29,7 @@ MOST_EXTRA: Final = 8 * MIB
 """What one file may add to the gateway's memory."""
 DISK: Final = 40 * MIB
 """Room for one such file on the disk, and not for two."""
-IDLE_SECONDS: Final = 1.0
+IDLE_SECONDS: Final = 2.0
 """How long a client may be silent in the middle of its body."""
 UPLOAD: Final = form(("purpose", b"user_data"), ("file", FILE))
 CONTENT: Final = "/v1/files/file-1/content"
@@ -106,7 +107,7 @@ def test_an_upload_that_its_provider_does_not_take_waits_on_the_disk(
     go = threading.Event()
 
     def late(turn: Turn) -> None:
-        assert go.wait(20)
+        assert go.wait(PATIENCE)
         taking(turn)
 
     upstream.begin(late)

@@ -15,6 +15,7 @@ from google import genai
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.patience import PATIENCE
 from tests.support.simulator import SimulatorProcess
 from tests.support.talks import Asking, ChatTalk, ContentTalk, MessagesTalk
 
@@ -117,7 +118,7 @@ def test_a_silent_stream_shows_signs_of_life(
         body = {"model": asked, "max_tokens": 99, "stream": True, "messages": [turn]}
         del turn["parts"]
     headers = {"content-type": "application/json", "x-api-key": KEY, "anthropic-version": "2023-06-01"}
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=PATIENCE)
     connection.request("POST", path.format(asked), json.dumps(body), headers)
     answer = connection.getresponse()
     seen = b""

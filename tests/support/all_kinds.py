@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.gateway import GatewayProcess
+from tests.support.patience import PATIENCE
 from tests.support.talks import TALKS
 
 KEY: Final = "edge-canary-1"
@@ -60,5 +61,5 @@ def event_of(gateway: GatewayProcess, model: str) -> dict[str, Any]:  # an event
         events = [json.loads(line) for line in lines]
         return [event for event in events if event["model"] == model]
 
-    (event,) = gateway.stdout.wait_for(found, 10.0, f"the event of {model}")
+    (event,) = gateway.stdout.wait_for(found, PATIENCE, f"the event of {model}")
     return dict(event)

@@ -21,8 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+from tests.support.patience import PATIENCE
+
 CANARY = b"canary"
-START_SECONDS = 20.0
 _ROOT = Path(__file__).resolve().parents[2]
 _SERVES = re.compile(rb"mgw serves (https?)://(\S+):(\d+)")
 
@@ -75,7 +76,7 @@ class GatewayProcess:
     url: str = ""
     port: int = 0
 
-    def events(self, count: int = 1, seconds: float = 10.0) -> list[dict[str, Any]]:
+    def events(self, count: int = 1, seconds: float = PATIENCE) -> list[dict[str, Any]]:
         """Return all usage events, once there are at least ``count``; they are on standard output."""
         lines = self.stdout.wait_for(
             lambda data: data.count(b"\n") >= count and data, seconds, f"{count} usage events"
@@ -87,7 +88,7 @@ class GatewayProcess:
         (event,) = self.events()
         return event
 
-    def log(self, words: bytes, seconds: float = 10.0) -> bytes:
+    def log(self, words: bytes, seconds: float = PATIENCE) -> bytes:
         """Wait for words in the process log, and return all of it."""
         data: bytes = self.stderr.wait_for(lambda data: words in data and data, seconds, repr(words))
         return data
@@ -95,7 +96,7 @@ class GatewayProcess:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> bytes:
         """Fetch a path with GET."""
         request = urllib.request.Request(self.url + path, headers=dict(headers or {}))
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             body: bytes = answer.read()
         return body
 
@@ -114,7 +115,7 @@ class GatewayProcess:
         """Change the configuration file."""
         self.config_file.write_text(text, encoding="utf-8")
 
-    def stop(self, seconds: float = 15.0) -> int:
+    def stop(self, seconds: float = PATIENCE) -> int:
         """End it as an init system would, and search all that it wrote for keys."""
         if self.process.poll() is None:
             self.process.terminate()
@@ -172,7 +173,7 @@ def start_gateway(
         assert process.stderr is not None
         gateway = GatewayProcess(process, file, Collected(process.stdout), Collected(process.stderr))
         try:
-            found = gateway.stderr.wait_for(_SERVES.search, START_SECONDS, "the gateway to serve")
+            found = gateway.stderr.wait_for(_SERVES.search, PATIENCE, "the gateway to serve")
             scheme, host, port = (group.decode() for group in found.groups())
             gateway.url, gateway.port = f"{scheme}://{host}:{port}", int(port)
             yield gateway
@@ -180,7 +181,7 @@ def start_gateway(
             if process.poll() is None:
                 process.terminate()
             try:
-                process.wait(15)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,10 +13,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from tests.support.gateway import Collected
+from tests.support.patience import PATIENCE
 from tests.support.raw import RawAnswer, RawClient, request
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def twistd(*arguments: str, folder: Path, environ: Mapping[str, str] | None = No
         env=_environ(environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=SECONDS,
+        timeout=PATIENCE,
         check=False,
         text=True,
     )
@@ -75,7 +76,7 @@ def start_twistd(
         if process.poll() is None:
             process.terminate()
         try:
-            process.wait(SECONDS)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -91,6 +92,12 @@ def ask(
     with RawClient(port) as client:
         client.send(request(body, *headers, path=path, method=method))
         return client.answer(method)
+
+
+def cpu_of_children() -> float:
+    """Return the CPU seconds of all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def write_config(folder: Path, text: str) -> Path:

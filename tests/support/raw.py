@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from tests.support.gateway import GatewayProcess
+from tests.support.patience import PATIENCE
 
-SECONDS: Final = 20.0
 """How long anything may take that is sure to happen."""
 HOST: Final = b"Host: gateway"
 CHAT: Final = "/v1/chat/completions"
@@ -131,7 +131,7 @@ class RawClient:
 
     def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
-        self.socket.settimeout(SECONDS)
+        self.socket.settimeout(PATIENCE)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", port))
@@ -292,7 +292,7 @@ class Turn:
         except TimeoutError:
             return sent
         finally:
-            self._socket.settimeout(SECONDS)
+            self._socket.settimeout(PATIENCE)
 
     def close(self) -> None:
         """Close in order."""
@@ -344,7 +344,7 @@ class RawUpstream:
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something about this provider is true."""
         with self._changed:
-            assert self._changed.wait_for(condition, SECONDS), f"waited in vain for {what}"
+            assert self._changed.wait_for(condition, PATIENCE), f"waited in vain for {what}"
 
     def wait_until_left(self, times: int = 1) -> None:
         """Wait until scripts have seen the gateway leave so often."""
@@ -424,7 +424,7 @@ def _patiently(
     """Wait for the next request for as long as the connection lasts."""
     connection.settimeout(None)
     found = incoming.head()
-    connection.settimeout(SECONDS)
+    connection.settimeout(PATIENCE)
     return found
 
 
@@ -455,7 +455,7 @@ class Ledger:
 
     def take(self, count: int = 1) -> list[dict[str, Any]]:
         """Wait for the next usage events."""
-        events = self.gateway.events(self._taken + count, SECONDS)
+        events = self.gateway.events(self._taken + count, PATIENCE)
         events = events[self._taken : self._taken + count]
         self._taken += count
         return events
@@ -492,7 +492,7 @@ def event_of(gateway: GatewayProcess, answer: RawAnswer) -> dict[str, Any]:
     assert request_id is not None
     mark = b'"request_id":"%b"' % request_id
     lines: bytes = gateway.stdout.wait_for(
-        lambda data: mark in data[: data.rfind(b"\n") + 1] and data, SECONDS, "the event of an answer"
+        lambda data: mark in data[: data.rfind(b"\n") + 1] and data, PATIENCE, "the event of an answer"
     )
     (event,) = [json.loads(line) for line in lines.splitlines() if mark in line]
     assert isinstance(event, dict)
@@ -502,7 +502,7 @@ def event_of(gateway: GatewayProcess, answer: RawAnswer) -> dict[str, Any]:
 def eventually(condition: Callable[[], bool], what: str) -> None:
     """Wait until something is true that no event tells of, such as a number in ``/proc``."""
     pause = threading.Event()
-    for _ in range(int(SECONDS / _POLL_SECONDS)):
+    for _ in range(int(PATIENCE / _POLL_SECONDS)):
         if condition():
             return
         pause.wait(_POLL_SECONDS)

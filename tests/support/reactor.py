@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread
 
+from tests.support.patience import PATIENCE
+
 T = TypeVar("T")
 
 
@@ -25,7 +27,7 @@ def running_reactor() -> Any:  # Any: Twisted types its reactor as a module
     return reactor
 
 
-def in_reactor(work: Callable[[], Coroutine[Deferred[Any], Any, T]], *, seconds: float = 30.0) -> T:
+def in_reactor(work: Callable[[], Coroutine[Deferred[Any], Any, T]], *, seconds: float = PATIENCE) -> T:
     """Run the coroutine that ``work`` makes in the reactor's thread; return its result or raise its error."""
     reactor = running_reactor()
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.gateway import GatewayProcess
-from tests.support.raw import JSON, SECONDS, Script, Turn, chunk, counted
+from tests.support.patience import PATIENCE
+from tests.support.raw import JSON, Script, Turn, chunk, counted
 
 MIB: Final = 1024 * 1024
 BOUNDARY: Final = b"4858d12029c95cf3db925fba3f28cf5d"
@@ -109,7 +110,7 @@ def still(number: Callable[[], int]) -> None:
     """Wait until a number has stopped changing."""
     pause = threading.Event()
     last, same = number(), 0.0
-    for _ in range(int(SECONDS / _POLL_SECONDS)):
+    for _ in range(int(PATIENCE / _POLL_SECONDS)):
         pause.wait(_POLL_SECONDS)
         now = number()
         last, same = now, same + _POLL_SECONDS if now == last else 0.0

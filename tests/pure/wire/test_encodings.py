@@ -92,7 +92,7 @@ def test_a_bomb_costs_no_more_than_the_limit(name: bytes, encode: Encoder) -> No
     bomb = encode(bytes(100 * MIB))
     begun = process_time()
     assert refusal_of(bomb, name).reason is Reason.BODY_TOO_LARGE
-    assert process_time() - begun < 0.5
+    assert process_time() - begun < 2
 
 
 def test_a_bomb_within_a_coding_costs_no_more_than_the_limit() -> None:

@@ -19,13 +19,12 @@ import anthropic
 import openai
 from google import genai
 
+from tests.support.patience import PATIENCE
 from tests.support.sdk_walk.arguments import MODEL
 from tests.support.sdk_walk.cases import Case
 from tests.support.sdk_walk.methods import Method
 from tests.support.sdk_walk.records import Recorded
 from tests.support.sdk_walk.upstream import Upstream
-
-SECONDS: Final = 20
 
 
 def openai_client(origin: str, key: str) -> openai.OpenAI:
@@ -38,20 +37,20 @@ def openai_client(origin: str, key: str) -> openai.OpenAI:
         project="proj_1",
         webhook_secret="whsec_d2Fsaw==",
         max_retries=0,
-        timeout=SECONDS,
+        timeout=PATIENCE,
     )
 
 
 def anthropic_client(origin: str, key: str) -> anthropic.Anthropic:
     """Return Anthropic's client."""
-    return anthropic.Anthropic(base_url=origin, api_key=key, max_retries=0, timeout=SECONDS)
+    return anthropic.Anthropic(base_url=origin, api_key=key, max_retries=0, timeout=PATIENCE)
 
 
 def gemini_client(origin: str, key: str) -> genai.Client:
     """Return Google's client for the Gemini Developer API, under the version that it dials by itself."""
     return genai.Client(
         api_key=key,
-        http_options={"base_url": origin, "timeout": SECONDS * 1000, "retry_options": {"attempts": 1}},
+        http_options={"base_url": origin, "timeout": int(PATIENCE * 1000), "retry_options": {"attempts": 1}},
     )
 
 
