@@ -6,8 +6,8 @@ each dialect calls it stands in ``dialects/<name>/errors.py``.
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Final
+from enum import Enum, StrEnum
+from typing import Final, Self
 
 
 class Reason(Enum):
@@ -42,6 +42,38 @@ class Reason(Enum):
         return status
 
 
+class Cause(StrEnum):
+    """Why an exchange did not end well, in a word for logs, events and metrics (decisions, part 7).
+
+    A refusal of our own has none: its code says it.
+    """
+
+    REFUSED_CONNECTION = "refused_connection"
+    """No connection could be made."""
+    DNS = "dns"
+    TLS = "tls"
+    CONNECT_TIMEOUT = "connect_timeout"
+    FIRST_BYTE_TIMEOUT = "first_byte_timeout"
+    IDLE_TIMEOUT = "idle_timeout"
+    RESET = "reset"
+    """The connection ended before the head of the answer was there."""
+    NOT_HTTP = "not_http"
+    TRUNCATED = "truncated"
+    """The answer broke off behind its head."""
+    UNREADABLE = "unreadable"
+    """The answer came and cannot be understood."""
+    CREDENTIAL = "credential"
+    """Where the credential comes from gave none."""
+    UPSTREAM_4XX = "upstream_4xx"
+    UPSTREAM_5XX = "upstream_5xx"
+    UPSTREAM_ERROR_EVENT = "upstream_error_event"
+    """The provider ended its stream with an error."""
+    CLIENT_TIMEOUT = "client_timeout"
+    CLIENT_ABORT = "client_abort"
+    LIMIT = "limit"
+    """The answer was larger than what is kept of one."""
+
+
 CLIENT_CLOSED: Final = 499
 """The status that an event carries when the client left first; it is never sent."""
 
@@ -56,6 +88,11 @@ class GatewayError(Exception):
     :param retry_after: seconds after which another try makes sense.
     :param allow: the methods that the path takes, for a wrong method (RFC 9110 15.5.6).
     """
+
+    cause: Cause | None = None
+    """A more precise word than the row's own."""
+    detail: str = ""
+    """What stands behind the message in the log and is none of the client's business, as an address."""
 
     def __init__(
         self,
@@ -74,6 +111,11 @@ class GatewayError(Exception):
         self.code = code
         self.retry_after = retry_after
         self.allow = allow
+
+    def because(self, cause: Cause, detail: str = "") -> Self:
+        """Return this error with its cause and what the log adds."""
+        self.cause, self.detail = cause, detail
+        return self
 
     @property
     def status(self) -> int:

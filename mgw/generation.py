@@ -25,6 +25,7 @@ from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.upstream.unknown_stops import UnknownStops
+from mgw.usage.failures import FailureLog
 from mgw.vocabulary import Family
 
 
@@ -42,6 +43,7 @@ class Generation:
     models: Models
     """What each model takes."""
     unknown_stops: UnknownStops = field(default_factory=UnknownStops)
+    failures: FailureLog = field(default_factory=FailureLog)
     in_use: int = 0
     _retired: bool = field(default=False)
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from mgw.canonical.reply import Broke, UpstreamError
 from mgw.dialects.fields import Fields
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Cause, GatewayError, Reason
 
 _BARE_ADDRESS: Final = re.compile(r"(\w+://)(?:[^/\\?#]*@)?([^?#]*)")
 _MOST_SHOWN: Final = 200
@@ -57,6 +57,29 @@ CODES: Final = MappingProxyType(
 def code_of(error: GatewayError) -> str | None:
     """Return the error's own code, else its row's."""
     return CODES[error.reason] if error.code is None else error.code
+
+
+_CAUSES: Final = MappingProxyType(
+    {
+        Reason.CLIENT_TOO_SLOW: Cause.CLIENT_TIMEOUT,
+        Reason.CREDENTIAL_SOURCE: Cause.CREDENTIAL,
+        Reason.UPSTREAM_BROKEN: Cause.UNREADABLE,
+        Reason.UPSTREAM_TOO_SLOW: Cause.FIRST_BYTE_TIMEOUT,
+    }
+)
+WORDS: Final = frozenset(
+    {*(cause.value for cause in Cause), *(code or reason.value[0] for reason, code in CODES.items())}
+)
+"""All that :func:`word_of` returns, but for codes that a single refusal brings."""
+
+
+def word_of(error: GatewayError) -> str:
+    """Return the word for an error in logs, events and metrics: its cause, or the code of a refusal."""
+    cause = error.cause or _CAUSES.get(error.reason)
+    if cause is not None:
+        return cause.value
+    name: str = error.reason.value[0]
+    return code_of(error) or name
 
 
 def no_messages() -> GatewayError:

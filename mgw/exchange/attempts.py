@@ -7,6 +7,7 @@ refuses while its source has another; after a 401 one other (specification 5.2, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -17,6 +18,11 @@ from mgw.upstream.client import Answer, Upstream, UpstreamFailure, UpstreamReque
 from mgw.wire.headers import value_of
 
 _UNAUTHORIZED: Final = 401
+_REQUEST_IDS: Final = frozenset(
+    {b"x-request-id", b"request-id", b"x-goog-request-id", b"apim-request-id", b"x-ms-request-id"}
+)
+"""OpenAI and most hosts of its wire, Anthropic, Google, Azure."""
+_ID: Final = re.compile(rb"[!-~]{1,128}").fullmatch
 
 
 async def send(
@@ -37,6 +43,7 @@ async def send(
     while True:
         exchange.key_hash = credential.key_hash or None
         answer = await _open(exchange, upstream, render(credential), repeatable=repeatable)
+        exchange.upstream_request_id = request_id_of(answer)
         if not source.refusable(answer.status) or (renewed and answer.status == _UNAUTHORIZED):
             return answer
         try:
@@ -62,6 +69,14 @@ async def _open(
             raise
     exchange.attempts += 1
     return await upstream.open(request, fresh=True)
+
+
+def request_id_of(answer: Answer) -> str | None:
+    """Return the provider's own id of the exchange, where its head tells one that can be believed."""
+    for name, value in answer.headers:
+        if name.lower() in _REQUEST_IDS:
+            return value.decode("ascii") if _ID(value) else None
+    return None
 
 
 def retry_after_of(answer: Answer) -> float | None:

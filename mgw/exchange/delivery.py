@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.gathered import Gathered as GatheredBytes
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.aside import CODED_BYTES, LARGE_BYTES, done
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
@@ -211,7 +211,7 @@ class _Gathering:
         try:
             if self._size > MAX_ANSWER_BYTES:
                 message = f"the upstream's answer has more than {MAX_ANSWER_BYTES} bytes"
-                raise GatewayError(Reason.UPSTREAM_BROKEN, message)
+                raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
             self.exchange.hold(len(data))
         except GatewayError as error:
             self._kept.clear()

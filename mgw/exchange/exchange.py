@@ -17,13 +17,18 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
+from mgw.dialects.refusal import word_of
+from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.aside import Aside, here
 from mgw.generation import Generation
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
+from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.event import Outcome, UsageEvent, dropped_names
+from mgw.usage.failures import ProviderFailure
 
+_OPERATORS = frozenset({401, 402, 403, 429})
+"""What a provider refuses an operator rather than a client."""
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
 
@@ -55,6 +60,11 @@ class Exchange:
     """Does what a large body costs."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
+    upstream_request_id: str | None = None
+    handed_all: Callable[[], bool] = field(default=lambda: False, repr=False)
+    """Whether the client was handed the last event of its stream."""
+    error: str | None = None
+    """Why it did not end well; known once it is settled."""
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -68,40 +78,69 @@ class Exchange:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         if error is None:
-            status = self.http_status
-            failed = status is not None and status >= 400
-            self.settle(Outcome.UPSTREAM_ERROR if failed else Outcome.OK)
+            self._answered(self.http_status)
         elif isinstance(error, (CancelledError, GeneratorExit)):
             self.client_left()
         elif isinstance(error, GatewayError):
             self.refused(error)
         else:
-            self.settle(Outcome.REJECTED, Reason.INTERNAL.status)
+            self.refused(GatewayError(Reason.INTERNAL, "a bug"))
 
     def client_left(self) -> None:
-        """Settle: the client went away before the end of its answer."""
+        """Settle: the client went away, before the end of its answer unless it had all of it."""
+        if self.settled:
+            return
+        if self.handed_all():
+            self.settle(Outcome.OK)
+            return
         self.http_status = CLIENT_CLOSED
-        self.settle(Outcome.CLIENT_ABORT)
+        self.settle(Outcome.CLIENT_ABORT, error=Cause.CLIENT_ABORT.value)
 
     def refused(self, error: GatewayError) -> None:
         """Settle: the gateway refused, or the upstream failed."""
-        upstream = error.reason in _UPSTREAM_REASONS
-        self.settle(Outcome.UPSTREAM_ERROR if upstream else Outcome.REJECTED, error.status)
+        if self.settled:
+            return
+        word = word_of(error)
+        if error.reason not in _UPSTREAM_REASONS:
+            self.settle(Outcome.REJECTED, error.status, word)
+            return
+        ours = isinstance(error, UpstreamFailure) or error.reason is Reason.CREDENTIAL_SOURCE
+        sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
+        self._warn(word, sentence, error.detail)
+        self.settle(Outcome.UPSTREAM_ERROR, error.status, word)
 
-    def settle(self, outcome: Outcome, status: int | None = None) -> None:
+    def settle(self, outcome: Outcome, status: int | None = None, error: str | None = None) -> None:
         """Record the one usage event; nothing happens the second time.
 
         :param status: the HTTP status to record where the client has got none yet.
+        :param error: why it did not end well.
         """
         if self.settled:
             return
         self.settled = True
+        self.error = error
         if self.http_status is None:
             self.http_status = status
         try:
             self.record(self._event(outcome))
         finally:
             self.generation.leave()
+
+    def _answered(self, status: int | None) -> None:
+        """Settle: the client has its answer, be it the provider's refusal."""
+        if status is None or status < 400:
+            self.settle(Outcome.OK)
+            return
+        word = (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
+        if not self.settled and (status >= 500 or status in _OPERATORS):
+            self._warn(word, f"the provider answered with status {status}")
+        self.settle(Outcome.UPSTREAM_ERROR, error=word)
+
+    def _warn(self, word: str, sentence: str, detail: str = "") -> None:
+        if self.target is not None:
+            provider = self.target.provider.name
+            failure = ProviderFailure(provider, word, sentence, detail, self.request_id)
+            self.generation.failures.note(failure, self.clock)
 
     def _event(self, outcome: Outcome) -> UsageEvent:
         now = self.clock.seconds()
@@ -129,4 +168,6 @@ class Exchange:
             attempts=self.attempts,
             key_hash=self.key_hash,
             dropped_fields=dropped_names(self.dropped_fields) if self.dropped_fields else None,
+            error=self.error,
+            upstream_request_id=self.upstream_request_id,
         )

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.canonical.reply import TokenUsage
-from mgw.errors import GatewayError
+from mgw.errors import Cause, GatewayError
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
 from mgw.time_limit import TimeLimit
@@ -117,7 +117,7 @@ class Relay:
         try:
             rest = self.body_filter.finish()
         except GatewayError as error:
-            self._break(error)
+            self._break(error if error.cause else error.because(Cause.TRUNCATED))
             return
         except Exception:  # a bug: whoever waits must hear of it, not the upstream's connection
             self._over()

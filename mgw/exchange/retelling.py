@@ -17,7 +17,7 @@ from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent,
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.translator import StreamReader, StreamWriter, Translator
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Unbegun, Whole
 from mgw.secret import Secret, without
 from mgw.upstream.client import Answer
@@ -277,7 +277,8 @@ class StreamFilter:
                     self._said = True
                     self._unsent = self._writer.write(before)
                 self.error = replace(event.error, message=self._hidden(event.error.message))
-                raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+                error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+                raise error.because(Cause.UPSTREAM_ERROR_EVENT)
         self._said = self._said or bool(events)
         return self._checked(self._writer.write(events))
 

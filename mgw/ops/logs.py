@@ -58,6 +58,8 @@ def usage_line(event: UsageEvent) -> str:
         f"latency_ms={event.latency_ms:.1f} request_id={shown(event.request_id)}"
     )
 
+    if event.error is not None:
+        line += f" error={shown(event.error)}"
     if event.ttft_ms is not None:
         line += f" ttft_ms={event.ttft_ms:.1f}"
     if event.stream:
@@ -70,6 +72,8 @@ def usage_line(event: UsageEvent) -> str:
         line += f" session_minutes={event.session_minutes:.3f}"
     if event.key_hash is not None:
         line += f" key_hash={shown(event.key_hash)}"
+    if event.upstream_request_id is not None:
+        line += f" upstream_request_id={shown(event.upstream_request_id)}"
     if event.dropped_fields:
         line += f" dropped_fields={shown(','.join(event.dropped_fields))}"
     return line
@@ -117,20 +121,28 @@ class AccessLog:
     """Unix seconds."""
 
     def line(
-        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+        self,
+        method: str | None,
+        raw_path: str | None,
+        status: int,
+        seconds: float,
+        request_id: str,
+        error: str | None = None,
     ) -> None:
         """Write a request's line, but for the routes that are asked all the time.
 
         :param method: ``None`` where the request could not be read so far.
         :param raw_path: what stands behind a ``?`` in it is not written: it may hold a key.
         :param seconds: from the complete head to the end of the answer.
+        :param error: why it did not end well.
         """
         path = None if raw_path is None else raw_path.partition("?")[0]
         if path in UNLOGGED_PATHS:
             return
+        why = "" if error is None else f" error={shown(error)}"
         self.lines.write(
             f"http time={timestamp(self.wall())} status={status} method={shown(method)} path={shown(path)} "
-            f"latency_ms={seconds * 1000:.1f} request_id={request_id}\n".encode()
+            f"latency_ms={seconds * 1000:.1f} request_id={request_id}{why}\n".encode()
         )
 
 

@@ -27,6 +27,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.utils import floatToGoString
 from twisted.internet.defer import Deferred, succeed
 
+from mgw.dialects.refusal import WORDS
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Tally
 
@@ -135,6 +136,7 @@ class Metrics:
     _reload_ok: int = 1
     _reload_failures: int = 0
     _malformed: int = 0
+    _errors: dict[tuple[str, str], int] = field(default_factory=dict, repr=False)
     _edge_rejections: dict[str, int] = field(default_factory=lambda: dict.fromkeys(EDGE_REASONS, 0))
     _live_list_failures: dict[str, int] = field(default_factory=dict)
     _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
@@ -161,6 +163,8 @@ class Metrics:
             row.timings.first_byte.observe(event.ttft_ms / 1000)
         if event.tokens_in is not None or event.tokens_out is not None:
             row.tokens.add(event)
+        if event.error is not None:
+            self._count_error(event.provider, event.error)
 
     def flush(self) -> None:
         """Do nothing: numbers wait for nobody."""
@@ -235,6 +239,11 @@ class Metrics:
             self._known[key] = row
         return row
 
+    def _count_error(self, provider: str | None, error: str) -> None:
+        name = NONE if provider is None else provider if provider in self.providers else OTHER
+        key = (name, error if error in WORDS else OTHER)
+        self._errors[key] = self._errors.get(key, 0) + 1
+
     def _exchanges(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
             "mgw_requests",
@@ -244,6 +253,14 @@ class Metrics:
         for labels, row in self._rows.items():
             requests.add_metric(labels, row.count)
         yield requests
+        errors = CounterMetricFamily(
+            "mgw_request_errors",
+            "Exchanges that did not end well, by why: the event's error.",
+            labels=("provider", "error"),
+        )
+        for failing, count in sorted(self._errors.items()):
+            errors.add_metric(failing, count)
+        yield errors
         tokens = CounterMetricFamily(
             "mgw_tokens",
             "Tokens that upstreams reported; in includes the cache's, out includes reasoning.",

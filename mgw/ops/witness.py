@@ -19,7 +19,7 @@ class DoorWitness:
     access_log: AccessLog
     metrics: Metrics
     record: Callable[[UsageEvent], None] = field(init=False, repr=False)
-    access: Callable[[str | None, str | None, int, float, str], None] = field(init=False, repr=False)
+    access: Callable[..., None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.record = self.journal.record  # bound here: one call less for every request

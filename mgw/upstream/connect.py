@@ -13,8 +13,8 @@ from typing import Any, Final
 from OpenSSL.SSL import Error
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint, wrapClientTLS
+from twisted.internet.error import ConnectionClosed, DNSLookupError, NoRouteError
 from twisted.internet.error import ConnectionRefusedError as Refused
-from twisted.internet.error import DNSLookupError, NoRouteError
 from twisted.internet.error import TimeoutError as TcpTimedOut
 from twisted.internet.interfaces import (
     IProtocol,
@@ -26,6 +26,7 @@ from twisted.internet.interfaces import (
 from twisted.protocols.policies import ProtocolWrapper
 from zope.interface import implementer
 
+from mgw.errors import Cause
 from mgw.upstream.address import Address
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 from mgw.upstream.tls import CertificateNameError, CertificateRefusedError, tls_creator
@@ -55,33 +56,41 @@ def endpoint_to(
 
 
 def explain(error: Exception, provider: str, address: Address, seconds: float) -> UpstreamFailure:
-    """Return what a failed connection attempt means, in words for whoever configured the provider."""
-    where = address.host_header.decode()
+    """Return what a failed connection attempt means, in words for whoever uses the provider.
+
+    Its address stands in the detail, which the log has and no client.
+    """
     if isinstance(error, UpstreamFailure):
         return error
+    where = f"at {address.host_header.decode()}"
     if isinstance(error, TimeoutError | TcpTimedOut):
-        return too_slow(provider, f"did not let us connect to {where} within {seconds:g} s", Phase.CONNECT)
-    return broken(provider, _words_for(error, where), Phase.CONNECT)
+        what = f"did not let us connect within {seconds:g} s"
+        failure = too_slow(provider, what, Phase.CONNECT, Cause.CONNECT_TIMEOUT)
+        return failure.because(Cause.CONNECT_TIMEOUT, where)
+    what, cause = _meaning_of(error)
+    return broken(provider, what, Phase.CONNECT, cause).because(cause, where)
 
 
-def _words_for(error: Exception, where: str) -> str:
+def _meaning_of(error: Exception) -> tuple[str, Cause]:
     match error:
         case Refused():
-            return f"refused the connection to {where}"
+            return "refused the connection", Cause.REFUSED_CONNECTION
         case DNSLookupError():
-            return f"is not found: no address for {where}"
+            return "is not found: its host name has no address", Cause.DNS
         case NoRouteError():
-            return f"is out of reach: no route to {where}"
+            return "is out of reach: there is no route to it", Cause.REFUSED_CONNECTION
         case CertificateNameError():
-            return f"has a certificate {error} for {where}"
+            return f"has a certificate {error}", Cause.TLS
         case CertificateRefusedError():
-            return f"is not trusted: its certificate for {where} {error}"
+            return f"is not trusted: its certificate {error}", Cause.TLS
         case Error():
-            return f"failed the TLS handshake at {where}: {_reasons(error)}"
+            return f"failed the TLS handshake: {_reasons(error)}", Cause.TLS
         case ValueError():
-            return f"has a host name that is not valid: {where}"
+            return "has a host name that is not valid", Cause.DNS
+        case ConnectionClosed():
+            return "closed the connection before it could be used", Cause.RESET
         case _:
-            return f"could not be connected to at {where}"
+            return "could not be connected to", Cause.REFUSED_CONNECTION
 
 
 def _reasons(error: Error) -> str:

@@ -32,13 +32,13 @@ from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, HeldBody, unreadable
 from mgw.eager import EagerWriter
-from mgw.errors import GatewayError
+from mgw.errors import Cause, GatewayError
 from mgw.time_limit import TimeLimit
 from mgw.upstream.answer import Answer
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 from mgw.upstream.peek import Found, peek, send_now
 from mgw.upstream.request import UpstreamLimits
-from mgw.upstream.response import ResponseReader
+from mgw.upstream.response import NOT_HTTP, ResponseReader
 from mgw.upstream.transport import Wire
 from mgw.upstream.upload import Upload
 
@@ -54,6 +54,8 @@ MAX_JOINED_BYTES: Final = 16 * 1024
 """A body up to this size is copied to its head, which saves a write."""
 MAX_UNWATCHED_BYTES: Final = 256 * 1024
 """A body above this size is watched until it is written."""
+_NO_HTTP_1: Final = "insists on another protocol than HTTP/1.1"
+_BROKE_OFF: Final = "broke off in the middle of its answer"
 
 
 class Home(Interface):
@@ -207,9 +209,7 @@ class Connection(Protocol):
         if protocol not in {None, b"http/1.1"}:
             self.abort()
             if securing is not None:
-                securing.errback(
-                    broken(self._provider, "insists on another protocol than HTTP/1.1", Phase.CONNECT)
-                )
+                securing.errback(broken(self._provider, _NO_HTTP_1, Phase.CONNECT, Cause.NOT_HTTP))
             return
         self._secure = True
         if securing is not None:
@@ -226,7 +226,7 @@ class Connection(Protocol):
         if answer is None:
             self._look_for_head(reader)
         elif reader.fault is not None:
-            self._break(answer, broken(self._provider, reader.fault, Phase.BODY))
+            self._break(answer, self._unreadable_answer(reader.fault, Phase.BODY))
         else:
             if not answer.paused and not answer.released:
                 self._limit.within(self._limits.idle)
@@ -247,7 +247,7 @@ class Connection(Protocol):
             if isinstance(reason.value, ConnectionDone) and reader.closed():
                 answer.pump()
             elif reader.fault is None:
-                answer.fail(broken(self._provider, "broke off in the middle of its answer", Phase.BODY))
+                answer.fail(broken(self._provider, _BROKE_OFF, Phase.BODY, Cause.TRUNCATED))
 
     # The rest.
 
@@ -278,6 +278,10 @@ class Connection(Protocol):
         elif self._answer is not None:
             self._break(self._answer, unreadable())
 
+    def _unreadable_answer(self, fault: str, phase: Phase) -> UpstreamFailure:
+        cause = Cause.NOT_HTTP if fault == NOT_HTTP else Cause.UNREADABLE
+        return broken(self._provider, fault, phase, cause)
+
     def _unasked(self) -> None:
         """What a connection says of its own accord cannot be trusted, nor can what it says next."""
         if not self._gone:
@@ -289,7 +293,7 @@ class Connection(Protocol):
         assert waiting is not None
         if reader.head is None:
             if reader.fault is not None:
-                self._fail(waiting, broken(self._provider, reader.fault, Phase.HEAD))
+                self._fail(waiting, self._unreadable_answer(reader.fault, Phase.HEAD))
             return
         answer = self._answer = Answer(reader.head, reader, self)
         self._waiting = None
@@ -298,7 +302,7 @@ class Connection(Protocol):
             self._upload.stop()
         if reader.fault is not None:
             self.abort()
-            answer.fail(broken(self._provider, reader.fault, Phase.BODY))
+            answer.fail(self._unreadable_answer(reader.fault, Phase.BODY))
         waiting.callback(answer)
         if self._answer is answer and not answer.taken:
             if not reader.ended:
@@ -316,9 +320,10 @@ class Connection(Protocol):
 
     def _loss_before_head(self, reader: ResponseReader) -> UpstreamFailure:
         if reader.began:
-            return broken(self._provider, "broke off in the middle of its answer's head", Phase.HEAD)
+            what = "broke off in the middle of its answer's head"
+            return broken(self._provider, what, Phase.HEAD, Cause.RESET)
         what = "closed the connection before it answered"
-        return broken(self._provider, what, Phase.SENT, stale=self._used)
+        return broken(self._provider, what, Phase.SENT, Cause.RESET, stale=self._used)
 
     def _expired(self) -> None:
         limits = self._limits
@@ -329,12 +334,13 @@ class Connection(Protocol):
         elif self._waiting is not None:
             phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
             what = f"sent no answer within {limits.first_byte:g} s"
-            self._fail(self._waiting, too_slow(self._provider, what, phase))
+            failure = too_slow(self._provider, what, phase, Cause.FIRST_BYTE_TIMEOUT)
+            self._fail(self._waiting, failure)
         elif self._answer is not None:
             what = f"was silent for {limits.idle:g} s in the middle of its answer"
             if not self._answer.taken:
                 what = f"answered, but nobody read the answer for {UNTAKEN_SECONDS:g} s"
-            self._break(self._answer, too_slow(self._provider, what, Phase.BODY))
+            self._break(self._answer, too_slow(self._provider, what, Phase.BODY, Cause.IDLE_TIMEOUT))
         else:
             self.close()
 

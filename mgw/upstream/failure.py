@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from mgw.errors import GatewayError, Reason
+from mgw.errors import Cause, GatewayError, Reason
 
 
 class Phase(Enum):
@@ -36,11 +36,14 @@ class UpstreamFailure(GatewayError):  # noqa: N818  # what happened, as in Phase
         self.stale = stale
 
 
-def broken(provider: str, what: str, phase: Phase, *, stale: bool = False) -> UpstreamFailure:
+def broken(provider: str, what: str, phase: Phase, cause: Cause, *, stale: bool = False) -> UpstreamFailure:
     """Return the failure of a provider that cannot be reached or read; ``what`` completes the sentence."""
-    return UpstreamFailure(Reason.UPSTREAM_BROKEN, f"provider {provider} {what}", phase=phase, stale=stale)
+    message = f"provider {provider} {what}"
+    failure = UpstreamFailure(Reason.UPSTREAM_BROKEN, message, phase=phase, stale=stale)
+    return failure.because(cause)
 
 
-def too_slow(provider: str, what: str, phase: Phase) -> UpstreamFailure:
+def too_slow(provider: str, what: str, phase: Phase, cause: Cause) -> UpstreamFailure:
     """Return the failure of a provider that let a time limit pass; ``what`` completes the sentence."""
-    return UpstreamFailure(Reason.UPSTREAM_TOO_SLOW, f"provider {provider} {what}", phase=phase)
+    message = f"provider {provider} {what}"
+    return UpstreamFailure(Reason.UPSTREAM_TOO_SLOW, message, phase=phase).because(cause)

@@ -20,6 +20,7 @@ from msgspec import Struct
 from mgw.wire.headers import RawHeaders
 
 MAX_HEAD_BYTES: Final = 64 * 1024
+NOT_HTTP: Final = "sent something that is not HTTP"
 _PROTOCOL: Final = b"HTTP/"
 _NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
@@ -92,7 +93,7 @@ class ResponseReader:
         if len(self._seen) < len(_PROTOCOL):
             self._seen += data[: len(_PROTOCOL) - len(self._seen)]
             if not _PROTOCOL.startswith(self._seen):  # the parser takes RTSP and ICE, and leading line breaks
-                self._stop("sent something that is not HTTP")
+                self._stop(NOT_HTTP)
                 return
         try:
             parser.feed_data(data)

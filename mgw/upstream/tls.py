@@ -124,7 +124,7 @@ def _doubt_about(certificate: X509, identity: DNS_ID | IPAddress_ID) -> str | No
     try:
         matches = verify_service_identity(extract_patterns(certificate), [identity], [])
     except VerificationError:
-        return "that is not valid"
+        return "that is not valid for its host name"
     except Exception:  # no names at all, one that cannot be read, a bug in the library: all the same to us
         return "whose names (subjectAltName) are missing or cannot be read"
-    return None if matches else "that is not valid"
+    return None if matches else "that is not valid for its host name"

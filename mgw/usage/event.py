@@ -76,6 +76,10 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes_out: int | None = None
     frames_in: int | None = None
     frames_out: int | None = None
+    error: str | None = None
+    """Why it did not end well: one word (:func:`mgw.dialects.refusal.word_of`)."""
+    upstream_request_id: str | None = None
+    """The provider's own id of the exchange."""
 
 
 _FIELDS: Final = UsageEvent.__struct_fields__

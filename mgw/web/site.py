@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
+from mgw.dialects.refusal import word_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.aside import Aside, here
 from mgw.exchange.exchange import Exchange
@@ -44,7 +45,13 @@ class Witness(Protocol):
         ...
 
     def access(
-        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+        self,
+        method: str | None,
+        raw_path: str | None,
+        status: int,
+        seconds: float,
+        request_id: str,
+        error: str | None = None,
     ) -> None:
         """Take the end of any logged request; ``None`` where it could not be read so far."""
         ...
@@ -136,7 +143,8 @@ class Site:
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
             refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
-            self.witness.access(head.method.decode("latin-1"), path, error.status, 0.0, request_id)
+            method = head.method.decode("latin-1")
+            self.witness.access(method, path, error.status, 0.0, request_id, word_of(error))
             return _REFUSED
         exchange = None
         if matched.route.treatment is not Treatment.OWN:
@@ -159,7 +167,7 @@ class Site:
         request_id = f"req_{urandom(12).hex()}"
         dialect = self.generation.table.dialect_of(path, None, [])
         refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
-        self.witness.access(None, path or None, error.status, 0.0, request_id)
+        self.witness.access(None, path or None, error.status, 0.0, request_id, word_of(error))
 
     def execute(self, visit: RequestVisit) -> Awaitable[None]:
         """Run the Klein endpoint of a visit's route."""
@@ -177,6 +185,7 @@ class Site:
             status,
             self.clock.seconds() - visit.started,
             visit.request_id,
+            visit.error,
         )
         if not self._open and self.on_idle is not None:
             self.on_idle()

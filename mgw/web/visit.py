@@ -21,7 +21,8 @@ from mgw.bodies.budget import Share
 from mgw.bodies.gathered import Gathered
 from mgw.bodies.source import BodySource
 from mgw.bodies.spool import SpooledBody
-from mgw.errors import CLIENT_CLOSED, GatewayError, Reason
+from mgw.dialects.refusal import word_of
+from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.tracebacks import forget_frames
@@ -101,6 +102,7 @@ class RequestVisit:
     _share: Share = field(init=False)
     _work: Deferred[None] | None = field(default=None, repr=False)
     _over: bool = False
+    _error: str | None = None
 
     def __post_init__(self) -> None:
         self.started = self.site.clock.seconds()
@@ -158,7 +160,9 @@ class RequestVisit:
         if not self._over:
             if self.exchange is not None:
                 self.exchange.client_left()
-            self._end(CLIENT_CLOSED)
+            self._error = Cause.CLIENT_ABORT.value
+            status = None if self.exchange is None else self.exchange.http_status
+            self._end(status or CLIENT_CLOSED)
 
     def too_slow(self) -> None:
         """The client stopped in the middle of its body."""
@@ -251,7 +255,13 @@ class RequestVisit:
             self.exchange.refused(error)  # nothing happens where it is settled, as it is behind a pipeline
         self._say(error)
 
+    @property
+    def error(self) -> str | None:
+        """Why the request did not end well, as its event has it."""
+        return self._error if self.exchange is None else self.exchange.error
+
     def _say(self, error: GatewayError) -> None:
+        self._error = word_of(error)
         if self.client.started:
             self.client.abort()
         else:

@@ -170,7 +170,7 @@ def test_a_refused_connection_is_told_in_plain_words() -> None:
         with pytest.raises(UpstreamFailure) as caught:
             await upstream.open(GET)
         assert (caught.value.reason, caught.value.phase) == (Reason.UPSTREAM_BROKEN, Phase.CONNECT)
-        assert caught.value.message == f"provider main refused the connection to 127.0.0.1:{port}"
+        assert caught.value.message == "provider main refused the connection"
         assert upstream.active == 0
 
     in_reactor(work)

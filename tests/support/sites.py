@@ -41,6 +41,7 @@ class RecordingWitness:
     events: list[UsageEvent] = field(default_factory=list)
     lines: list[tuple[str | None, str | None, int]] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
+    errors: list[str | None] = field(default_factory=list)
     rejections: int = 0
     broken: int = 0
 
@@ -48,9 +49,16 @@ class RecordingWitness:
         self.events.append(event)
 
     def access(
-        self, method: str | None, raw_path: str | None, status: int, seconds: float, request_id: str
+        self,
+        method: str | None,
+        raw_path: str | None,
+        status: int,
+        seconds: float,
+        request_id: str,
+        error: str | None = None,
     ) -> None:
         self.lines.append((method, raw_path, status))
+        self.errors.append(error)
         self.ids.append(request_id)
 
     def edge_rejected(self) -> None:

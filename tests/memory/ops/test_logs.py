@@ -57,6 +57,12 @@ def test_a_usage_line_tells_of_a_session() -> None:
     assert " bytes_in=1 bytes_out=2 frames_in=3 frames_out=0 session_minutes=1.500 " in line
 
 
+def test_a_usage_line_says_why_an_exchange_did_not_end_well() -> None:
+    line = usage_line(event(error="reset", upstream_request_id="up_1"))
+    assert " request_id=req_1 error=reset " in line
+    assert line.endswith(" upstream_request_id=up_1")
+
+
 def test_a_usage_line_names_the_dropped_fields() -> None:
     line = usage_line(event(dropped_fields=("logit_bias", "messages[].name")))
     assert line.endswith(" dropped_fields=logit_bias,messages[].name")
@@ -145,6 +151,14 @@ def test_an_access_line_has_its_fields_in_a_fixed_order() -> None:
         "http time=2025-11-24T16:00:00.250Z status=200 method=POST path=/v1/chat/completions latency_ms=12.3 "
         "request_id=req_1\n"
     )
+
+
+def test_an_access_line_says_why_a_request_did_not_end_well() -> None:
+    clock = Clock()
+    lines, output = log_on(clock)
+    AccessLog(lines, lambda: 0.0).line("GET", "/", 502, 0.0, "req_1", "dns")
+    clock.advance(INTERVAL)
+    assert output.taken.endswith(b" request_id=req_1 error=dns\n")
 
 
 def test_a_query_is_not_logged() -> None:

@@ -52,6 +52,23 @@ def test_requests_are_counted_by_route_provider_status_class_and_outcome() -> No
 
 
 @pytest.mark.parametrize(
+    ("provider", "error", "labels"),
+    [
+        ("main", "reset", ("main", "reset")),
+        (None, "model_not_found", ("none", "model_not_found")),
+        ("main", "made_up", ("main", "other")),
+        ("stranger", "dns", ("other", "dns")),
+    ],
+)
+def test_what_did_not_end_well_is_counted_by_why_in_bounded_labels(
+    provider: str | None, error: str, labels: tuple[str, str]
+) -> None:
+    metrics = metrics_after(event(provider=provider, error=error), event())
+    assert value(metrics, "mgw_request_errors_total", provider=labels[0], error=labels[1]) == 1
+    assert len(families(metrics)["mgw_request_errors"].samples) == 1
+
+
+@pytest.mark.parametrize(
     ("direction", "count"), [("in", 30), ("out", 5), ("cache_read", 10), ("cache_write", 2), ("reasoning", 4)]
 )
 def test_tokens_are_counted_by_provider_and_direction(direction: str, count: int) -> None:

@@ -60,9 +60,9 @@ def test_what_is_no_base_address_is_refused(base_url: str) -> None:
 @pytest.mark.parametrize(
     ("error", "reason", "words"),
     [
-        (Refused(), Reason.UPSTREAM_BROKEN, "refused the connection to api.example.com"),
-        (DNSLookupError(), Reason.UPSTREAM_BROKEN, "no address for api.example.com"),
-        (NoRouteError(), Reason.UPSTREAM_BROKEN, "no route to api.example.com"),
+        (Refused(), Reason.UPSTREAM_BROKEN, "refused the connection"),
+        (DNSLookupError(), Reason.UPSTREAM_BROKEN, "no address"),
+        (NoRouteError(), Reason.UPSTREAM_BROKEN, "no route"),
         (TimeoutError(), Reason.UPSTREAM_TOO_SLOW, "within 10 s"),
         (TcpTimedOut(), Reason.UPSTREAM_TOO_SLOW, "within 10 s"),
         (ValueError("sk-canary"), Reason.UPSTREAM_BROKEN, "host name that is not valid"),
@@ -75,6 +75,8 @@ def test_a_failed_attempt_is_told_in_plain_words(error: Exception, reason: Reaso
     assert failure.message.startswith("provider main ")
     assert words in failure.message
     assert "canary" not in failure.message
+    assert "api.example.com" not in failure.message
+    assert failure.detail == "at api.example.com"
 
 
 @pytest.mark.parametrize(("url", "host"), [("http://127.0.0.1:81", "127.0.0.1"), ("http://[::1]:81", "::1")])

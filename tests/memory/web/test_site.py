@@ -116,33 +116,34 @@ def new_in_a_drain(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "outcome", "status"),
+    ("happens", "outcome", "status", "error"),
     [
-        (whole, Outcome.OK, 200),
-        (too_large_as_announced, Outcome.REJECTED, 413),
-        (too_large_as_it_comes, Outcome.REJECTED, 413),
-        (beyond_the_budget, Outcome.REJECTED, 503),
-        (too_slow, Outcome.REJECTED, 408),
-        (broken_chunk, Outcome.REJECTED, 400),
-        (left_in_its_upload, Outcome.CLIENT_ABORT, 499),
-        (left_while_waiting, Outcome.CLIENT_ABORT, 499),
-        (left_while_reading, Outcome.CLIENT_ABORT, 499),
-        (no_model, Outcome.REJECTED, 400),
-        (broken_upstream, Outcome.UPSTREAM_ERROR, 200),
-        (refused_upstream, Outcome.UPSTREAM_ERROR, 429),
-        (cut_in_its_upload, Outcome.REJECTED, 503),
-        (cut_while_waiting, Outcome.REJECTED, 503),
-        (cut_while_reading, Outcome.REJECTED, 200),
-        (new_in_a_drain, Outcome.REJECTED, 503),
+        (whole, Outcome.OK, 200, None),
+        (too_large_as_announced, Outcome.REJECTED, 413, "request_too_large"),
+        (too_large_as_it_comes, Outcome.REJECTED, 413, "request_too_large"),
+        (beyond_the_budget, Outcome.REJECTED, 503, "overloaded"),
+        (too_slow, Outcome.REJECTED, 408, "client_timeout"),
+        (broken_chunk, Outcome.REJECTED, 400, "malformed"),
+        (left_in_its_upload, Outcome.CLIENT_ABORT, 499, "client_abort"),
+        (left_while_waiting, Outcome.CLIENT_ABORT, 499, "client_abort"),
+        (left_while_reading, Outcome.CLIENT_ABORT, 499, "client_abort"),
+        (no_model, Outcome.REJECTED, 400, "malformed"),
+        (broken_upstream, Outcome.UPSTREAM_ERROR, 200, "truncated"),
+        (refused_upstream, Outcome.UPSTREAM_ERROR, 429, "upstream_4xx"),
+        (cut_in_its_upload, Outcome.REJECTED, 503, "draining"),
+        (cut_while_waiting, Outcome.REJECTED, 503, "draining"),
+        (cut_while_reading, Outcome.REJECTED, 200, "draining"),
+        (new_in_a_drain, Outcome.REJECTED, 503, "draining"),
     ],
 )
 def test_every_end_of_an_exchange_leaves_one_event_one_line_and_nothing_held(
-    happens: Callable[[Bench], None], outcome: Outcome, status: int
+    happens: Callable[[Bench], None], outcome: Outcome, status: int, error: str | None
 ) -> None:
     bench = Bench(THREE_FAMILIES + "max_body_bytes: 8192\n")
     happens(bench)
     assert (bench.event.status, bench.event.http_status) == (outcome, status)
     assert bench.witness.lines == [("POST", PATH, status)]
+    assert (bench.event.error, bench.witness.errors) == (error, [error])
     assert bench.witness.ids == [bench.event.request_id]
     assert settled(bench) == (0, 0, 0)
     if outcome is not Outcome.CLIENT_ABORT:

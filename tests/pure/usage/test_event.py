@@ -50,6 +50,8 @@ FIELDS = [
     "bytes_out",
     "frames_in",
     "frames_out",
+    "error",
+    "upstream_request_id",
 ]
 
 
