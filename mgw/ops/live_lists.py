@@ -1,8 +1,8 @@
 """What providers list themselves, for ``GET /v1/models?live=1`` (specification 4.2, decisions part 4).
 
-All are asked at once, each within three seconds.  One that fails is left out and counted; what one has
-listed serves for a minute, and for nobody with another credential.  However many clients ask at the same
-time, a provider is asked once.
+All are asked at once, each within three seconds.  One that fails is left out and counted, and not asked again
+for 15 seconds; what one has listed serves for a minute, and for nobody with another credential.  However many
+clients ask at the same time, a provider is asked once.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ from mgw.vocabulary import Family
 
 LIMIT_SECONDS: Final = 3.0
 KEPT_SECONDS: Final = 60.0
+REST_SECONDS: Final = 15.0
+"""How long a provider that failed is not asked again, with the same credential."""
+MAX_RESTING: Final = 1000
+"""Failures that are remembered; beyond it the oldest are forgotten."""
 PAGE_MODELS: Final = 1000
 MAX_PAGES: Final = 20
 MAX_MODELS: Final = 20_000
@@ -62,6 +66,8 @@ class LiveLists:
     _flights: SingleFlight[Models] = field(default_factory=SingleFlight, repr=False)
     _kept: dict[_Key, _Kept] = field(default_factory=dict, repr=False)
     """The oldest first."""
+    _resting: dict[_Key, float] = field(default_factory=dict, repr=False)
+    """Who failed, and when: the oldest first."""
 
     async def ask(
         self, generation: Generation, client_key: ClientKey | None, family: Family | None = None
@@ -96,6 +102,8 @@ class LiveLists:
         kept = self._kept.get(key)
         if kept is not None and self._now() - kept.since < KEPT_SECONDS:
             return kept.models
+        if key in self._resting:
+            return ()
         question = self.prober.question(generation, name, credential)
         left = max(0.0, began + LIMIT_SECONDS - self._now())
         return await self._flights.run(key, partial(self._fetch, key, question, left))
@@ -119,6 +127,7 @@ class LiveLists:
             reading = Deferred.fromCoroutine(_whole_list(question))
             models = await reading.addTimeout(seconds, self.prober.clock)
         except (*UNHEARD, TimedOut, ValueError):
+            self._rest(key)
             self.failed(question.provider.name)
             return ()
         finally:
@@ -137,8 +146,18 @@ class LiveLists:
             held -= len(kept.models) + 1
         self._forget_old()
 
+    def _rest(self, key: _Key) -> None:
+        self._resting.pop(key, None)
+        self._resting[key] = self._now()
+        if len(self._resting) > MAX_RESTING:
+            del self._resting[next(iter(self._resting))]
+
     def _forget_old(self) -> None:
         now = self._now()
+        for old, since in list(self._resting.items()):
+            if now - since < REST_SECONDS:
+                break
+            del self._resting[old]
         for old, kept in list(self._kept.items()):
             if now - kept.since < KEPT_SECONDS:
                 break

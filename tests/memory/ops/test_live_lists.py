@@ -451,14 +451,31 @@ def test_a_list_of_before_a_failure_does_not_outlive_its_time() -> None:
     assert ids(second) == {"main": []}
 
 
-def test_a_failure_is_not_kept() -> None:
+def test_a_provider_that_failed_is_not_asked_again_for_fifteen_seconds() -> None:
     bench = Bench(ONE)
     first = bench.ask()
     bench.says("main", b"", 503)
     ids(first)
-    second = bench.ask()
+    bench.clock.advance(14.9)
+    assert ids(bench.ask()) == {"main": []}
+    assert len(bench.requests("main")) == 1
+    bench.clock.advance(0.1)
+    third = bench.ask()
     bench.says("main", LISTS["main"])
-    assert ids(second) == {"main": ["gpt-c", "gpt-live"]}
+    assert ids(third) == {"main": ["gpt-c", "gpt-live"]}
+
+
+def test_the_failures_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_lists, "MAX_RESTING", 1)
+    bench = Bench(THREE_FAMILIES)
+    asked = bench.ask()
+    bench.says("main", b"", 503)
+    bench.says("host", b"", 503)
+    bench.all_say("main", "host")
+    ids(asked)
+    count = len(bench.requests("main"))
+    bench.ask()
+    assert len(bench.requests("main")) == count + 1
 
 
 def test_another_configuration_is_asked_anew() -> None:
