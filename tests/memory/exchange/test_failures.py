@@ -184,3 +184,37 @@ def test_the_providers_own_words_are_in_no_warning() -> None:
     assert pipeline.event().error == "unreadable"
     assert len(heard) == 1
     assert "canary" not in heard[0]
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKS = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":%b}]}\n\n'
+STREAMING = b'{"model":"main/m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}'
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_client_that_leaves_behind_the_last_event_had_all_of_it(path: str) -> None:
+    """The provider's last chunk, which ends its body, comes later or never."""
+    pipeline = Pipeline()
+    _, done = pipeline.ask(path, STREAMING)
+    _ = done.addErrback(lambda _: None)
+    pipeline.wire.says(
+        STREAM + chunk(CHUNKS % b"null") + chunk(CHUNKS % b'"stop"') + chunk(b"data: [DONE]\n\n")
+    )
+    done.cancel()
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.error) == (Outcome.OK, 200, None)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_client_that_leaves_before_the_last_event_has_left(path: str) -> None:
+    pipeline = Pipeline()
+    _, done = pipeline.ask(path, STREAMING)
+    _ = done.addErrback(lambda _: None)
+    pipeline.wire.says(STREAM + chunk(CHUNKS % b"null"))
+    done.cancel()
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.error) == (Outcome.CLIENT_ABORT, 499, "client_abort")

@@ -1,0 +1,111 @@
+"""Whether a client was handed the last event of its stream: what follows is the provider's own business.
+
+A client may close its connection as soon as it has read that event, before the provider's last chunk has come
+(decisions, part 7).  Each dialect has a mark that is looked for in every piece, which costs next to nothing;
+only where it stands the piece is looked at more closely.  JSON text holds no line breaks, so what begins a
+line of an event stream is never a client's or a model's own text.
+
+The events: ``data: [DONE]`` of chat completions, ``message_stop`` of messages, ``response.completed`` and its
+like of Responses, and of Gemini the event or the element of the array with a ``finishReason``, unless
+another candidate goes on behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.vocabulary import Dialect
+
+_TAIL: Final = 64
+"""As much of the pieces before is kept as a mark may need."""
+_LINE_BEGIN: Final = b"\n"
+_EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
+_ELEMENT_END: Final = re.compile(rb"\}\s*[,\]]?\s*\Z")
+
+
+class _Kind(Struct, frozen=True):
+    """What the last event of a dialect looks like."""
+
+    marks: tuple[bytes, ...]
+    event: re.Pattern[bytes]
+    bare: bool = False
+    """Whether there is nothing in the event that a client could miss."""
+    goes_on: bytes | None = None
+    """What stands in every event of which another may be the last one."""
+
+
+_DONE: Final = _Kind((b"[DONE]",), re.compile(rb"[\r\n]data: ?\[DONE\]"), bare=True)
+_MESSAGE: Final = _Kind(
+    (b"message_stop",),
+    re.compile(rb'[\r\n](?:event: ?message_stop[\r\n]|data: ?\{\s*"type"\s*:\s*"message_stop")'),
+    bare=True,
+)
+_LAST_RESPONSE: Final = rb"response\.(?:completed|incomplete|failed)"
+_RESPONSE: Final = _Kind(
+    (b"response.completed", b"response.incomplete", b"response.failed"),
+    re.compile(
+        rb'[\r\n](?:event: ?%b[\r\n]|data: ?\{\s*"type"\s*:\s*"%b")' % (_LAST_RESPONSE, _LAST_RESPONSE)
+    ),
+)
+_CANDIDATE: Final = _Kind(
+    (b'"finishReason"',), re.compile(rb'"finishReason"\s*:\s*"'), goes_on=b'"candidates"'
+)
+_KINDS: Final = MappingProxyType(
+    {
+        Dialect.OPENAI: _DONE,
+        Dialect.OPENAI_CHAT: _DONE,
+        Dialect.OPENAI_RESPONSES: _RESPONSE,
+        Dialect.ANTHROPIC: _MESSAGE,
+        Dialect.GEMINI: _CANDIDATE,
+    }
+)
+
+
+class LastEvent:
+    """Looks at the pieces of a stream as they are handed on; ``passed`` says whether the last event was."""
+
+    __slots__ = ("_array", "_kind", "_seen", "_tail", "passed")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._kind = _KINDS[dialect]
+        self._array: bool | None = None
+        self._seen = False
+        self._tail = _LINE_BEGIN
+        self.passed = False
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next piece."""
+        kind, looked = self._kind, self._tail + data
+        if self._array is None:
+            self._array = data.lstrip()[:1] == b"["
+        for mark in kind.marks:
+            if mark in looked:
+                self._look_for_event(looked)
+                return
+        self._tail = looked[-_TAIL:]
+        if self._seen:
+            if kind.goes_on is not None and kind.goes_on in data:
+                self._seen = self.passed = False
+            elif not self.passed:
+                self._look_for_end(looked)
+
+    def _look_for_event(self, looked: bytes) -> None:
+        kind = self._kind
+        end = -1
+        for found in kind.event.finditer(looked):
+            end = found.end()
+        self._tail = looked[-_TAIL:]
+        if end < 0:
+            return
+        self._seen = kind.goes_on is None or looked.rfind(kind.goes_on) < end
+        self.passed = self._seen and kind.bare
+        if self._seen and not self.passed:
+            self._look_for_end(looked[end:])
+
+    def _look_for_end(self, rest: bytes) -> None:
+        ends = _ELEMENT_END if self._array else _EVENT_END
+        self.passed = ends.search(rest) is not None

@@ -1,0 +1,104 @@
+"""The promises of mgw.dialects.last_event."""
+
+from __future__ import annotations
+
+from itertools import chain, repeat
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.dialects.last_event import LastEvent
+from mgw.vocabulary import Dialect
+
+CHAT = (
+    b'data: {"choices":[{"delta":{"content":"data: [DONE]\\n"}}]}\n\n'
+    b'data: {"choices":[{"finish_reason":"stop"}]}\n\n'
+)
+MESSAGES = (
+    b'event: content_block_delta\ndata: {"type":"content_block_delta","delta":{"text":"message_stop"}}\n\n'
+    b'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":3}}\n\n'
+)
+RESPONSES = (
+    b'event: response.created\ndata: {"type":"response.created"}\n\n'
+    b"event: response.output_text.delta\n"
+    b'data: {"type":"response.output_text.delta","delta":"response.completed"}\n\n'
+)
+GEMINI = (
+    b'data: {"candidates": [{"content": {"parts": [{"text": "\\"finishReason\\": \\"STOP\\""}]}}]}\r\n\r\n'
+)
+FINISH = b'data: {"candidates": [{"content": {}, "finishReason": "STOP"}], "usageMetadata": {}}\r\n\r\n'
+ELEMENT = b'[{"candidates": [{"content": {"parts": [{"text": "hi"}]}}]}\n,\r\n'
+COMPLETED = b'event: response.completed\ndata: {"type":"response.completed","response":{"output":[]}}\n\n'
+
+STREAMS = {
+    "chat": (Dialect.OPENAI_CHAT, CHAT, b"data: [DONE]", b"\n\n"),
+    "chat without a blank": (Dialect.OPENAI_CHAT, CHAT, b"data:[DONE]", b"\r\n\r\n"),
+    "completions": (Dialect.OPENAI, CHAT, b"data: [DONE]", b"\n\n"),
+    "messages": (Dialect.ANTHROPIC, MESSAGES, b"event: message_stop\n", b'data: {"type":"message_stop"}\n\n'),
+    "messages of data alone": (Dialect.ANTHROPIC, MESSAGES, b'data: {"type": "message_stop"', b"}\n\n"),
+    "responses": (Dialect.OPENAI_RESPONSES, RESPONSES, COMPLETED, b""),
+    "responses of data alone": (
+        Dialect.OPENAI_RESPONSES,
+        RESPONSES,
+        b'data: {"type":"response.incomplete","response":{}}\n\n',
+        b"",
+    ),
+    "gemini": (Dialect.GEMINI, GEMINI, FINISH, b""),
+    "gemini's array": (Dialect.GEMINI, ELEMENT, FINISH[6:-4], b"\n]"),
+    "two candidates": (Dialect.GEMINI, FINISH + GEMINI, FINISH, b""),
+}
+"""What comes before the last event, what must have come of it, and what may follow."""
+TOLD_EARLY = {ELEMENT + FINISH[6:-4], FINISH + GEMINI + FINISH}
+"""A piece may end with a brace within an element; of two candidates the first may be taken for the last."""
+
+
+def fed(dialect: Dialect, *pieces: bytes) -> LastEvent:
+    last = LastEvent(dialect)
+    for piece in pieces:
+        last.feed(piece)
+    return last
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+@given(sizes=st.lists(st.integers(1, 60), max_size=12))
+def test_it_has_passed_once_it_has_come_however_it_was_cut(
+    stream: tuple[Dialect, bytes, bytes, bytes], sizes: list[int]
+) -> None:
+    dialect, before, needed, rest = stream
+    last, whole, position = LastEvent(dialect), before + needed + rest, 0
+    for size in chain(sizes, repeat(40)):
+        last.feed(whole[position : position + size])
+        position += size
+        if position >= len(before + needed):
+            assert last.passed
+        elif before + needed not in TOLD_EARLY:
+            assert not last.passed
+        if position >= len(whole):
+            break
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_what_comes_before_is_not_the_last_event(stream: tuple[Dialect, bytes, bytes, bytes]) -> None:
+    dialect, before, _, _ = stream
+    assert not fed(dialect, before).passed
+
+
+def test_half_of_the_last_event_is_not_all_of_it() -> None:
+    assert not fed(Dialect.OPENAI_RESPONSES, RESPONSES + COMPLETED[:60]).passed
+    assert not fed(Dialect.GEMINI, GEMINI + FINISH[:70]).passed
+    assert not fed(Dialect.OPENAI_CHAT, CHAT + b"data: [DON").passed
+
+
+def test_a_long_last_event_in_many_pieces_is_found() -> None:
+    pieces = [
+        b"event: response.completed\n",
+        b'data: {"type":"response.completed","x":"',
+        *[b"y" * 99] * 9,
+        b'"}',
+    ]
+    last = fed(Dialect.OPENAI_RESPONSES, RESPONSES, *pieces)
+    assert not last.passed
+    last.feed(b"\n")
+    last.feed(b"\n")
+    assert last.passed
