@@ -255,6 +255,7 @@ class GatewayService(Service):
         if self.site.in_flight:
             _log.warn("the drain is over: {count} requests are cut", count=self.site.in_flight)
         self.site.cut()
+        await self.channels.last_requests()
         for port in self._ports:
             await _done(port.stopListening())
         await self.channels.stopped()

@@ -5,13 +5,14 @@ One channel is :mod:`mgw.web.connection`; what lives behind it is :mod:`mgw.web.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import ServerFactory
 
-from mgw.web.connection import CLOSE_SECONDS, GatewayChannel
+from mgw.web.connection import CLOSE_SECONDS, DRAIN_SECONDS, GatewayChannel
 from mgw.web.door import ChannelLimits, Door, Visit
 
 __all__ = ["ChannelFactory", "ChannelLimits", "Door", "GatewayChannel", "Visit"]
@@ -52,10 +53,14 @@ class ChannelFactory(ServerFactory):
         return GatewayChannel(self)
 
     def drain(self) -> None:
-        """Close every connection as soon as no answer is under way on it."""
+        """Close every connection as soon as no answer is under way on it, and none comes for a moment."""
         self.draining = True
         for channel in list(self._open):
             channel.drain()
+
+    def last_requests(self) -> Deferred[None]:
+        """Fire when clients that did not know of the drain have had a moment to learn of it by an answer."""
+        return self._empty(DRAIN_SECONDS, self._tell_waiting)
 
     def abort(self) -> None:
         """Break every connection that is left."""
@@ -65,12 +70,7 @@ class ChannelFactory(ServerFactory):
     def stopped(self) -> Deferred[None]:
         """Fire when no connection is left: the idle are closed, those still writing have some seconds."""
         self.drain()
-        if not self._open:
-            return succeed(None)
-        waiter: Deferred[None] = Deferred(self._waiting.discard)
-        self._waiting.add(waiter)
-        limit = self.clock.callLater(STOP_SECONDS, self.abort)
-        return waiter.addBoth(lambda _: limit.cancel() if limit.active() else None)
+        return self._empty(STOP_SECONDS, self.abort)
 
     def opened(self, channel: GatewayChannel) -> None:
         """Count a connection in."""
@@ -86,6 +86,18 @@ class ChannelFactory(ServerFactory):
         if self._next_look is not None:
             self._next_look.cancel()
             self._next_look = None
+        self._tell_waiting()
+
+    def _empty(self, seconds: float, otherwise: Callable[[], None]) -> Deferred[None]:
+        """Fire when no connection is left; do something else once that takes too long."""
+        if not self._open:
+            return succeed(None)
+        waiter: Deferred[None] = Deferred(self._waiting.discard)
+        self._waiting.add(waiter)
+        limit = self.clock.callLater(seconds, otherwise)
+        return waiter.addBoth(lambda _: limit.cancel() if limit.active() else None)
+
+    def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, set()
         for waiter in waiting:
             waiter.callback(None)

@@ -12,7 +12,9 @@ the client has taken most of it.  Until then a channel goes on reading, so as to
 left, but holds at most :data:`MAX_HELD` bytes of what comes behind the request.
 
 Lingering (RFC 9112, 9.6): a client that still sends would lose its answer to the reset that closing causes,
-so the channel reads and discards for a while.
+so the channel ends its own side, then reads and discards until the client has ended the other, for a while.
+Behind TLS the ends of both sides are alerts, and the transport goes on reading by itself.  What is read and
+discarded is bounded; beyond that the channel stops reading, and the client has to.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from mgw.time_limit import TimeLimit
 from mgw.web.door import House, Visit
 from mgw.web.framing import ChunkedBody, CountedBody, body_of
 from mgw.web.head import HeadReader, RequestHead
-from mgw.web.progress import Progress, Taken, taken
+from mgw.web.progress import Progress, Taken, holds_input, is_owed_something, taken
 from mgw.web.writing import AnswerHead, AnswerWriter, Wire
 from mgw.wire.headers import RawHeaders
 
@@ -41,8 +43,11 @@ if TYPE_CHECKING:
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its answer; then the channel stops reading."""
-LINGER_BYTES: Final = 256 * 1024
-LINGER_SECONDS: Final = 2.0
+LINGER_BYTES: Final = 1024 * 1024 * 1024
+"""Above the largest files that vendors take: a client may send all of one before it looks at its answer."""
+LINGER_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 0.2
+"""How long a connection at rest may bring another request when the gateway stops, and how long it lingers."""
 CLOSE_SECONDS: Final = 15.0
 """How long a client that has everything may take to agree to the end, as TLS asks it to."""
 
@@ -53,6 +58,7 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class _State(Enum):
     OPEN = auto()
     LINGERING = auto()
+    """Our side has ended, or will when everything is written; the client's has not."""
     CLOSING = auto()
     """What was written still goes out."""
     GONE = auto()
@@ -84,7 +90,7 @@ class GatewayChannel(Protocol):
         self._body: CountedBody | ChunkedBody | None = None
         self._body_paused = False
         self._reading = True
-        self._advancing = self._was_idle = False
+        self._advancing = self._was_idle = self._is_last_call = False
         self._discarded = 0
         # the request that is being served, only while the state is OPEN
         self._serving = False
@@ -93,7 +99,7 @@ class GatewayChannel(Protocol):
         self._keep_alive = self._may_continue = False
         # what the client takes
         self._source: Source | None = None
-        self._full = False
+        self._is_producer = self._full = False
         self._emptied = 0
 
     # What the transport calls
@@ -112,6 +118,7 @@ class GatewayChannel(Protocol):
             # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
             self.transport.setTcpNoDelay(True)
         self._wire.registerProducer(self, True)  # noqa: FBT003  Twisted's signature
+        self._is_producer = True
         self._limit.within(self._limits.client_headers)
         self._house.opened(self)
 
@@ -123,7 +130,7 @@ class GatewayChannel(Protocol):
         elif self._state is _State.LINGERING:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
-                self._close()
+                self._wire.pauseProducing()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
         """Tell the visit that nobody hears its answer any more."""
@@ -187,9 +194,9 @@ class GatewayChannel(Protocol):
             return
         self._end_serving()
         if self._body is not None:
-            self._linger()
+            self._linger(LINGER_SECONDS)
         elif not self._keep_alive or self._house.draining:
-            self._close()
+            self._end()
         else:
             self._was_idle = True
             self._limit.within(self._limits.client_idle)
@@ -214,7 +221,7 @@ class GatewayChannel(Protocol):
             return
         if self._answer.break_off():
             self._end_serving()
-            self._close()
+            self._end()
         else:
             self.abort()
 
@@ -222,7 +229,7 @@ class GatewayChannel(Protocol):
         """Close the connection behind the answer, which says so unless it has begun."""
         self._keep_alive = False
         if self._is_idle():
-            self._close()
+            self._end()
 
     def send_continue(self) -> None:
         """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
@@ -264,9 +271,13 @@ class GatewayChannel(Protocol):
     # What the factory calls
 
     def drain(self) -> None:
-        """Close the connection if no request is under way; the house says that it is draining."""
-        if self._is_idle():
-            self._close()
+        """Close the connection if no request is under way; the house says that it is draining.
+
+        A request may be on its way already, so there is a moment for it.
+        """
+        if self._is_idle() and not self._is_last_call:
+            self._is_last_call = True
+            self._limit.within(DRAIN_SECONDS)
 
     def look(self, now: float) -> None:
         """Break the connection if its client has stopped reading, or does not agree to its end."""
@@ -389,24 +400,51 @@ class GatewayChannel(Protocol):
     def _is_idle(self) -> bool:
         return self._state is _State.OPEN and not self._serving and self._reader is None
 
-    def _linger(self) -> None:
+    def _end(self) -> None:
+        """End a connection on which nothing is under way, once everything is written."""
+        if self.is_secure or not hasattr(self._wire, "loseWriteConnection"):
+            self._close()
+        else:
+            self._linger(DRAIN_SECONDS if self._house.draining else LINGER_SECONDS)
+
+    def _linger(self, seconds: float) -> None:
+        """End our side once everything is written, and read what the client still sends."""
         self._state = _State.LINGERING
         self._input = b""
         self._read_or_not()
-        self._limit.within(LINGER_SECONDS)
+        self._limit.within(seconds)
+        if hasattr(self._wire, "loseWriteConnection"):
+            self._let_go()
+            end = self._wire.loseConnection if self.is_secure else self._wire.loseWriteConnection
+            end()
 
     def _close(self) -> None:
         """Close once everything is written."""
         self._state = _State.CLOSING
         self._limit.close()
         self._input = b""
-        self._wire.unregisterProducer()
+        self._let_go()
         self._wire.loseConnection()
+
+    def _let_go(self) -> None:
+        """A transport with a producer waits for more to write and never ends."""
+        if self._is_producer:
+            self._is_producer = False
+            self._wire.unregisterProducer()
+
+    def _stop_lingering(self) -> None:
+        """Close, unless the client is still busy with our answer: a reset would take it away."""
+        if is_owed_something(self._wire):
+            self._limit.within(LINGER_SECONDS)
+        elif self.is_secure:  # which would wait for the other side once more
+            self.abort()
+        else:
+            self._close()
 
     def _expired(self) -> None:
         """A time limit has passed; which one follows from what the channel is doing."""
         if self._state is _State.LINGERING:
-            self._close()
+            self._stop_lingering()
         elif self._serving:
             self._keep_alive = False
             if self._visit is not None:
@@ -415,5 +453,7 @@ class GatewayChannel(Protocol):
             self._limit.within(self._limits.client_idle)
         elif self._reader is not None:
             self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the head of the request stopped arriving"))
+        elif holds_input(self._wire):  # a request that came this very moment
+            self._limit.within(DRAIN_SECONDS)
         else:
-            self._close()
+            self._end()

@@ -37,10 +37,8 @@ def taken(transport: object) -> Taken | None:
 
     :param transport: a TCP transport, or one wrapped around it as TLS is.
     """
-    while (inner := getattr(transport, "transport", None)) is not None:
-        transport = inner
-    handle = transport.getHandle() if hasattr(transport, "getHandle") else None
-    if _TCP_INFO is None or not isinstance(handle, socket.socket):
+    handle = _socket_of(transport)
+    if _TCP_INFO is None or handle is None:
         return None
     try:
         info = handle.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _SIZE)
@@ -50,6 +48,30 @@ def taken(transport: object) -> Taken | None:
         return None
     waiting = unpack_from("=I", info, _SEGMENTS_IN_FLIGHT)[0] or unpack_from("=I", info, _BYTES_NOT_SENT)[0]
     return Taken(unpack_from("=Q", info, _BYTES_ACKNOWLEDGED)[0], waiting=bool(waiting))
+
+
+def is_owed_something(transport: object) -> bool:
+    """Whether the client behind a transport has still something to take, as far as that can be known."""
+    at = taken(transport)
+    return at is not None and at.waiting
+
+
+def holds_input(transport: object) -> bool:
+    """Whether the client behind a transport has sent something that nobody has read."""
+    handle = _socket_of(transport)
+    if handle is None:
+        return False
+    try:
+        return bool(handle.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except OSError:  # nothing there, or nobody
+        return False
+
+
+def _socket_of(transport: object) -> socket.socket | None:
+    while (inner := getattr(transport, "transport", None)) is not None:
+        transport = inner
+    handle = transport.getHandle() if hasattr(transport, "getHandle") else None
+    return handle if isinstance(handle, socket.socket) else None
 
 
 @dataclass(slots=True)

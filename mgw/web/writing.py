@@ -36,6 +36,10 @@ class Wire(Protocol):
         """Close when everything is written."""
         ...
 
+    def loseWriteConnection(self) -> None:
+        """Close our side when everything is written; not every transport has two."""
+        ...
+
     def abortConnection(self) -> None:
         """Close now."""
         ...

@@ -8,7 +8,7 @@ from twisted.internet.interfaces import IAddress
 from twisted.internet.task import Clock
 
 from mgw.web.channel import ChannelFactory
-from mgw.web.connection import LINGER_BYTES, MAX_HELD
+from mgw.web.connection import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS, MAX_HELD
 from tests.support.channels import (
     LIMITS,
     Line,
@@ -230,7 +230,7 @@ def test_after_an_early_answer_the_rest_is_read_for_a_while_and_never_served() -
     assert len(line.visits) == 1
     assert line.reading
     assert not line.closing
-    line.clock.advance(2)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
 
 
@@ -239,8 +239,80 @@ def test_after_an_early_answer_a_bounded_rest_is_read() -> None:
     line.send(get("/", "Content-Length: 1000000000", method="POST"))
     for _ in range(LINGER_BYTES // 65536):
         line.send(b"x" * 65536)
-    assert not line.closing
+    assert line.reading
     line.send(b"x")
+    assert (line.reading, line.closing) == (False, False)
+    line.clock.advance(LINGER_SECONDS)
+    assert line.closing
+
+
+class HalfClosing(TcpTransport):
+    """A transport whose two sides end one after the other."""
+
+    ended = False
+    """Whether our side has."""
+
+    def loseWriteConnection(self) -> None:
+        self.ended = True
+
+
+def halves(door: RecordingDoor | None = None) -> tuple[Line, HalfClosing]:
+    """Return a line whose transport has two sides."""
+    line, transport = Line(door), HalfClosing()
+    line.leave()
+    line.transport = transport
+    line.channel = line.factory.buildProtocol(None)
+    line.channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
+    return line, transport
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [get("/", CLOSE) + get("/more"), get("/", version="1.0"), post(b"body")[:-1], b"nonsense\r\n\r\n"],
+    ids=["a last request", "an old one", "an early answer", "a malformed one"],
+)
+def test_our_side_ends_behind_the_answer_and_the_clients_is_read_until_it_ends(sent: bytes) -> None:
+    line, transport = halves(RecordingDoor(Recorded.echo, on_open=early))
+    line.send(sent)
+    assert transport.ended
+    assert not line.closing
+    line.send(b"more of it")
+    line.clock.advance(LINGER_SECONDS - 0.1)
+    assert (line.reading, line.closing) == (True, False)
+    line.clock.advance(0.1)
+    assert line.closing
+    line.leave()
+    assert line.timers() == 0
+
+
+def early(visit: Recorded) -> None:
+    """Answer a body before it has ended."""
+    if visit.head.has_body:
+        visit.say(b"no", 413)
+
+
+def test_a_lingering_connection_ends_with_the_client() -> None:
+    line, _ = halves()
+    line.send(get("/", CLOSE))
+    line.leave()
+    assert (line.factory.channels, line.timers()) == (0, 0)
+
+
+def test_in_a_drain_a_connection_lingers_for_a_moment_only() -> None:
+    line, transport = halves()
+    line.factory.drain()
+    line.send(get())
+    assert transport.ended
+    line.clock.advance(DRAIN_SECONDS)
+    assert line.closing
+
+
+def test_an_idle_connection_ends_our_side_first() -> None:
+    line, transport = halves()
+    line.send(get())
+    line.clock.advance(LIMITS.client_idle)
+    assert (transport.ended, line.closing) == (True, False)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
 
 
@@ -329,7 +401,7 @@ def test_a_body_that_is_no_http_reaches_the_visit_as_broken() -> None:
     line.send(get("/", "Transfer-Encoding: chunked", method="POST") + b"3\r\nabc\r\nnonsense\r\n" + get("/x"))
     assert line.visits[0].events == ["broken"]
     assert line.take() == answer(b"broken", 400, CLOSE)
-    line.clock.advance(2)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
     assert len(line.visits) == 1
 

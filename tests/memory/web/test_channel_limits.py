@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from twisted.internet.defer import CancelledError
 
 from mgw.web.channel import STOP_SECONDS
-from mgw.web.connection import CLOSE_SECONDS
+from mgw.web.connection import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS
 from tests.support.channels import LIMITS, Line, RecordingDoor, answer, get, post
 
 CLOSE = "Connection: close"
@@ -34,7 +35,7 @@ def test_a_first_head_has_its_time_from_the_connection() -> None:
     line.clock.advance(1)
     assert line.door.refusals == [(408, b"/slow")]
     assert line.take().endswith(b"stopped arriving")
-    line.clock.advance(2)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
 
 
@@ -81,7 +82,7 @@ def test_a_body_that_stops_is_too_slow() -> None:
     line.clock.advance(1)
     assert line.visits[0].events == ["body", "too slow"]
     assert line.take() == answer(b"too slow", 408, CLOSE)
-    line.clock.advance(2)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
 
 
@@ -215,7 +216,32 @@ def test_draining_closes_idle_connections() -> None:
     busy.send(get())
     for line in (fresh, kept, busy):
         line.factory.drain()
+        line.clock.advance(DRAIN_SECONDS)
     assert (fresh.closing, kept.closing, busy.closing) == (True, True, False)
+
+
+def test_a_request_that_is_on_its_way_when_the_drain_begins_is_answered() -> None:
+    line = Line()
+    line.send(get("/one"))
+    line.take()
+    line.factory.drain()
+    line.clock.advance(DRAIN_SECONDS / 2)
+    line.factory.drain()
+    line.send(get("/two"))
+    assert line.take() == answer(b"GET /two ", 200, CLOSE)
+    assert line.closing
+
+
+def test_the_moment_for_last_requests_is_none_without_connections_and_can_be_cut_short() -> None:
+    line = Line()
+    moment = line.factory.last_requests()
+    assert not moment.called
+    line.clock.advance(DRAIN_SECONDS)
+    assert moment.called
+    line.factory.last_requests().addErrback(lambda failure: failure.trap(CancelledError) and None).cancel()
+    line.leave()
+    assert line.factory.last_requests().called
+    assert line.timers() == 0
 
 
 def test_draining_ends_busy_connections_behind_their_answers() -> None:

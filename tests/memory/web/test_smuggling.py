@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.web.connection import LINGER_SECONDS
 from tests.support.channels import Line, get
 
 AFTER = b"GET /smuggled HTTP/1.1\r\nHost: gateway\r\n\r\n"
@@ -177,7 +178,7 @@ def test_a_malformed_head_is_refused(sent: bytes, size: int) -> None:
     assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"\r\nConnection: close\r\n" in answered
     assert answered.count(b"\r\nContent-Length: ") == 1
-    line.clock.advance(2)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
 
 
@@ -193,7 +194,7 @@ def test_a_malformed_chunked_body_is_refused(sent: bytes, size: int) -> None:
     assert "ended" not in line.visits[0].events
     assert line.visits[0].events[-1] == "broken"
     assert line.take().startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    line.clock.advance(2)
+    line.clock.advance(LINGER_SECONDS)
     assert line.closing
 
 
