@@ -33,7 +33,9 @@ from mgw.daemon_threads import DaemonThreads
 from mgw.exchange.aside import WorkThreads
 from mgw.exchange.outgoing import completed
 from mgw.generation import build_generation
+from mgw.ops.accept_errors import AcceptErrors
 from mgw.ops.allocator import give_large_blocks_back
+from mgw.ops.file_limit import FILES_PER_CLIENT, clients_within, file_limit
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.log_file import LogFile
 from mgw.ops.logs import AccessLog, UsageLog
@@ -47,6 +49,7 @@ from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
+from mgw.usage.seldom import Seldom
 from mgw.usage.sinks.jsonl import JsonlSink, opener_of
 from mgw.web.app import build_app
 from mgw.web.channel import ChannelFactory
@@ -124,6 +127,7 @@ class GatewayService(Service):
             requests_in_flight=lambda: self.site.in_flight,
             bodies_held=lambda: {"memory": self.site.budget.held, "disk": self.site.spool.disk.held},
             tallies=self._journal.tallies,
+            clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
         self._metrics.reloaded(1, config.providers)
         self.site = Site(
@@ -168,7 +172,7 @@ class GatewayService(Service):
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
             observer = redacting_observer(textFileLogObserver(stream), lambda: self._secrets)
-            application.setComponent(ILogObserver, observer)
+            application.setComponent(ILogObserver, AcceptErrors(observer, Seldom(self._reactor)))
 
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.
@@ -227,8 +231,7 @@ class GatewayService(Service):
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
-        for warning in warnings(config):
-            _log.warn("{warning}", warning=warning)
+        self._warn(config)
 
     def asked_to_stop(self) -> None:
         """Begin to drain; the second time, end what is left of it."""
@@ -276,8 +279,21 @@ class GatewayService(Service):
         for address in self.addresses:
             where = address if address.startswith("unix:") else f"{scheme}://{address}"
             _log.info("mgw serves {where}", where=where)
-        for warning in warnings(self.site.generation.config):
+        self._warn(self.site.generation.config)
+
+    def _warn(self, config: Config) -> None:
+        """Say what will hurt."""
+        for warning in warnings(config):
             _log.warn("{warning}", warning=warning)
+        files, clients = file_limit(), config.max_clients
+        if clients is not None and clients > clients_within(files):
+            _log.warn(
+                "max_clients: {clients} clients may need more than {needed} open files, and the process may "
+                "open {files}: raise its limit (LimitNOFILE of systemd, ulimit -n)",
+                clients=clients,
+                needed=clients * FILES_PER_CLIENT,
+                files=files,
+            )
 
     def _drain(self, seconds: float) -> Deferred[None]:
         """Refuse new work; fire when the last request has ended, or the time is up."""
@@ -379,6 +395,7 @@ def channel_limits(config: Config) -> ChannelLimits:
         client_body_idle=times.client_body_idle,
         client_idle=times.client_idle,
         write_stall=times.write_stall,
+        max_clients=config.max_clients or clients_within(file_limit()),
     )
 
 

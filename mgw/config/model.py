@@ -181,6 +181,8 @@ class Config(Settings):
     health_checks: HealthChecks = HealthChecks()
     hooks: Hooks = Hooks()
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+    max_clients: int | None = None
+    """Connections of clients; ``None``: as many as the process has file descriptors for."""
     tls: Tls | None = None
     timeouts: Timeouts = Timeouts()
     drain_seconds: float = DEFAULT_DRAIN_SECONDS

@@ -242,6 +242,10 @@ class WrittenFile(Written):
     max_body_bytes: Stated[Bytes] = Field(
         default=None, description="Largest request body, decompressed; 33554432 (32 MiB)."
     )
+    max_clients: Stated[Connections] = Field(
+        default=None,
+        description="Most connections of clients; nearly half of the process's limit of open files.",
+    )
     timeouts: WrittenTimeouts | None = Field(default=None, description="Time limits in seconds.")
     drain_seconds: Stated[DrainSeconds] = Field(
         default=None, description="How long requests in flight may go on when the gateway stops; 30."

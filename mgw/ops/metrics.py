@@ -111,6 +111,10 @@ def _no_bodies() -> Mapping[str, int]:
     return {"memory": 0, "disk": 0}
 
 
+def _no_clients() -> tuple[int, int, int]:
+    return 0, 0, 0
+
+
 def _no_tallies() -> Mapping[str, Tally]:
     return {}
 
@@ -129,6 +133,8 @@ class Metrics:
     """Bytes of request bodies that are held, by where: ``memory``, ``disk``."""
     tallies: Callable[[], Mapping[str, Tally]] = _no_tallies
     """What became of the events, by name of sink: the journal's."""
+    clients: Callable[[], tuple[int, int, int]] = _no_clients
+    """Connections of clients: open, allowed, and refused so far."""
     name: str = field(default="metrics", init=False)
     errors: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
@@ -295,6 +301,10 @@ class Metrics:
         for place, held in self.bodies_held().items():
             bodies.add_metric((place,), held)
         yield bodies
+        connected, allowed, refused = self.clients()
+        yield gauge("mgw_client_connections", "Connections of clients that are open.", connected)
+        yield gauge("mgw_client_connections_max", "How many may be.", allowed)
+        yield counter("mgw_client_connections_refused", "Connections above that, refused.", refused)
         yield gauge("mgw_config_generation", "The number of the configuration in use.", self._generation)
         yield gauge("mgw_config_reload_ok", "Whether the last configuration was valid.", self._reload_ok)
         yield counter(

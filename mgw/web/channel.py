@@ -11,15 +11,22 @@ from typing import Final
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import ServerFactory
+from twisted.logger import Logger
 
+from mgw.usage.seldom import Seldom
 from mgw.web.connection import CLOSE_SECONDS, DRAIN_SECONDS, GatewayChannel
 from mgw.web.door import ChannelLimits, Door, Visit
+from mgw.web.turned_away import TurnedAway
 
 __all__ = ["ChannelFactory", "ChannelLimits", "Door", "GatewayChannel", "Visit"]
 
 STOP_SECONDS: Final = 5.0
 """How long the last answers may take on their way to the clients when the gateway stops."""
 
+MAX_TURNED_AWAY: Final = 64
+"""How many clients above ``max_clients`` are told so at a time; more are cut off at once."""
+
+_log: Final = Logger()
 _LOOKS_PER_STALL: Final = 4
 """A stalled client is found at most a quarter of the limit too late."""
 
@@ -39,6 +46,10 @@ class ChannelFactory(ServerFactory):
         self.limits = limits
         """New connections keep the limits that they find here."""
         self.draining = False
+        self.refused = 0
+        """How many connections were refused because there were too many."""
+        self._turned_away: set[TurnedAway] = set()
+        self._full = Seldom(clock)
         self._open: set[GatewayChannel] = set()
         self._next_look: IDelayedCall | None = None
         self._waiting: set[Deferred[None]] = set()
@@ -48,9 +59,32 @@ class ChannelFactory(ServerFactory):
         """How many connections are open."""
         return len(self._open)
 
-    def buildProtocol(self, addr: IAddress | None) -> GatewayChannel:  # noqa: ARG002  the transport knows it
-        """Make the channel of a new connection."""
-        return GatewayChannel(self)
+    def buildProtocol(self, addr: IAddress | None) -> GatewayChannel | TurnedAway:  # noqa: ARG002  the transport knows it
+        """Make the channel of a new connection, or refuse it where there are too many."""
+        if len(self._open) < self.limits.max_clients:
+            return GatewayChannel(self)
+        self._count_refusal()
+        return TurnedAway(self)
+
+    def turn_away(self, connection: TurnedAway) -> bool:
+        """Count in a connection that is refused; say whether it may wait to be told so."""
+        if len(self._turned_away) >= MAX_TURNED_AWAY:
+            return False
+        self._turned_away.add(connection)
+        return True
+
+    def went_away(self, connection: TurnedAway) -> None:
+        """Count it out."""
+        self._turned_away.discard(connection)
+
+    def _count_refusal(self) -> None:
+        self.refused += 1
+        if self._full.due():
+            _log.warn(
+                "max_clients: {limit} clients are connected, more are refused ({before} since the last line)",
+                limit=self.limits.max_clients,
+                before=self._full.take_quiet(),
+            )
 
     def drain(self) -> None:
         """Close every connection as soon as no answer is under way on it, and none comes for a moment."""
@@ -66,10 +100,14 @@ class ChannelFactory(ServerFactory):
         """Break every connection that is left."""
         for channel in list(self._open):
             channel.abort()
+        for refused in list(self._turned_away):
+            refused.abort()
 
     def stopped(self) -> Deferred[None]:
         """Fire when no connection is left: the idle are closed, those still writing have some seconds."""
         self.drain()
+        for refused in list(self._turned_away):
+            refused.abort()
         return self._empty(STOP_SECONDS, self.abort)
 
     def opened(self, channel: GatewayChannel) -> None:

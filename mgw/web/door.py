@@ -34,6 +34,8 @@ class ChannelLimits(Struct, frozen=True, kw_only=True):
     """Between two requests."""
     write_stall: float
     """Without taking a byte of an answer that waits."""
+    max_clients: int = 1_000_000
+    """How many connections may be open; whoever comes then is refused."""
     max_head_bytes: int = 64 * 1024
     max_headers: int = 256
 

@@ -25,7 +25,7 @@ from mgw.ops.log_file import LogFile
 from mgw.service import GatewayService, StartError, secrets_of
 from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
-from tests.support.channels import get, post
+from tests.support.channels import channel_of, get, post
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.patience import PATIENCE
 
@@ -95,7 +95,7 @@ class Bench:
         self.service.reload()
 
     def request(self, data: bytes) -> StringTransport:
-        channel, transport = self.service.channels.buildProtocol(None), StringTransport()
+        channel, transport = channel_of(self.service.channels), StringTransport()
         channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
         self.clients.append(channel)
         channel.dataReceived(data)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import ITCPTransport
+from twisted.internet.interfaces import IAddress, ITCPTransport
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
@@ -86,6 +86,13 @@ class RecordingDoor:
         channel.finish()
 
 
+def channel_of(factory: ChannelFactory, address: IAddress | None = None) -> GatewayChannel:
+    """Return the channel of a new client, for whom there is room."""
+    channel = factory.buildProtocol(address)
+    assert isinstance(channel, GatewayChannel)
+    return channel
+
+
 class Line:
     """One client, connected to a channel in front of ``door``."""
 
@@ -94,7 +101,7 @@ class Line:
         self.door = RecordingDoor(Recorded.echo) if door is None else door
         self.factory = ChannelFactory(self.door, self.clock, limits)
         self.transport = StringTransport()
-        self.channel = self.factory.buildProtocol(None)
+        self.channel = channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
 
     def send(self, data: bytes) -> None:

@@ -27,7 +27,7 @@ from mgw.web.channel import ChannelFactory
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.operations import Operations
 from mgw.web.site import Site
-from tests.support.channels import LIMITS
+from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline
 
@@ -101,7 +101,7 @@ class Bench:
         )
         self.factory = ChannelFactory(self.site, self.clock, LIMITS)
         self.transport = StringTransport()
-        self.channel = self.factory.buildProtocol(None)
+        self.channel = channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
 
     def send(self, data: bytes) -> None:

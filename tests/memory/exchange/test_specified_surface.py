@@ -16,6 +16,7 @@ from twisted.internet.testing import StringTransport
 from mgw.routing.match import RouteTable
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import UsageEvent
+from tests.support.channels import channel_of
 from tests.support.grid import ANTHROPIC, COMPAT, GEMINI, OPENAI
 from tests.support.sites import Bench
 from tests.support.surface import CONVERSATIONS, PLANNED, SURFACE
@@ -117,7 +118,7 @@ class Door(Bench):
 
     def _ask(self, asked: Asked) -> None:
         self.leave()
-        self.transport, self.channel = StringTransport(), self.factory.buildProtocol(None)
+        self.transport, self.channel = StringTransport(), channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
         self.witness.events.clear()
         self.send(asked.request("edge"))

@@ -16,6 +16,7 @@ from tests.support.channels import (
     RecordingDoor,
     TcpTransport,
     answer,
+    channel_of,
     chunked,
     get,
     post,
@@ -258,10 +259,10 @@ class HalfClosing(TcpTransport):
 
 def halves(door: RecordingDoor | None = None) -> tuple[Line, HalfClosing]:
     """Return a line whose transport has two sides."""
-    line, transport = Line(door), HalfClosing()
+    line, transport = Line(door), HalfClosing()  # type: ignore[no-untyped-call]  # Twisted's
     line.leave()
     line.transport = transport
-    line.channel = line.factory.buildProtocol(None)
+    line.channel = channel_of(line.factory)
     line.channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
     return line, transport
 

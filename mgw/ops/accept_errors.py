@@ -1,0 +1,45 @@
+"""Say seldom that no connection could be accepted: with no file descriptor left, each attempt fails.
+
+Twisted then closes what it cannot serve, and writes some lines for every such client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from twisted.logger import ILogObserver, LogEvent, LogLevel
+from zope.interface import implementer
+
+from mgw.usage.seldom import Seldom
+
+_NAMESPACE: Final = "twisted.internet.tcp.Port"
+_MARKS: Final = (
+    "Could not accept new connection",
+    "EMFILE",
+    "Re-reserving EMFILE",
+    "Could not reserve EMFILE",
+)
+_WORDS: Final = (
+    "a connection could not be accepted: the process or the machine has no file descriptor or memory left "
+    "({before} such lines since the last one); lower max_clients, or raise the limit"
+)
+
+
+@implementer(ILogObserver)
+@dataclass(slots=True)
+class AcceptErrors:
+    """An observer that passes on one line a minute of those, and all others."""
+
+    inner: Callable[[LogEvent], None]
+    seldom: Seldom
+
+    def __call__(self, event: LogEvent) -> None:
+        """Pass an event on, or keep it back."""
+        if event.get("log_namespace") != _NAMESPACE or not str(event.get("log_format")).startswith(_MARKS):
+            self.inner(event)
+        elif self.seldom.due():
+            before = self.seldom.take_quiet()
+            said = {"log_level": LogLevel.warn, "log_format": _WORDS, "before": before}
+            self.inner({**event, **said})
