@@ -99,9 +99,8 @@ def _of_base_url(provider: Provider) -> list[str]:
     if provider.base_url.endswith(_SAMPLE_PATHS[row.family]):
         return [f"{where} holds the path of a call; calls will go to {_sample(provider)}"]
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
-        usual = row.family is Family.OPENAI
         wire = f"{where} is the one of OpenAI's wire: for Gemini's own, take the address without /openai"
-        return [] if usual else [wire]
+        return [] if row.family is Family.OPENAI else [wire]
     pattern = _ANY_VERSION.get(provider.kind)
     versioned = any(
         f"/{segment}" in row.version_segments or (pattern is not None and pattern.fullmatch(segment))

@@ -7,7 +7,6 @@ duplicate keys, tags, several documents, aliases that nest into something huge o
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +14,7 @@ import yaml
 
 from mgw.config.paths import SECRET_PLACES, Path, is_among
 from mgw.config.problems import FIRST, Mark, Report
+from mgw.config.syntax import fault_of, mark_of, unreadable_character
 
 MAX_CHARACTERS: Final = 1024 * 1024
 MAX_VALUES: Final = 20_000
@@ -32,7 +32,6 @@ _KEYS: Final = _TEXTS | {_TAG + "bool"}
 _WHERE_KEYS_STAND: Final = frozenset({("providers",), ("edge_auth",), ("listen",)})
 _LONGEST_NUMBER: Final = 8
 """Characters; a longer number among providers may be a key in the wrong place."""
-_QUOTED: Final = re.compile(r"""'[^'<]{2,}'|"[^"<]{2,}\"""")
 
 
 class _UnreadableError(Exception):
@@ -52,7 +51,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise _UnreadableError(f"nested deeper than {MAX_DEPTH} levels", _mark(self.get_mark()))
+            raise _UnreadableError(f"nested deeper than {MAX_DEPTH} levels", mark_of(self.get_mark()))
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -84,9 +83,14 @@ class Document:
             return "a number" if node.tag in _NUMBERS else "something else"
         return _found_plain(node)
 
+    def lacks_blank(self, path: Path) -> bool:
+        """Say whether the text at ``path`` would be a mapping with a blank behind its colon."""
+        node = self._nodes.get(path)
+        return isinstance(node, yaml.ScalarNode) and not node.style and ":" in node.value
+
     def walk(self, node: yaml.Node, path: Path) -> Value:
         """Return the value of a node and note where it and all below it stand."""
-        mark = _mark(node.start_mark)
+        mark = mark_of(node.start_mark)
         if len(self._nodes) >= MAX_VALUES:
             raise _UnreadableError(f"more than {MAX_VALUES} values, do its aliases nest?", mark)
         if id(node) in self._above:
@@ -111,14 +115,16 @@ class Document:
             here = (*path, key)
             if key in found:
                 first = int(self.report.marks[here][0])
-                self.report.add(here, f"duplicate key, first on line {first}", at=_mark(key_node.start_mark))
+                self.report.add(
+                    here, f"duplicate key, first on line {first}", at=mark_of(key_node.start_mark)
+                )
                 continue
-            self.report.marks[here] = _mark(key_node.start_mark)
+            self.report.marks[here] = mark_of(key_node.start_mark)
             found[key] = self.walk(value_node, here)
         return found
 
     def _key(self, node: yaml.Node, path: Path) -> str | None:
-        mark = _mark(node.start_mark)
+        mark = mark_of(node.start_mark)
         if not isinstance(node, yaml.ScalarNode):
             self.report.add(path, "expected text as a key, found a list or a mapping", at=mark)
             return None
@@ -168,29 +174,18 @@ def _compose(text: str) -> yaml.Node | None:
         loader = _Loader(text)
         return loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise _UnreadableError(_words_of(error), _mark(error.problem_mark or error.context_mark)) from None
+        words, mark = fault_of(error, text)
+        raise _UnreadableError(f"not YAML: {words}", mark) from None
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, int(error.position)) + 1
-        raise _UnreadableError(
-            f"not YAML: the character U+{int(error.character):04X} is not allowed", (line, 1)
-        ) from None
+        words, mark = unreadable_character(text, int(error.position), int(error.character))
+        raise _UnreadableError(f"not YAML: {words}", mark) from None
     except (
         yaml.YAMLError,
         ValueError,
         OverflowError,
     ):  # PyYAML hands absurd escapes and versions to int() and chr()
-        mark = FIRST if loader is None else _mark(loader.get_mark())
+        mark = FIRST if loader is None else mark_of(loader.get_mark())
         raise _UnreadableError("not YAML: an escape or a number that cannot be read", mark) from None
-
-
-def _words_of(error: yaml.MarkedYAMLError) -> str:
-    """Say a syntax error in PyYAML's words, without the snippets that it quotes: they may be keys."""
-    words = ": ".join(part for part in (error.context, error.problem) if part)
-    return f"not YAML: {_QUOTED.sub('…', words)}"
-
-
-def _mark(mark: yaml.Mark | yaml.error.Mark | None) -> Mark:
-    return FIRST if mark is None else (mark.line + 1, mark.column + 1)
 
 
 def _plain_value(node: yaml.ScalarNode) -> bool | int | float | None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from mgw.config.absent import MESSAGE, NOT_AVAILABLE
 from mgw.config.document import Document, Value, read
@@ -26,9 +27,17 @@ from mgw.config.scope import Scope
 from mgw.config.written import WrittenFile, keys_of
 
 _UNKNOWN_KEY: Final = "extra_forbidden"
+_NO_BLANK: Final = "the colon of a key has a blank behind it"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
 _SHAPES: Final = MappingProxyType(
     {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
+)
+
+_EXAMPLES: Final[Mapping[Path, str]] = MappingProxyType(
+    {
+        ("providers",): 'a mapping of names, such as "main: {kind: openai, api_key_env: OPENAI_API_KEY}"',
+        ("aliases",): 'a mapping of names, such as "fast: main/gpt-5.4-mini"',
+    }
 )
 
 
@@ -57,7 +66,8 @@ def parse(
     settings = document.value if isinstance(document.value, dict) else {}
     written = _shape(settings, document, report)
     providers = settings.get("providers")
-    names = tuple(providers) if isinstance(providers, dict) else ()
+    unknown = report.spoiled(("providers",)) and not isinstance(providers, dict)
+    names = None if unknown else tuple(providers) if isinstance(providers, dict) else ()
     return resolve(written, Scope(report, environ, names, route_names))
 
 
@@ -68,12 +78,15 @@ def _shape(settings: dict[str, Value], document: Document, report: Report) -> Wr
     except ValidationError as error:
         faults = error.errors(include_input=False, include_url=False, include_context=False)
     sound: Value = settings
-    for fault in faults:
+    for fault in sorted(faults, key=_known):
         path: Path = fault["loc"]
-        if not report.holds(path):
-            named = _named(path) if fault["type"] == _UNKNOWN_KEY else None
-            report.add(path, _words(fault["type"], fault["msg"], path, document), named=named)
         sound = _without(sound, path)
+        if report.holds(path) or (report.is_misspelled(path) and path not in report.marks):
+            continue
+        if fault["type"] == _UNKNOWN_KEY:
+            _unknown(path, report)
+        else:
+            report.add(path, _words(fault["type"], fault["msg"], path, document))
     return WrittenFile.model_validate(sound)
 
 
@@ -84,18 +97,29 @@ def _words(kind: str, message: str, path: Path, document: Document) -> str:
         return f"missing, expected {message}"
     if kind == EXPECTED:
         return f"expected {message}, found {document.found(path)}"
-    if kind == _UNKNOWN_KEY:
-        if is_among(path, NOT_AVAILABLE):
-            return MESSAGE
-        return f"unknown key{nearest(str(path[-1]), keys_of(WrittenFile, path[:-1]))}"
-    return f"expected {_SHAPES.get(kind, 'another value')}, found {document.found(path)}"
+    shape = _EXAMPLES.get(path) or _SHAPES.get(kind, "another value")
+    found = document.found(path)
+    hint = f" ({_NO_BLANK})" if found == "text" and "mapping" in shape and document.lacks_blank(path) else ""
+    return f"expected {shape}, found {found}{hint}"
 
 
-def _named(path: Path) -> Path:
-    """Return the path of an unknown key, without a key that no setting could be named like."""
-    last = str(path[-1])
-    named = near(last, keys_of(WrittenFile, path[:-1])) or _LIKE_A_SETTING.fullmatch(last)
-    return path if named else (*path[:-1], HIDDEN)
+def _known(fault: ErrorDetails) -> bool:
+    """Put unknown keys first: what they may mean is not missing."""
+    return fault["type"] != _UNKNOWN_KEY
+
+
+def _unknown(path: Path, report: Report) -> None:
+    """Note an unknown key: by its name, if a setting could be named like that."""
+    if is_among(path, NOT_AVAILABLE):
+        report.add(path, MESSAGE)
+        return
+    above, last = path[:-1], str(path[-1])
+    known = keys_of(WrittenFile, above)
+    meant = near(last, known)
+    named = path if meant or _LIKE_A_SETTING.fullmatch(last) else (*above, HIDDEN)
+    report.add(path, f"unknown key{nearest(last, known)}", named=named)
+    if meant:
+        report.misspelled((*above, meant))
 
 
 def _without(value: Value, path: Path) -> Value:

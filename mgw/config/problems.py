@@ -52,6 +52,15 @@ class Report:
     """Where each value is named, by its path."""
     _found: list[tuple[Mark, Problem]] = field(default_factory=list)
     _spoiled: set[Path] = field(default_factory=set)
+    _misspelled: set[Path] = field(default_factory=set)
+
+    def misspelled(self, path: Path) -> None:
+        """Note that an unknown key may mean the setting at ``path``, which then is not missing as well."""
+        self._misspelled.add(path)
+
+    def is_misspelled(self, path: Path) -> bool:
+        """Say whether an unknown key may mean exactly this setting."""
+        return path in self._misspelled
 
     def add(self, path: Path, message: str, *, at: Mark | None = None, named: Path | None = None) -> None:
         """Note a problem; it stands at ``at``, else where ``path`` or its nearest known ancestor does.
@@ -73,7 +82,7 @@ class Report:
 
     def spoiled(self, path: Path) -> bool:
         """Say whether a problem is known at or below ``path``: what would follow from it is not asked."""
-        return any(known[: len(path)] == path for known in self._spoiled)
+        return any(known[: len(path)] == path for known in self._spoiled | self._misspelled)
 
     def raise_if_any(self) -> None:
         """Raise all problems together, in the order of the file.

@@ -23,8 +23,8 @@ class Scope:
 
     report: Report
     environ: Mapping[str, str]
-    provider_names: tuple[str, ...]
-    """As written, whether or not the provider itself is in order."""
+    provider_names: tuple[str, ...] | None
+    """As written, whether or not the provider itself is in order; ``None``: not known, and not asked."""
     route_names: frozenset[str] | None = None
     """Of routes and groups of routes; ``None``: unknown, and not asked."""
 
@@ -50,7 +50,7 @@ class Scope:
 
     def need_provider(self, name: str, path: Path) -> None:
         """Note a problem if no provider has this name."""
-        if name not in self.provider_names:
+        if self.provider_names is not None and name not in self.provider_names:
             known = ", ".join(filter(quotable, self.provider_names)) or "none"
             guess = nearest(name, filter(quotable, self.provider_names))
             self.report.add(path, f"no provider is named {shown(name)}{guess} (known: {known})")

@@ -173,8 +173,6 @@ def test_what_cannot_work_is_refused_at_load_and_the_rest_has_a_source(
         return
     family = KINDS[kind].family
     credential = result_of(found.obtain(client("c1", b"Bearer", family)))
-    sent = (
-        {AuthMode.NONE: "", AuthMode.CLIENT_BEARER: "c1"}.get(auth, "k1" if own else "c1") if auth else None
-    )
-    assert credential.key.reveal() == (("k1" if own else "c1") if sent is None else sent)
-    assert credential.of_client == (not own and auth is not AuthMode.NONE)
+    expected = "" if auth is AuthMode.NONE else "k1" if own else "c1"
+    assert credential.key.reveal() == expected
+    assert credential.of_client == (expected == "c1")
