@@ -15,6 +15,7 @@ TESTS = [
     "anthropic>=2.12,<3",
     "google-genai>=3.4,<4",
     "hypothesis>=6.170,<7",
+    "jsonschema>=4.26,<5",  # what an editor says of a file, to compare it with what the loader says
     "openai>=3.54,<4",
     "pytest>=9.2,<10",
     "pytest-timeout>=2.4,<3",

@@ -30,6 +30,19 @@ from mgw.config.checks import (
 )
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.model import AuthMode
+from mgw.config.patterns import (
+    ABSOLUTE_PATH,
+    ADDRESS,
+    HEADER_NAME,
+    HEADER_VALUE,
+    KEY,
+    LISTEN,
+    NAME,
+    NETWORK,
+    TARGET,
+    TEXT,
+    VARIABLE,
+)
 from mgw.config.proxies import parse_network
 from mgw.config.quoting import found_word
 from mgw.config.translation import CacheTarget, MaxTokensField
@@ -205,22 +218,41 @@ def _alias_target(value: object, inner: Callable[[object], str]) -> str:
     return inner(value)
 
 
-Text = Annotated[str, _says("text"), _checks(checked_text)]
-Name = Annotated[str, _says("text (in quotes where YAML would read a number)"), _checks(checked_name)]
-Variable = Annotated[str, _says("the name of an environment variable"), _checks(checked_variable)]
-HeaderName = Annotated[str, _says("a header name"), _checks(checked_header_name)]
-HeaderValue = Annotated[
-    str, _says("text (in quotes where YAML would read a number)"), _checks(checked_header_value)
+Text = Annotated[str, _says("text"), _checks(checked_text), WithJsonSchema(TEXT)]
+Name = Annotated[
+    str, _says("text (in quotes where YAML would read a number)"), _checks(checked_name), WithJsonSchema(NAME)
 ]
-BaseUrl = Annotated[str, _says("an http:// or https:// address"), _checks(checked_base_url)]
-PublicUrl = Annotated[str, _says("an http:// or https:// address"), _checks(checked_public_url)]
-AbsolutePath = Annotated[str, _says("an absolute path"), _checks(checked_absolute_path)]
+Variable = Annotated[
+    str, _says("the name of an environment variable"), _checks(checked_variable), WithJsonSchema(VARIABLE)
+]
+HeaderName = Annotated[str, _says("a header name"), _checks(checked_header_name), WithJsonSchema(HEADER_NAME)]
+HeaderValue = Annotated[
+    str,
+    _says("text (in quotes where YAML would read a number)"),
+    _checks(checked_header_value),
+    WithJsonSchema(HEADER_VALUE),
+]
+BaseUrl = Annotated[
+    str, _says("an http:// or https:// address"), _checks(checked_base_url), WithJsonSchema(ADDRESS)
+]
+PublicUrl = Annotated[
+    str, _says("an http:// or https:// address"), _checks(checked_public_url), WithJsonSchema(ADDRESS)
+]
+AbsolutePath = Annotated[
+    str, _says("an absolute path"), _checks(checked_absolute_path), WithJsonSchema(ABSOLUTE_PATH)
+]
 ProxyNetwork = Annotated[
     IPv4Network | IPv6Network,
     _reads(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"'),
-    WithJsonSchema({"type": "string"}),
+    WithJsonSchema(NETWORK),
 ]
-AliasTarget = Annotated[str, _says("<provider>/<model>"), _checks(checked_name), WrapValidator(_alias_target)]
+AliasTarget = Annotated[
+    str,
+    _says("<provider>/<model>"),
+    _checks(checked_name),
+    WrapValidator(_alias_target),
+    WithJsonSchema(TARGET),
+]
 OnOff = Annotated[bool, _says("true or false")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), _says("a number of seconds above 0")]
 DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _says("a number of seconds, 0 or more")]
@@ -240,8 +272,8 @@ DiskBytes = Annotated[
     _says("a plain whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
 Connections = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
-Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema({"type": "string", "minLength": 1})]
-EdgeKey = Annotated[Secret, _key_or("keys_env"), WithJsonSchema({"type": "string", "minLength": 1})]
+Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema(KEY)]
+EdgeKey = Annotated[Secret, _key_or("keys_env"), WithJsonSchema(KEY)]
 KindName = Annotated[Kind, _one_of(KIND_SPELLINGS), _words(KIND_SPELLINGS)]
 FamilyName = Annotated[Family, _one_of(FAMILY_SPELLINGS), _words(FAMILY_SPELLINGS)]
 EffortName = Annotated[Effort, _one_of(_values(Effort)), _words(_values(Effort))]
@@ -254,7 +286,9 @@ CacheTargets = Annotated[
 MaxTokensFieldName = Annotated[
     MaxTokensField, _one_of(_values(MaxTokensField)), _words(_values(MaxTokensField))
 ]
-ModelPattern = Annotated[str, _says("a pattern of model ids such as claude-*"), _checks(checked_name)]
+ModelPattern = Annotated[
+    str, _says("a pattern of model ids such as claude-*"), _checks(checked_name), WithJsonSchema(NAME)
+]
 AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), _says("a whole number above 0")]
 Answers = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
 Characters = Annotated[int, Field(ge=0, le=2**53), _says("a whole number of characters, 0 or more")]
@@ -289,7 +323,7 @@ AuthName = Annotated[
 Address = Annotated[
     Listen | EndpointText,
     _reads(parse_listen, 'text in quotes such as "127.0.0.1:8787" or ":8787"'),
-    WithJsonSchema({"type": "string"}),
+    WithJsonSchema(LISTEN),
 ]
 DefaultNames = Annotated[
     dict[str, Name],
@@ -297,12 +331,15 @@ DefaultNames = Annotated[
         {
             "type": "object",
             "additionalProperties": False,
-            "properties": {spelling: {"type": "string"} for spelling in DEFAULT_SPELLINGS},
+            "properties": dict.fromkeys(DEFAULT_SPELLINGS, NAME),
         }
     ),
 ]
 VoiceName = Annotated[
-    str, _says("the name of a voice (in quotes where YAML would read a number)"), _checks(checked_text)
+    str,
+    _says("the name of a voice (in quotes where YAML would read a number)"),
+    _checks(checked_text),
+    WithJsonSchema(TEXT),
 ]
 VoiceNames = Annotated[
     dict[str, dict[str, VoiceName] | None],
@@ -311,7 +348,7 @@ VoiceNames = Annotated[
             "type": "object",
             "additionalProperties": False,
             "properties": {
-                spelling: {"type": ["object", "null"], "additionalProperties": {"type": "string"}}
+                spelling: {"type": ["object", "null"], "additionalProperties": TEXT}
                 for spelling, family in FAMILY_SPELLINGS.items()
                 if family in SPEAKING
             },

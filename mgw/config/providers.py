@@ -81,7 +81,7 @@ def _credential(written: WrittenProvider, path: Path, scope: Scope) -> tuple[Aut
     key = written.api_key
     if literal and by_name:
         scope.report.add((*path, "api_key_env"), "api_key is set too: keep one of the two")
-    if written.api_key_env is not None:
+    if written.api_key_env is not None and not literal:
         key = scope.key_from(written.api_key_env, (*path, "api_key_env"))
     if scope.report.spoiled((*path, "auth")):
         return None, key

@@ -1,17 +1,31 @@
 """The JSON schema of the configuration file, for editors.
 
-Made by ``python -m mgw.config.schema > etc/mgw.schema.json``.
+Made by ``python -m mgw.config.schema > etc/mgw.schema.json``.  It refuses what the loader refuses, as far as
+a schema can: not what another file, the environment, or two places of the file together say.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from types import MappingProxyType
+from typing import Final
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from mgw.config.fields import FAMILY_SPELLINGS
+from mgw.config.model import AuthMode
+from mgw.config.patterns import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
+from mgw.config.providers import BASE_URLS, IMPOSSIBLE, OF_CHAT
 from mgw.config.written import WrittenFile
+from mgw.kinds import KINDS
+from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
+
+_KEYS: Final = ("api_key", "api_key_env")
+_CREDENTIALS: Final = (*_KEYS, "token_file")
 
 
 class _Generator(GenerateJsonSchema):
@@ -24,8 +38,102 @@ class _Generator(GenerateJsonSchema):
 def schema_text() -> str:
     """Return the schema as it stands in the file."""
     schema = WrittenFile.model_json_schema(schema_generator=_Generator)
+    for name, rules in _RULES.items():
+        schema["$defs"][name]["allOf"] = rules
+    settings = schema["properties"]
+    providers = settings["providers"]
+    settings["providers"] = {
+        "description": providers["description"],
+        "minProperties": 1,
+        "propertyNames": PROVIDER_NAME,
+    } | providers["anyOf"][0]
+    _names(settings["aliases"], NAME)
+    _names(schema["$defs"]["WrittenHeaders"]["properties"]["set"], HEADER_NAME)
+    settings["defaults"]["anyOf"][0]["allOf"] = _one_spelling_each(DEFAULT_SPELLINGS)
+    voices = schema["$defs"]["WrittenTranslation"]["properties"]["voices"]["anyOf"][0]
+    voices["allOf"] = _one_spelling_each({key: FAMILY_SPELLINGS[key] for key in voices["properties"]})
+    for names in voices["properties"].values():
+        names["propertyNames"] = TEXT
     schema = {"$schema": _Generator.schema_dialect, **schema, "title": "mgw.yaml"}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _names(setting: Schema, names: Schema) -> None:
+    """Say what the names in a mapping that may be absent look like."""
+    setting["anyOf"][0]["propertyNames"] = names
+
+
+def _one_spelling_each(spellings: Mapping[str, Family]) -> list[Schema]:
+    pairs = combinations(spellings, 2)
+    return [_none_of_all(pair) for pair in pairs if spellings[pair[0]] is spellings[pair[1]]]
+
+
+def _spelled(*kinds: Kind) -> Schema:
+    """Return what fits a provider of these kinds, however they are spelled."""
+    return _where("kind", [spelling for spelling, kind in KIND_SPELLINGS.items() if kind in kinds])
+
+
+def _where(key: str, values: Iterable[str]) -> Schema:
+    return {"properties": {key: {"enum": list(values)}}, "required": [key]}
+
+
+def _needs_any(keys: Iterable[str]) -> Schema:
+    return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def _has_none(keys: Iterable[str]) -> Schema:
+    return {"not": _needs_any(keys)}
+
+
+def _none_of_all(keys: Iterable[str]) -> Schema:
+    return {"not": {"required": list(keys)}}
+
+
+def _off(kind: Kind) -> Schema:
+    """Return what a provider's capabilities must be where its kind cannot do all of them."""
+    off = {capability.value: {"const": False} for capability in sorted(IMPOSSIBLE[kind])}
+    return {"properties": {"capabilities": {"properties": off}}}
+
+
+_RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
+    {
+        "WrittenProvider": [
+            _none_of_all(_KEYS),
+            {
+                "if": _where("auth", [AuthMode.API_KEY, AuthMode.BEARER]),
+                "then": {"allOf": [_needs_any(_KEYS), _has_none(["token_file"])]},
+            },
+            {
+                "if": _where("auth", [AuthMode.TOKEN_FILE]),
+                "then": {"allOf": [_needs_any(["token_file"]), _has_none(_KEYS)]},
+            },
+            {"if": _where("auth", [AuthMode.CLIENT_BEARER, AuthMode.NONE]), "then": _has_none(_CREDENTIALS)},
+            *({"if": _has_none(["auth"]), "then": _none_of_all([key, "token_file"])} for key in _KEYS),
+            {"if": _where("auth", [AuthMode.NONE]), "then": _needs_any(["base_url"])},
+            {
+                "if": _spelled(*(kind for kind in Kind if kind not in BASE_URLS)),
+                "then": _needs_any(["base_url"]),
+            },
+            {
+                "if": _spelled(*(kind for kind, row in KINDS.items() if row.family is not Family.OPENAI)),
+                "then": _has_none(OF_CHAT),
+            },
+            *({"if": _spelled(kind), "then": _off(kind)} for kind in IMPOSSIBLE),
+        ],
+        "WrittenEdgeAuth": [
+            {
+                "if": {"properties": {"enabled": {"const": True}}, "required": ["enabled"]},
+                "then": {
+                    "anyOf": [
+                        {"required": ["keys_env"]},
+                        {"properties": {"keys": {"minItems": 1}}, "required": ["keys"]},
+                    ]
+                },
+            }
+        ],
+    }
+)
+"""What one setting of a block asks of another."""
 
 
 if __name__ == "__main__":
