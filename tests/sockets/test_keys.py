@@ -28,6 +28,7 @@ from tests.support.raw import (
     RawUpstream,
     Turn,
     asking,
+    chunk,
     counted,
     eventually,
     start_upstream,
@@ -196,9 +197,14 @@ def test_the_configurations_problems_show_no_key(text: str) -> None:
         wrong = text.replace("api_key: sk-canary-openai", "api_key: [sk-canary]")
         wrong = wrong.replace("keys: [edge-canary-1, edge-canary-2]", "keys: {edge-canary-1: edge-canary-2}")
         wrong = wrong.replace('base_url: "http://', 'base_url: "http://user:canary@', 1)
+        misplaced = "kind: sk-canary-one, auth: sk-canary-two, sk-canary-six: 1"
+        wrong = wrong.replace("kind: anthropic", misplaced, 1).replace("gem:", "sk-canary-three:")
         gateway.rewrite(wrong)
         gateway.signal(signal.SIGHUP)
-        gateway.log(b"the configuration was not reloaded")
+        gateway.log(b"providers.claude.auth: expected one of")
+        gateway.rewrite(f"{wrong}listen: *sk-canary\n")
+        gateway.signal(signal.SIGHUP)
+        gateway.log(b"an alias without its anchor")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
@@ -317,6 +323,27 @@ def test_the_provider_gets_its_credential_in_its_own_place_and_no_other(
     assert credentials_of(turn) == expected
     assert CANARY not in turn.target.encode()
     assert b"edge-canary" not in repr(turn.headers).encode() + turn.body
+
+
+def repeating(turn: Turn) -> None:
+    """Refuse the key, and repeat it in two pieces of the answer."""
+    key = (turn.value(b"authorization") or b"").removeprefix(b"Bearer ")
+    head = b"HTTP/1.1 401 No\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    turn.send(head + chunk(b'{"error":{"message":"wrong: ' + key[:5]))
+    turn.send(chunk(key[5:] + b'"}}'), chunk(b""))
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("bearer/m", b"*" * len("token-canary-1")), ("passed/m", b"own-canary-1")],
+    ids=["the operator's", "the client's"],
+)
+def test_the_operators_key_is_overwritten_where_the_provider_repeats_it(
+    before: GatewayProcess, upstream: RawUpstream, model: str, told: bytes
+) -> None:
+    upstream.begin(repeating)
+    answer = ask(before.port, MESSAGES, EDGE, b"Authorization: Bearer own-canary-1", body=asking(model))
+    assert (answer.status, answer.body) == (401, b'{"error":{"message":"wrong: ' + told + b'"}}')
 
 
 @pytest.mark.parametrize(
