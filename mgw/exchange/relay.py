@@ -219,7 +219,8 @@ def relay(
     """
     exchange.usage = body_filter.usage
     last_event = None
-    if exchange.stream and value_of(answer.headers, b"content-encoding") in (None, b"identity"):
+    is_stream = exchange.stream or held is not None
+    if is_stream and value_of(answer.headers, b"content-encoding") in (None, b"identity"):
         seen = last_event = LastEvent(exchange.route.dialect)
         exchange.handed_all = lambda: seen.passed
     run = Relay(exchange, answer, body_filter, client, keepalive_seconds, held, last_event)
