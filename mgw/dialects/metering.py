@@ -28,6 +28,8 @@ MAX_BODY_BYTES: Final = 8 * 2**20
 """What a meter keeps of a unary body before it gives up."""
 MAX_EVENT_BYTES: Final = 2**20
 """What a meter keeps of one event before it skips that event."""
+MAX_LOOKS: Final = 20_000
+"""How many events with usage a meter reads at once before it gives up; each takes some microseconds."""
 
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 """A number of tokens that can be believed; it fits into every sink."""
@@ -143,9 +145,12 @@ class EventStreamMeter:
     """The last byte of the open event, which may be the first half of its end."""
     _skipping: bool = False
     """The open event is too long."""
+    _given_up: bool = False
 
     def feed(self, data: bytes) -> None:
         """Pass whole events without usage by; look at the others."""
+        if self._given_up:
+            return
         if self._open or not data.endswith(_WHOLE_EVENTS):
             self._take(data)
         elif self.mark in data and data.count(self.mark) != data.count(self.null):
@@ -185,6 +190,11 @@ class EventStreamMeter:
         self._open = self._skipping = False
 
     def _look_at_each(self, events: bytes) -> None:
+        if events.count(self.mark) > MAX_LOOKS:
+            self._given_up = True
+            self.usage = NO_USAGE
+            self._held.clear()
+            return
         for event in _events(events):
             self._look(event)
 

@@ -31,7 +31,7 @@ from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import path_of_model, without_parameter
 
 _ERRORS: Final = 400
-_GUNZIPPED_BYTES: Final = 16 * 1024 * 1024
+_GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _OWN_CHARACTERS: Final = MappingProxyType({Family.OPENAI: ":", Family.ANTHROPIC: "", Family.GEMINI: ""})

@@ -32,13 +32,18 @@ _STREAMS: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
 _KEPT: Final = frozenset({b"retry-after", b"retry-after-ms"})
 """Headers of the provider's answer that mean the same in every family."""
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
-MAX_OBJECTS: Final = 100_000
-MAX_VALUES: Final = 10_000_000
-"""What a whole answer may hold, each value in all; 2,048 embeddings of 3,072 numbers have six millions."""
 _OVERLOADED: Final = frozenset({503, 529})
 _REST_SECONDS: Final = 5
 """``Retry-After`` of an overload that a stream tells, where there is no place for one."""
 _NO_CONTENT: Final = frozenset({Began, Counted})
+MAX_OBJECTS: Final = 400_000
+MAX_VALUES: Final = 4_000_000
+"""What a whole answer may hold: 2,048 embeddings of 1,536 numbers, or the twenty likeliest of each token."""
+_FEW_VALUES: Final = 400_000
+_BYTES_FOR_EACH: Final = 4
+"""More values than these have to be so long: a number takes 32 bytes in Python."""
+MAX_ERROR_BYTES: Final = 1024 * 1024
+"""A refusal that is longer says nothing but its status."""
 
 Convert = Callable[[bytes], tuple[bytes, TokenUsage]]
 """Makes the client's body of the provider's; raises :class:`GatewayError` (``UPSTREAM_BROKEN``)."""
@@ -113,7 +118,7 @@ class Telling(ABC):
                 body = _decoded(body, b",".join(encodings))
             if not 200 <= status < 300:
                 return self._refused(status, body, kept)
-            if has_more(body, MAX_OBJECTS, MAX_VALUES):
+            if _holds_too_much(body):
                 raise _broken("holds too many JSON values")
             try:
                 return tell(body)
@@ -138,7 +143,8 @@ class Telling(ABC):
         if status < 400:
             message = f"the upstream answered with status {status}; check the provider's base_url"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
-        return self.refusal(self.provider.parse_error(status, body), kept)
+        error = self.provider.parse_error(status, body if len(body) <= MAX_ERROR_BYTES else b"")
+        return self.refusal(error, kept)
 
 
 @dataclass(slots=True)
@@ -287,6 +293,11 @@ class StreamFilter:
             self._unsent = told
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer cannot be told")
         return told
+
+
+def _holds_too_much(body: bytes) -> bool:
+    values = min(MAX_VALUES, max(_FEW_VALUES, len(body) // _BYTES_FOR_EACH))
+    return has_more(body, MAX_OBJECTS, values)
 
 
 def _broken(how: str) -> GatewayError:

@@ -25,6 +25,7 @@ from mgw.kinds import KINDS
 from mgw.ops.probes import UNHEARD, Prober, Question
 from mgw.ops.single_flight import SingleFlight, together
 from mgw.vocabulary import Family
+from mgw.wire.counted import has_more
 
 LIMIT_SECONDS: Final = 3.0
 KEPT_SECONDS: Final = 60.0
@@ -35,6 +36,9 @@ MAX_RESTING: Final = 1000
 PAGE_MODELS: Final = 1000
 MAX_PAGES: Final = 20
 MAX_MODELS: Final = 20_000
+MAX_OBJECTS: Final = 100_000
+MAX_VALUES: Final = 400_000
+"""What one page may hold: some vendors say much of each model."""
 MAX_TEXT: Final = 512
 """A model whose id and name are longer together is left out: no vendor has one."""
 MAX_KEPT_MODELS: Final = 100_000
@@ -185,6 +189,8 @@ async def _whole_list(question: Question) -> Models:
     for _ in range(MAX_PAGES):
         heard = await question.ask(lister.query(PAGE_MODELS, page))
         if heard.status != 200 or heard.body is None:
+            raise _ListError
+        if has_more(heard.body, MAX_OBJECTS, MAX_VALUES):
             raise _ListError
         found = lister.read(heard.body)
         models += (

@@ -20,9 +20,13 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.errors import GatewayError, Reason
+from mgw.wire.counted import has_more
 
-MAX_ELEMENT_BYTES: Final = 64 * 1024 * 1024
+MAX_ELEMENT_BYTES: Final = 32 * 1024 * 1024
 """How much of one element is held by default: an image in base64 travels as one element."""
+MAX_OBJECTS: Final = 50_000
+MAX_VALUES: Final = 400_000
+"""How many of them one element may hold; no reader builds more at once."""
 
 
 class _State(Enum):
@@ -62,13 +66,12 @@ class ElementReader:
     its input.
     """
 
-    __slots__ = ("_depth", "_escaped", "_held", "_held_bytes", "_in_string", "_max_bytes", "_state")
+    __slots__ = ("_depth", "_escaped", "_held", "_in_string", "_max_bytes", "_state")
 
     def __init__(self, max_bytes: int = MAX_ELEMENT_BYTES) -> None:
         self._max_bytes = max_bytes
         self._state = _State.BEFORE
-        self._held: list[bytes] = []
-        self._held_bytes = 0
+        self._held = bytearray()
         self._depth = 0
         self._in_string = False
         self._escaped = False
@@ -87,9 +90,7 @@ class ElementReader:
                 position = self._end(data, start)
                 self._hold(data[start:position])
                 if self._state is _State.BETWEEN:
-                    elements.append(b"".join(self._held))
-                    self._held.clear()
-                    self._held_bytes = 0
+                    elements.append(self._taken())
             else:
                 position = self._around(data, position)
         return elements
@@ -161,10 +162,16 @@ class ElementReader:
         self._in_string = self._escaped
         return position + 1
 
+    def _taken(self) -> bytes:
+        element = bytes(self._held)
+        self._held = bytearray()
+        if has_more(element, MAX_OBJECTS, MAX_VALUES):
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an element of too many values")
+        return element
+
     def _hold(self, piece: bytes) -> None:
-        self._held.append(piece)
-        self._held_bytes += len(piece)
-        if self._held_bytes > self._max_bytes:
+        self._held += piece
+        if len(self._held) > self._max_bytes:
             raise GatewayError(
                 Reason.UPSTREAM_BROKEN, f"the upstream sent an element of more than {self._max_bytes} bytes"
             )

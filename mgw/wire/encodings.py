@@ -54,19 +54,20 @@ def decoded(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
 class Gunzip:
     """Unzip passing bytes for whoever counts them, at most ``max_bytes`` for each piece that comes in.
 
-    What exceeds that is dropped.  Bytes that are not gzip end the reading: from there on nothing comes out.
+    A piece that unfolds into more, or that is not gzip, ends the reading: from there on nothing comes out.
     """
 
-    __slots__ = ("_broken", "_max_bytes", "_member")
+    __slots__ = ("_max_bytes", "_member", "given_up")
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._member: zlib._Decompress | None = None
-        self._broken = False
+        self.given_up = False
+        """Whether the reading has ended before the body: what came out is not all of it."""
 
     def feed(self, data: bytes) -> bytes:
         """Return what these bytes unfold into; never raises."""
-        if self._broken:
+        if self.given_up:
             return b""
         pieces = []
         room = self._max_bytes
@@ -75,15 +76,18 @@ class Gunzip:
                 member = self._member
                 if member is None:
                     member = self._member = zlib.decompressobj(_GZIP)
-                piece = member.decompress(data, self._max_bytes)[:room]
-                pieces.append(piece)
+                piece = member.decompress(data, room + 1)
                 room -= len(piece)
+                if room < 0:
+                    self.given_up = True
+                    return b""
+                pieces.append(piece)
                 data = member.unconsumed_tail
                 if member.eof:
                     data = member.unused_data
                     self._member = None
         except zlib.error:
-            self._broken = True
+            self.given_up = True
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

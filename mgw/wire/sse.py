@@ -18,15 +18,21 @@ from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
 from mgw.wire.array import ElementReader
+from mgw.wire.counted import has_more
 
-MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 """How much of one event is held by default: an image in base64 travels as one event."""
+MAX_OBJECTS: Final = 50_000
+MAX_VALUES: Final = 400_000
+"""How many of them one event may hold, if it is JSON; no reader builds more at once."""
 
 MAX_BARE_BYTES: Final = 1024 * 1024
 """How much of a document without a field is held; an error is small."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
+_MANY_ENDS: Final = re.compile(rb"\n{3,}+")
+_DATA: Final = b"data:"
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -62,7 +68,7 @@ class EventReader:
         self._document: ElementReader | None = None
         self._begun = False
         self._skip_lf = False
-        self._line: list[bytes] = []
+        self._line = bytearray()
         self._line_bytes = 0
         self._event = b""
         self._data: list[bytes] = []
@@ -76,13 +82,20 @@ class EventReader:
         if self._skip_lf and data:  # a CRLF may have been cut
             data = data.removeprefix(b"\n")
             self._skip_lf = False
+        if b"\n\n\n" in data:
+            data = _MANY_ENDS.sub(b"\n\n", data)  # what ends nothing is not looked at line by line
         events: list[Event] = []
         for piece in data.splitlines(keepends=True):
             line = piece.rstrip(b"\r\n")
-            self._line.append(line)
             self._hold(len(line))
-            if len(line) < len(piece):
-                self._end_line(events)
+            has_ended = len(line) < len(piece)
+            if self._line or not has_ended:
+                self._line += line  # never a list: small pieces would take many times their size
+                if has_ended:
+                    self._end_line(self._line, events)
+                    self._line = bytearray()
+            else:
+                self._end_line(line, events)
         if data.endswith(b"\r"):
             self._skip_lf = True
         return events
@@ -94,37 +107,47 @@ class EventReader:
         """
         events: list[Event] = []
         if self._bare:
-            self._read_bare(self._taken_line(), events)
+            self._read_bare(self._begin(bytes(self._line)), events)
         self._forget()
         return events
 
-    def _end_line(self, events: list[Event]) -> None:
-        line = self._taken_line()
-        if not line:
-            if self._data:
-                events.append(Event(self._event, b"\n".join(self._data)))
-            self._forget_event()
-            return
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" "))
-        elif name == b"event":
-            self._event = value.removeprefix(b" ")
-        else:
-            if self._bare:
-                self._read_bare(line, events)
-            return
-        self._event_bytes += len(line)
-
-    def _taken_line(self) -> bytes:
-        """Return what is held of a line, and hold it no longer."""
-        line = b"".join(self._line)
-        self._line.clear()
+    def _end_line(self, line: bytes | bytearray, events: list[Event]) -> None:
         self._line_bytes = 0
         if not self._begun:
-            self._begun = True
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        return line
+            line = self._begin(bytes(line))
+        if not line:
+            if self._data:
+                events.append(Event(self._event, self._joined()))
+            self._forget_event()
+            return
+        if line.startswith(_DATA):  # the only long ones: they are copied once
+            start = 6 if line[5:6] == b" " else 5
+            self._data.append(bytes(memoryview(line)[start:]))
+        else:
+            name, _, value = bytes(line).partition(b":")
+            if name == b"event":
+                self._event = value.removeprefix(b" ")
+            elif name == b"data":
+                self._data.append(b"")
+            else:
+                if self._bare:
+                    self._read_bare(bytes(line), events)
+                return
+        self._event_bytes += len(line)
+
+    def _begin(self, line: bytes) -> bytes:
+        """Return a line without the mark that the first may have."""
+        if self._begun:
+            return line
+        self._begun = True
+        return line.removeprefix(_BYTE_ORDER_MARK)
+
+    def _joined(self) -> bytes:
+        data = b"\n".join(self._data)
+        if has_more(data, MAX_OBJECTS, MAX_VALUES):
+            self._forget()
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an event of too many values")
+        return data
 
     def _read_bare(self, line: bytes, events: list[Event]) -> None:
         """Take a line that is no field, if it belongs to a document; what is none is skipped as ever."""

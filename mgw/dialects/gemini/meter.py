@@ -24,6 +24,7 @@ from mgw.dialects.dialect import Meter
 from mgw.dialects.gemini.usage import UsageMetadata
 from mgw.dialects.metering import (
     MAX_BODY_BYTES,
+    MAX_LOOKS,
     BlindMeter,
     Count,
     EventStreamMeter,
@@ -110,6 +111,10 @@ class ArrayMeter:
             elements = self._elements.feed(data)
         except GatewayError:
             self._elements = None
+            return
+        if len(elements) > MAX_LOOKS:
+            self._elements = None
+            self.usage = NO_USAGE
             return
         for element in elements:
             if _MARK in element:

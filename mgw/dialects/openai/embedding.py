@@ -16,6 +16,10 @@ from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, Ledger, open_request
 
+MAX_INPUTS: Final = 2048
+"""As OpenAI's reference has it for ``input``."""
+MAX_TITLE_CHARS: Final = 4096
+"""Of a title, or the name of a task, which go with each input."""
 _ENCODER: Final = Encoder()
 
 
@@ -43,10 +47,17 @@ def parse_request(body: bytes) -> tuple[EmbeddingRequest, Ledger]:
         inputs,
         single,
         dimensions,
-        request.text("task_type", Feature.TASK_TYPE),
-        request.text("title", Feature.EMBEDDING_TITLE),
+        _short(request, "task_type", Feature.TASK_TYPE),
+        _short(request, "title", Feature.EMBEDDING_TITLE),
     )
     return asked, ledger
+
+
+def _short(request: Fields, key: str, feature: Feature) -> str | None:
+    value = request.text(key, feature)
+    if value is not None and len(value) > MAX_TITLE_CHARS:
+        raise request.wrong(key, f"at most {MAX_TITLE_CHARS} characters")
+    return value
 
 
 def _inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
@@ -59,6 +70,8 @@ def _inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
         raise request.mistyped("input", list, value)
     if not value:
         raise request.wrong("input", "at least one text is required")
+    if len(value) > MAX_INPUTS:
+        raise request.wrong("input", f"at most {MAX_INPUTS} texts, found {len(value)}")
     if any(type(item) is not str for item in value):
         raise request.wrong("input", "must be a text or an array of texts; tokens cannot be translated")
     return tuple(value), False

@@ -7,11 +7,11 @@ become the conversation's own.  Hosts and their clients add ``reasoning_content`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
@@ -57,13 +57,6 @@ def not_a_function(fields: Fields, kind: str) -> GatewayError:
     )
 
 
-class _Named(Struct, frozen=True):
-    """A call of the deprecated kind that waits for its result."""
-
-    id: str
-    name: str
-
-
 class History:
     """Reads messages in their order."""
 
@@ -71,7 +64,8 @@ class History:
         self.system: list[Text] = []
         self.turns: list[Turn] = []
         self._calls_without_ids = 0
-        self._waiting: list[_Named] = []
+        self._waiting: dict[str, deque[str]] = {}
+        """By their names, the calls of the deprecated kind that wait for their results."""
 
     def read(self, message: Fields) -> None:
         """Take one message."""
@@ -135,12 +129,8 @@ class History:
     def function(self, message: Fields) -> None:
         """Take the result of a call of the deprecated kind: it answers the first that waits for one."""
         name = message.needed_text("name")
-        call = next((call for call in self._waiting if call.name == name), None)
-        if call is None:
-            self._result(message, made_id(_CALLS_WITHOUT_IDS, -1), name)
-        else:
-            self._waiting.remove(call)
-            self._result(message, call.id, name)
+        waiting = self._waiting.get(name)
+        self._result(message, waiting.popleft() if waiting else made_id(_CALLS_WITHOUT_IDS, -1), name)
 
     def _result(self, message: Fields, call_id: str, name: str | None) -> None:
         content = read_content(message, ANYTHING)
@@ -155,7 +145,7 @@ class History:
         call_id = made_id(_CALLS_WITHOUT_IDS, self._calls_without_ids)
         self._calls_without_ids += 1
         name = called.needed_text("name")
-        self._waiting.append(_Named(call_id, name))
+        self._waiting.setdefault(name, deque()).append(call_id)
         return [ToolCall(call_id, name, called.text("arguments") or "")]
 
 
@@ -202,21 +192,52 @@ def _signed(said: list[Part], signature: Signature) -> list[Part]:
 def _placed(thoughts: list[Placed], said: list[Part], calls: list[ToolCall]) -> list[Part]:
     """Put each thought where it began: after so many characters and so many calls."""
     parts: list[Part] = []
-    characters = called = 0
+    rest = _Rest(said)
+    called = 0
     for placed in thoughts:
-        while said and characters < placed.offset:
-            head = said.pop(0)
-            if isinstance(head, Text) and len(head.text) > placed.offset - characters:
-                cut = placed.offset - characters
-                said.insert(0, replace(head, text=head.text[cut:]))
-                head = Text(head.text[:cut])
-            characters += len(head.text) if isinstance(head, Text) else 0
-            parts.append(head)
+        parts += rest.up_to(placed.offset)
         if called < placed.calls:
             parts += calls[called : placed.calls]
             called = placed.calls
         parts.append(placed.thinking)
-    return [*parts, *said, *calls[called:]]
+    return [*parts, *rest.all(), *calls[called:]]
+
+
+class _Rest:
+    """What a message says and has not been placed yet; each character is copied once, however it is cut."""
+
+    def __init__(self, said: list[Part]) -> None:
+        self._said = deque(said)
+        self._characters = 0
+        """How many of them are placed, in all."""
+        self._begun = 0
+        """The same of the first text that is left."""
+
+    def up_to(self, offset: int) -> Iterator[Part]:
+        """Yield what stands before so many characters."""
+        while self._said and self._characters < offset:
+            head = self._said[0]
+            room = offset - self._characters
+            if isinstance(head, Text) and len(head.text) - self._begun > room:
+                yield Text(head.text[self._begun : self._begun + room])
+                self._begun += room
+                self._characters = offset
+            else:
+                yield self._next()
+
+    def all(self) -> Iterator[Part]:
+        """Yield what is left."""
+        while self._said:
+            yield self._next()
+
+    def _next(self) -> Part:
+        head = self._said.popleft()
+        if isinstance(head, Text):
+            if self._begun:
+                head = replace(head, text=head.text[self._begun :])
+            self._characters += len(head.text)
+        self._begun = 0
+        return head
 
 
 def _marked(message: Fields, known: frozenset[str]) -> list[Content]:

@@ -180,12 +180,22 @@ def test_metering_sees_an_event_as_soon_as_it_is_flushed() -> None:
         assert gunzip.feed(compressor.compress(event) + compressor.flush(zlib.Z_SYNC_FLUSH)) == event
 
 
-def test_metering_drops_what_exceeds_its_room_and_reads_on() -> None:
+def test_metering_gives_up_where_a_piece_swells_past_its_room() -> None:
     compressor = zlib.compressobj(wbits=31)
     gunzip = Gunzip(1000)
-    bomb = compressor.compress(bytes(10 * MIB)) + compressor.flush(zlib.Z_SYNC_FLUSH)
-    assert gunzip.feed(bomb) == bytes(1000)
-    assert gunzip.feed(compressor.compress(b"after") + compressor.flush()) == b"after"
+    assert gunzip.feed(compressor.compress(bytes(1000)) + compressor.flush(zlib.Z_SYNC_FLUSH)) == bytes(1000)
+    assert not gunzip.given_up
+    bomb = compressor.compress(bytes(1001)) + compressor.flush(zlib.Z_SYNC_FLUSH)
+    assert gunzip.feed(bomb) == b""
+    assert gunzip.given_up
+    assert gunzip.feed(compressor.compress(b"after") + compressor.flush()) == b""
+
+
+def test_metering_a_bomb_costs_no_more_than_its_room() -> None:
+    bomb = gzip.compress(bytes(128 * MIB), compresslevel=1)
+    began = process_time()
+    assert Gunzip(4 * MIB).feed(bomb) == b""
+    assert process_time() - began < 0.1
 
 
 @pytest.mark.parametrize(
