@@ -15,6 +15,8 @@ class EmbeddingRequest(Struct, frozen=True):
     task_type: str | None = None
     """Google's word for what the vectors are for (``RETRIEVAL_QUERY``)."""
     title: str | None = None
+    base64: bool = False
+    """The client wants each vector as base64 of little-endian float32."""
 
 
 class EmbeddingReply(Struct, frozen=True):

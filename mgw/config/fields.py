@@ -45,7 +45,7 @@ from mgw.config.patterns import (
 )
 from mgw.config.proxies import parse_network
 from mgw.config.quoting import found_word
-from mgw.config.translation import CacheTarget, MaxTokensField
+from mgw.config.translation import Base64Embeddings, CacheTarget, ExtraField, MaxTokensField
 from mgw.secret import Secret
 from mgw.vocabulary import (
     DEFAULT_SPELLINGS,
@@ -288,6 +288,10 @@ MaxTokensFieldName = Annotated[
 ]
 ModelPattern = Annotated[
     str, _says("a pattern of model ids such as claude-*"), _checks(checked_name), WithJsonSchema(NAME)
+]
+ExtraFieldName = Annotated[ExtraField, _one_of(_values(ExtraField)), _words(_values(ExtraField))]
+Base64EmbeddingsWord = Annotated[
+    Base64Embeddings, _one_of(_values(Base64Embeddings)), _words(_values(Base64Embeddings))
 ]
 AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), _says("a whole number above 0")]
 Answers = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]

@@ -16,7 +16,7 @@ from pydantic import Field
 from mgw.config.blocks import Settings
 from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen
 from mgw.config.state import spool_below
-from mgw.config.translation import Caching, MaxTokensField, StreamKeepalive, Translation
+from mgw.config.translation import Caching, ExtraField, MaxTokensField, StreamKeepalive, Translation
 from mgw.kinds import KINDS
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family, Kind
@@ -106,6 +106,8 @@ class Provider(Settings):
     """Translated chat streams ask for usage; only OpenAI's family has to be asked."""
     max_tokens_field: MaxTokensField = Field(default_factory=_default_max_tokens_field)
     """The field of an answer's limit in translated chat requests; other families have no choice."""
+    extra_fields: tuple[ExtraField, ...] = ()
+    """Fields beyond OpenAI's own that translated chat requests may hold."""
 
 
 class EdgeAuth(Settings):

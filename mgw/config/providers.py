@@ -149,6 +149,11 @@ def _of_chat(written: WrittenProvider, path: Path, scope: Scope) -> dict[str, An
         kinds = " and ".join(kind for kind, row in KINDS.items() if row.family is Family.OPENAI)
         for key in stated:
             scope.report.add((*path, key), f"only for the kinds {kinds}, found beside kind {written.kind}")
+    if written.extra_fields is not None:
+        stated["extra_fields"] = tuple(dict.fromkeys(written.extra_fields))
+        if written.kind not in {None, Kind.OPENAI_COMPAT}:
+            message = f"only for the kind openai_compat, found beside kind {written.kind}"
+            scope.report.add((*path, "extra_fields"), message)
     return stated
 
 

@@ -34,6 +34,19 @@ class MaxTokensField(StrEnum):
     MAX_COMPLETION_TOKENS = "max_completion_tokens"
 
 
+class ExtraField(StrEnum):
+    """A field beyond OpenAI's own that some hosts of its wire take."""
+
+    TOP_K = "top_k"
+
+
+class Base64Embeddings(StrEnum):
+    """What becomes of a wish for embeddings in base64 where the provider gives floats."""
+
+    REFUSE = "refuse"
+    ENCODE = "encode"
+
+
 class ModelRow(Settings):
     """What the models of one name pattern take; ``None``: not stated.
 
@@ -99,6 +112,8 @@ class Translation(Settings):
     """``max_tokens`` towards Anthropic when the client set none."""
     clean_history: bool = True
     """Passthrough takes out of a history what the gateway itself wrote for another family."""
+    base64_embeddings: Base64Embeddings = Base64Embeddings.REFUSE
+    """Whether the gateway writes floats as base64 for a client that asks for it."""
     models: tuple[ModelRow, ...] = ()
     """Rows that stand before the shipped ones, in the order of the file."""
     voices: dict[Family, dict[str, str]] = Field(default_factory=dict)

@@ -23,6 +23,7 @@ from mgw.config.fields import (
     DiskBytes,
     DrainSeconds,
     EdgeKey,
+    ExtraFieldName,
     HeaderName,
     HeaderValue,
     Key,
@@ -148,6 +149,10 @@ class WrittenProvider(Written):
         default=None,
         description="What an answer's limit is called in translated chat requests; "
         "max_completion_tokens for openai, max_tokens for openai_compat.",
+    )
+    extra_fields: Stated[list[ExtraFieldName]] = Field(
+        default=None,
+        description="Fields beyond OpenAI's own that translated chat requests hold (openai_compat); none.",
     )
 
 

@@ -12,6 +12,7 @@ from mgw.config.blocks import Written
 from mgw.config.fields import (
     Answers,
     AnswerTokens,
+    Base64EmbeddingsWord,
     Budget,
     CacheTargets,
     Characters,
@@ -120,6 +121,11 @@ class WrittenTranslation(Written):
     clean_history: Stated[OnOff] = Field(
         default=None,
         description="Whether what the gateway wrote for another family is taken out of a history; true.",
+    )
+    base64_embeddings: Stated[Base64EmbeddingsWord] = Field(
+        default=None,
+        description="Whether a provider's floats are written as base64 where an embeddings client wants that "
+        "(encode), or it gets a 400 (refuse); refuse.",
     )
     models: Stated[list[WrittenModelRow]] = Field(
         default=None, description="What models take, before the rows that the gateway has itself."

@@ -99,6 +99,16 @@ def no_addresses(url: str) -> GatewayError:
     return GatewayError(Reason.MALFORMED, message)
 
 
+def no_base64() -> GatewayError:
+    """Return the refusal of embeddings in base64 where the operator has not asked the gateway to write it."""
+    message = (
+        'encoding_format: the provider of this model gives floats only; pass encoding_format="float" '
+        "(OpenAI's SDKs ask for base64 where none is stated), or have the gateway write base64 "
+        "(translation.base64_embeddings: encode)"
+    )
+    return GatewayError(Reason.MALFORMED, message, param="encoding_format")
+
+
 def not_a_function(tool: Fields, kind: str, name: str | None) -> GatewayError:
     """Return the refusal of a tool that is no function, which no other family runs (specification 4.1.3)."""
     called = "" if name is None else f" {name[:64]!r}"

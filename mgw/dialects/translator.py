@@ -88,6 +88,8 @@ class Setting(Struct, frozen=True):
     """Chat: ``max_tokens`` or ``max_completion_tokens``."""
     stream_usage: bool = True
     """Chat: ask for usage in streams."""
+    extra_fields: frozenset[str] = frozenset()
+    """Chat: what the provider takes beyond OpenAI's own fields (``top_k``)."""
     version: str | None = None
     """Anthropic: the API version that the client stated."""
 
@@ -182,8 +184,8 @@ class EmbeddingAsker(Struct, frozen=True):
     """The client's side of embeddings."""
 
     parse_request: Callable[[bytes], tuple[EmbeddingRequest, Ledger]]
-    render_reply: Callable[[EmbeddingReply, str], bytes]
-    """The reply and the name of the model."""
+    render_reply: Callable[[EmbeddingReply, EmbeddingRequest, str], bytes]
+    """The reply, what was asked, and the name of the model."""
 
 
 class EmbeddingGiver(Struct, frozen=True):

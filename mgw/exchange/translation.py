@@ -18,8 +18,10 @@ from mgw.canonical.conversation import Conversation
 from mgw.canonical.estimate import estimated_tokens
 from mgw.canonical.renaming import reply_with_names
 from mgw.canonical.reply import Reply, TokenUsage
+from mgw.config.translation import Base64Embeddings
 from mgw.credentials.provider import Credential
 from mgw.dialects import translator_of
+from mgw.dialects.refusal import no_base64
 from mgw.dialects.translator import (
     PLAIN,
     Answering,
@@ -230,6 +232,9 @@ class Translating:
         if asker is None or giver is None:
             raise self._unsupported()
         wanted, ledger = asker.parse_request(self.body)
+        encoding = self.exchange.generation.config.translation.base64_embeddings
+        if wanted.base64 and encoding is not Base64Embeddings.ENCODE:
+            raise no_base64()
         rendered = giver.render_request(wanted, self._setting())
         dropped = set(ledger.unread())
         for feature in rendered.lost:
@@ -238,7 +243,7 @@ class Translating:
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             reply = giver.parse_reply(body)
-            return asker.render_reply(reply, model), TokenUsage(tokens_in=reply.tokens_in)
+            return asker.render_reply(reply, wanted, model), TokenUsage(tokens_in=reply.tokens_in)
 
         return self._translation(rendered, self._told_whole(self._reported(dropped), convert))
 
@@ -315,6 +320,7 @@ class Translating:
             default_max_tokens=generation.config.translation.default_max_tokens,
             max_tokens_field=provider.max_tokens_field,
             stream_usage=provider.stream_usage,
+            extra_fields=frozenset(provider.extra_fields),
             version=None if version is None else version.decode("latin-1"),
         )
 

@@ -35,7 +35,8 @@ class Target:
     def setting(self) -> Setting:
         """What a renderer is told."""
         field_name = "max_completion_tokens" if self.kind is Kind.OPENAI else "max_tokens"
-        return Setting("a-model", self.kind, self.row, max_tokens_field=field_name)
+        extra = frozenset({"top_k"}) if self.kind is Kind.OPENAI_COMPAT else frozenset[str]()
+        return Setting("a-model", self.kind, self.row, max_tokens_field=field_name, extra_fields=extra)
 
 
 _EVERY_EFFORT: Final = tuple(Effort)

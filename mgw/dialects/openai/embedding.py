@@ -2,11 +2,14 @@
 
 Sources: the SDK's ``EmbeddingCreateParams`` and ``CreateEmbeddingResponse``; specification 4.2
 (``task_type``, and ``float`` only where the request is translated).  OpenAI's SDKs ask for base64 where their
-user states no format, and are told to state one.
+user states no format; whether they get it is the operator's to say (``translation.base64_embeddings``).
 """
 
 from __future__ import annotations
 
+import sys
+from array import array
+from base64 import b64encode
 from typing import Final
 
 from msgspec import Struct
@@ -14,7 +17,7 @@ from msgspec.json import Encoder
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
-from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 
 MAX_INPUTS: Final = 2048
 """As OpenAI's reference has it for ``input``."""
@@ -27,19 +30,15 @@ def parse_request(body: bytes) -> tuple[EmbeddingRequest, Ledger]:
     """Understand a request; the ledger knows what was not understood.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, for tokens in place of texts,
-    and for an ``encoding_format`` other than ``float``.
+    and for an ``encoding_format`` that is neither ``float`` nor ``base64``.
     """
     ledger = Ledger()
     request = open_request(body, ledger)
     request.skip("model")
     inputs, single = _inputs(request)
     form = request.text("encoding_format")
-    if form not in {None, "float"}:
-        raise request.wrong(
-            "encoding_format",
-            'the provider of this model gives floats only; pass encoding_format="float" (OpenAI\'s SDKs ask '
-            "for base64 where none is stated)",
-        )
+    if form not in {None, "float", "base64"}:
+        raise none_of(request, "encoding_format", form or "", ("float", "base64"))
     dimensions = request.integer("dimensions", Feature.DIMENSIONS)
     if dimensions is not None and dimensions < 1:
         raise request.wrong("dimensions", "must be at least 1")
@@ -49,6 +48,7 @@ def parse_request(body: bytes) -> tuple[EmbeddingRequest, Ledger]:
         dimensions,
         _short(request, "task_type", Feature.TASK_TYPE),
         _short(request, "title", Feature.EMBEDDING_TITLE),
+        base64=form == "base64",
     )
     return asked, ledger
 
@@ -80,7 +80,7 @@ def _inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
 class _Embedding(Struct, frozen=True, kw_only=True):
     object: str = "embedding"
     index: int
-    embedding: tuple[float, ...]
+    embedding: tuple[float, ...] | str
 
 
 class _Usage(Struct, frozen=True):
@@ -95,13 +95,28 @@ class _List(Struct, frozen=True, kw_only=True):
     usage: _Usage
 
 
-def render_reply(reply: EmbeddingReply, model: str) -> bytes:
-    """Write the vectors; usage, which the SDK demands, is 0 where the provider does not count."""
+def render_reply(reply: EmbeddingReply, asked: EmbeddingRequest, model: str) -> bytes:
+    """Write the vectors as they were asked for; usage, which the SDK demands, is 0 where nobody counts."""
     tokens = reply.tokens_in or 0
+    form = _packed if asked.base64 else _plain
     return _ENCODER.encode(
         _List(
-            data=[_Embedding(index=index, embedding=vector) for index, vector in enumerate(reply.vectors)],
+            data=[
+                _Embedding(index=index, embedding=form(vector)) for index, vector in enumerate(reply.vectors)
+            ],
             model=model,
             usage=_Usage(tokens, tokens),
         )
     )
+
+
+def _plain(vector: tuple[float, ...]) -> tuple[float, ...] | str:
+    return vector
+
+
+def _packed(vector: tuple[float, ...]) -> tuple[float, ...] | str:
+    """Return a vector as base64 of little-endian float32."""
+    packed = array("f", vector)
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return b64encode(packed).decode()

@@ -1,7 +1,8 @@
 """A conversation, written as a request of chat completions.
 
 Sources: the SDK's ``completion_create_params``, decisions, part 8.  Two kinds of providers speak this wire,
-and other hosts than OpenAI know less of it: no ``allowed_tools``, no ``safety_identifier``; but ``top_k``.
+and other hosts than OpenAI know less of it: no ``allowed_tools``, no ``safety_identifier``.  What some know
+beyond it (``top_k``) others refuse, so it goes only where the operator says so.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def _thinking_and_sampling(
 
 def _is_taken(key: str, conversation: Conversation, setting: Setting) -> bool:
     if key == "top_k":
-        return setting.kind is Kind.OPENAI_COMPAT
+        return key in setting.extra_fields
     return key != "top_logprobs" or conversation.sampling.logprobs is True  # refused without the other
 
 
@@ -204,8 +205,9 @@ def _limits(body: JsonObject, conversation: Conversation, setting: Setting, lost
     row = setting.row
     if conversation.max_tokens is not None:
         field = "max_completion_tokens" if row.max_completion_tokens else setting.max_tokens_field
-        most = conversation.max_tokens if row.max_output is None else row.max_output
-        body[field] = min(conversation.max_tokens, most)
+        body[field] = limit = min(conversation.max_tokens, row.max_output or conversation.max_tokens)
+        if limit < conversation.max_tokens:
+            lost.add(Feature.MAX_TOKENS)
     if conversation.stop:
         _stop(body, conversation.stop, setting, lost)
     if conversation.candidates is not None and conversation.candidates > 1:

@@ -423,6 +423,43 @@ def test_tokens_are_counted_by_the_provider_that_can() -> None:
     assert bench.event().tokens_in == 12
 
 
+@pytest.mark.parametrize(
+    ("setting", "embedding"), [("", None), ("translation: {base64_embeddings: encode}\n", "AACAPwAAAD8=")]
+)
+def test_embeddings_in_base64_are_written_where_the_operator_says_so(
+    setting: str, embedding: str | None
+) -> None:
+    bench = Pipeline(THREE_FAMILIES + setting)
+    body = {"model": "gem/gemini-embedding-001", "input": "a", "encoding_format": "base64"}
+    client, work = bench.ask("/v1/embeddings", json.dumps(body).encode())
+    if embedding is None:
+        error = failure_of(work)
+        assert (error.status, error.param) == (400, "encoding_format")
+        assert 'encoding_format="float"' in error.message
+        assert "translation.base64_embeddings: encode" in error.message
+        return
+    bench.wire.says(said({"embedding": {"values": [1.0, 0.5]}}))
+    assert json.loads(client.body)["data"][0]["embedding"] == embedding
+
+
+GEMINI_CLI = {
+    "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
+    "generationConfig": {"temperature": 0, "topP": 1, "topK": 64},
+}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_field_beyond_openais_own_goes_only_to_hosts_that_take_it(listed: bool) -> None:
+    text = OBSERVED.replace("sk-host-0002}", "sk-host-0002, extra_fields: [top_k]}") if listed else OBSERVED
+    bench = Pipeline(text)
+    client, _ = bench.ask("/v1beta/models/host%2Fllama:generateContent", json.dumps(GEMINI_CLI).encode())
+    assert (b'"top_k":64' in bench.heard()[2]) == listed
+    choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
+    bench.wire.says(said({"id": "c", "choices": [choice]}))
+    dropped = value_of(client.headers, b"x-gateway-dropped-fields")
+    assert dropped == (None if listed else b"generationConfig.topK")
+
+
 @pytest.mark.parametrize("model", ["main/gpt-9", "host/llama"])
 def test_tokens_are_estimated_where_no_provider_counts(model: str) -> None:
     bench = Pipeline()

@@ -8,7 +8,9 @@ from mgw.config.load import parse
 from mgw.config.model import Config, Provider
 from mgw.config.problems import ConfigError
 from mgw.config.translation import (
+    Base64Embeddings,
     CacheTarget,
+    ExtraField,
     MaxTokensField,
     ModelRow,
     StreamKeepalive,
@@ -210,6 +212,26 @@ def test_settings_of_chat_are_refused_for_other_families(kind: str, setting: str
     assert said.startswith(
         f"mgw.yaml:4: providers.main.{key}: only for the kinds openai and openai_compat, found "
     )
+
+
+def test_extra_fields_are_taken_once_each() -> None:
+    provider = provider_of("kind: openai_compat, extra_fields: [top_k, top_k]")
+    assert provider.extra_fields == (ExtraField.TOP_K,)
+    assert provider_of("kind: openai_compat").extra_fields == ()
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "gemini"])
+def test_extra_fields_are_for_hosts_alone(kind: str) -> None:
+    (said,) = said_of(f"providers:\n  main:\n    kind: {kind}\n    extra_fields: [top_k]\n")
+    assert said == (
+        "mgw.yaml:4: providers.main.extra_fields: only for the kind openai_compat, found beside kind " + kind
+    )
+
+
+@pytest.mark.parametrize("word", Base64Embeddings)
+def test_base64_of_embeddings_is_as_stated(word: Base64Embeddings) -> None:
+    translation = config_of(f"translation: {{base64_embeddings: {word}}}").translation
+    assert translation.base64_embeddings is word
 
 
 def test_a_chat_setting_of_a_wrong_kind_is_one_problem() -> None:

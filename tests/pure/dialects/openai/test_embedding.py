@@ -6,8 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from openai.lib._parsing._embeddings import prepare_embedding_request
-from openai.types import CreateEmbeddingResponse
+from hypothesis import given
+from hypothesis import strategies as st
+from openai import omit
+from openai.lib._parsing._embeddings import parse_embedding_response, prepare_embedding_request
+from openai.types import CreateEmbeddingResponse, Embedding
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
@@ -51,15 +54,21 @@ def test_tokens_are_refused_in_so_many_words(tokens: object) -> None:
     assert "tokens cannot be translated" in refused(input=tokens).message
 
 
-def test_what_the_sdk_asks_for_by_itself_is_refused_with_the_way_out() -> None:
+def test_what_the_sdk_asks_for_by_itself_is_base64() -> None:
     """The SDK would read floats, too, but its request states base64 as if the user had."""
-    from openai import omit
-
     sent = prepare_embedding_request(None, {"model": "m", "input": "a"}, encoding_format=omit).body
-    with pytest.raises(GatewayError) as caught:
-        parse_request(json.dumps(sent).encode())
-    assert caught.value.param == "encoding_format"
-    assert 'encoding_format="float"' in caught.value.message
+    assert parse_request(json.dumps(sent).encode())[0] == EmbeddingRequest(("a",), single=True, base64=True)
+
+
+@given(st.lists(st.lists(st.floats(width=32, allow_nan=False), max_size=4), min_size=1, max_size=3))
+def test_the_sdk_reads_the_same_numbers_in_base64(vectors: list[list[float]]) -> None:
+    reply = EmbeddingReply(tuple(map(tuple, vectors)))
+    body = render_reply(reply, EmbeddingRequest(("a",), base64=True), "m")
+    sent = CreateEmbeddingResponse.model_construct(**json.loads(body))
+    assert all(type(one["embedding"]) is str for one in json.loads(body)["data"])
+    sent.data = [Embedding.model_construct(**one) for one in json.loads(body)["data"]]
+    found = parse_embedding_response(sent, encoding_format=omit)
+    assert [one.embedding for one in found.data] == vectors
 
 
 @pytest.mark.parametrize(
@@ -70,6 +79,7 @@ def test_what_the_sdk_asks_for_by_itself_is_refused_with_the_way_out() -> None:
         ({"input": 5}, "input"),
         ({"input": "a", "dimensions": 0}, "dimensions"),
         ({"input": "a", "task_type": 5}, "task_type"),
+        ({"input": "a", "encoding_format": "int8"}, "encoding_format"),
     ],
     ids=str,
 )
@@ -78,7 +88,7 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:  # 
 
 
 def test_the_answer_is_the_sdks() -> None:
-    body = render_reply(EmbeddingReply(((0.5, 1.0), (2.0, 3.0)), 7), "m")
+    body = render_reply(EmbeddingReply(((0.5, 1.0), (2.0, 3.0)), 7), EmbeddingRequest(("a", "b")), "m")
     found = CreateEmbeddingResponse.model_validate_json(body, strict=True)
     assert [one.embedding for one in found.data] == [[0.5, 1.0], [2.0, 3.0]]
     assert [one.index for one in found.data] == [0, 1]

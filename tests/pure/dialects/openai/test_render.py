@@ -383,7 +383,10 @@ def test_limits_are_told_in_the_providers_words() -> None:
 
 def test_a_limit_is_never_above_what_the_model_can_put_out() -> None:
     setting = Setting("m", Kind.OPENAI, replace(ROW, max_output=100))
-    assert rendered(Conversation((HI,), max_tokens=5000), setting)["max_completion_tokens"] == 100
+    lowered = Conversation((HI,), max_tokens=5000)
+    assert rendered(lowered, setting)["max_completion_tokens"] == 100
+    assert lost(lowered, setting) == {Feature.MAX_TOKENS}
+    assert not lost(Conversation((HI,), max_tokens=100), setting)
 
 
 def test_the_name_of_a_user_that_is_too_long_is_hashed_the_same_way_every_time() -> None:
@@ -396,7 +399,11 @@ def test_the_name_of_a_user_that_is_too_long_is_hashed_the_same_way_every_time()
 def test_sampling_is_told_where_the_model_takes_it() -> None:
     sampling = Sampling(0.5, 0.9, 4, 0.1, 0.2, 7, logprobs=True, top_logprobs=2)
     conversation = Conversation((HI,), sampling=sampling)
-    assert rendered(conversation, HOST)["top_k"] == 4
+    assert "top_k" not in rendered(conversation, HOST)
+    assert lost(conversation, HOST) == {Feature.TOP_K}
+    taking = replace(HOST, extra_fields=frozenset({"top_k"}))
+    assert rendered(conversation, taking)["top_k"] == 4
+    assert not lost(conversation, taking)
     assert lost(conversation) == {Feature.TOP_K}
     strict = Setting("m", Kind.OPENAI, replace(ROW, sampling=False))
     assert set(rendered(conversation, strict)) == {"model", "messages", "seed"}
