@@ -105,6 +105,8 @@ class Rendered(Struct, frozen=True):
     """Beside ``Content-Type``."""
     renamed: Mapping[str, str] = {}
     """Names of tools as the provider knows them, and the client's own, for :mod:`mgw.canonical.renaming`."""
+    wrapped: bool = False
+    """The answer comes in a wrapping, for :mod:`mgw.dialects.unwrapping`."""
 
 
 class Answering(Struct, frozen=True):

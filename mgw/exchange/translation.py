@@ -30,8 +30,10 @@ from mgw.dialects.translator import (
     Parsed,
     Rendered,
     Setting,
+    StreamReader,
     Translator,
 )
+from mgw.dialects.unwrapping import UnwrappedReader, reply_unwrapped
 from mgw.dialects.voices import voice_for
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.aside import LARGE_BYTES, SMALL_BYTES
@@ -160,10 +162,11 @@ class Translating:
         conversation, marked = self._with_breakpoints(parsed.conversation)
         rendered = self.provider.render_request(conversation, self._setting())
         reported = self._reported(parsed.undelivered(rendered.lost), marked)
-        return self._translation(rendered, self._retelling(parsed, rendered.renamed, reported))
+        return self._translation(rendered, self._retelling(parsed, rendered, reported))
 
-    def _retelling(self, parsed: Parsed, names: Mapping[str, str], reported: RawHeaders) -> Telling:
+    def _retelling(self, parsed: Parsed, rendered: Rendered, reported: RawHeaders) -> Telling:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
+        names, wrapped = rendered.renamed, rendered.wrapped  # no more of it: its body must not outlive its sending
         answering = self._answering(parsed.style)
 
         unknown: list[str] = []
@@ -176,7 +179,12 @@ class Translating:
                 stopped(word)
 
         def parse(body: bytes) -> Reply:
-            return reply_with_names(provider.parse_reply(body, seed), names)
+            reply = reply_with_names(provider.parse_reply(body, seed), names)
+            return reply_unwrapped(reply) if wrapped else reply
+
+        def reader() -> StreamReader:
+            found = provider.stream_reader(seed)
+            return UnwrappedReader(found) if wrapped else found
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             reply = parse(body)
@@ -198,7 +206,7 @@ class Translating:
             reported,
             convert,
             parse=parse,
-            reader=lambda: provider.stream_reader(seed),
+            reader=reader,
             writer=client.stream_writer(answering),
             names=names,
             stopped=stopped,

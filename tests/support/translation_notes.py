@@ -93,6 +93,7 @@ NOTHING_LOST: Final = (
         "generateContent", r"tools.*\.parameters\.nullable", "arguments are an object", (True,), "anthropic"
     ),
     Unsaid("generateContent", r"tools.*\.parameters\.type", "arguments are an object", ("OBJECT",)),
+    Unsaid("generateContent", r".*\.responseSchema\.type", "what it takes it for", ("OBJECT",), "openai"),
     Unsaid("generateContent", r".*\.includeThoughts", "this wire never shows thoughts", (False,), "openai"),
     Unsaid(
         "generateContent",

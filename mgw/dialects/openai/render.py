@@ -26,6 +26,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.fillers import ANSWER_IN_JSON
 from mgw.dialects.identifiers import CHAT_NAME
 from mgw.dialects.names import Names
+from mgw.dialects.openai.roots import resolved, with_object_root
 from mgw.dialects.openai.strict import fits_strict
 from mgw.dialects.openai.turns import render_messages
 from mgw.dialects.reasoning import for_openai
@@ -54,7 +55,7 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
     body: JsonObject = {"model": setting.model, "messages": messages}
     if conversation.tools:
         _tools(body, conversation, setting.kind, names, lost)
-    _output(body, conversation.output)
+    wrapped = _output(body, conversation.output)
     _thinking_and_sampling(body, conversation, setting, lost)
     _limits(body, conversation, setting, lost)
     if conversation.user is not None:
@@ -63,7 +64,7 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
         body["stream"] = True
         if setting.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    return Rendered(_TARGET, _encoded(body), frozenset(lost), renamed=names.renamed)
+    return Rendered(_TARGET, _encoded(body), frozenset(lost), renamed=names.renamed, wrapped=wrapped)
 
 
 def _encoded(body: JsonObject) -> bytes:
@@ -104,6 +105,7 @@ def _parameters(schema: JsonObject | None) -> JsonObject:
     """Return the schema; OpenAI refuses one that is not said to be of an object, or has no properties."""
     if schema is None:
         return {"type": "object", "properties": {}}
+    schema = resolved(schema)
     if "type" not in schema:
         schema = {"type": "object", **schema}
     if schema["type"] == "object" and "properties" not in schema:
@@ -130,24 +132,27 @@ def _by_name(name: str) -> JsonObject:
     return {"type": "function", "function": {"name": name}}
 
 
-def _output(body: JsonObject, output: OutputFormat | None) -> None:
+def _output(body: JsonObject, output: OutputFormat | None) -> bool:
+    """Write how the answer is to look; return whether it will come in a wrapping."""
     if output is None or output.kind is OutputKind.TEXT:
-        return
+        return False
     if output.kind is OutputKind.JSON:
         body["response_format"] = {"type": "json_object"}
         _say_json(body["messages"])
-        return
+        return False
+    wanted, wrapped = (None, False) if output.schema is None else with_object_root(output.schema)
     schema: JsonObject = {"name": output.name or "answer"}
     if output.description is not None:
         schema["description"] = output.description
-    if output.schema is not None:
-        schema["schema"] = output.schema
+    if wanted is not None:
+        schema["schema"] = wanted
     strict = output.strict
-    if strict is None and output.schema is not None and fits_strict(output.schema):
+    if strict is None and wanted is not None and fits_strict(wanted):
         strict = True  # whoever asked without a word of it would have had the schema enforced
     if strict is not None:
         schema["strict"] = strict
     body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return wrapped
 
 
 def _say_json(messages: list[JsonObject]) -> None:

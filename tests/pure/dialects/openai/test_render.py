@@ -389,6 +389,81 @@ def test_a_limit_is_never_above_what_the_model_can_put_out() -> None:
     assert not lost(Conversation((HI,), max_tokens=100), setting)
 
 
+RECIPE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+DEFINED = {"$defs": {"Recipe": RECIPE}}
+LIST = {"type": "array", "items": {"$ref": "#/$defs/Recipe"}}
+UNION = {"anyOf": [{"$ref": "#/$defs/Recipe"}, {"type": "null"}]}
+LISTED = {"$defs": {"A": LIST, "Recipe": RECIPE}}
+NEXT = {"A": {"$ref": "#/$defs/B"}, "B": RECIPE}
+CIRCLE = {"A": {"$ref": "#/$defs/A"}}
+TUPLE = {"type": "array", "items": [{"type": "null"}, {"$ref": "#/items/0"}]}
+MOVED = {"type": "array", "items": [{"type": "null"}, {"$ref": "#/properties/value/items/0"}]}
+NESTED = {"type": "array", "items": {"$ref": "#"}}
+NESTING = {"type": "array", "items": {"$ref": "#/properties/value"}}
+
+
+def in_wrapping(inner: Json, **defined: Json) -> Json:
+    frame = {"type": "object", "properties": {"value": inner}, "required": ["value"]}
+    return {**frame, "additionalProperties": False, **defined}
+
+
+ROOTS: dict[str, tuple[Json, Json, bool, bool | None]] = {
+    "object": (RECIPE, RECIPE, False, True),
+    "list": ({**DEFINED, **LIST}, in_wrapping(LIST, **DEFINED), True, True),
+    "union": ({**DEFINED, **UNION}, in_wrapping(UNION, **DEFINED), True, True),
+    "reference": ({**DEFINED, "$ref": "#/$defs/Recipe"}, {**RECIPE, **DEFINED}, False, True),
+    "reference to a list": ({**LISTED, "$ref": "#/$defs/A"}, in_wrapping(LIST, **LISTED), True, True),
+    "reference to another": ({"$ref": "#/$defs/A", "$defs": NEXT}, {**RECIPE, "$defs": NEXT}, False, True),
+    "no type": ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}, False, None),
+    "nothing": ({}, {"type": "object"}, False, None),
+    "one type": ({"type": ["object"], "properties": {}}, {"type": "object", "properties": {}}, False, None),
+    "or null": ({"type": ["object", "null"]}, in_wrapping({"type": ["object", "null"]}), True, None),
+    "text": ({"type": "string"}, in_wrapping({"type": "string"}), True, True),
+    "enum": ({"enum": ["a", "b"]}, in_wrapping({"enum": ["a", "b"]}), True, None),
+    "root in itself": (NESTED, in_wrapping(NESTING), True, None),
+    "part of itself": (TUPLE, in_wrapping(MOVED), True, None),
+    "elsewhere": ({"$ref": "https://elsewhere"}, in_wrapping({"$ref": "https://elsewhere"}), True, None),
+    "circle": (
+        {"$ref": "#/$defs/A", "$defs": CIRCLE},
+        in_wrapping({"$ref": "#/$defs/A"}, **{"$defs": CIRCLE}),
+        True,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "wrapped", "strict"), ROOTS.values(), ids=ROOTS)
+def test_an_answers_schema_has_an_object_at_its_root(
+    schema: Json, sent: Json, wrapped: bool, strict: bool | None
+) -> None:
+    conversation = Conversation((HI,), output=OutputFormat(OutputKind.SCHEMA, schema))
+    found = render_request(conversation, OPENAI)
+    told = json.loads(found.body)["response_format"]["json_schema"]
+    assert told["schema"] == sent
+    assert found.wrapped is wrapped
+    if strict:
+        assert told["strict"] is True
+
+
+def test_an_answers_schema_that_is_nested_too_deeply_is_refused() -> None:
+    deep: Json = {}
+    for _ in range(50_000):
+        deep = {"type": "array", "items": deep}
+    with pytest.raises(GatewayError, match="nested too deeply"):
+        render_request(Conversation((HI,), output=OutputFormat(OutputKind.SCHEMA, deep)), OPENAI)
+
+
+def test_a_tools_schema_has_what_its_root_refers_to() -> None:
+    tool = Tool("f", schema={**DEFINED, "$ref": "#/$defs/Recipe"})
+    (sent,) = rendered(Conversation((HI,), tools=(tool,)))["tools"]
+    assert sent["function"]["parameters"] == {**RECIPE, **DEFINED}
+
+
 def test_the_name_of_a_user_that_is_too_long_is_hashed_the_same_way_every_time() -> None:
     user = rendered(Conversation((HI,), user="u" * 200))["safety_identifier"]
     assert len(user) == 64
