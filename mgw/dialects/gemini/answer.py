@@ -31,6 +31,7 @@ from mgw.dialects.fillers import left_out
 from mgw.dialects.gemini.media import render_media
 from mgw.dialects.gemini.parts import call_part, text_part, thought_part
 from mgw.dialects.gemini.stops import FINISHES
+from mgw.dialects.gemini.thoughts import WrittenThoughts
 from mgw.dialects.gemini.usage import usage_metadata
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
 from mgw.dialects.translator import Answering
@@ -90,23 +91,33 @@ def media_part(media: Media) -> JsonObject:
     return render_media(media) or text_part(left_out(media))
 
 
-def written_call(
-    call_id: str, name: str, args: Raw | JsonObject, signature: Signature | None, *, first: bool
-) -> JsonObject:
-    """Return a call; the ``first`` of an answer is signed with what skips the check if with nothing else."""
-    return call_part(call_id, name, args, client_signature(signature) or (SKIP_VALIDATOR if first else None))
+def call_signature(signature: Signature | None, carried: str | None, *, first: bool) -> str | None:
+    """Return what a call is signed with: its own, that of the thought which it carries, or nothing.
+
+    The ``first`` of an answer is signed with what skips the check if with nothing else.
+    """
+    return client_signature(signature) or carried or (SKIP_VALIDATOR if first else None)
 
 
 def _rendered(candidate: Candidate, index: int) -> JsonObject:
     parts: list[JsonObject] = []
+    thoughts = WrittenThoughts()
+    called = False
     for part in candidate.parts:
-        if isinstance(part, ToolCall):
-            args = finished_args(part.arguments, candidate.stop)
-            if args is not None:
-                first = not any("functionCall" in one for one in parts)
-                parts.append(written_call(part.id, part.name, args, part.signature, first=first))
-        else:
+        if isinstance(part, Thinking):
+            thoughts.add(part.text)
+            signature = None if part.signature is None else thoughts.sign(part.signature)
+            parts.append(thought_part(part.text, signature))
+            continue
+        thoughts.interrupt()
+        if not isinstance(part, ToolCall):
             parts += _said(part)
+            continue
+        args, carried = finished_args(part.arguments, candidate.stop), thoughts.carried()
+        if args is not None:
+            signature = call_signature(part.signature, carried, first=not called)
+            parts.append(call_part(part.id, part.name, args, signature))
+            called = True
     said: JsonObject = {
         "content": {"parts": parts or [text_part("")], "role": "model"},
         "finishReason": FINISHES[candidate.stop],
@@ -127,13 +138,11 @@ def _said(part: Part) -> list[JsonObject]:
         case Text():
             signature = client_signature(part.signature)
             return [text_part(part.text, signature)] if part.text or signature else []
-        case Thinking():
-            return [thought_part(part.text, client_signature(part.signature))]
         case Refusal():
             return [text_part(part.text)]
         case Media():
             return [media_part(part)]
-        case ToolCall() | ToolResult():  # calls are written where the reason of the end is known
+        case Thinking() | ToolCall() | ToolResult():  # thoughts and calls are written where they meet
             return []
         case _:
             assert_never(part)

@@ -33,7 +33,8 @@ from mgw.dialects.gemini.calls import CallLog
 from mgw.dialects.gemini.media import parse_blob, parse_file
 from mgw.dialects.gemini.results import encoded, text_of
 from mgw.dialects.gemini.spoken import Spoken
-from mgw.dialects.signatures import SKIP_VALIDATOR, read_signature
+from mgw.dialects.gemini.thoughts import may_be_carried
+from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, read_signature
 from mgw.vocabulary import Family
 
 _ROLES: Final = MappingProxyType({"user": Role.USER, "function": Role.USER, "model": Role.ASSISTANT})
@@ -133,12 +134,14 @@ class _Reader:
     def _say(self, part: Fields) -> None:
         """Take a part of the model's."""
         thought = part.flag("thought")
-        signature = _signature(part)
+        sealed = part.text("thoughtSignature") or ""
+        signature = _signature(part, sealed)
         text = part.text("text")
         if text is not None or (signature is not None and not any(name in part for name in _DATA)):
             if thought:
                 part.ledger.note(Feature.THINKING, _typed(part, "thought"))
-                self._spoken.think(text or "", signature)
+                if not self._spoken.think(text or "", signature, sealed):
+                    part.ledger.leave(_typed(part, "thought"))
             else:
                 self._spoken.say(text or "", signature)
             return
@@ -146,11 +149,24 @@ class _Reader:
             raise part.wrong("functionResponse", "it belongs into a content of role 'user'")
         call = part.nested("functionCall")
         if call is not None:
+            if signature is not None and may_be_carried(signature):
+                self._restore(part, signature, sealed)
+                signature = None
             self._spoken.add(self._call(call, signature))
             return
         found = self._datum(part)
         if found is not None:
             self._spoken.add(found)
+
+    def _restore(self, part: Fields, signature: Signature, sealed: str) -> None:
+        """Bring back a thought that the client has dropped, and of which the signature is the whole."""
+        if self._spoken.remembers(signature):
+            return
+        if is_altered(sealed, ""):
+            part.ledger.leave(part.path("thoughtSignature"))
+            return
+        part.note(Feature.THINKING, "thoughtSignature")
+        self._spoken.restore(signature)
 
     def _hear(self, part: Fields) -> Part | None:
         """Return a part of the user's."""
@@ -226,9 +242,8 @@ def _level(part: Fields) -> str | None:
     return level
 
 
-def _signature(part: Fields) -> Signature | None:
+def _signature(part: Fields, value: str) -> Signature | None:
     """Return who signed a part; what a gateway or client put in place of a signature is none."""
-    value = part.text("thoughtSignature")
     if not value or value.translate(_URL_SAFE) in _SKIP_VALUES:  # some clients write the bytes anew
         return None
     signature = read_signature(value, Family.GEMINI)

@@ -11,8 +11,10 @@ are one thought with its signature and one text.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 
-from mgw.canonical.conversation import Part, Signature, Text, Thinking
+from mgw.canonical.conversation import Part, Signature, Text, Thinking, ToolCall
+from mgw.dialects.signatures import is_altered
 from mgw.vocabulary import Family
 
 _UNSIGNED = Signature(Family.GEMINI, "")
@@ -33,15 +35,36 @@ class Spoken:
         if signature is not None:
             self._parts.append(Text(self._joined(), signature=signature))
 
-    def think(self, text: str, signature: Signature | None) -> None:
-        """Take a piece of a thought, and the signature that ends it; a redacted thought stands for itself."""
+    def think(self, text: str, signature: Signature | None, sealed: str = "") -> bool:
+        """Take a piece of a thought, and the signature that ends it; a redacted thought stands for itself.
+
+        ``sealed`` is the signature as the client has it.  Returned is whether the thought is the one that was
+        signed; one that the client has altered is left out.
+        """
         if signature is not None and signature.redacted:
             self._flush()
             self._parts.append(Thinking("", signature))
-            return
+            return True
         self._take(text, thinking=True)
-        if signature is not None:
-            self._parts.append(Thinking(self._joined(), signature))
+        if signature is None:
+            return True
+        thought = Thinking(self._joined(), signature)
+        if is_altered(sealed, thought.text):
+            return False
+        self._parts.append(thought)
+        return True
+
+    def remembers(self, signature: Signature) -> bool:
+        """Whether a thought since the last call has this signature."""
+        return any(
+            isinstance(part, Thinking) and part.signature == signature
+            for part in islice(reversed(self._parts), len(self._parts) - self._after_call())
+        )
+
+    def restore(self, signature: Signature) -> None:
+        """Put a thought that is all signature back where the stretch since the last call begins."""
+        self._flush()
+        self._parts.insert(self._after_call(), Thinking("", signature))
 
     def add(self, part: Part) -> None:
         """Take a whole part."""
@@ -54,6 +77,13 @@ class Spoken:
         parts = tuple(self._parts)
         self._parts = []
         return parts
+
+    def _after_call(self) -> int:
+        """Return the place behind the last call."""
+        place = len(self._parts)
+        while place and not isinstance(self._parts[place - 1], ToolCall):
+            place -= 1
+        return place
 
     def _take(self, text: str, *, thinking: bool) -> None:
         if self._thinking is not thinking:

@@ -44,16 +44,17 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.arguments import object_of
 from mgw.dialects.gemini.answer import (
+    call_signature,
     citation_metadata,
     client_signature,
     finished_args,
     logprobs_result,
     media_part,
-    written_call,
 )
 from mgw.dialects.gemini.errors import error_body, error_value
-from mgw.dialects.gemini.parts import text_part, thought_part
+from mgw.dialects.gemini.parts import call_part, text_part, thought_part
 from mgw.dialects.gemini.stops import FINISHES
+from mgw.dialects.gemini.thoughts import WrittenThoughts
 from mgw.dialects.gemini.usage import usage_metadata
 from mgw.dialects.metering import updated
 from mgw.dialects.translator import Answering
@@ -76,6 +77,8 @@ class _Call:
     call_id: str
     name: str
     signature: Signature | None
+    carried: str | None
+    """The signature of the thought before it."""
     pieces: list[str] = field(default_factory=list)
 
     def arguments(self) -> str:
@@ -93,6 +96,7 @@ class _Speaking:
     """Those that have, and wait for the end of the answer."""
     signed: bool = False
     """The first call has been written."""
+    thoughts: WrittenThoughts = field(default_factory=WrittenThoughts)
     citations: list[Citation] = field(default_factory=list)
     end: Ended | None = None
 
@@ -204,25 +208,34 @@ class Writer:
         out.append(self.fail(event.error))
 
     def _text(self, event: TextAdded | RefusalAdded, out: list[bytes]) -> None:
-        if event.text and self._speaking(event.candidate) is not None:
+        speaking = self._speaking(event.candidate) if event.text else None
+        if speaking is not None:
+            speaking.thoughts.interrupt()
             out.append(self._part(b'{"text":%b}' % _encode(event.text), event.candidate))
 
     def _text_signed(self, event: TextSigned, out: list[bytes]) -> None:
         self._put(text_part("", client_signature(event.signature)), event.candidate, out)
 
     def _thought(self, event: ThinkingAdded, out: list[bytes]) -> None:
-        self._put(thought_part(event.text), event.candidate, out)
+        speaking = self._speaking(event.candidate)
+        if speaking is not None:
+            speaking.thoughts.add(event.text)
+            out.append(self._part(_encode(thought_part(event.text)), event.candidate))
 
     def _thought_signed(self, event: ThinkingSigned, out: list[bytes]) -> None:
-        signature = client_signature(event.signature)
+        speaking = self._speaking(event.candidate)
+        signature = None if speaking is None else speaking.thoughts.sign(event.signature)
         if signature is not None:
-            self._put(thought_part("", signature), event.candidate, out)
+            out.append(self._part(_encode(thought_part("", signature)), event.candidate))
 
     def _media(self, event: MediaAdded, out: list[bytes]) -> None:
         self._put(media_part(event.media), event.candidate, out)
 
     def _put(self, part: JsonObject, number: int, out: list[bytes]) -> None:
-        if self._speaking(number) is not None:
+        """Write a part that is no thought."""
+        speaking = self._speaking(number)
+        if speaking is not None:
+            speaking.thoughts.interrupt()
             out.append(self._part(_encode(part), number))
 
     def _cited(self, event: CitationAdded, out: list[bytes]) -> None:  # noqa: ARG002 - the last response says it
@@ -232,7 +245,9 @@ class Writer:
             self._held += len(event.citation.url or "") + len(event.citation.title or "")
 
     def _likely(self, event: LogprobsAdded, out: list[bytes]) -> None:
-        if self._speaking(event.candidate) is not None:
+        speaking = self._speaking(event.candidate)
+        if speaking is not None:
+            speaking.thoughts.interrupt()
             piece: JsonObject = {
                 "content": {"parts": [text_part("")], "role": "model"},
                 "index": event.candidate,
@@ -242,8 +257,9 @@ class Writer:
 
     def _call_began(self, event: CallBegan, out: list[bytes]) -> None:  # noqa: ARG002 - it is written whole
         speaking = self._speaking(event.candidate)
-        if speaking is not None:
-            speaking.calls.setdefault(event.call, _Call(event.id, event.name, event.signature))
+        if speaking is not None and event.call not in speaking.calls:
+            carried = speaking.thoughts.carried()
+            speaking.calls[event.call] = _Call(event.id, event.name, event.signature, carried)
 
     def _argued(self, event: ArgumentsAdded, out: list[bytes]) -> None:  # noqa: ARG002 - it is written whole
         speaking = self._speaking(event.candidate)
@@ -277,7 +293,9 @@ class Writer:
 
     def _call(self, call: _Call, args: Raw | JsonObject, number: int, out: list[bytes]) -> None:
         speaking = self._candidates[number]
-        part = written_call(call.call_id, call.name, args, call.signature, first=not speaking.signed)
+        speaking.thoughts.interrupt()
+        signature = call_signature(call.signature, call.carried, first=not speaking.signed)
+        part = call_part(call.call_id, call.name, args, signature)
         speaking.signed = True
         self._held -= sum(map(len, call.pieces))
         out.append(self._part(_encode(part).translate(None, _LINE_BREAKS), number))  # args are as they came

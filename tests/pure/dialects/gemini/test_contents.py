@@ -266,8 +266,63 @@ def test_what_stands_in_place_of_a_signature_is_none(value: str) -> None:
 
 
 def test_a_signature_of_another_family_is_that_familys() -> None:
-    part = {**call("f", "a"), "thoughtSignature": tagged(FOREIGN).replace("+", "-").replace("/", "_")}
-    assert calls_of(said(model(part)))[0].signature == FOREIGN
+    foreign = Signature(Family.OPENAI, "++//")
+    part = {**call("f", "a"), "thoughtSignature": tagged(foreign).replace("+", "-").replace("/", "_")}
+    assert calls_of(said(model(part)))[0].signature == foreign
+
+
+CARRIED: Final = Signature(Family.ANTHROPIC, "++//")
+REDACTED: Final = Signature(Family.ANTHROPIC, "eHg=", redacted=True)
+
+
+def thought(text: str, sealed: str) -> Json:
+    return {"text": text, "thought": True, "thoughtSignature": sealed.replace("+", "-").replace("/", "_")}
+
+
+@pytest.mark.parametrize("text", ["", "Hm."])
+def test_a_signature_that_a_call_carries_is_that_of_the_thought_before_it(text: str) -> None:
+    signed = tagged(CARRIED, text)
+    found = parse(
+        {"contents": [model(thought(text, signed), {**call("f", "a"), "thoughtSignature": signed})]}
+    )
+    assert found.conversation.turns[0].parts == (
+        Thinking(text, CARRIED),
+        ToolCall("a", "f", "{}"),
+    )
+    assert not found.unread
+
+
+@pytest.mark.parametrize("signature", [CARRIED, REDACTED], ids=["without words", "redacted"])
+def test_a_thought_that_is_all_signature_comes_back_from_its_call(signature: Signature) -> None:
+    second = {**call("g", "b"), "thoughtSignature": tagged(signature, "")}
+    found = said(model(call("f", "a"), {"text": "Let me look."}, second))
+    assert found.turns[0].parts == (
+        ToolCall("a", "f", "{}"),
+        Thinking("", signature),
+        Text("Let me look."),
+        ToolCall("b", "g", "{}"),
+    )
+
+
+def test_a_thought_whose_words_the_client_has_dropped_is_reported() -> None:
+    found = parse({"contents": [model({**call("f", "a"), "thoughtSignature": tagged(CARRIED, "Hm.")})]})
+    assert found.conversation.turns[0].parts == (ToolCall("a", "f", "{}"),)
+    assert found.unread == {"contents[].parts[].thoughtSignature"}
+
+
+@pytest.mark.parametrize("pieces", [("Hm. Oh.",), ("Hm.", " Oh."), ("Hm.", " Oh.", "")])
+def test_a_thought_that_the_client_has_not_altered_is_kept(pieces: tuple[str, ...]) -> None:
+    *before, last = pieces
+    parts = [{"text": text, "thought": True} for text in before]
+    found = parse({"contents": [model(*parts, thought(last, tagged(CARRIED, "Hm. Oh.")))]})
+    assert found.conversation.turns[0].parts == (Thinking("Hm. Oh.", CARRIED),)
+    assert not found.unread
+
+
+def test_a_thought_that_the_client_has_altered_is_left_out_and_reported() -> None:
+    found = parse({"contents": [model(thought("Ha.", tagged(CARRIED, "Hm.")), {"text": "a"})]})
+    assert found.conversation.turns[0].parts == (Text("a"),)
+    assert found.unread == {"contents[].parts[thought]"}
 
 
 def test_a_signature_behind_a_text_signs_that_text() -> None:

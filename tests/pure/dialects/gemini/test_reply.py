@@ -300,13 +300,40 @@ def test_the_first_call_is_signed_and_every_thought_keeps_its_signature() -> Non
         ToolCall("1", "f", ""),
         ToolCall("2", "f", "{}"),
     ) == [
-        {"text": "Hm.", "thought": True, "thoughtSignature": tagged(FOREIGN)},
+        {"text": "Hm.", "thought": True, "thoughtSignature": tagged(FOREIGN, "Hm.")},
         {"text": "", "thought": True, "thoughtSignature": tagged(redacted)},
         {"text": "Oh.", "thought": True},
         {"functionCall": {"id": "1", "name": "f", "args": {}}, "thoughtSignature": SKIP_VALIDATOR},
         {"functionCall": {"id": "2", "name": "f", "args": {}}},
     ]
     assert rendered(ToolCall("1", "f", "{}", FOREIGN))[0]["thoughtSignature"] == tagged(FOREIGN)
+
+
+def test_a_call_carries_the_signature_of_the_one_thought_before_it() -> None:
+    other = Signature(Family.ANTHROPIC, "eHg=")
+    parts = rendered(
+        Thinking("Hm.", FOREIGN),
+        Text("Let me look."),
+        ToolCall("1", "f", "{}"),
+        ToolCall("2", "f", "{}"),
+        Thinking("", other),
+        ToolCall("3", "f", "{}"),
+        Thinking("a", FOREIGN),
+        Thinking("b", other),
+        ToolCall("4", "f", "{}"),
+        Thinking("c", FOREIGN),
+        ToolCall("5", "f", "{}", Signature(Family.OPENAI, "b3du")),
+        Thinking("d", Signature(Family.OPENAI, "eHg=")),
+        ToolCall("6", "f", "{}"),
+    )
+    assert [part.get("thoughtSignature") for part in parts if "functionCall" in part] == [
+        tagged(FOREIGN, "Hm."),
+        None,
+        tagged(other, ""),
+        None,
+        tagged(Signature(Family.OPENAI, "b3du")),
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +381,7 @@ def test_what_a_client_keeps_of_an_answer_comes_back_as_it_was() -> None:
         Thinking("Hm.", FOREIGN),
         Thinking("", Signature(Family.ANTHROPIC, "eHg=", redacted=True)),
         Text("a"),
-        ToolCall("1", "f", '{"z":1,"a":2}', FOREIGN),
+        ToolCall("1", "f", '{"z":1,"a":2}', Signature(Family.OPENAI, "b3du")),
         ToolCall("2", "g", "{}"),
     )
     response = GenerateContentResponse.model_validate(render(Reply((Candidate(parts, StopReason.TOOL_USE),))))

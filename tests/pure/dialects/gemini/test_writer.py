@@ -200,6 +200,24 @@ def test_a_call_that_was_cut_off_is_left_out(
     assert [part["functionCall"]["args"] for part in parts if "functionCall" in part] == args
 
 
+def test_a_call_carries_the_signature_of_the_thought_before_it() -> None:
+    parts = parts_of(
+        Began(),
+        ThinkingAdded("Hm"),
+        ThinkingAdded("."),
+        ThinkingSigned(FOREIGN),
+        TextAdded("a"),
+        *(
+            event
+            for call in (0, 1)
+            for event in (CallBegan(call, str(call), "f"), ArgumentsAdded(call, "{}"), CallEnded(call))
+        ),
+        Ended(StopReason.TOOL_USE),
+    )
+    signatures = [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
+    assert signatures == [tagged(FOREIGN, "Hm.")] * 2
+
+
 def test_calls_keep_their_order_behind_one_that_waits() -> None:
     parts = parts_of(
         Began(),
@@ -228,7 +246,7 @@ def test_every_kind_of_part_has_its_chunk() -> None:
     )
     assert [one["content"]["parts"][0] for one in found] == [
         {"text": "Hm", "thought": True},
-        {"text": "", "thought": True, "thoughtSignature": tagged(FOREIGN)},
+        {"text": "", "thought": True, "thoughtSignature": tagged(FOREIGN, "Hm")},
         {"text": "No."},
         {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
         {"text": "", "thoughtSignature": tagged(FOREIGN)},

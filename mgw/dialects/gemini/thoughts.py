@@ -1,0 +1,58 @@
+"""Thoughts of other families on their way to Google's clients, and what a call carries of them.
+
+Clients drop thoughts from their histories, but keep the signatures of calls: Google demands those.  So the
+first call behind a thought of Anthropic's carries that thought's tagged signature as well.  A thought that is
+all signature, since it is redacted or shown without words, then comes back from the call alone (decisions,
+part 8).  Behind several thoughts a call carries none: one of them would be half of the truth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mgw.canonical.conversation import Signature
+from mgw.dialects.signatures import Digest, tagged
+from mgw.vocabulary import Family
+
+
+@dataclass(slots=True)
+class WrittenThoughts:
+    """The thoughts of one candidate, in the order in which its parts are written."""
+
+    _open: Digest | None = None
+    """Of the words of the thought that has not ended."""
+    _signed: list[str] = field(default_factory=list)
+    """The signatures since the last call, as written."""
+
+    def add(self, text: str) -> None:
+        """Go on with a thought."""
+        if self._open is None:
+            self._open = Digest()
+        self._open.add(text)
+
+    def sign(self, signature: Signature) -> str | None:
+        """End the thought, and return the signature to write; ``None``: there is nothing to remember.
+
+        A thought that ends without a signature goes on with the next, as clients join them.
+        """
+        if signature.family is Family.GEMINI and not signature.value:
+            return None
+        digest, self._open = self._open or Digest(), None
+        written = tagged(signature, digest)
+        if may_be_carried(signature):
+            self._signed.append(written)
+        return written
+
+    def interrupt(self) -> None:
+        """Say that a part was written that is no thought: what follows is another one."""
+        self._open = None
+
+    def carried(self) -> str | None:
+        """Return the signature that the next call carries for the thought before it."""
+        signed, self._signed = self._signed, []
+        return signed[0] if len(signed) == 1 else None
+
+
+def may_be_carried(signature: Signature) -> bool:
+    """Whether a signature beside a call is a thought's: Anthropic signs nothing else."""
+    return signature.family is Family.ANTHROPIC and signature.value != ""
