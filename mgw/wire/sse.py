@@ -5,8 +5,9 @@ with an empty line.  Events without a ``data`` line are not dispatched, and neit
 empty line when the stream ends.  The fields ``id`` and ``retry`` are of no use here and are skipped like
 comments.
 
-Google breaks a stream off with an error that is JSON in lines of its own, without a field.  A reader that is
-told so takes such a document, from a line that begins with ``{`` on, as the data of an event.
+Google breaks a stream off with an error that is JSON in lines of its own, without a field, or in an array.  A
+reader that is told so takes such a document, from a line that begins with ``{`` or ``[{`` on, as the data of
+an event, and each element of an array as one.
 """
 
 from __future__ import annotations
@@ -152,10 +153,11 @@ class EventReader:
     def _read_bare(self, line: bytes, events: list[Event]) -> None:
         """Take a line that is no field, if it belongs to a document; what is none is skipped as ever."""
         if self._document is None:
-            if not line.startswith(b"{"):
+            if line.startswith(b"{"):
+                line = b"[" + line
+            elif line != b"[" and not line.startswith(b"[{"):
                 return
             self._document = ElementReader(MAX_BARE_BYTES)
-            line = b"[" + line
         try:
             documents = self._document.feed(line + b"\n")
         except GatewayError:

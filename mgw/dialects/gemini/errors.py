@@ -4,6 +4,9 @@
 upper case; where a row has none, the row's own name.  What a provider of another family refuses keeps its
 status and its words.  Google itself answers a refused stream with the error in an array, and says in a
 ``google.rpc.RetryInfo`` of the details how long to wait: ``"retryDelay": "27s"``.
+
+Hosts like Google's have shapes of their own (Apigee: ``{"fault": {"faultstring"}}``), and proxies before them
+speak in plain text or HTML; each is an error in its own words.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import code_of, encodable
+from mgw.dialects.refusal import code_of, encodable, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 
 STATUSES: Final = MappingProxyType(
@@ -85,6 +88,21 @@ _STATUS_NAMES: Final = MappingProxyType(
     }
 )
 """``google.rpc.Code`` by HTTP status, as ``google/rpc/code.proto`` maps them."""
+_STATUSES: Final = MappingProxyType(
+    {
+        **{name: status for status, name in _STATUS_NAMES.items() if status not in {413, 422, 502}},
+        "FAILED_PRECONDITION": 400,
+        "OUT_OF_RANGE": 400,
+        "ALREADY_EXISTS": 409,
+        "UNKNOWN": 500,
+        "DATA_LOSS": 500,
+    }
+)
+"""And the other way round."""
+_WORDS: Final = ("message", "detail", "error_description", "faultstring", "msg")
+"""Where an error says what is wrong."""
+_HOLDERS: Final = ("error", "fault")
+_IS_STATUS: Final = re.compile("[45][0-9]{2}")
 _OVERLOADED: Final = 529
 """Anthropic's status; Google says 503."""
 _BROKEN: Final = 502
@@ -107,29 +125,44 @@ def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 -
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Return what Google says in the body of a refusal, whatever bytes it is."""
+    return error_in(body, status) or _told_by_status(status)
+
+
+def error_in(body: bytes, status: int | None = None) -> UpstreamError | None:
+    """Return the error that a document is, in whatever shape; ``None`` where it is none.
+
+    Without a ``status`` it is the one that the error names.
+    """
     try:
         document = _DECODER.decode(body)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        document = None
-    if type(document) is list and document:
-        document = document[0]
-    found = document.get("error") if type(document) is dict else None
-    return upstream_error(found, status) or UpstreamError(status, f"the provider answered {status}")
+        words = spoken_by_proxy(body)
+        if not words:
+            return None
+        return UpstreamError(_BROKEN, words) if status is None else _told_by_status(status, words)
+    if type(document) is list:
+        document = next((one for one in document if type(one) is dict and one.get("error")), None)
+    if type(document) is dict:
+        held = next((document[key] for key in _HOLDERS if document.get(key)), None)
+        if held is None and not any(document.get(key) for key in _WORDS):
+            return None
+        document = document if held is None else held
+    return upstream_error(document, status)
 
 
 def upstream_error(error: Any, status: int | None = None) -> UpstreamError | None:  # Any: JSON
     """Return what an error object says; ``None`` where it says nothing.
 
-    Without a ``status`` it is the one that its ``code`` names.
+    Without a ``status`` it is the one that its ``code`` or its ``status`` names.
     """
     if type(error) is str and error:
         return UpstreamError(status or _BROKEN, encodable(error)[:_MOST_CHARACTERS])
     if type(error) is not dict:
         return None
-    message, code, name = error.get("message"), error.get("code"), error.get("status")
-    if status is None:
-        status = code if type(code) is int and 400 <= code <= 599 else _BROKEN
-    if type(message) is not str or not message:
+    name = error.get("status")
+    status = status or _status_of(error)
+    message = next((said for key in _WORDS if type(said := error.get(key)) is str and said), None)
+    if message is None:
         message = f"the provider answered {name if type(name) is str else status}"
     details = error.get("details")
     return UpstreamError(
@@ -139,6 +172,21 @@ def upstream_error(error: Any, status: int | None = None) -> UpstreamError | Non
         {"details": details} if type(details) is list and details else None,
         _retry_after(details) if type(details) is list else None,
     )
+
+
+def _told_by_status(status: int, words: str = "") -> UpstreamError:
+    said = f"the provider answered {status}"
+    return UpstreamError(status, f"{said}: {words}" if words else said)
+
+
+def _status_of(error: JsonObject) -> int:
+    for key in ("code", "status"):
+        word = error.get(key)
+        if type(word) is str:
+            word = int(word) if _IS_STATUS.fullmatch(word) else _STATUSES.get(word)
+        if type(word) is int and 400 <= word <= 599:
+            return word
+    return _BROKEN
 
 
 def _retry_after(details: list[Any]) -> float | None:  # Any: JSON

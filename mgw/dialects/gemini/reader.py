@@ -3,7 +3,8 @@
 Each event, or element of the array, is a response: more parts of a candidate, and counts so far.  The last
 response of a candidate names the reason why it ended.  Some hosts name it in every response, so a candidate
 has ended when the stream has: Google closes it right behind the last response.  An error that breaks an
-event stream off may be JSON in lines of its own, without ``data:``.
+event stream off may be JSON in lines of its own, without ``data:``.  What some hosts put behind the last
+response, ``[DONE]``, means nothing here.
 
 Sources: ``GenerateContentResponse`` and ``_iter_response_stream`` of google-genai 3.4; the Gemini API's
 reference of streamGenerateContent.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from mgw.canonical.conversation import Signature
 from mgw.canonical.reply import (
@@ -41,17 +42,21 @@ from mgw.canonical.reply import (
 from mgw.dialects.arguments import compact
 from mgw.dialects.gemini import wire
 from mgw.dialects.gemini.calls import answered_id
-from mgw.dialects.gemini.errors import upstream_error
+from mgw.dialects.gemini.errors import error_in
 from mgw.dialects.gemini.media import blob_media
 from mgw.dialects.gemini.stops import FAILURES, block_message, failure_message, stop_of
 from mgw.dialects.gemini.usage import usage_of
-from mgw.dialects.refusal import UNREADABLE_EVENT
+from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.array import ElementReader
 from mgw.wire.sse import EventReader
 
 _BLANKS: Final = b" \t\r\n"
+_DONE: Final = b"[DONE]"
+_MOST_OF_NO_STREAM: Final = 2048
+"""Bytes that are kept of what may turn out to be no stream at all."""
+_OF_A_STREAM: Final = (b":", b"data:", b"event:", b"id:", b"retry:", b"[", b"{")
 _UNSIGNED: Final = Signature(Family.GEMINI, "")
 _MOST_CANDIDATES: Final = 128
 """More than any provider gives; what claims to be a further one is skipped."""
@@ -83,6 +88,10 @@ class Reader:
     _elements: ElementReader | None = None
     _began: bool = False
     _over: bool = False
+    _heard: bool = False
+    """A document has come: this is a stream."""
+    _head: bytes = b""
+    """What came before any did."""
     _blocked: str | None = None
     _candidates: dict[int, _Heard] = field(default_factory=dict)
 
@@ -113,7 +122,10 @@ class Reader:
         found: list[ReplyEvent] = []
         if self._over:
             return found
-        for document in self._documents(data):
+        documents = self._documents(data)
+        if not self._heard:
+            self._heard, self._head = bool(documents), (self._head + data)[:_MOST_OF_NO_STREAM]
+        for document in documents:
             self._read(document, found)
             if self._over:
                 break
@@ -142,6 +154,9 @@ class Reader:
             return [*self._counted(), RefusalAdded(self._blocked), Ended(StopReason.REFUSAL)]
         heard = sorted(self._candidates.values(), key=lambda one: one.number)
         if not heard or any(one.finish is None for one in heard):
+            words = "" if self._heard or self._head.startswith(_OF_A_STREAM) else spoken_by_proxy(self._head)
+            if words:
+                return [Broke(UpstreamError(502, f"the provider's answer is no stream: {words}"))]
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's stream ended before its answer did")
         failed = _failure(heard)
         if failed is not None:
@@ -166,13 +181,9 @@ class Reader:
 
     def _read(self, document: bytes, found: list[ReplyEvent]) -> None:
         response = wire.response_of(document)
-        if response is None:
-            self._over = True
-            found.append(UNREADABLE_EVENT)
-            return
-        if response.error is not None:
-            self._over = True
-            found.append(Broke(_error(response.error)))
+        if response is None or response.error or _is_bare(response):
+            if document != _DONE:
+                self._tell_error(document, response, found)
             return
         if wire.is_there(response.usage_metadata):
             self._unread_usage = bytes(response.usage_metadata)
@@ -186,6 +197,19 @@ class Reader:
             number = place if candidate.index is None else candidate.index
             if 0 <= number < _MOST_CANDIDATES:
                 self._hear(candidate, number, found)
+
+    def _tell_error(self, document: bytes, response: wire.Response | None, found: list[ReplyEvent]) -> None:
+        """Break with the error that a document is; one that means nothing is skipped."""
+        error = error_in(document)
+        if response is not None and not response.error and error is None:
+            return
+        self._over = True
+        if error is not None:
+            found.append(Broke(error))
+        elif response is None:
+            found.append(UNREADABLE_EVENT)
+        else:
+            found.append(Broke(UpstreamError(502, "the provider's stream broke off with an error")))
 
     def _hear(self, candidate: wire.Candidate, number: int, found: list[ReplyEvent]) -> None:
         heard = self._candidates.get(number)
@@ -273,5 +297,10 @@ def _failure(heard: list[_Heard]) -> Broke | None:
     return None
 
 
-def _error(error: Any) -> UpstreamError:  # Any: JSON
-    return upstream_error(error) or UpstreamError(502, "the provider's stream broke off with an error")
+def _is_bare(response: wire.Response) -> bool:
+    """Whether a response says nothing that an answer does."""
+    return (
+        response.candidates is None
+        and response.prompt_feedback is None
+        and not wire.is_there(response.usage_metadata)
+    )

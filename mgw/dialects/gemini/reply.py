@@ -20,11 +20,12 @@ from mgw.canonical.reply import Candidate, Reply, StopReason
 from mgw.dialects.arguments import compact
 from mgw.dialects.gemini import wire
 from mgw.dialects.gemini.calls import answered_id
-from mgw.dialects.gemini.errors import upstream_error
+from mgw.dialects.gemini.errors import error_in
 from mgw.dialects.gemini.media import blob_media
 from mgw.dialects.gemini.spoken import Spoken
 from mgw.dialects.gemini.stops import FAILURES, block_message, failure_message, stop_of
 from mgw.dialects.gemini.usage import usage_of
+from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
@@ -32,16 +33,16 @@ from mgw.vocabulary import Family
 def parse_reply(body: bytes, seed: str) -> Reply:
     """Return an answer; ``seed`` makes the identifiers of calls that have none.
 
+    An array in place of an answer is a stream, which hosts send that do not know ``alt=sse``.
+
     Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer, and for one that is nothing but
-    a failure of the model.
+    a failure of the model; :class:`AnswerError` for an error.
     """
-    found = wire.response_of(body)
+    found = wire.response_of(body) or wire.joined_response_of(body)
     if found is None:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer is none of generateContent")
-    if found.error is not None:
-        told = upstream_error(found.error)
-        words = "in words that cannot be read" if told is None else told.message
-        raise GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream failed: {words}")
+        raise _no_answer(body, "the provider's answer is none of generateContent")
+    if found.error:
+        raise _no_answer(body, "the upstream failed in words that cannot be read")
     blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None
     if found.candidates:
         candidates = [_candidate(candidate, seed, place) for place, candidate in enumerate(found.candidates)]
@@ -50,12 +51,18 @@ def parse_reply(body: bytes, seed: str) -> Reply:
         refusal = Refusal(block_message(blocked, explained))
         candidates = [Candidate((refusal,), StopReason.REFUSAL)]
     else:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer has no candidates; ask again")
+        raise _no_answer(body, "the provider's answer has no candidates; ask again")
     if not any(_says_something(candidate) for candidate in candidates):
         _check_failure(found.candidates or [])
     return Reply(
         tuple(candidates), found.response_id, found.model_version, usage_of(bytes(found.usage_metadata))
     )
+
+
+def _no_answer(body: bytes, message: str) -> GatewayError:
+    """Return the error that an answer is; ``message`` says what is wrong with one that says nothing."""
+    error = error_in(body)
+    return GatewayError(Reason.UPSTREAM_BROKEN, message) if error is None else AnswerError(error)
 
 
 def _candidate(candidate: wire.Candidate, seed: str, place: int) -> Candidate:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import asdict, replace
 
 from mgw.canonical.conversation import Citation
 from mgw.canonical.reply import Alternative, TokenLogprob
@@ -107,6 +108,7 @@ class _Logprobs(Struct, frozen=True, rename="camel"):
 
 
 RESPONSE: Final = Decoder(Response, strict=False)  # proto3 JSON may write numbers as strings
+_RESPONSES: Final = Decoder(list[Response], strict=False)
 _CITATIONS: Final = Decoder(_Citations, strict=False)
 _LOGPROBS: Final = Decoder(_Logprobs, strict=False)
 _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
@@ -118,6 +120,38 @@ def response_of(document: bytes) -> Response | None:
         return RESPONSE.decode(document)
     except _UNREADABLE:
         return None
+
+
+def joined_response_of(document: bytes) -> Response | None:
+    """Return what an array of responses says together; ``None`` where it is none, or is not whole."""
+    try:
+        pieces = _RESPONSES.decode(document)
+    except _UNREADABLE:
+        return None
+    candidates: dict[int, Candidate] = {}
+    for piece in pieces:
+        for place, candidate in enumerate(piece.candidates or ()):
+            number = place if candidate.index is None else candidate.index
+            before = candidates.get(number)
+            candidates[number] = candidate if before is None else _joined(before, candidate)
+    joined = Response(candidates=[candidates[number] for number in sorted(candidates)] or None)
+    for piece in pieces:
+        joined = replace(joined, **_said(piece, "candidates"))
+    return joined
+
+
+def _joined(before: Candidate, candidate: Candidate) -> Candidate:
+    parts = [part for one in (before, candidate) if one.content for part in one.content.parts or ()]
+    return replace(before, **_said(candidate, "content"), content=Content(parts))
+
+
+def _said(piece: Struct, apart: str) -> dict[str, Any]:  # Any: whatever the fields hold
+    """Return the fields that say something, but for one."""
+    return {
+        name: value
+        for name, value in asdict(piece).items()
+        if name != apart and value is not None and (type(value) is not Raw or is_there(value))
+    }
 
 
 def is_there(raw: Raw) -> bool:

@@ -272,7 +272,6 @@ def test_a_signature_of_another_family_is_that_familys() -> None:
 
 
 CARRIED: Final = Signature(Family.ANTHROPIC, "++//")
-REDACTED: Final = Signature(Family.ANTHROPIC, "eHg=", redacted=True)
 
 
 def thought(text: str, sealed: str) -> Json:

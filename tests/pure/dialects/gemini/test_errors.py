@@ -52,7 +52,8 @@ def test_the_time_to_wait_is_read_from_the_details(details: Any, seconds: float 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html>Bad gateway</html>", "the provider answered 502"),
+        (b"<html>Bad <b>gateway</b></html>", "the provider answered 502: Bad gateway"),
+        (b"upstream connect error", "the provider answered 502: upstream connect error"),
         (b"", "the provider answered 502"),
         (b"[]", "the provider answered 502"),
         (b'{"error":"no"}', "no"),
@@ -63,6 +64,22 @@ def test_the_time_to_wait_is_read_from_the_details(details: Any, seconds: float 
 )
 def test_what_says_nothing_is_told_by_its_status(body: bytes, message: str) -> None:
     assert TRANSLATOR.parse_error(502, body).message == message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"error": {"message": "Slow down."}}],
+        [{"candidates": []}, {"error": {"message": "Slow down."}}],
+        {"error": {"detail": "Slow down."}},
+        {"message": "Slow down.", "code": 429},
+        {"detail": "Slow down."},
+        {"fault": {"faultstring": "Slow down.", "detail": {"errorcode": "policies.ratelimit"}}},
+        {"error": None, "message": "Slow down."},
+    ],
+)
+def test_an_error_of_another_shape_keeps_its_words(body: Any) -> None:
+    assert parse(429, body).message == "Slow down."
 
 
 def test_a_message_is_cut() -> None:

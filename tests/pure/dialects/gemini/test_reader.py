@@ -30,6 +30,7 @@ from mgw.canonical.reply import (
     ThinkingSigned,
     TokenLogprob,
     TokenUsage,
+    UpstreamError,
 )
 from mgw.dialects.gemini.stops import FAILURES
 from mgw.dialects.gemini.translator import TRANSLATOR
@@ -274,6 +275,54 @@ def test_an_error_without_a_field_comes_with_its_last_line() -> None:
     assert isinstance(reader.feed(last + b"\n")[0], Broke)
 
 
+SLOW: Final = {"code": 429, "message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b'data: [{"error": %b}]\n\n' % json.dumps(SLOW).encode(), 429),
+        (b'[{"error": %b}]\n' % json.dumps(SLOW).encode(), 429),
+        (json.dumps([{"error": SLOW}], indent=2).encode(), 429),
+        (sse({"error": {"message": "Slow down.", "status": "RESOURCE_EXHAUSTED"}}), 429),
+        (sse({"error": {"message": "Slow down.", "code": "429"}}), 429),
+        (sse({"error": "Slow down."}), 502),
+        (sse({"message": "Slow down.", "code": 429}), 429),
+        (sse({"detail": "Slow down."}), 502),
+        (sse({"fault": {"faultstring": "Slow down."}}), 502),
+        (b"data: Slow down.\n\n", 502),
+        (b"data: <html><body>Slow down.</body></html>\n\n", 502),
+    ],
+)
+@pytest.mark.parametrize("before", [b"", sse(chunk({"text": "a"})), sse(chunk({"text": "a"}, finish="STOP"))])
+def test_an_error_of_any_shape_breaks_the_stream_in_its_own_words(
+    before: bytes, data: bytes, status: int
+) -> None:
+    (broke,) = [event for event in events_of(before, data) if isinstance(event, Broke)]
+    assert (broke.error.status, broke.error.message) == (status, "Slow down.")
+
+
+@pytest.mark.parametrize(
+    "data", [b"Slow down.\n", b"<!doctype html>\n<html><title>Slow down.</title>\n<body>503</html>"]
+)
+def test_what_a_proxy_says_in_place_of_a_stream_is_told(data: bytes) -> None:
+    for pieces in ([data], [data[:9], data[9:]]):
+        (broke,) = events_of(*pieces)
+        assert isinstance(broke, Broke)
+        assert broke.error == UpstreamError(502, "the provider's answer is no stream: Slow down.")
+
+
+@pytest.mark.parametrize("error", [None, {}, "", False])
+def test_an_error_that_is_none_breaks_nothing(error: Any) -> None:
+    found = after_began(chunk({"text": "a"}, error=error), chunk(finish="STOP", error=error))
+    assert found == [TextAdded("a"), Ended(StopReason.END)]
+
+
+def test_a_mark_of_the_end_behind_an_answer_means_nothing() -> None:
+    data = sse(chunk({"text": "a"}, finish="STOP")) + b"data: [DONE]\n\n"
+    assert events_of(data)[1:] == [TextAdded("a"), Ended(StopReason.END)]
+
+
 @pytest.mark.parametrize(
     "stray",
     [b"{\n", b"} {\n", b"null\n", b'  {"error": 1}\n', b'{"a": 1} b\n', b'{"' + b"x" * 2_000_000],
@@ -288,7 +337,7 @@ def test_lines_that_are_no_document_are_skipped_like_unknown_fields(stray: bytes
     "data",
     [
         b"",
-        b"<html>nothing</html>",
+        b"data: [DONE]\n\n",
         sse(chunk({"text": "a"})),
         sse(chunk({"text": "a"}, finish="STOP"), chunk({"text": "b"}, index=1)),
         array(chunk({"text": "a"}, finish="STOP"))[:-1],

@@ -32,6 +32,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.gemini.stops import FAILURES
 from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.refusal import AnswerError
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
 from mgw.dialects.translator import Answering, Asked
 from mgw.errors import GatewayError, Reason
@@ -289,6 +290,47 @@ def test_an_answer_without_a_name_gets_the_gateways() -> None:
     assert (found["modelVersion"], found["responseId"]) == ("gpt", "req_1")
     assert found["candidates"][0]["content"]["parts"] == [{"text": ""}]
     assert "usageMetadata" not in found
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"error":{"code":429,"message":"Slow down."}}', 429),
+        (b'[{"error":{"code":429,"message":"Slow down."}}]', 429),
+        (b'{"message":"Slow down."}', 502),
+        (b"Slow down.", 502),
+        (b"<html><title>Slow down.</title></html>", 502),
+    ],
+)
+def test_an_answer_that_is_an_error_has_its_status_and_its_words(body: bytes, status: int) -> None:
+    with pytest.raises(AnswerError) as caught:
+        TRANSLATOR.parse_reply(body, "s")
+    assert (caught.value.error.status, caught.value.error.message) == (status, "Slow down.")
+
+
+def test_an_array_of_responses_is_one_answer() -> None:
+    pieces = [
+        {
+            "candidates": [
+                {"content": {"parts": [{"text": "a"}], "role": "model"}, "index": 0},
+                {"content": {"parts": [{"text": "x"}]}, "index": 1, "finishReason": "MAX_TOKENS"},
+            ],
+            "usageMetadata": {"promptTokenCount": 3},
+            "modelVersion": "gemini-x",
+            "responseId": "r",
+        },
+        {"candidates": [{"content": {"parts": [{"text": "b"}]}}], "error": None},
+        {
+            "candidates": [{"finishReason": "STOP", "index": 0}],
+            "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2},
+        },
+    ]
+    found = TRANSLATOR.parse_reply(json.dumps(pieces).encode(), "s")
+    assert [(one.parts, one.stop) for one in found.candidates] == [
+        ((Text("ab"),), StopReason.END),
+        ((Text("x"),), StopReason.LENGTH),
+    ]
+    assert (found.model, found.id, found.usage) == ("gemini-x", "r", TokenUsage(3, 2))
 
 
 def test_the_first_call_is_signed_and_every_thought_keeps_its_signature() -> None:
