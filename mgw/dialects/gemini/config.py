@@ -15,6 +15,7 @@ from mgw.canonical.conversation import JsonObject, OutputFormat, OutputKind, Rea
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.content import detail_of
+from mgw.dialects.gemini.enums import MODALITIES, RESOLUTIONS, enum_text, named
 from mgw.dialects.gemini.schema import from_openapi, with_lower_types
 from mgw.vocabulary import Effort
 
@@ -102,6 +103,8 @@ def _output(config: Fields) -> OutputFormat | None:
     A type that is none of JSON and text stays unread together with its schema: one word of an enum, say.
     """
     modalities = config.take("responseModalities")
+    if type(modalities) is list:
+        modalities = [named(modality, MODALITIES) for modality in modalities]
     if modalities is not None and modalities not in (["TEXT"], ["text"]):
         config.ledger.leave(config.path("responseModalities"))
     media_type = config.text("responseMimeType", Feature.OUTPUT)
@@ -138,7 +141,7 @@ def _reasoning(config: Fields) -> Reasoning:
 
 
 def _detail(config: Fields) -> str | None:
-    level = config.text("mediaResolution", Feature.MEDIA_DETAIL)
+    level = enum_text(config, "mediaResolution", RESOLUTIONS, Feature.MEDIA_DETAIL)
     detail = detail_of(level)
     if level is not None and detail is None:
         config.ledger.leave(config.path("mediaResolution"))

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mgw.canonical.conversation import JsonObject
+from mgw.dialects.gemini.enums import TYPES, named
 
 _TYPES: Final = MappingProxyType(
     {name: name.lower() for name in ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")}
@@ -137,6 +138,7 @@ def _number(value: Value) -> Value:
 
 
 def _set_type(found: JsonObject, value: Value) -> None:
+    value = named(value, TYPES)
     if value != "TYPE_UNSPECIFIED":
         found["type"] = _type(value)
 

@@ -11,6 +11,7 @@ from typing import Final
 from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.gemini.enums import MODES, enum_text
 from mgw.dialects.gemini.parts import lose_mark
 from mgw.dialects.gemini.schema import from_openapi, with_lower_types
 from mgw.dialects.names import Names
@@ -51,7 +52,7 @@ def parse_choice(request: Fields) -> ToolChoice | None:
     calling = None if config is None else config.nested("functionCallingConfig")
     if calling is None:
         return None
-    mode = calling.text("mode", Feature.TOOL_CHOICE)
+    mode = enum_text(calling, "mode", MODES, Feature.TOOL_CHOICE)
     if mode is not None and mode.upper() not in _MODES:
         raise none_of(calling, "mode", mode, _MODES)
     names = calling.texts("allowedFunctionNames", Feature.TOOL_CHOICE_NAMES)

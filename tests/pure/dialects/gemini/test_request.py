@@ -308,6 +308,10 @@ def test_a_stream_without_alt_sse_is_an_array(query: bytes | None, stream: bool,
         ({"mode": "NONE"}, ToolChoice(ToolMode.NONE)),
         ({"mode": "VALIDATED", "allowedFunctionNames": ["f"]}, ToolChoice(ToolMode.AUTO, ("f",))),
         ({"mode": "MODE_UNSPECIFIED"}, None),
+        ({"mode": 0}, None),
+        ({"mode": 1}, ToolChoice(ToolMode.AUTO)),
+        ({"mode": 2}, ToolChoice(ToolMode.ANY)),
+        ({"mode": 3}, ToolChoice(ToolMode.NONE)),
         ({}, None),
     ],
 )
@@ -434,3 +438,46 @@ def test_a_value_in_place_of_a_signature_is_none_however_its_bytes_are_spelled(v
     (call_,) = turn.parts
     assert isinstance(call_, ToolCall)
     assert call_.signature is None
+
+
+def test_the_numbers_of_enumerations_are_read() -> None:
+    parameters = {"type": 6, "properties": {"a": {"type": 1}, "b": {"type": 5, "items": {"type": 3}}}}
+    found = parse(
+        {
+            "contents": [user({"text": "a"}, {"inlineData": {"mimeType": "image/png", "data": "AAAA"}})],
+            "tools": [{"functionDeclarations": [{"name": "f", "parameters": parameters}]}],
+            "generationConfig": {
+                "responseModalities": [1],
+                "mediaResolution": 3,
+                "responseMimeType": "application/json",
+                "responseSchema": {"type": 6, "properties": {"a": {"type": 1, "nullable": True}}},
+            },
+        }
+    )
+    assert not found.unread
+    conversation = found.conversation
+    assert conversation.tools[0].schema == {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
+    }
+    assert conversation.output is not None
+    assert conversation.output.schema == {
+        "type": "object",
+        "properties": {"a": {"type": ["string", "null"]}},
+    }
+    image = conversation.turns[0].parts[1]
+    assert isinstance(image, Media)
+    assert image.detail == "high"
+
+
+@pytest.mark.parametrize("mode", [9, -1, True, 1.5])
+def test_a_number_that_names_nothing_is_refused(mode: object) -> None:
+    with pytest.raises(GatewayError) as caught:
+        said(user({"text": "a"}), toolConfig={"functionCallingConfig": {"mode": mode}})
+    assert caught.value.param == "toolConfig.functionCallingConfig.mode"
+
+
+def test_empty_stop_sequences_say_nothing() -> None:
+    found = parse({"contents": [user({"text": "a"})], "generationConfig": {"stopSequences": ["", "a", ""]}})
+    assert found.conversation.stop == ("a",)
+    assert not found.unread
