@@ -20,6 +20,7 @@ NOTHING: Final = Raw(b"{}")
 _ENCODER: Final = Encoder()
 _OBJECT: Final = Decoder(dict[str, Raw])
 """Knows an object without building it."""
+_STRING: Final = Decoder(str)
 _EMPTY: Final = frozenset({"", "null"})
 _LONGEST_EMPTY: Final = 64
 """Characters: a longer text is not looked through for being empty."""
@@ -52,9 +53,14 @@ def embedded(arguments: str) -> Raw:
 
 
 def compact(value: Raw) -> str:
-    """Return an object of the wire as text: without white space, all else as it was spelled."""
+    """Return an object of the wire as text: without white space, all else as it was spelled.
+
+    A string in place of an object may hold one.
+    """
     try:
         text = formatted(bytes(value), indent=-1).decode()
+        if text.startswith("{"):
+            return text
+        return bytes(embedded(_STRING.decode(text) if text.startswith('"') else text)).decode()
     except _UNREADABLE:
         return "{}"
-    return text if text.startswith("{") else "{}"

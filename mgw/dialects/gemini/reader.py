@@ -44,7 +44,7 @@ from mgw.dialects.gemini import wire
 from mgw.dialects.gemini.calls import answered_id
 from mgw.dialects.gemini.errors import error_in
 from mgw.dialects.gemini.media import blob_media
-from mgw.dialects.gemini.stops import FAILURES, block_message, failure_message, stop_of
+from mgw.dialects.gemini.stops import BLOCKED, FAILURES, block_message, failure_message, stop_of
 from mgw.dialects.gemini.usage import usage_of
 from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
@@ -153,6 +153,10 @@ class Reader:
         if self._blocked is not None and not self._candidates:
             return [*self._counted(), RefusalAdded(self._blocked), Ended(StopReason.REFUSAL)]
         heard = sorted(self._candidates.values(), key=lambda one: one.number)
+        if self._blocked is not None:
+            for one in heard:
+                if one.finish is None:
+                    one.finish, one.explained = BLOCKED, self._blocked
         if not heard or any(one.finish is None for one in heard):
             words = "" if self._heard or self._head.startswith(_OF_A_STREAM) else spoken_by_proxy(self._head)
             if words:
@@ -215,10 +219,8 @@ class Reader:
         heard = self._candidates.get(number)
         if heard is None:
             heard = self._candidates[number] = _Heard(number)
-        content = candidate.content
-        if content is not None and content.parts:
-            for part in content.parts:
-                self._part(part, heard, found)
+        for part in wire.parts_of(candidate.content):
+            self._part(part, heard, found)
         found += [
             CitationAdded(citation, number) for citation in wire.citations_of(candidate.citation_metadata)
         ]

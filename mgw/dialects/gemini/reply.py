@@ -68,7 +68,7 @@ def _no_answer(body: bytes, message: str) -> GatewayError:
 def _candidate(candidate: wire.Candidate, seed: str, place: int) -> Candidate:
     spoken = Spoken()
     calls = 0
-    for part in (candidate.content.parts if candidate.content else None) or ():
+    for part in wire.parts_of(candidate.content):
         signature = Signature(Family.GEMINI, part.thought_signature) if part.thought_signature else None
         call, blob = part.function_call, part.inline_data
         if call is not None:

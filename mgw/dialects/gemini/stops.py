@@ -50,6 +50,8 @@ _STOPS: Final = MappingProxyType(
         "MAX_TOKENS": StopReason.LENGTH,
     }
 )
+BLOCKED: Final = "SAFETY"
+"""What ends a candidate whose prompt was blocked in the middle of it."""
 FINISHES: Final = MappingProxyType(
     {
         StopReason.END: "STOP",
@@ -64,7 +66,7 @@ FINISHES: Final = MappingProxyType(
 
 def stop_of(finish: str, *, calls: bool) -> tuple[StopReason, str | None]:
     """Return why an answer ended, and the word for it where nobody knows it."""
-    stop = _STOPS.get(finish)
+    stop = _STOPS.get(finish.upper())  # Google's SDKs read these in any case
     unknown = finish if stop is None else None
     stop = stop or StopReason.END
     return (StopReason.TOOL_USE if calls and stop is StopReason.END else stop), unknown

@@ -9,6 +9,7 @@ Gemini API.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from msgspec import MsgspecError, Raw, Struct
@@ -120,6 +121,14 @@ def response_of(document: bytes) -> Response | None:
         return RESPONSE.decode(document)
     except _UNREADABLE:
         return None
+
+
+def parts_of(content: Content | None) -> Iterator[Part]:
+    """Yield the parts; a text beside something else, which Google never sends, stands before it."""
+    for part in (content.parts if content is not None else None) or ():
+        if part.text and (part.function_call is not None or part.inline_data is not None):
+            yield Part(text=part.text, thought=part.thought)
+        yield part
 
 
 def joined_response_of(document: bytes) -> Response | None:

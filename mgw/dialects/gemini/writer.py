@@ -66,6 +66,9 @@ MAX_HELD_CHARACTERS: Final = 32 * 2**20
 _EVENT: Final = b"data: %b\n\n"
 _LINE_BREAKS: Final = b"\r\n"
 """Within JSON they stand between tokens only, where they mean nothing."""
+_MORE_LINE_ENDS: Final = tuple((end.encode(), rb"\u%04x" % ord(end)) for end in "\u2028\u2029\x85")
+"""Only JSON strings hold these.  They end no line of an event stream, but do in ``str.splitlines``, by which
+older SDKs of Google's and clients on httpx cut theirs."""
 SIGN_OF_LIFE: Final = b"\n"
 _encode: Final = Encoder().encode
 
@@ -172,7 +175,12 @@ class Writer:
         return b"" if self._over else SIGN_OF_LIFE
 
     def _framed(self, response: bytes) -> bytes:
-        return _EVENT % response if self._array is None else self._array.element(response)
+        if self._array is not None:
+            return self._array.element(response)
+        if b"\xe2\x80" in response or b"\xc2\x85" in response:
+            for end, escaped in _MORE_LINE_ENDS:
+                response = response.replace(end, escaped)
+        return _EVENT % response
 
     def _closed(self) -> bytes:
         return b"" if self._array is None else self._array.finish()

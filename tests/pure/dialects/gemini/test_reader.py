@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgw.canonical.conversation import Citation, Media, MediaKind, Signature
+from mgw.canonical.conversation import Citation, Media, MediaKind, Signature, Text, ToolCall
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -316,6 +316,48 @@ def test_what_a_proxy_says_in_place_of_a_stream_is_told(data: bytes) -> None:
 def test_an_error_that_is_none_breaks_nothing(error: Any) -> None:
     found = after_began(chunk({"text": "a"}, error=error), chunk(finish="STOP", error=error))
     assert found == [TextAdded("a"), Ended(StopReason.END)]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ('{"a":1}', '{"a":1}'),
+        ("", "{}"),
+        ("none", '{"arguments":"none"}'),
+        ([1], '{"arguments":"[1]"}'),
+        (None, "{}"),
+    ],
+)
+def test_arguments_that_are_no_object_are_not_lost(args: Any, said: str) -> None:
+    one = chunk({"functionCall": {"name": "f", "args": args}}, finish="STOP")
+    assert [event.text for event in after_began(one) if isinstance(event, ArgumentsAdded)] == [said]
+
+
+@pytest.mark.parametrize("beside", [{"functionCall": {"name": "f"}}, {"inlineData": {"data": "AAAA"}}])
+def test_a_text_beside_something_else_is_not_lost(beside: Json) -> None:
+    both = {"text": "a", "thoughtSignature": "c2ln", **beside}
+    found = after_began(chunk(both, finish="STOP"))
+    assert [type(event) for event in found[:2]] == [
+        TextAdded,
+        CallBegan if "functionCall" in beside else MediaAdded,
+    ]
+    whole = TRANSLATOR.parse_reply(json.dumps(chunk(both, finish="STOP")).encode(), "s")
+    assert [type(part) for part in whole.candidates[0].parts] == [
+        Text,
+        ToolCall if "functionCall" in beside else Media,
+    ]
+
+
+def test_a_prompt_that_is_blocked_in_the_middle_of_an_answer_ends_it_as_refused() -> None:
+    late = {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "No."}}
+    assert after_began(chunk({"text": "a"}), late) == [
+        TextAdded("a"),
+        Ended(StopReason.REFUSAL),
+    ]
+
+
+def test_the_case_of_a_reason_does_not_count() -> None:
+    assert after_began(chunk({"text": "a"}, finish="max_tokens"))[-1] == Ended(StopReason.LENGTH)
 
 
 def test_a_mark_of_the_end_behind_an_answer_means_nothing() -> None:

@@ -111,6 +111,25 @@ def test_a_stream_is_written_piece_by_piece() -> None:
     ]
 
 
+def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends_than_the_wire() -> None:
+    text = "a\u2028b\u2029c\x85d\x0b\x0c\x1c\u2019"
+    arguments = '{"a":"\u2028\u2029\x85\u2019"}'
+    events = [
+        Began(),
+        TextAdded(text),
+        CallBegan(0, "1", "f"),
+        ArgumentsAdded(0, arguments),
+        CallEnded(0),
+        END,
+    ]
+    data = whole(*events)
+    assert all(len(event.splitlines()) == 1 for event in data.decode().split("\n\n")[:-1])
+    assert "\u2019" in data.decode()
+    said, called, *_ = parts_of(*events)
+    assert said["text"] == text
+    assert called["functionCall"]["args"] == {"a": "\u2028\u2029\x85\u2019"}
+
+
 def test_an_array_has_the_same_elements() -> None:
     events = (Began("r", "m"), TextAdded("a"), END)
     assert writer(ARRAY).content_type == b"application/json"
