@@ -6,6 +6,7 @@ proto3 JSON.
 
 from __future__ import annotations
 
+from math import isfinite
 from types import MappingProxyType
 from typing import Final
 
@@ -69,7 +70,11 @@ def number(fields: Fields, key: str, feature: Feature | None = None) -> float | 
             value = float(value)
         except ValueError:
             raise fields.mistyped(key, float, value) from None
-    if value is None or type(value) is int or type(value) is float:
+    if value is None or type(value) is int:
+        return value
+    if type(value) is float:
+        if not isfinite(value):
+            raise fields.wrong(key, "this number is out of range")
         return value
     raise fields.mistyped(key, float, value)
 
@@ -79,7 +84,7 @@ def whole_number(fields: Fields, key: str, feature: Feature | None = None) -> in
     value = number(fields, key, feature)
     if value is None:
         return None
-    if not -(2.0**63) <= value < 2.0**63:  # nan and the infinities of a string, too
+    if not -(2.0**63) <= value < 2.0**63:
         raise fields.wrong(key, "this number is out of range")
     return int(value)
 

@@ -110,10 +110,11 @@ class _Reader:
     def read(self, content: Fields) -> None:
         """Take one content."""
         role = content.text("role") or "user"
-        if role not in _ROLES:
+        meant = _ROLES.get(role.lower())  # Google's own examples say "USER", too
+        if meant is None:
             raise none_of(content, "role", role, _ROLES)
         parts = content.each_or_one("parts")
-        if _ROLES[role] is Role.ASSISTANT:
+        if meant is Role.ASSISTANT:
             for part in parts:
                 self._say(part)
             return

@@ -481,3 +481,15 @@ def test_empty_stop_sequences_say_nothing() -> None:
     found = parse({"contents": [user({"text": "a"})], "generationConfig": {"stopSequences": ["", "a", ""]}})
     assert found.conversation.stop == ("a",)
     assert not found.unread
+
+
+def test_the_case_of_a_role_does_not_count() -> None:
+    found = said({"role": "USER", "parts": {"text": "a"}}, {"role": "Model", "parts": {"text": "b"}})
+    assert [turn.role for turn in found.turns] == [Role.USER, Role.ASSISTANT]
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_a_number_that_json_cannot_say_is_refused(number: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        said(user({"text": "a"}), generationConfig={"temperature": number})
+    assert caught.value.param == "generationConfig.temperature"
