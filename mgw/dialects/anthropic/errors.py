@@ -1,21 +1,23 @@
 """Refusals in Anthropic's shape, both ways (decisions, part 6).
 
 It is ``{"type": "error", "error": {"type", "message"}, "request_id"}``, as a body and as the data of a
-stream's ``error`` event.  Sources: the SDK's ``ErrorResponse``; the vendor's page on errors for the types
+stream's ``error`` event.  Hosts of this wire and proxies before them write errors in shapes of their own
+(Amazon ``{"message"}``, Google ``[{"error": {"code", "message", "status"}}]``, a string, plain text, HTML);
+all of them are read.  Sources: the SDK's ``ErrorResponse``; the vendor's page on errors for the types
 ``request_too_large`` (413) and ``overloaded_error`` (529), where others say 503.
 """
 
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import encodable
+from mgw.dialects.refusal import encodable, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
@@ -82,28 +84,17 @@ class _Error(Struct, frozen=True, omit_defaults=True):
     details: JsonObject | None = None
 
 
-class StreamError(Struct, frozen=True):
-    """What an ``error`` holds, as far as it is read."""
-
-    type: str | None = None
-    message: str | None = None
-    details: JsonObject | None = None
-
-
-class _Refused(Struct, frozen=True):
-    error: StreamError | str | None = None
-    message: str | None = None
-    """Not the vendor's own: what hosts and proxies between say."""
-    detail: str | None = None
-
-
 class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
     error: _Error
     request_id: str
 
 
 _ENCODER: Final = Encoder()
-_DECODER: Final = Decoder(_Refused)
+_DECODER: Final = Decoder()
+_WORDS: Final = ("message", "Message", "detail", "error_description", "msg")
+"""Where hosts and proxies say what is wrong."""
+_KINDS: Final = ("type", "__type", "status", "code")
+"""Where they say what kind of error it is, in words or as a status."""
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:
@@ -115,24 +106,70 @@ def error_body(error: GatewayError, request_id: str) -> bytes:
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Read the body of a refused request, whatever it is."""
-    try:
-        found = _DECODER.decode(body)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        found = _Refused()
-    if isinstance(found.error, StreamError) and found.error.message:
-        error = found.error
-        return UpstreamError(status, _cut(error.message or ""), error.type, error.details)
-    words = found.error if isinstance(found.error, str) else found.message or found.detail
-    return UpstreamError(status, _cut(words or f"the upstream refused with the status {status}"))
+    error = _error_in(_decoded(body))
+    said = _said(error)
+    if said is None:
+        words = spoken_by_proxy(body)
+        said = f"the upstream refused with the status {status}" + (f": {words}" if words else "")
+    return UpstreamError(status, _cut(said), _kind(error), _details(error))
 
 
-def broken(error: StreamError | None) -> UpstreamError:
+def answered(document: bytes) -> UpstreamError | None:
+    """Return the error that an answer or an event is, whatever it is called; ``None``: it is none."""
+    found = _decoded(document)
+    error = _error_in(found)
+    said = _said(error)
+    if said is None and not (type(found) is dict and (found.get("error") or found.get("type") == "error")):
+        return None
+    return UpstreamError(
+        _status(error), _cut(said or "the upstream's answer broke"), _kind(error), _details(error)
+    )
+
+
+def broken(document: bytes) -> UpstreamError:
     """Read the error that breaks a stream; its type says which status it stands for."""
-    if error is None:
-        error = StreamError()
-    status = _STATUSES.get(error.type or "", 500)
-    message = _cut(error.message or "the upstream's stream broke")
-    return UpstreamError(status, message, error.type, error.details)
+    words = spoken_by_proxy(document) or "the upstream's answer broke"
+    return answered(document) or UpstreamError(502, _cut(words))
+
+
+def _decoded(document: bytes) -> Any:  # Any: JSON of whatever type
+    try:
+        return _DECODER.decode(document)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _error_in(found: Any) -> Any:  # Any: JSON of whatever type
+    """Return what holds the words: the vendor's own object, or what others put in its place."""
+    if type(found) is list and found:  # Google, before Anthropic's models
+        found = found[0]
+    return (found.get("error") or found) if type(found) is dict else found
+
+
+def _said(error: Any) -> str | None:  # Any: JSON of whatever type
+    if type(error) is dict:
+        error = next((error[key] for key in _WORDS if type(error.get(key)) is str and error[key]), None)
+    return error if type(error) is str and error else None
+
+
+def _kind(error: Any) -> str | None:  # Any: JSON of whatever type
+    words = (error.get(key) for key in _KINDS) if type(error) is dict else ()
+    return next((word for word in words if type(word) is str and word != "error"), None)
+
+
+def _details(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
+    details = error.get("details") if type(error) is dict else None
+    return details if type(details) is dict else None
+
+
+def _status(error: Any) -> int:  # Any: JSON of whatever type
+    for key in _KINDS if type(error) is dict else ():
+        word = error.get(key)
+        if type(word) is str:
+            word = _STATUSES.get(word)
+        if type(word) is int and 400 <= word <= 599:
+            return word
+    return 500
 
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:

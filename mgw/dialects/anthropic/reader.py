@@ -1,12 +1,14 @@
 """The event stream of this wire, read.
 
 Source: the SDK's ``RawMessageStreamEvent`` with all that it holds.  Events, blocks and deltas that nobody
-knows are skipped, and so is an event that is no JSON or has another shape; the end alone is demanded.
+knows are skipped, whatever they hold; one that is no JSON, or that is known and has another shape, breaks the
+stream, since what it said would be lost.  A ``message_start`` may hold the beginning of the answer, or all of
+it with the reason of its end; another one before the end is that of another answer, and a break.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
@@ -32,12 +34,12 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.anthropic import usage
-from mgw.dialects.anthropic.errors import StreamError, broken
+from mgw.dialects.anthropic.errors import answered, broken
 from mgw.dialects.anthropic.reply import Block, Cited
 from mgw.dialects.anthropic.stops import StopDetails, read_stop
 from mgw.dialects.arguments import NOTHING, compact
 from mgw.dialects.identifiers import made_id
-from mgw.dialects.refusal import UNREADABLE_EVENT
+from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.sse import EventReader
@@ -58,6 +60,10 @@ class _Delta(Struct, frozen=True):
 class _Begun(Struct, frozen=True):
     id: str | None = None
     model: str | None = None
+    content: list[Raw] | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
     usage: Raw = NOTHING
 
 
@@ -68,10 +74,34 @@ class _Event(Struct, frozen=True):
     content_block: Block | None = None
     message: _Begun | None = None
     usage: Raw = NOTHING
-    error: StreamError | None = None
+
+
+class _Kind(Struct, frozen=True):
+    """What an event is, whatever else it holds."""
+
+    type: Any = None
+    index: int = -1
+    delta: Any = None
+    content_block: Any = None
 
 
 _DECODER: Final = Decoder(_Event, strict=False)
+_KIND_DECODER: Final = Decoder(_Kind, strict=False)
+_BLOCK_DECODER: Final = Decoder(Block, strict=False)
+_KINDS: Final = frozenset(
+    {
+        "message_start",
+        "message_delta",
+        "message_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+    }
+)
+_BLOCKS: Final = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+_DELTAS: Final = frozenset(
+    {"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta"}
+)
 
 
 class _Open:
@@ -89,7 +119,18 @@ class _Open:
 class Reader:
     """Turns the stream into events, however it is cut."""
 
-    __slots__ = ("_began", "_calls", "_ended", "_open", "_over", "_seed", "_sse", "usage")
+    __slots__ = (
+        "_began",
+        "_calls",
+        "_ended",
+        "_open",
+        "_over",
+        "_seed",
+        "_sse",
+        "_start_told",
+        "_told",
+        "usage",
+    )
 
     def __init__(self, seed: str) -> None:
         self.usage: TokenUsage = NO_USAGE
@@ -98,6 +139,10 @@ class Reader:
         self._open: dict[int, _Open] = {}
         self._calls = 0
         self._began = False
+        self._start_told: _Begun | None = None
+        """The ``message_start``."""
+        self._told: set[int] = set()
+        """The blocks that it held."""
         self._ended = False
         """The answer has said why it ended."""
         self._over = False
@@ -119,15 +164,15 @@ class Reader:
         if self._over:
             return found
         for event in self._sse.feed(data):
+            if event.event == b"error":
+                self._break(broken(event.data), found)
+                break
             try:
                 decoded = _DECODER.decode(event.data)
             except (MsgspecError, UnicodeDecodeError, RecursionError):
-                if self._ended:
-                    continue
-                self._over = True
-                found.append(UNREADABLE_EVENT)
-                break
-            self._read(decoded, found)
+                self._read_odd(event.data, found)
+            else:
+                self._read(decoded, event.data, found)
             if self._over:
                 break
         return found
@@ -135,14 +180,17 @@ class Reader:
     def finish(self) -> list[ReplyEvent]:
         """Return nothing: this wire ends with an event of its own."""
         self._sse.finish()
+        found: list[ReplyEvent] = []
+        if not self._over and not self._open:
+            self._end_as_begun(found)
         if not self._ended and not self._over:
             raise GatewayError(
                 Reason.UPSTREAM_BROKEN, "the upstream's stream ended before its answer was complete"
             )
         self._over = True
-        return []
+        return found
 
-    def _read(self, event: _Event, found: list[ReplyEvent]) -> None:
+    def _read(self, event: _Event, data: bytes, found: list[ReplyEvent]) -> None:
         kind = event.type
         if kind == "content_block_delta":
             if event.delta is not None and not self._ended:
@@ -155,19 +203,47 @@ class Reader:
         elif kind == "content_block_stop":
             self._stop(event.index, found)
         elif kind == "message_start":
-            self._begin(found, event.message)
+            self._message_start(event.message or _Begun(), found)
         elif kind == "message_delta":
             self._begin(found)
             self._message_delta(event, found)
         elif kind == "message_stop":
             self._close(found)
-        elif kind == "error":
-            self._over = True
-            found.append(Broke(broken(event.error)))
+        elif kind == "error" or (not kind and answered(data) is not None):
+            self._break(broken(data), found)
+
+    def _read_odd(self, data: bytes, found: list[ReplyEvent]) -> None:
+        """Read an event that has another shape than any that is known, or is none at all."""
+        try:
+            event = _KIND_DECODER.decode(data)
+        except (MsgspecError, UnicodeDecodeError, RecursionError):
+            if not self._ended:
+                words = spoken_by_proxy(data)
+                self._break(UpstreamError(502, words) if words else UNREADABLE_EVENT.error, found)
+            return
+        if event.type is None or event.type == "error":
+            if (error := answered(data)) is not None:
+                self._break(error, found)
+        elif event.type == "content_block_start" and _is_none_of(event.content_block, _BLOCKS):
+            self._stop(event.index, found)
+            self._open[event.index] = _Open(Block(), self._calls)
+        elif not self._ended and not self._is_unknown(event):
+            self._break(UNREADABLE_EVENT.error, found)
+
+    def _is_unknown(self, event: _Kind) -> bool:
+        if event.type == "content_block_delta":
+            opened = self._open.get(event.index)
+            return _is_none_of(event.delta, _DELTAS) or opened is None or opened.block.type not in _BLOCKS
+        return type(event.type) is str and event.type not in _KINDS
+
+    def _break(self, error: UpstreamError, found: list[ReplyEvent]) -> None:
+        self._over = True
+        found.append(Broke(error))
 
     def _close(self, found: list[ReplyEvent]) -> None:
         """End the stream, which has to have said why the answer did."""
         self._over = True
+        self._end_as_begun(found)
         if not self._ended:
             found.append(Broke(UpstreamError(502, "the upstream's answer ended without a reason")))
 
@@ -181,8 +257,34 @@ class Reader:
         self.usage = usage.read(message.usage, self.usage)
         found.append(Began(message.id, message.model, self.usage))
 
+    def _message_start(self, message: _Begun, found: list[ReplyEvent]) -> None:
+        if self._start_told is not None:
+            if not self._ended:
+                self._break(UpstreamError(502, "the upstream began another answer before the end"), found)
+            return
+        self._start_told = message
+        self._begin(found, message)
+        for index, raw in enumerate(message.content or ()):
+            try:
+                block = _BLOCK_DECODER.decode(raw)
+            except (MsgspecError, UnicodeDecodeError, RecursionError):
+                continue  # of a type that nobody knows
+            said = len(found)
+            self._start(index, block, found)
+            self._stop(index, found)
+            if len(found) > said:
+                self._told.add(index)
+
+    def _end_as_begun(self, found: list[ReplyEvent]) -> None:
+        """End with the reason that the beginning gave, where nothing else did."""
+        began = self._start_told
+        if began is not None and began.stop_reason is not None:
+            self._end(began, found)
+
     def _start(self, index: int, block: Block, found: list[ReplyEvent]) -> None:
         self._stop(index, found)
+        if index in self._told:  # it came with the beginning
+            return
         self._open[index] = opened = _Open(block, self._calls)
         match block.type:
             case "text":
@@ -244,7 +346,7 @@ class Reader:
         if event.delta is not None and event.delta.stop_reason is not None:
             self._end(event.delta, found)
 
-    def _end(self, delta: _Delta, found: list[ReplyEvent]) -> None:
+    def _end(self, delta: _Delta | _Begun, found: list[ReplyEvent]) -> None:
         if self._ended:
             return
         self._ended = True
@@ -255,3 +357,9 @@ class Reader:
         if stop is StopReason.REFUSAL and details is not None and details.explanation:
             found.append(RefusalAdded(details.explanation))
         found.append(Ended(stop, delta.stop_sequence, unknown))
+
+
+def _is_none_of(value: Any, known: frozenset[str]) -> bool:  # Any: JSON of whatever type
+    """Whether an object is of a type that nobody knows."""
+    kind = value.get("type") if type(value) is dict else None
+    return type(kind) is str and kind not in known

@@ -24,10 +24,11 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason
 from mgw.dialects.anthropic import usage
-from mgw.dialects.anthropic.errors import StreamError, broken
+from mgw.dialects.anthropic.errors import answered
 from mgw.dialects.anthropic.stops import StopDetails, read_stop, written_stop
 from mgw.dialects.arguments import NOTHING, compact, embedded
 from mgw.dialects.identifiers import ANTHROPIC_ID, made_id, unused_id
+from mgw.dialects.refusal import AnswerError, spoken_by_proxy
 from mgw.dialects.signatures import Digest, tagged
 from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
@@ -67,8 +68,6 @@ class _Message(Struct, frozen=True):
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
     usage: Raw = NOTHING
-    error: StreamError | None = None
-    """What some hosts say with a status of success."""
 
 
 _DECODER: Final = Decoder(_Message, strict=False)
@@ -83,11 +82,9 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     try:
         message = _DECODER.decode(body)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no message") from None
-    if message.error is not None:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream failed: {broken(message.error).message}")
+        message = _Message()
     if message.content is None:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no message")
+        raise _no_message(body)
     parts: list[Part] = []
     calls = 0
     for raw in message.content:
@@ -100,6 +97,16 @@ def parse_reply(body: bytes, seed: str) -> Reply:
         parts.append(Refusal(message.stop_details.explanation))
     candidate = Candidate(tuple(parts), stop, message.stop_sequence, unknown)
     return Reply((candidate,), message.id, message.model, usage.read(message.usage, NO_USAGE))
+
+
+def _no_message(body: bytes) -> GatewayError:
+    """Return what an answer is that is no message: with any luck an error, in spite of its good status."""
+    error = answered(body)
+    if error is not None:
+        return AnswerError(error)
+    words = spoken_by_proxy(body)
+    said = "the upstream's answer is no message" + (f": {words}" if words else "")
+    return GatewayError(Reason.UPSTREAM_BROKEN, said)
 
 
 def _part(raw: Raw, seed: str, calls: int) -> Part | None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.anthropic.errors import MAX_MESSAGE_BYTES, parse_error, render_error
+from mgw.dialects.anthropic.reply import parse_reply
+from mgw.dialects.refusal import AnswerError
 
 
 def said(status: int, **error: object) -> UpstreamError:
@@ -31,7 +33,7 @@ def test_the_vendors_words_are_kept() -> None:
         (b'{"message": "Forbidden"}', "Forbidden"),
         (b'{"error": "no such deployment"}', "no such deployment"),
         (b'{"detail": "down"}', "down"),
-        (b"<html><h1>502 Bad Gateway</h1></html>", "the upstream refused with the status 502"),
+        (b"<html><h1>Bad Gateway</h1></html>", "the upstream refused with the status 502: Bad Gateway"),
         (b"", "the upstream refused with the status 502"),
         (b'{"error": {"type": "x"}}', "the upstream refused with the status 502"),
         (b"[" * 100_000, "the upstream refused with the status 502"),
@@ -102,3 +104,36 @@ def test_the_sdk_raises_what_the_status_means() -> None:
         client.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}])
     assert caught.value.status_code == 529
     assert caught.value.type == "overloaded_error"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'[{"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"}}]', "slow"),
+        (b'{"__type": "ThrottlingException", "message": "Too many"}', "Too many"),
+        (b'{"Message": "User is not authorized"}', "User is not authorized"),
+        (b'"overloaded"', "overloaded"),
+        (b'{"error": {"type": "x", "message": "hm", "details": "odd"}}', "hm"),
+        (b"no healthy upstream", "no healthy upstream"),
+        (b"<html><title>502 Bad Gateway</title></html>", "502 Bad Gateway"),
+    ],
+)
+def test_hosts_and_proxies_are_told_in_their_own_words(body: bytes, words: str) -> None:
+    assert words in parse_error(502, body).message
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b'{"type":"error","error":{"type":"overloaded_error","message":"busy"}}', 529),
+        (b'{"message":"busy"}', 500),
+        (b'{"error":"busy"}', 500),
+        (b'{"error":{"code":429,"message":"busy"}}', 429),
+    ],
+)
+def test_an_answer_of_good_status_that_is_an_error_has_the_status_of_its_words(
+    body: bytes, status: int
+) -> None:
+    with pytest.raises(AnswerError) as caught:
+        parse_reply(body, "seed")
+    assert (caught.value.error.status, caught.value.error.message) == (status, "busy")

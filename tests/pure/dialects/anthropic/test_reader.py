@@ -274,3 +274,102 @@ def test_an_odd_event_never_raises(place: int, changes: dict[str, Any], inner: d
     began = {event.call for event in found if isinstance(event, CallBegan)}
     ended = {event.call for event in found if isinstance(event, CallEnded)}
     assert began == ended or not any(isinstance(event, Ended) for event in found)
+
+
+def begin(**message: Any) -> dict[str, Any]:
+    return {"type": "message_start", "message": {**BEGIN["message"], **message}}
+
+
+WHOLE: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+    {"type": "text", "text": "I look."},
+    {"type": "tool_use", "id": "t", "name": "look", "input": {"a": 1}},
+]
+
+
+@pytest.mark.parametrize("ends", ["stop", "clean"])
+def test_a_beginning_may_hold_all_of_the_answer(ends: str) -> None:
+    events = read([sse(begin(content=WHOLE, stop_reason="tool_use"), *([STOP] if ends == "stop" else []))])
+    assert dump(events) == dump(
+        [
+            Began("msg_1", "claude-opus-5-5", TokenUsage(15, 1, 5)),
+            ThinkingAdded("Hm."),
+            ThinkingSigned(OWN),
+            TextAdded("I look."),
+            CallBegan(0, "t", "look"),
+            ArgumentsAdded(0, '{"a":1}'),
+            CallEnded(0),
+            Ended(StopReason.TOOL_USE),
+        ]
+    )
+
+
+def test_a_beginning_may_hold_the_first_of_the_answer() -> None:
+    first = begin(content=[{"type": "text", "text": "So "}], stop_reason="end_turn")
+    again = (start(0, type="text", text="So "), delta(0, type="text_delta", text="So "), stop(0))
+    rest = (start(1, type="text", text=""), delta(1, type="text_delta", text="far."), stop(1))
+    for told in (rest, (*again, *rest)):
+        events = read([sse(first, *told, {**END, "delta": {"stop_reason": "max_tokens"}}, STOP)])
+        assert [event.text for event in events if isinstance(event, TextAdded)] == ["So ", "far."]
+        assert isinstance(events[-1], Ended)
+        assert events[-1].stop is StopReason.LENGTH
+
+
+def test_an_empty_block_in_the_beginning_is_gone_on_with() -> None:
+    first = begin(content=[{"type": "text", "text": ""}])
+    events = read(
+        [sse(first, start(0, type="text", text=""), delta(0, type="text_delta", text="x"), END, STOP)]
+    )
+    assert TextAdded("x") in events
+
+
+def test_another_beginning_before_the_end_is_a_break() -> None:
+    reader = Reader("s")
+    events = reader.feed(sse(BEGIN, start(0, type="text", text="a"), BEGIN, END, STOP))
+    assert isinstance(events[-1], Broke)
+    assert events[-1].error.status == 502
+    assert reader.feed(sse(END)) == []
+
+
+def test_another_beginning_behind_the_end_means_nothing() -> None:
+    events = read([sse(BEGIN, start(0, type="text", text="a"), END, BEGIN, STOP)])
+    assert isinstance(events[-1], Ended)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"type": "eclipse", "delta": "dark", "message": 7, "index": 1},
+        start(7, type="hologram", data={"deep": 1}, text=["x"]),
+        delta(7, type="hologram_delta", text={"x": 1}),
+        {"type": "ping", "usage": "x", "content_block": []},
+    ],
+    ids=lambda odd: odd["type"],
+)
+def test_what_nobody_knows_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> None:
+    around = (BEGIN, start(0, type="text", text="a"), stop(0))
+    events = read([sse(*around, odd, stop(7), END, STOP)])
+    assert dump(events) == dump(read([sse(*around, END, STOP)]))
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "words"),
+    [
+        (b'event: error\ndata: {"type":"error","error":"boom"}\n\n', 500, "boom"),
+        (b'event: error\ndata: {"message":"Too many tokens"}\n\n', 500, "Too many tokens"),
+        (b'data: {"message":"Too many tokens"}\n\n', 500, "Too many tokens"),
+        (b'data: {"error":{"type":"rate_limit_error","message":"slow"}}\n\n', 429, "slow"),
+        (b'data: {"error":{"code":429,"message":"slow","status":"RESOURCE_EXHAUSTED"}}\n\n', 429, "slow"),
+        (b'data: {"detail":"down"}\n\n', 500, "down"),
+        (b"event: error\ndata: upstream connect error\n\n", 502, "upstream connect error"),
+        (b"data: upstream connect error\n\n", 502, "upstream connect error"),
+        (b'event: error\ndata: {"type":"error"}\n\n', 500, "the upstream's answer broke"),
+        (b'event: error\ndata: {"type":"error","error":null}\n\n', 500, "the upstream's answer broke"),
+    ],
+)
+def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, status: int, words: str) -> None:
+    reader = Reader("s")
+    reader.feed(sse(BEGIN))
+    (event,) = reader.feed(data + sse(END, STOP))
+    assert isinstance(event, Broke)
+    assert (event.error.status, event.error.message) == (status, words)
