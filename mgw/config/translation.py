@@ -71,6 +71,8 @@ class ModelRow(Settings):
     """Its thinking is switched off with ``between_tools``."""
     hides_thoughts: bool | None = None
     """It shows no thoughts unless asked for their text."""
+    binds_thoughts: bool | None = None
+    """It refuses thoughts of a conversation that has changed before them."""
     forced_tools: ForcedTools | None = None
     """When a tool may be forced."""
     sampling: bool | None = None
@@ -97,6 +99,8 @@ class ModelRow(Settings):
     """It takes a history that ends with the assistant's turn."""
     system_turns: bool | None = None
     """It takes system messages in mid-conversation."""
+    structured: bool | None = None
+    """It takes structured output and strict tools."""
     addresses: bool | None = None
     """It fetches images and documents from addresses."""
     max_output: int | Literal[False] | None = None

@@ -62,6 +62,9 @@ class WrittenModelRow(Written):
     hides_thoughts: Stated[OnOff] = Field(
         default=None, description="Whether thoughts are empty unless asked for (Anthropic)."
     )
+    binds_thoughts: Stated[OnOff] = Field(
+        default=None, description="Whether they refuse thoughts of a changed conversation (Anthropic)."
+    )
     forced_tools: Stated[ForcedToolsName] = Field(
         default=None, description="When a tool may be forced (Anthropic)."
     )
@@ -99,6 +102,9 @@ class WrittenModelRow(Written):
     )
     system_turns: Stated[OnOff] = Field(
         default=None, description="Whether they take system messages in mid-conversation."
+    )
+    structured: Stated[OnOff] = Field(
+        default=None, description="Whether they take structured output and strict tools (Anthropic)."
     )
     addresses: Stated[OnOff] = Field(
         default=None, description="Whether images and documents may be addresses that the vendor fetches."

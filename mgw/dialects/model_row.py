@@ -36,9 +36,13 @@ class ModelRow(Struct, frozen=True):
     """Anthropic: thinking is switched off with ``between_tools`` in place of ``disabled``."""
     hides_thoughts: bool = False
     """Anthropic: thinking blocks are empty unless ``display`` asks for their text."""
+    binds_thoughts: bool = False
+    """Anthropic: refuses thoughts where what stands before them has changed, unless told to drop them."""
     forced_tools: ForcedTools = ForcedTools.ALWAYS
     system_turns: bool = False
     """Anthropic: takes ``system`` messages in mid-conversation."""
+    structured: bool = True
+    """Anthropic: takes ``output_config.format`` and strict tools."""
     sampling: bool = True
     """Takes ``temperature``, ``top_p``, ``top_k``, whether it thinks or not (Anthropic: unless it thinks)."""
     off_sampling: bool = False
@@ -87,8 +91,10 @@ class OverrideRow(Struct, frozen=True):
     adaptive: bool | UnsetType = UNSET
     between_tools: bool | UnsetType = UNSET
     hides_thoughts: bool | UnsetType = UNSET
+    binds_thoughts: bool | UnsetType = UNSET
     forced_tools: ForcedTools | UnsetType = UNSET
     system_turns: bool | UnsetType = UNSET
+    structured: bool | UnsetType = UNSET
     sampling: bool | UnsetType = UNSET
     off_sampling: bool | UnsetType = UNSET
     penalties: bool | UnsetType = UNSET

@@ -45,6 +45,10 @@ _NEW_CLAUDE: Final = ModelRow(
 )
 """Thinks always, adaptively; nothing else is sure of a model that is newer than the table."""
 _CLAUDE_5: Final = replace(_NEW_CLAUDE, system_turns=True)
+_BINDING: Final = replace(
+    _CLAUDE_5, source=f"{_CLAUDE}build-with-claude/preserved-thinking", binds_thoughts=True
+)
+"""Since Fable 5.1: what stands before a thought must be what stood there when it was thought."""
 _OPUS_4_8: Final = replace(
     _NEW_CLAUDE, off=True, default=Effort.NONE, system_turns=True, forced_tools=ForcedTools.UNTHINKING
 )
@@ -66,43 +70,49 @@ _EXTENDED: Final = ModelRow(
     forced_tools=ForcedTools.UNTHINKING,
     max_output=64_000,
 )
-_EXTENDED_32K: Final = replace(_EXTENDED, budget=(1024, 31_999), max_output=32_000)
+_UNSTRUCTURED: Final = replace(
+    _EXTENDED, source=f"{_CLAUDE}build-with-claude/structured-outputs", structured=False
+)
+_EXTENDED_32K: Final = replace(_UNSTRUCTURED, budget=(1024, 31_999), max_output=32_000)
 _UNTHINKING_CLAUDE: Final = ModelRow(
     "*",
     Family.ANTHROPIC,
     f"{_CLAUDE}about-claude/model-deprecations",
     default=Effort.NONE,
+    structured=False,
     max_output=4096,
 )
 
 _ANTHROPIC_ROWS: Final = (
-    replace(_CLAUDE_5, match="claude-fable-5-2*", source=_FABLE_5_2),
-    replace(_CLAUDE_5, match="claude-mythos-5-2*", source=_FABLE_5_2),
-    replace(_CLAUDE_5, match="claude-fable-5-1*", source=_FABLE_5_1),
-    replace(_CLAUDE_5, match="claude-mythos-5-1*", source=_FABLE_5_1),
+    replace(_BINDING, match="claude-fable-5-2*", source=_FABLE_5_2),
+    replace(_BINDING, match="claude-mythos-5-2*", source=_FABLE_5_2),
+    replace(_BINDING, match="claude-fable-5-1*", source=_FABLE_5_1),
+    replace(_BINDING, match="claude-mythos-5-1*", source=_FABLE_5_1),
     replace(
-        _CLAUDE_5,
+        _BINDING,
         match="claude-opus-5-5*",
         source=f"{_CLAUDE}models/opus-5-5/whats-new-opus-5-5",
         default=_MEDIUM,
     ),
     replace(
-        _CLAUDE_5,
+        _BINDING,
         match="claude-sonnet-5-5*",
         source=f"{_CLAUDE}models/sonnet-5-5/whats-new-sonnet-5-5",
         off=True,
         between_tools=True,
     ),
     replace(
-        _CLAUDE_5,
+        _BINDING,
         match="claude-haiku-5-5*",
         source=f"{_CLAUDE}models/haiku-5-5/whats-new-haiku-5-5",
         off=True,
         default=_MEDIUM,
         forced_tools=ForcedTools.UNTHINKING,
     ),
-    replace(_NEW_CLAUDE, match="claude-*-[5-9]-[0-9]"),  # point releases newer than the table
-    replace(_NEW_CLAUDE, match="claude-*-[5-9]-[0-9]-*"),
+    replace(
+        _NEW_CLAUDE, match="claude-*-[5-9]-[0-9]", binds_thoughts=True
+    ),  # point releases newer than the table
+    replace(_NEW_CLAUDE, match="claude-*-[5-9]-[0-9]-*", binds_thoughts=True),
     replace(_CLAUDE_5, match="claude-fable-5*"),
     replace(_CLAUDE_5, match="claude-mythos-5*"),
     replace(
@@ -117,7 +127,7 @@ _ANTHROPIC_ROWS: Final = (
     replace(_OPUS_4_8, match="claude-opus-4-8*"),
     replace(_OPUS_4_8, match="claude-opus-4-7*", system_turns=False),
     replace(_CLAUDE_4_6, match="claude-opus-4-6*"),
-    replace(_CLAUDE_4_6, match="claude-sonnet-4-6*", budget=(1024, 63_999), max_output=64_000),
+    replace(_CLAUDE_4_6, match="claude-sonnet-4-6*", source=f"{_CLAUDE}models/sonnet-4-6/overview"),
     replace(
         _EXTENDED,
         match="claude-opus-4-5*",
@@ -126,11 +136,11 @@ _ANTHROPIC_ROWS: Final = (
     ),
     replace(_EXTENDED, match="claude-sonnet-4-5*"),
     replace(_EXTENDED, match="claude-haiku-4-5*"),
-    replace(_EXTENDED, match="claude-sonnet-4*"),
-    replace(_EXTENDED, match="claude-4-sonnet*"),
+    replace(_UNSTRUCTURED, match="claude-sonnet-4*"),
+    replace(_UNSTRUCTURED, match="claude-4-sonnet*"),
     replace(_EXTENDED_32K, match="claude-opus-4*"),
     replace(_EXTENDED_32K, match="claude-4-opus*"),
-    replace(_EXTENDED, match="claude-3-7-sonnet*"),
+    replace(_UNSTRUCTURED, match="claude-3-7-sonnet*"),
     replace(_UNTHINKING_CLAUDE, match="claude-3-5-*", max_output=8192),
     replace(_UNTHINKING_CLAUDE, match="claude-3-*"),
 )

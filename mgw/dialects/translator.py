@@ -92,6 +92,8 @@ class Setting(Struct, frozen=True):
     """Chat: what the provider takes beyond OpenAI's own fields (``top_k``)."""
     version: str | None = None
     """Anthropic: the API version that the client stated."""
+    thoughts: bool = True
+    """Whether thoughts of earlier turns go with the request; not, where the provider has refused them."""
 
 
 class Rendered(Struct, frozen=True):
@@ -107,6 +109,8 @@ class Rendered(Struct, frozen=True):
     """Names of tools as the provider knows them, and the client's own, for :mod:`mgw.canonical.renaming`."""
     wrapped: bool = False
     """The answer comes in a wrapping, for :mod:`mgw.dialects.unwrapping`."""
+    thoughts: bool = False
+    """Whether it holds thoughts of earlier turns that the provider may refuse."""
 
 
 class Answering(Struct, frozen=True):
@@ -245,6 +249,8 @@ class Translator(Struct, frozen=True):
     """The status and body of a refused request; never raises."""
     render_error: Callable[[UpstreamError, str], tuple[int, bytes]]
     """The status and body for the client; takes the request id."""
+    refuses_thoughts: Callable[[UpstreamError], bool] | None = None
+    """Whether a refusal is about thoughts of earlier turns, without which the request may be sent again."""
     counting: Counting | None = None
     embedding_asker: EmbeddingAsker | None = None
     embedding_giver: EmbeddingGiver | None = None

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
 
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.unkeyed import Unkeyed
@@ -14,13 +18,16 @@ from mgw.exchange.aside import done
 from mgw.exchange.attempts import send
 from mgw.exchange.client import Client, ClientRequest
 from mgw.exchange.content import Content, changed, cleaned, decoded_body, read, reread
-from mgw.exchange.delivery import Plan, Whole, deliver, give
+from mgw.exchange.delivery import Gathered, Plan, Streamed, Whole, deliver, gather, give
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.passthrough import Passthrough
-from mgw.exchange.translation import Translating
+from mgw.exchange.translation import Translating, Translation
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Treatment, Turned
+from mgw.upstream.client import Answer, Upstream
 from mgw.wire.target import query_value
+
+_REFUSED: Final = 400
 
 
 async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> None:
@@ -35,13 +42,51 @@ async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> N
             return
         name = plan.target.provider.name
         upstream, source = exchange.generation.upstreams[name], _source(exchange, request, name)
-        answer = await send(exchange, request, plan.upstream_request, upstream, source)
+        sent = partial(_sent, exchange, request, upstream, source)
+        answer = await sent(plan)
         try:
-            how = plan.delivery(answer)
-            del plan, request  # a stream may last for hours, and nothing needs its request any more
-            await deliver(exchange, answer, how, client)
+            how: Streamed | Gathered | Whole = plan.delivery(answer)
+            if isinstance(plan, Translation) and plan.again is not None and answer.status == _REFUSED:
+                answer, how = await _once_more(exchange, plan, answer, sent)
+            del plan, request, sent  # a stream may last for hours, and nothing needs its request any more
+            if isinstance(how, Whole):
+                await give(exchange, how, client)
+            else:
+                await deliver(exchange, answer, how, client)
         finally:
             answer.abandon()  # nothing happens where the body was read to its end
+
+
+async def _sent(
+    exchange: Exchange, request: ClientRequest, upstream: Upstream, source: CredentialProvider, plan: Plan
+) -> Answer:
+    return await send(exchange, request, plan.upstream_request, upstream, source)
+
+
+async def _once_more(
+    exchange: Exchange,
+    plan: Translation,
+    answer: Answer,
+    sent: Callable[[Plan], Coroutine[Deferred[Any], Any, Answer]],
+) -> tuple[Answer, Streamed | Gathered | Whole]:
+    """Send a request again without thoughts if it was refused for them, before anything is written.
+
+    :raises GatewayError: as :func:`~mgw.exchange.attempts.send` does.
+    """
+    refused = plan.delivery(answer)
+    assert isinstance(refused, Gathered), "a refusal is no stream"
+    body = await gather(exchange, answer)
+    if plan.again is None or not plan.is_refused_for_thoughts(answer.status, body):
+        return answer, refused.complete(body)
+    other = await done(exchange.aside, plan.again.without_thoughts, large=plan.again.is_large)
+    plan.again.account()
+    exchange.first_byte_at = None  # that was of an answer which nobody gets
+    answer = await sent(other)
+    try:
+        return answer, other.delivery(answer)
+    except GatewayError:
+        answer.abandon()
+        raise
 
 
 async def plan_for(exchange: Exchange, request: ClientRequest) -> Plan | Whole:

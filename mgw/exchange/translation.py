@@ -6,7 +6,7 @@ up, so the names of what was dropped stand in the head of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
@@ -42,7 +42,7 @@ from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.outgoing import completed, forwarded, secrets_sent
 from mgw.exchange.reported import ESTIMATED, report_headers
-from mgw.exchange.retelling import JSON, Convert, Retelling, StreamRetelling, Telling
+from mgw.exchange.retelling import JSON, MAX_ERROR_BYTES, Convert, Retelling, StreamRetelling, Telling
 from mgw.exchange.speech import SpeechTelling
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
@@ -83,6 +83,15 @@ class Translation:
     forwarded: RawHeaders = field(repr=False)
     rendered: Rendered = field(repr=False)
     retelling: Telling = field(repr=False)
+    again: Translating | None = field(default=None, repr=False)
+    """Makes the same without thoughts of earlier turns, where it has any that a provider may refuse."""
+
+    def is_refused_for_thoughts(self, status: int, body: bytes) -> bool:
+        """Whether the provider's refusal is about thoughts of earlier turns."""
+        provider = self.retelling.provider
+        if provider.refuses_thoughts is None or len(body) > MAX_ERROR_BYTES:
+            return False
+        return provider.refuses_thoughts(provider.parse_error(status, body))
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
@@ -123,6 +132,7 @@ class Translating:
     provider: Translator = field(init=False)
     _dropped: Sequence[str] = field(init=False, default=())
     _rendered_bytes: int = field(init=False, default=0)
+    _thoughts: bool = True
 
     def __post_init__(self) -> None:
         self.client = translator_of(self.exchange.route.family)
@@ -162,11 +172,18 @@ class Translating:
         conversation, marked = self._with_breakpoints(parsed.conversation)
         rendered = self.provider.render_request(conversation, self._setting())
         reported = self._reported(parsed.undelivered(rendered.lost), marked)
-        return self._translation(rendered, self._retelling(parsed, rendered, reported))
+        translation = self._translation(rendered, self._retelling(parsed, rendered, reported))
+        translation.again = self if rendered.thoughts else None
+        return translation
+
+    def without_thoughts(self) -> Translation:
+        """Return the plan anew, without thoughts of earlier turns; in any thread, as :meth:`plan`."""
+        self._thoughts = False
+        return self._conversation()
 
     def _retelling(self, parsed: Parsed, rendered: Rendered, reported: RawHeaders) -> Telling:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
-        names, wrapped = rendered.renamed, rendered.wrapped  # no more of it: its body must not outlive its sending
+        names, wrapped = rendered.renamed, rendered.wrapped  # but not its body, which need not live as long
         answering = self._answering(parsed.style)
 
         unknown: list[str] = []
@@ -188,9 +205,8 @@ class Translating:
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             reply = parse(body)
-            for candidate in reply.candidates:
-                if candidate.unknown_stop is not None:
-                    unknown.append(candidate.unknown_stop)
+            stops_of = (candidate.unknown_stop for candidate in reply.candidates)
+            unknown.extend(word for word in stops_of if word is not None)
             return client.render_reply(reply, answering), reply.usage
 
         stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
@@ -330,6 +346,7 @@ class Translating:
             stream_usage=provider.stream_usage,
             extra_fields=frozenset(provider.extra_fields),
             version=None if version is None else version.decode("latin-1"),
+            thoughts=self._thoughts,
         )
 
     def _unsupported(self) -> GatewayError:

@@ -130,6 +130,23 @@ _CUSTOM_TOOL: Final = Shape(
 CUSTOM_TOOL: Final = mapping(_CUSTOM_TOOL)
 _ONE_AT_A_TIME: Final = {"disable_parallel_tool_use": boolean()}
 
+_BINDING_BETA: Final = "thinking-binding-controls"
+_BLOCK_BINDING: Final = {
+    "block_binding": mapping(Shape({"prefix_mismatch_behavior": string("error", "drop_block")}))
+}
+
+
+def _thinking(binding: dict[str, Field]) -> Field:
+    """How to think; ``binding`` is what a beta adds."""
+    common = {"display": string("summarized", "omitted"), **binding}
+    return tagged(
+        enabled=Shape({"budget_tokens": integer(1024), **common}, required=("budget_tokens",)),
+        disabled=Shape({}),
+        adaptive=Shape(common),
+        between_tools=Shape({}),
+    )
+
+
 _SHARED: Final = {
     "model": string(),
     "cache_control": _CACHE,
@@ -143,15 +160,7 @@ _SHARED: Final = {
     ),
     "speed": string("standard", "fast"),
     "system": either(string(), array(tagged(text=_TEXT))),
-    "thinking": tagged(
-        enabled=Shape(
-            {"budget_tokens": integer(1024), "display": string("summarized", "omitted")},
-            required=("budget_tokens",),
-        ),
-        disabled=Shape({}),
-        adaptive=Shape({"display": string("summarized", "omitted")}),
-        between_tools=Shape({}),
-    ),
+    "thinking": _thinking({}),
     "tool_choice": tagged(
         auto=Shape(_ONE_AT_A_TIME),
         any=Shape(_ONE_AT_A_TIME),
@@ -193,4 +202,7 @@ def _with(betas: str | None) -> dict[str, Field]:
         if beta in (betas or ""):
             message |= more
     messages = array(mapping(Shape(message, required=("role", "content"))))
-    return {"messages": messages, **(_BETA_FIELDS if betas is not None else {})}
+    found = {"messages": messages, **(_BETA_FIELDS if betas is not None else {})}
+    if _BINDING_BETA in (betas or ""):
+        found["thinking"] = _thinking(_BLOCK_BINDING)
+    return found

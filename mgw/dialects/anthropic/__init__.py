@@ -7,7 +7,7 @@ from typing import Final
 from mgw.dialects.anthropic import speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.count import COUNTING
-from mgw.dialects.anthropic.errors import error_body, parse_error, render_error
+from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
 from mgw.dialects.anthropic.frames import PING
 from mgw.dialects.anthropic.meter import meter
 from mgw.dialects.anthropic.reader import Reader
@@ -28,6 +28,7 @@ TRANSLATOR: Final = Translator(
     Writer,
     parse_error,
     render_error,
+    refuses_thoughts,
     COUNTING,
     speech_asker=speech.ASKER,
 )

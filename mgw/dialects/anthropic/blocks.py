@@ -48,6 +48,8 @@ class Blocks:
     names: Names
     marks: Marks
     lost: set[Feature]
+    thoughts: bool = True
+    """Whether thoughts go with the request."""
 
     def texts(self, parts: tuple[Part, ...]) -> list[JsonObject]:
         """Return the texts of an instruction."""
@@ -119,7 +121,7 @@ class Blocks:
 
     def _thinking(self, thinking: Thinking, role: Role) -> JsonObject | None:
         signature = thinking.signature
-        if role is not Role.ASSISTANT or not is_own(signature):
+        if role is not Role.ASSISTANT or not is_own(signature) or not self.thoughts:
             self.lost.add(Feature.THINKING)
             return None
         assert signature is not None, "is_own"

@@ -9,6 +9,7 @@ all of them are read.  Sources: the SDK's ``ErrorResponse``; the vendor's page o
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -91,6 +92,7 @@ class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
 
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
+_OF_THOUGHTS: Final = re.compile("signature|block_binding|thinking-binding|bound to|thinking`? block")
 _WORDS: Final = ("message", "Message", "detail", "error_description", "msg")
 """Where hosts and proxies say what is wrong."""
 _KINDS: Final = ("type", "__type", "status", "code")
@@ -112,6 +114,16 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
         words = spoken_by_proxy(body)
         said = f"the upstream refused with the status {status}" + (f": {words}" if words else "")
     return UpstreamError(status, _cut(said), _kind(error), _details(error))
+
+
+def refuses_thoughts(error: UpstreamError) -> bool:
+    """Whether a refusal is about thoughts in history, or about what the request says of them.
+
+    Sources: the guides on preserved thinking and on thinking blocks.  Their refusals are "Invalid `signature`
+    in `thinking` block", "The block is bound to a different conversation", "`thinking` or
+    `redacted_thinking` blocks in the latest assistant message cannot be modified".
+    """
+    return error.status == 400 and _OF_THOUGHTS.search(error.message) is not None
 
 
 def answered(document: bytes) -> UpstreamError | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import Conversation, JsonObject, OutputFormat, OutputKind, Reasoning
 from mgw.canonical.features import Feature
@@ -19,7 +20,7 @@ from mgw.dialects.anthropic.blocks import Blocks
 from mgw.dialects.anthropic.marks import Marks
 from mgw.dialects.anthropic.schema import enforceable
 from mgw.dialects.anthropic.tools import choice_of, forces, tools_of
-from mgw.dialects.anthropic.turns import arranged, forget_thoughts, refuses_thinking
+from mgw.dialects.anthropic.turns import arranged, forget_thoughts, hold_thoughts, refuses_thinking
 from mgw.dialects.identifiers import ANTHROPIC_NAME
 from mgw.dialects.model_row import ForcedTools
 from mgw.dialects.names import Names
@@ -32,6 +33,8 @@ from mgw.vocabulary import Effort
 SAMPLING_VERSION: Final = "2023-06-01"
 """The version that a request states where the client stated none, and the last that has sampling."""
 
+_BINDING_BETA: Final = b"thinking-binding-controls-2026-08-01"
+"""What ``thinking.block_binding`` needs (guide on preserved thinking; the SDK's ``BetaMessage``)."""
 _ENCODER: Final = Encoder()
 _MESSAGES: Final = b"/messages"
 _COUNT_TOKENS: Final = b"/messages/count_tokens"
@@ -60,6 +63,10 @@ class _Draft:
     setting: Setting
     lost: set[Feature] = field(default_factory=set)
     names: Names = field(default_factory=lambda: Names(ANTHROPIC_NAME))
+    has_thoughts: bool = False
+    """The history holds thoughts."""
+    binding: bool = False
+    """The request says what becomes of thoughts whose conversation has changed."""
 
     def rendered(self, target: bytes, keys: tuple[str, ...] = ()) -> Rendered:
         """Return the request, of its fields only ``keys`` where there are any."""
@@ -69,14 +76,18 @@ class _Draft:
         except RecursionError:
             raise GatewayError(Reason.MALFORMED, "a schema of the request is nested too deeply") from None
         version = self.setting.version or SAMPLING_VERSION
-        headers = ((b"anthropic-version", version.encode("latin-1", "replace")),)
-        return Rendered(target, data, frozenset(self.lost), headers, self.names.renamed)
+        headers = [(b"anthropic-version", version.encode("latin-1", "replace"))]
+        if self.binding:
+            headers.append((b"anthropic-beta", _BINDING_BETA))
+        lost = frozenset(self.lost)
+        return Rendered(target, data, lost, tuple(headers), self.names.renamed, self.has_thoughts)
 
     def _body(self) -> JsonObject:
         said = self.said
         marks = Marks(self.lost)
-        blocks = Blocks(self.setting.row, self.names, marks, self.lost)
-        tools = tools_of(said, self.names, marks, self.lost)
+        row = self.setting.row
+        blocks = Blocks(row, self.names, marks, self.lost, self.setting.thoughts)
+        tools = tools_of(said, self.names, marks, self.lost, strict=row.structured)
         system, messages = blocks.texts(said.system), arranged(said.turns, blocks)
         if not messages:  # instructions alone: they are what there is to answer
             messages, system = [{"role": "user", "content": system}], []
@@ -109,6 +120,10 @@ class _Draft:
             self.lost.add(Feature.REASONING)
         if thinking.kind == "disabled" or (thinking.kind is None and self.setting.row.default is Effort.NONE):
             forget_thoughts(messages, self.lost)
+        self.has_thoughts = hold_thoughts(messages)
+        most = self.setting.row.max_output
+        if self.said.max_tokens is not None and most is not None and self.said.max_tokens > most:
+            self.lost.add(Feature.MAX_TOKENS)
         return thinking
 
     def _asked(self, reasoning: Reasoning) -> AnthropicThinking:
@@ -129,13 +144,30 @@ class _Draft:
             return row.default in {None, Effort.NONE}
         return thinking.kind in {"disabled", "between_tools"}
 
+    def _bound(self, thinking: AnthropicThinking) -> AnthropicThinking:
+        """Have the vendor drop thoughts that it would refuse, where a request that thinks can say so.
+
+        A model that binds thoughts thinks adaptively by itself, so that saying it changes nothing else (guide
+        on preserved thinking).
+        """
+        row = self.setting.row
+        if not (row.binds_thoughts and self.has_thoughts and thinking.kind in {None, "adaptive", "enabled"}):
+            return thinking
+        if thinking.kind is None and not row.adaptive:
+            return thinking
+        self.binding = True
+        return replace(thinking, kind=thinking.kind or "adaptive")
+
     def _put_thinking(self, body: JsonObject, thinking: AnthropicThinking) -> None:
+        thinking = self._bound(thinking)
         if thinking.kind is not None:
             config: JsonObject = {"type": thinking.kind}
             if thinking.budget is not None:
                 config["budget_tokens"] = thinking.budget
             if thinking.display is not None:
                 config["display"] = thinking.display
+            if self.binding:
+                config["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
             body["thinking"] = config
         output: JsonObject = {}
         if thinking.effort is not None:
@@ -150,7 +182,9 @@ class _Draft:
     def _output_schema(self, output: OutputFormat) -> JsonObject | None:
         if output.kind is OutputKind.TEXT:
             return None
-        if output.schema is None:  # any JSON object: a schema that every object of it meets is refused
+        if (
+            output.schema is None or not self.setting.row.structured
+        ):  # any JSON object: a schema that every object of it meets is refused
             self.lost.add(Feature.OUTPUT)
             return None
         if output.name is not None:

@@ -61,14 +61,18 @@ def read_choice(root: Fields) -> tuple[bool | None, ToolChoice | None]:
     return None if single is None else not single, ToolChoice(_MODES[kind], names)
 
 
-def tools_of(conversation: Conversation, names: Names, marks: Marks, lost: set[Feature]) -> list[JsonObject]:
+def tools_of(
+    conversation: Conversation, names: Names, marks: Marks, lost: set[Feature], *, strict: bool = True
+) -> list[JsonObject]:
     """Return the tools as the request says them.
 
     History with calls wants its tools declared ("Requests which include `tool_use` or `tool_result` blocks
     must define tools"), so that where there are none the called names are; :func:`choice_of` forbids them.
+
+    :param strict: whether the model takes strict tools.
     """
     if conversation.tools:
-        strictness = Strictness()
+        strictness = Strictness() if strict else None
         return [_tool(tool, names, marks, strictness, lost) for tool in conversation.tools]
     called = {
         part.name: None for turn in conversation.turns for part in turn.parts if isinstance(part, ToolCall)
@@ -105,7 +109,9 @@ def forces(conversation: Conversation) -> bool:
     return bool(conversation.tools) and choice is not None and choice.mode is ToolMode.ANY
 
 
-def _tool(tool: Tool, names: Names, marks: Marks, strictness: Strictness, lost: set[Feature]) -> JsonObject:
+def _tool(
+    tool: Tool, names: Names, marks: Marks, strictness: Strictness | None, lost: set[Feature]
+) -> JsonObject:
     said: JsonObject = {"name": names[tool.name]}
     description = tool.description or ""
     rules = {key: tool.schema[key] for key in _COMBINATORS if tool.schema and key in tool.schema}
@@ -116,7 +122,7 @@ def _tool(tool: Tool, names: Names, marks: Marks, strictness: Strictness, lost: 
         said["description"] = description
     said["input_schema"] = schema = _schema(tool.schema)
     if tool.strict:
-        if not rules and strictness.takes(schema):
+        if not rules and strictness is not None and strictness.takes(schema):
             said["strict"] = True
         else:
             lost.add(Feature.TOOL_STRICT)

@@ -75,6 +75,11 @@ def forget_thoughts(messages: list[JsonObject], lost: set[Feature]) -> None:
             step["content"] = rest
 
 
+def hold_thoughts(messages: list[JsonObject]) -> bool:
+    """Whether any of these messages holds a thought."""
+    return any(block["type"] in THOUGHTS for message in messages for block in message["content"])
+
+
 def _turn_in_progress(messages: list[JsonObject]) -> list[JsonObject]:
     """Return the assistant's messages of the turn that has not ended, the newest first."""
     said = [message for message in messages if message["role"] != _SYSTEM]

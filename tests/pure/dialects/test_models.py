@@ -139,11 +139,11 @@ def test_every_row_agrees_with_itself(row: ModelRow) -> None:
 
 FOREIGN = {
     Family.OPENAI: {"budget", "adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
-    | {"prefill", "candidates", "json_with_tools"},
+    | {"prefill", "candidates", "json_with_tools", "binds_thoughts", "structured"},
     Family.ANTHROPIC: {"off_sampling", "chat_tools", "max_completion_tokens", "signatures", "tokens"}
     | {"penalties", "logprobs", "candidates", "json_with_tools"},
     Family.GEMINI: {"adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
-    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens"},
+    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens", "binds_thoughts", "structured"},
 }
 
 

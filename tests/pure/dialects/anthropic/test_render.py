@@ -336,3 +336,27 @@ def test_a_count_holds_only_what_the_vendor_counts() -> None:
     count_tokens(asked(rendered))
     assert body.keys() == {"model", "system", "tools", "messages", "thinking"}
     assert rendered.target == b"/messages/count_tokens"
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected", "lost"), [(64_000, 64_000, set()), (64_001, 64_000, {Feature.MAX_TOKENS})]
+)
+def test_a_limit_above_the_models_is_lowered_and_reported(
+    limit: int, expected: int, lost: set[Feature]
+) -> None:
+    body, rendered = write(model=EXTENDED, max_tokens=limit)
+    assert body["max_tokens"] == expected
+    assert rendered.lost == lost
+
+
+@pytest.mark.parametrize("model", ["claude-3-7-sonnet-latest", "claude-opus-4-1", "claude-sonnet-4-0"])
+def test_structured_output_and_strict_tools_are_not_asked_of_models_that_refuse_them(model: str) -> None:
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    body, rendered = write(
+        model=model,
+        tools=(Tool("look", schema=schema, strict=True),),
+        output=OutputFormat(OutputKind.SCHEMA, schema),
+    )
+    assert "output_config" not in body
+    assert "strict" not in body["tools"][0]
+    assert rendered.lost == {Feature.OUTPUT, Feature.TOOL_STRICT}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     Conversation,
@@ -19,6 +20,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_request
 from mgw.errors import GatewayError, Reason
+from mgw.simulator.anthropic_messages import messages as answer_of
 from mgw.vocabulary import Effort, Family
 from tests.support.messages import (
     ADAPTIVE,
@@ -31,6 +33,7 @@ from tests.support.messages import (
     REDACTED,
     SYSTEM,
     USER,
+    asked,
     call,
     loop,
     messages,
@@ -291,3 +294,49 @@ def test_a_refusal_in_history_is_text() -> None:
         "assistant",
         [text("No.")],
     )
+
+
+BINDING = {"prefix_mismatch_behavior": "drop_block"}
+BETA = (b"anthropic-beta", b"thinking-binding-controls-2026-08-01")
+
+
+@pytest.mark.parametrize(
+    "reasoning",
+    [Reasoning(), Reasoning(Effort.HIGH), Reasoning(adaptive=True)],
+    ids=["unsaid", "high", "own"],
+)
+def test_thoughts_of_a_changed_conversation_are_dropped_by_models_that_would_refuse_them(
+    reasoning: Reasoning,
+) -> None:
+    turns = loop(Thinking("Hm.", OWN))
+    body, rendered = write(*turns, model=NEWEST, reasoning=reasoning)
+    assert body["thinking"]["type"] == "adaptive"
+    assert body["thinking"]["block_binding"] == BINDING
+    assert BETA in rendered.headers
+    assert rendered.thoughts
+
+
+def test_nothing_is_said_of_thoughts_where_there_are_none_or_nobody_binds_them() -> None:
+    for model, turns in ((NEWEST, loop()), (ADAPTIVE, loop(Thinking("Hm.", OWN)))):
+        body, rendered = write(*turns, model=model, reasoning=Reasoning(adaptive=True))
+        assert "block_binding" not in body["thinking"]
+        assert BETA not in rendered.headers
+
+
+def test_a_request_that_does_not_think_cannot_say_what_becomes_of_thoughts() -> None:
+    turns = (turn(USER, "a"), turn(ASSISTANT, Thinking("Hm.", OWN), "b"), turn(USER, "c"))
+    body, rendered = write(*turns, model="claude-haiku-5-5", reasoning=Reasoning(Effort.NONE))
+    assert body["thinking"] == {"type": "disabled"}
+    assert BETA not in rendered.headers
+
+
+@pytest.mark.parametrize("model", [NEWEST, ADAPTIVE, EXTENDED])
+def test_thoughts_that_were_refused_are_left_out_and_reported(model: str) -> None:
+    said = Conversation(loop(Thinking("Hm.", OWN)), reasoning=Reasoning(Effort.HIGH))
+    rendered = render_request(said, replace(setting(model), thoughts=False))
+    assert b"thinking_" not in rendered.body
+    assert b"signature" not in rendered.body
+    assert b"block_binding" not in rendered.body
+    assert Feature.THINKING in rendered.lost
+    assert not rendered.thoughts
+    answer_of(asked(rendered))

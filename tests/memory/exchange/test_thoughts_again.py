@@ -1,0 +1,125 @@
+"""A request that is refused for thoughts of earlier turns goes up once more without them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mgw.canonical.conversation import Signature
+from mgw.dialects.signatures import tagged
+from mgw.usage.event import Outcome
+from mgw.vocabulary import Family
+from mgw.wire.headers import value_of
+from tests.support.configs import THREE_FAMILIES
+from tests.support.pipelines import FakeClient, Pipeline, answered
+
+OBSERVED = THREE_FAMILIES + "observe_dropped_fields: true\n"
+SIGNED = tagged(Signature(Family.ANTHROPIC, "c2ln"), "Hm.")
+BOUND = (
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
+    "conversation."
+)
+FIELD = "thinking.adaptive.block_binding: Extra inputs are not permitted"
+OTHER = "max_tokens: must be greater than `thinking.budget_tokens`"
+MESSAGE = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-opus-5-5",
+    "content": [{"type": "text", "text": "hi"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 7, "output_tokens": 5},
+}
+
+
+def asked(*, stream: bool = False, thoughts: bool = True) -> bytes:
+    detail = {"type": "reasoning.text", "text": "Hm.", "signature": SIGNED, "index": 0}
+    said: dict[str, Any] = {"role": "assistant", "content": "b"}
+    if thoughts:
+        said |= {"reasoning_content": "Hm.", "reasoning_details": [detail]}
+    history = [{"role": "user", "content": "a"}, said, {"role": "user", "content": "c"}]
+    return json.dumps({"model": "claude/claude-opus-5-5", "stream": stream, "messages": history}).encode()
+
+
+def refused(message: str, status: bytes = b"400 Bad Request") -> bytes:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+    return answered(json.dumps(error).encode(), status)
+
+
+def began(text: str = OBSERVED, **fields: bool) -> tuple[Pipeline, FakeClient]:
+    bench = Pipeline(text)
+    client, work = bench.ask(body=asked(**fields))
+    _ = work.addErrback(lambda _: None)
+    return bench, client
+
+
+@pytest.mark.parametrize("message", [BOUND, FIELD])
+@pytest.mark.parametrize("stream", [False, True])
+def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool) -> None:
+    bench, client = began(stream=stream)
+    _, headers, body = bench.heard()
+    first = json.loads(body)
+    assert first["messages"][1]["content"][0]["signature"] == "c2ln"
+    assert first["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
+    assert value_of(headers, b"anthropic-beta") == b"thinking-binding-controls-2026-08-01"
+    before = bench.wire.heard
+    bench.wire.says(refused(message))
+    assert not client.started
+    head, _, body = bench.wire.heard.removeprefix(before).partition(b"\r\n\r\n")
+    assert b"anthropic-beta" not in head
+    again = json.loads(body)
+    assert again["messages"][1]["content"] == [{"type": "text", "text": "b"}]
+    assert "thinking" not in again
+    bench.clock.advance(2)
+    bench.wire.says(answered(json.dumps(MESSAGE).encode()))
+    assert client.status == 200
+    assert b"hi" in client.body
+    dropped = value_of(client.headers, b"x-gateway-dropped-fields")
+    assert dropped is not None
+    assert b"messages[].reasoning_details" in dropped
+    told = bench.event()
+    assert (told.attempts, told.status, told.http_status) == (2, Outcome.OK, 200)
+    assert told.tokens_out == 5
+    assert told.ttft_ms == pytest.approx(2000)
+    assert told.dropped_fields is not None
+
+
+def test_a_second_refusal_is_the_clients() -> None:
+    bench, client = began()
+    bench.wire.says(refused(BOUND))
+    bench.wire.says(refused(BOUND))
+    assert client.status == 400
+    assert json.loads(client.body)["error"]["message"] == BOUND
+    told = bench.event()
+    assert (told.attempts, told.status, told.http_status) == (2, Outcome.UPSTREAM_ERROR, 400)
+
+
+@pytest.mark.parametrize(
+    ("reply", "thoughts"),
+    [
+        (refused(OTHER), True),
+        (refused(BOUND), False),
+        (refused(BOUND, b"429 Too Many"), True),
+        (answered(b"", b"400 Bad Request"), True),
+    ],
+    ids=["other words", "no thoughts", "other status", "no words"],
+)
+def test_any_other_refusal_is_the_clients_at_once(reply: bytes, thoughts: bool) -> None:
+    bench, client = began(thoughts=thoughts)
+    bench.wire.says(reply)
+    assert client.status in {400, 429}
+    assert bench.event().attempts == 1
+
+
+def test_a_client_that_leaves_between_the_two_stops_both() -> None:
+    bench = Pipeline(OBSERVED)
+    client, work = bench.ask(body=asked())
+    bench.wire.says(refused(BOUND))
+    _ = work.addErrback(lambda _: None)
+    work.cancel()
+    assert not client.started
+    assert bench.wire.aborted
+    assert (bench.event().status, bench.event().attempts) == (Outcome.CLIENT_ABORT, 2)
+    assert not bench.clock.getDelayedCalls()
