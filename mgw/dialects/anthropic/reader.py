@@ -35,7 +35,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.anthropic import usage
 from mgw.dialects.anthropic.errors import answered, broken
-from mgw.dialects.anthropic.reply import Block, Cited
+from mgw.dialects.anthropic.reply import NAMELESS, Block, Cited
 from mgw.dialects.anthropic.stops import StopDetails, read_stop
 from mgw.dialects.arguments import NOTHING, compact
 from mgw.dialects.identifiers import made_id
@@ -271,6 +271,8 @@ class Reader:
                 continue  # of a type that nobody knows
             said = len(found)
             self._start(index, block, found)
+            if self._over:
+                return
             self._stop(index, found)
             if len(found) > said:
                 self._told.add(index)
@@ -294,9 +296,11 @@ class Reader:
                 if block.thinking:
                     opened.has_delta = True
                     found.append(ThinkingAdded(block.thinking))
+            case "tool_use" if not block.name:
+                self._break(UpstreamError(502, NAMELESS), found)
             case "tool_use":
                 call_id = block.id or made_id(self._seed, self._calls)
-                found.append(CallBegan(self._calls, call_id, block.name or ""))
+                found.append(CallBegan(self._calls, call_id, block.name))
                 self._calls += 1
 
     def _delta(self, index: int, delta: _Delta, found: list[ReplyEvent]) -> None:

@@ -34,6 +34,9 @@ from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
+NAMELESS: Final = "the upstream's answer has a call of a tool without a name"
+"""What breaks an answer: what nobody can run must not end as if nothing had been asked."""
+
 
 class Cited(Struct, frozen=True):
     """A citation, as far as it is read: one that names an address."""
@@ -125,7 +128,9 @@ def _part(raw: Raw, seed: str, calls: int) -> Part | None:
         case "redacted_thinking":
             return Thinking("", Signature(Family.ANTHROPIC, block.data or "", redacted=True))
         case "tool_use":
-            return ToolCall(block.id or made_id(seed, calls), block.name or "", compact(block.input))
+            if not block.name:
+                raise GatewayError(Reason.UPSTREAM_BROKEN, NAMELESS)
+            return ToolCall(block.id or made_id(seed, calls), block.name, compact(block.input))
     return None
 
 

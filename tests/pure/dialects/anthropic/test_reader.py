@@ -373,3 +373,12 @@ def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, stat
     (event,) = reader.feed(data + sse(END, STOP))
     assert isinstance(event, Broke)
     assert (event.error.status, event.error.message) == (status, words)
+
+
+@pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": None}])
+def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
+    block = {"type": "tool_use", "id": "t", "input": {}, **name}
+    for data in (sse(BEGIN, start(0, **block), END, STOP), sse(begin(content=[block]), END, STOP)):
+        assert isinstance(read([data])[-1], Broke)
+    with pytest.raises(GatewayError, match="without a name"):
+        parse_reply(json.dumps({"content": [block], "stop_reason": "tool_use"}).encode(), "seed")
