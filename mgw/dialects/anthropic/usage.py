@@ -14,6 +14,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import TokenUsage
+from mgw.dialects.arguments import NOTHING
 from mgw.dialects.metering import Count, total, updated
 
 
@@ -23,6 +24,13 @@ class OutDetails(Struct, frozen=True):
     thinking_tokens: Count | None = None
 
 
+class CacheCreation(Struct, frozen=True):
+    """What was written to the cache, by how long it is kept."""
+
+    ephemeral_5m_input_tokens: Count | None = None
+    ephemeral_1h_input_tokens: Count | None = None
+
+
 class Usage(Struct, frozen=True):
     """The ``usage`` of a message, or of a ``message_delta``."""
 
@@ -30,16 +38,21 @@ class Usage(Struct, frozen=True):
     output_tokens: Count | None = None
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
+    cache_creation: Raw = NOTHING
+    """Read where the sum of it is not told."""
     output_tokens_details: OutDetails | None = None
 
 
 _DECODER: Final = Decoder(Usage, strict=False)
+_CREATION_DECODER: Final = Decoder(CacheCreation, strict=False)
 
 
 def counted(usage: Usage, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``usage``; each count that it says replaces the earlier one."""
     cache_read = before.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens
     written = usage.cache_creation_input_tokens
+    if written is None and usage.cache_creation is not NOTHING:
+        written = _written(usage.cache_creation)
     cache_write = before.cache_write if written is None else written
     uncached = _uncached(before) if usage.input_tokens is None else usage.input_tokens
     return updated(
@@ -52,6 +65,14 @@ def counted(usage: Usage, before: TokenUsage) -> TokenUsage:
             usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None,
         ),
     )
+
+
+def _written(raw: Raw) -> int | None:
+    try:
+        found = _CREATION_DECODER.decode(raw)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return total(found.ephemeral_5m_input_tokens, found.ephemeral_1h_input_tokens)
 
 
 def read(raw: Raw, before: TokenUsage) -> TokenUsage:

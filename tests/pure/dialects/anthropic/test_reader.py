@@ -382,3 +382,21 @@ def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
         assert isinstance(read([data])[-1], Broke)
     with pytest.raises(GatewayError, match="without a name"):
         parse_reply(json.dumps({"content": [block], "stop_reason": "tool_use"}).encode(), "seed")
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ({"cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}}, 7),
+        ({"cache_creation": {"ephemeral_1h_input_tokens": 4}, "cache_creation_input_tokens": 9}, 9),
+        ({"cache_creation": 0}, None),
+        ({"cache_creation": {"ephemeral_5m_input_tokens": "x"}}, None),
+        ({"cache_creation": None}, None),
+    ],
+)
+def test_what_was_written_to_the_cache_may_be_told_by_its_time(
+    said: dict[str, Any], known: int | None
+) -> None:
+    reader = Reader("s")
+    reader.feed(sse(begin(usage={"input_tokens": 1, "output_tokens": 2, **said})))
+    assert reader.usage == TokenUsage(1 + (known or 0), 2, None, known)
