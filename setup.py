@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).parent
 [VERSION] = re.findall(r'__version__ = "(.+)"', (HERE / "mgw/__init__.py").read_text(encoding="utf-8"))
@@ -33,13 +35,54 @@ DOCS = ["docutils>=0.21,<1"]
 # Other gateways' converters and an exact tokenizer; they go into an environment of their own.
 BENCH = ["bpe-openai==0.1.4", "litellm==1.106.2", "llm-rosetta==0.13.0", "orjson==3.13.0"]
 
+DOCUMENTS = sorted((HERE / "docs").glob("*.rst"))
+EXAMPLES = sorted(path.name for path in (HERE / "etc").glob("mgw*"))
+
+
+class BuildWithExamples(build_py):
+    """Put the example configurations and the schema into the package, where ``mgw example`` finds them."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        folder = Path(self.build_lib, "mgw", "etc")
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in EXAMPLES:
+            shutil.copyfile(HERE / "etc" / name, folder / name)
+
+
 setup(
     name="mgw",
     version=VERSION,
     description="A multi-dialect model gateway on Twisted",
     long_description=(HERE / "README.rst").read_text(encoding="utf-8"),
     long_description_content_type="text/x-rst",
+    author="the mgw authors",
+    license="MIT",
+    license_files=["LICENSE"],
+    keywords=["LLM", "gateway", "proxy", "OpenAI", "Anthropic", "Gemini", "Twisted"],
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: No Input/Output (Daemon)",
+        "Framework :: Twisted",
+        "Intended Audience :: Developers",
+        "Intended Audience :: System Administrators",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Internet :: Proxy Servers",
+        "Topic :: Internet :: WWW/HTTP :: HTTP Servers",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11",
+    cmdclass={"build_py": BuildWithExamples},
+    data_files=[
+        ("share/doc/mgw", ["README.rst", "CHANGELOG.rst", *(f"docs/{path.name}" for path in DOCUMENTS)]),
+    ],
     packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],
     package_data={"mgw": ["py.typed"]},
     include_package_data=True,
@@ -64,5 +107,6 @@ setup(
         "tests": TESTS,
         "dev": [*DOCS, *LINT, *TESTS],
     },
+    entry_points={"console_scripts": ["mgw = mgw.cli.main:main"]},
     zip_safe=False,
 )

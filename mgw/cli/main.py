@@ -1,0 +1,123 @@
+"""``mgw run|check|sim|schema|example``: everything that the gateway does, without twistd's options.
+
+Each command imports what it needs, so that ``mgw --help`` does not wait for Twisted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from mgw import __version__
+
+_DEFAULT_FILE = "/etc/mgw.yaml"  # mgw.check has it too, and is slow to import
+_Command = Callable[[argparse.Namespace], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit status.
+
+    :param arguments: those behind the command's name; ``None``: this process's own.
+    """
+    parser = _parser()
+    said = parser.parse_args(arguments)
+    command: _Command | None = said.command
+    if command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        return command(said)
+    except BrokenPipeError:  # `mgw example | head`
+        sys.stderr.close()
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mgw",
+        description="A multi-dialect model gateway.",
+        epilog="Begin with: mgw example > mgw.yaml; then edit it, mgw check -c mgw.yaml, mgw run -c mgw.yaml",
+    )
+    parser.add_argument("--version", action="version", version=f"mgw {__version__}")
+    parser.set_defaults(command=None)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    run = _add(commands, "run", _run, "serve, in the foreground, and log to standard error")
+    _add_file(run)
+    run.add_argument("--log-file", metavar="FILE", help="log to this file; SIGHUP opens it anew")
+    run.add_argument("--demo", action="store_true", help=argparse.SUPPRESS)
+
+    check = _add(commands, "check", _check, "check the configuration, and print where calls go")
+    _add_file(check)
+
+    sim = _add(commands, "sim", _sim, "serve a simulated provider, which needs no key")
+    sim.add_argument(
+        "-l",
+        "--listen",
+        metavar="HOST:PORT",
+        default="127.0.0.1:8788",
+        help="where to listen; port 0 takes a free one (%(default)s)",
+    )
+    _add(commands, "schema", _schema, "print the JSON schema of the configuration, for editors")
+    _add(commands, "example", _example, "print a configuration with every setting, explained")
+    return parser
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], name: str, command: _Command, does: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+    parser.set_defaults(command=command)
+    return parser
+
+
+def _add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", default=_DEFAULT_FILE, help="the configuration file (%(default)s)"
+    )
+
+
+def _run(said: argparse.Namespace) -> int:
+    from mgw.cli.process import serve
+
+    demo = ["--demo"] if said.demo else []
+    return serve(["-c", said.config, *demo], said.log_file)
+
+
+def _check(said: argparse.Namespace) -> int:
+    from mgw.check import check, reader_of
+
+    return check(reader_of(said.config))
+
+
+def _sim(said: argparse.Namespace) -> int:
+    from twisted.python.usage import UsageError
+
+    from mgw.simulator.__main__ import main as simulate
+    from mgw.simulator.daemon import parse_listen
+
+    try:
+        parse_listen(said.listen)
+    except UsageError as error:
+        sys.stderr.write(f"mgw sim: {error}\n")
+        return 2
+    return simulate(["--listen", said.listen, "--announce-port"])
+
+
+def _schema(_: argparse.Namespace) -> int:
+    from mgw.config.schema import schema_text
+
+    sys.stdout.write(schema_text())
+    return 0
+
+
+def _example(_: argparse.Namespace) -> int:
+    from mgw.cli.example import example_text
+
+    sys.stdout.write(example_text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
