@@ -10,9 +10,11 @@ import gc
 import os
 import sys
 from collections.abc import Callable
+from platform import python_version
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
+import twisted
 from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
@@ -22,6 +24,7 @@ from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
+from mgw import __version__
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import DiskThreads
 from mgw.bodies.spool import Spool
@@ -275,6 +278,12 @@ class GatewayService(Service):
         gc.freeze()  # what was imported and built stays: no later collection need look at it again
         sys.setswitchinterval(SWITCH_SECONDS)
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
+        _log.info(
+            "mgw {version} has started (Python {python}, Twisted {twisted})",
+            version=__version__,
+            python=python_version(),
+            twisted=twisted.__version__,
+        )
         scheme = "http" if self._certificate is None else "https"
         for address in self.addresses:
             where = address if address.startswith("unix:") else f"{scheme}://{address}"

@@ -14,8 +14,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
+from platform import python_version
 from typing import Final
 
+import twisted
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
 from prometheus_client.metrics_core import (
@@ -27,6 +29,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.utils import floatToGoString
 from twisted.internet.defer import Deferred, succeed
 
+from mgw import __version__
 from mgw.dialects.refusal import WORDS
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Tally
@@ -295,6 +298,9 @@ class Metrics:
 
     def _state(self) -> Iterator[Metric]:
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        build = gauge("mgw_build_info", "What serves: always 1.", labels=("version", "python", "twisted"))
+        build.add_metric((__version__, python_version(), twisted.__version__), 1)
+        yield build
         yield gauge("mgw_requests_in_flight", "Requests under way.", self.requests_in_flight())
         yield gauge("mgw_sessions_in_flight", "Realtime sessions under way.", self.sessions_in_flight())
         bodies = gauge("mgw_request_body_bytes", "Bytes of request bodies that are held.", labels=("place",))
