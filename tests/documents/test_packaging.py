@@ -36,25 +36,15 @@ def test_the_wheel_holds_each_example(made: Path, name: str) -> None:
 
 
 def test_the_wheel_holds_every_module_and_the_plugin(made: Path) -> None:
-    for file in (
-        *(ROOT / "mgw").rglob("*.py"),
-        ROOT / "mgw/py.typed",
-        ROOT / "twisted/plugins/mgw_plugin.py",
-    ):
+    plugin = ROOT / "twisted/plugins/mgw_plugin.py"
+    for file in (*(ROOT / "mgw").rglob("*.py"), ROOT / "mgw/py.typed", plugin):
         assert (made / "lib" / file.relative_to(ROOT)).is_file(), file
 
 
 def test_the_source_archive_holds_what_a_build_and_a_reader_need(made: Path) -> None:
     listed = set((made / "mgw.egg-info/SOURCES.txt").read_text(encoding="utf-8").splitlines())
-    wanted = {
-        "CHANGELOG.rst",
-        "LICENSE",
-        "Makefile",
-        "MANIFEST.in",
-        "README.rst",
-        "pyproject.toml",
-        "setup.py",
-    }
+    wanted = {"CHANGELOG.rst", "LICENSE", "Makefile", "MANIFEST.in", "README.rst"}
+    wanted |= {"pyproject.toml", "setup.py"}
     wanted |= {f"etc/{name}" for name in EXAMPLES}
     wanted |= {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.rst")}
     wanted |= {"twisted/plugins/mgw_plugin.py", "tests/conftest.py", "bench/run.py"}
