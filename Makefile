@@ -1,19 +1,36 @@
-# make run    a gateway that answers, with the built-in simulator as its upstream
-# make test   all tests
-
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# The classic editable layout: twistd finds its plugins by walking sys.path.
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=compat
+# What fails soonest when something basic is wrong, and takes less than a minute on two cores.
+QUICK := tests/documents tests/pure/config tests/pure/routing tests/pure/wire tests/memory/web \
+	tests/sockets/test_check.py tests/sockets/test_demo.py tests/sockets/test_command.py
 
-.PHONY: run test test-agents lint format schema routes bench bench-translation clean
+.PHONY: help run check test test-agents lint format schema routes dist bench bench-translation clean
+
+help:
+	@echo 'make run      a gateway that answers, with the built-in simulator as its upstream; needs no key'
+	@echo 'make check    lint, and the tests that take less than a minute'
+	@echo 'make test     all tests'
+	@echo 'make lint     ruff, mypy and the rules about who may import whom'
+	@echo 'make format   let ruff put the code into shape'
+	@echo 'make schema   write etc/mgw.schema.json anew'
+	@echo 'make routes   write docs/routes.rst anew'
+	@echo 'make dist     build the wheel and the source archive into dist/'
+	@echo 'make bench, make bench-translation, make test-agents   measure, and try coding agents'
+	@echo 'make clean    remove all that make has made'
+	@echo
+	@echo 'Python 3.11 or newer is needed: make run PYTHON=python3.12 takes another than python3.'
 
 run: $(VENV)/run.stamp
-	exec $(BIN)/twistd -n --pidfile= mgw -c etc/mgw-demo.yaml --demo
+	@exec $(BIN)/twistd -n --pidfile= mgw -c etc/mgw-demo.yaml --demo
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
 
 test-agents: $(VENV)/dev.stamp .agents/install.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/agents
@@ -41,8 +58,14 @@ bench: $(VENV)/dev.stamp
 bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
 	$(BIN)/python -m bench.translation
 
+dist: $(VENV)/run.stamp
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check build
+	.venv-dist/bin/python -m build
+	rm -rf .venv-dist
+
 clean:
-	rm -rf $(VENV) .venv-bench .agents build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-dist .agents build dist *.egg-info
 
 .agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json
 	mkdir -p .agents && cp $^ .agents/
@@ -54,13 +77,10 @@ clean:
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]'
 	touch $@
 
-$(VENV)/bin/python:
-	$(PYTHON) -m venv $(VENV)
+$(VENV)/run.stamp: setup.py
+	@.ci/install $(VENV) '$(PYTHON)' .
+	@touch $@
 
-$(VENV)/run.stamp: setup.py | $(VENV)/bin/python
-	$(INSTALL) --editable .
-	touch $@
-
-$(VENV)/dev.stamp: setup.py | $(VENV)/bin/python
-	$(INSTALL) --editable '.[dev]'
-	touch $(VENV)/run.stamp $@
+$(VENV)/dev.stamp: setup.py
+	@.ci/install $(VENV) '$(PYTHON)' '.[dev]'
+	@touch $(VENV)/run.stamp $@

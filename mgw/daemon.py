@@ -56,6 +56,11 @@ def makeService(options: Options) -> IService:
     config = read_or_tell(read)
     if config is None:
         raise SystemExit(1)
+    if options["demo"]:
+        from mgw.demo import on_free_ports  # here, as what it needs is not wanted otherwise
+
+        read = on_free_ports(read)
+        config = read()
     path, elsewhere = _log_path(options)
     try:
         gateway = GatewayService(config, read, reactor, None if elsewhere else LogFile(path))

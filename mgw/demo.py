@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import sys
+from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -27,6 +30,56 @@ The gateway answers. Try it, in another terminal, with each of the three dialect
 -d '{{"contents": [{{"role": "user", "parts": [{{"text": "Hello"}}]}}]}}'
 
 """
+
+
+def on_free_ports(read: Callable[[], Config]) -> Callable[[], Config]:
+    """Return what reads a configuration, with other ports where its own are busy.
+
+    The ports are looked for once, so that a configuration that is read anew has them again.
+
+    :raises StartError: as :func:`simulator_place`.
+    """
+    config = read()
+    place, listen = simulator_place(config), config.listen
+    moved = _moved(place)
+    if moved != place:
+        sys.stdout.write(f"{place} is busy: the simulator listens on {moved}.\n")
+    own = _moved(listen) if isinstance(listen, Listen) else listen
+    if own != listen:
+        sys.stdout.write(f"{listen} is busy: the gateway listens on {own}.\n")
+
+    def read_moved() -> Config:
+        fresh = read()
+        providers = {
+            name: provider.model_copy(
+                update={"base_url": provider.base_url.replace(f"//{place}/", f"//{moved}/")}
+            )
+            for name, provider in fresh.providers.items()
+        }
+        return fresh.model_copy(
+            update={"providers": providers, "listen": own if fresh.listen == listen else fresh.listen}
+        )
+
+    return read_moved
+
+
+def _moved(listen: Listen) -> Listen:
+    """Return an address at which one can listen: the same, or one with another port where that is busy."""
+    family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Twisted listens
+        try:
+            probe.bind((listen.host, listen.port))
+            probe.listen()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:  # what is wrong is told when the service listens
+                return listen
+        else:
+            return listen
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.bind((listen.host, 0))
+        port: int = probe.getsockname()[1]
+    return Listen(listen.host, port)
 
 
 class Demo(MultiService):

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import urllib.request
@@ -16,6 +17,7 @@ import pytest
 
 from tests.support.operations import ROOT, Daemon, start_twistd, twistd
 from tests.support.patience import PATIENCE
+from tests.support.raw import eventually
 
 DEMO = ROOT / "etc/mgw-demo.yaml"
 
@@ -87,13 +89,26 @@ def test_the_demonstrations_log_has_no_traceback(demo: Daemon) -> None:
     assert b"Traceback" not in demo.stderr.data
 
 
-def test_a_port_in_use_by_another_is_told_in_one_line(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        done = twistd("mgw", "-c", str(moved_config(tmp_path, port)), "--demo", folder=tmp_path)
-    assert done.status == 1
-    assert f"mgw: the simulator cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_busy_ports_are_left_to_others_and_the_printed_requests_still_work(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        busy = one.getsockname()[1], other.getsockname()[1]
+        file = moved_config(tmp_path, busy[0])
+        file.write_text(file.read_text().replace("127.0.0.1:0", f"127.0.0.1:{busy[1]}"))
+        with start_twistd("mgw", "-c", str(file), "--demo", folder=tmp_path) as demo:
+            first, *_ = printed_lines(demo)
+            assert json.loads(sent_without_curl(first))["choices"]
+            assert demo.stdout is not None
+            said = demo.stdout.data.decode()
+            assert f"127.0.0.1:{busy[0]} is busy: the simulator listens on 127.0.0.1:" in said
+            assert f"127.0.0.1:{busy[1]} is busy: the gateway listens on 127.0.0.1:" in said
+            assert f"http://127.0.0.1:{busy[1]}/" not in said
+            demo.process.send_signal(signal.SIGHUP)
+            assert demo.stderr is not None
+            demo.stderr.wait_for(lambda data: b"generation 2" in data, PATIENCE, "the reload")
+            assert json.loads(sent_without_curl(first))["choices"]
+            demo.process.send_signal(signal.SIGINT)
+            assert demo.process.wait(PATIENCE) == 0
+            assert b"Traceback" not in demo.stderr.data
 
 
 def test_a_configuration_of_real_providers_is_no_demonstration(tmp_path: Path) -> None:
@@ -103,6 +118,87 @@ def test_a_configuration_of_real_providers_is_no_demonstration(tmp_path: Path) -
     assert done.status == 1
     assert "providers.main.base_url" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+FAKE_PYTHON = """#!/bin/sh
+case "$1 $2" in
+    "-c import"*) exit {old} ;;
+    "--version ") echo "Python 3.9.9" ;;
+    "-m venv") mkdir -p "$3/bin" && ln -s "$0" "$3/bin/python" ;;
+    "-m pip") {pip} ;;
+esac
+"""
+
+
+def install(folder: Path, pip: str = "true", *, old: bool = False) -> subprocess.Popen[str]:
+    """Start to install into ``folder/env`` with a Python that only pretends."""
+    python = folder / "python"
+    python.write_text(FAKE_PYTHON.format(old=int(old), pip=pip))
+    python.chmod(0o755)
+    return subprocess.Popen(
+        [str(ROOT / ".ci/install"), str(folder / "env"), str(python), "."],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_an_old_python_is_told_in_one_sentence_before_anything_is_made(tmp_path: Path) -> None:
+    stdout, stderr = install(tmp_path, old=True).communicate(timeout=PATIENCE)
+    assert stdout == ""
+    assert stderr.splitlines() == [
+        (
+            f"mgw needs Python 3.11 or newer, and {tmp_path}/python is 3.9.9: name another one, as in "
+            '"make run PYTHON=python3.12".'
+        )
+    ]
+    assert not (tmp_path / "env").exists()
+
+
+def test_an_installation_says_how_long_it_takes_and_is_whole(tmp_path: Path) -> None:
+    made = install(tmp_path)
+    stdout, stderr = made.communicate(timeout=PATIENCE)
+    assert (made.returncode, stderr) == (0, "")
+    assert "about a minute" in stdout
+    assert [file.name for file in (tmp_path / "env").iterdir()] == ["bin"]
+
+
+def test_an_installation_that_fails_leaves_no_environment(tmp_path: Path) -> None:
+    made = install(tmp_path, "exit 1")
+    made.communicate(timeout=PATIENCE)
+    assert made.returncode == 1
+    assert not (tmp_path / "env").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_installation_that_is_interrupted_leaves_no_environment(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    begun = tmp_path / "begun"
+    made = install(tmp_path, f'touch "{begun}"; exec sleep 60')
+    eventually(begun.exists, "the installation to begin")
+    os.killpg(made.pid, number)
+    made.communicate(timeout=PATIENCE)
+    assert made.returncode == 128 + number
+    assert not (tmp_path / "env").exists()
+
+
+def test_an_installation_that_was_killed_is_begun_anew(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    made = install(tmp_path, f'touch "{begun}"; exec sleep 60')
+    eventually(begun.exists, "the installation to begin")
+    os.killpg(made.pid, signal.SIGKILL)
+    made.communicate(timeout=PATIENCE)
+    (tmp_path / "env/spoilt").touch()
+    install(tmp_path).communicate(timeout=PATIENCE)
+    assert [file.name for file in (tmp_path / "env").iterdir()] == ["bin"]
+
+
+def test_an_environment_that_was_there_before_outlives_a_failure(tmp_path: Path) -> None:
+    install(tmp_path).communicate(timeout=PATIENCE)
+    install(tmp_path, "exit 1").communicate(timeout=PATIENCE)
+    assert (tmp_path / "env/bin/python").exists()
 
 
 def test_make_run_starts_the_demonstration_of_this_repository() -> None:
