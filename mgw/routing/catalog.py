@@ -15,9 +15,13 @@ from msgspec.structs import replace
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.config.model import Config, Provider
 from mgw.errors import GatewayError, Reason
+from mgw.routing.capabilities import REQUIRED
 from mgw.routing.resolve import Resolver
+from mgw.routing.routes import ROUTES
 from mgw.vocabulary import Capability
 
+_SERVED: Final = frozenset(REQUIRED.get(route.modality) for route in ROUTES)
+"""What some route is for: a catalog promises nothing else, whatever the provider can do."""
 _SHOWN_AS: Final = MappingProxyType({Capability.TEXT: "chat"})
 
 
@@ -75,4 +79,5 @@ class Catalog:
 
 
 def _shown(provider: Provider) -> dict[str, bool]:
-    return {_SHOWN_AS.get(flag, flag.value): flag in provider.capabilities for flag in Capability}
+    can = provider.capabilities
+    return {_SHOWN_AS.get(flag, flag.value): flag in can and flag in _SERVED for flag in Capability}

@@ -1,0 +1,50 @@
+"""Every configuration in the pages for newcomers is one that the loader takes, as it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+
+from mgw.config.advice import final_addresses, warnings
+from mgw.config.load import parse
+from mgw.routing.routes import DENIABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^\.\. code:: yaml\n\n((?:(?:    .*)?\n)+)", re.MULTILINE)
+PAGES = ("README.rst", "docs/providers.rst", "docs/coming-from-litellm.rst")
+
+
+def blocks() -> Iterator[tuple[str, str]]:
+    """Yield each configuration, and what tests call it."""
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for number, found in enumerate(BLOCK.finditer(text), 1):
+            yield f"{Path(page).stem} {number}", dedent(found[1])
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in blocks()])
+def test_a_configuration_that_is_shown_loads_and_needs_no_warning(text: str) -> None:
+    environ = dict.fromkeys(re.findall(r"_env: (\w+)", text), "x" * 24)
+    config = parse(text, "mgw.yaml", environ, DENIABLE)
+    assert set(config.providers) == set(yaml.safe_load(text)["providers"])
+    assert len(final_addresses(config)) == len(config.providers)
+    assert not [warning for warning in warnings(config) if "base_url" in warning]
+
+
+def test_every_provider_of_the_page_is_shown() -> None:
+    """Else the pattern above has missed some."""
+    text = (ROOT / "docs/providers.rst").read_text(encoding="utf-8")
+    assert len(re.findall(r"^\.\. code:: yaml$", text, re.MULTILINE)) == len(
+        [name for name, _ in blocks() if name.startswith("providers")]
+    )
+
+
+@pytest.mark.parametrize("document", sorted((ROOT / "docs").glob("*.rst")), ids=lambda path: path.name)
+def test_every_document_is_named_in_the_index(document: Path) -> None:
+    index = (ROOT / "docs/index.rst").read_text(encoding="utf-8")
+    assert document.name == "index.rst" or f"<{document.name}>" in index
