@@ -271,3 +271,14 @@ def test_a_client_that_leaves_leaves_alone() -> None:
     bench.says("main", LISTS["main"])
     assert report(stays)["status"] == "ok"
     assert bench.settled() == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("status", "error"), [(200, None), (401, "unauthorized"), (404, None)])
+def test_a_provider_that_is_said_to_want_no_credential_is_taken_at_its_word(
+    status: int, error: str | None
+) -> None:
+    bench = Bench(KEYLESS.replace('/v1"', '/v1", auth: none'))
+    asked = bench.ask()
+    assert "authorization" not in bench.headers("main")
+    answers(status)(bench)
+    assert only(asked)["error"] == error
