@@ -97,6 +97,8 @@ class ModelRow(Settings):
     """A function call of the running turn needs its thought signature."""
     prefill: bool | None = None
     """It takes a history that ends with the assistant's turn."""
+    system: bool | None = None
+    """It takes a system instruction."""
     system_turns: bool | None = None
     """It takes system messages in mid-conversation."""
     structured: bool | None = None

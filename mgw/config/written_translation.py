@@ -100,6 +100,9 @@ class WrittenModelRow(Written):
         default=None,
         description="Whether they take a history that ends with the assistant's turn (Anthropic, Gemini).",
     )
+    system: Stated[OnOff] = Field(
+        default=None, description="Whether they take a system instruction (Gemini)."
+    )
     system_turns: Stated[OnOff] = Field(
         default=None, description="Whether they take system messages in mid-conversation."
     )

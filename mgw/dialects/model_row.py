@@ -39,6 +39,8 @@ class ModelRow(Struct, frozen=True):
     binds_thoughts: bool = False
     """Anthropic: refuses thoughts where what stands before them has changed, unless told to drop them."""
     forced_tools: ForcedTools = ForcedTools.ALWAYS
+    system: bool = True
+    """Gemini: takes a system instruction; else it is the first text of the user's."""
     system_turns: bool = False
     """Anthropic: takes ``system`` messages in mid-conversation."""
     structured: bool = True
@@ -93,6 +95,7 @@ class OverrideRow(Struct, frozen=True):
     hides_thoughts: bool | UnsetType = UNSET
     binds_thoughts: bool | UnsetType = UNSET
     forced_tools: ForcedTools | UnsetType = UNSET
+    system: bool | UnsetType = UNSET
     system_turns: bool | UnsetType = UNSET
     structured: bool | UnsetType = UNSET
     sampling: bool | UnsetType = UNSET

@@ -284,11 +284,11 @@ _GEMINI_ROWS: Final = (
     ),
     replace(_NEW_GEMINI, match="gemini-4-argon*", source=f"{_GUIDES}gemini-4-argon"),
     replace(_NEW_GEMINI, match="gemini-4-carbon*", source=f"{_GUIDES}gemini-4-carbon"),
-    replace(_SILENT, match="gemini-*-tts*"),
+    replace(_SILENT, match="gemini-*-tts*", system=False),
     replace(_SILENT, match="gemini-*-transcribe*"),
     replace(_GEMINI_3, match="gemini-3.1-flash-lite-image*", efforts=(_MINIMAL, _HIGH), default=_MINIMAL),
     replace(_SILENT, match="gemini-3*-image*", signatures=True),
-    replace(_SILENT, match="gemini-*-image*"),
+    replace(_SILENT, match="gemini-*-image*", system=False),
     replace(_SILENT, match="gemini-nano-banana*", signatures=True),
     replace(_SILENT, match="nano-banana*", signatures=True),
     replace(_SILENT, match="gemini-omni*"),
@@ -315,7 +315,7 @@ _GEMINI_ROWS: Final = (
     ),
     replace(_GEMINI_2, match="gemini-1*", default=Effort.NONE, addresses=False),
     replace(_SILENT, match="gemma-4*", source=_LEVELS, efforts=(_MINIMAL, _HIGH), default=_HIGH),
-    replace(_SILENT, match="gemma-*", default=Effort.NONE),
+    replace(_SILENT, match="gemma-*", default=Effort.NONE, system=False),
     replace(_NEW_GEMINI, match="gemini-*-latest"),
 )
 

@@ -79,6 +79,7 @@ _COLUMNS: Final = MappingProxyType(
             ("penalties", _yes("penalties")),
             ("logprobs", _yes("logprobs")),
             ("candidates", _word("candidates")),
+            ("system", _yes("system")),
             ("json_with_tools", _yes("json_with_tools")),
             ("signatures", _yes("signatures")),
             ("prefill", _yes("prefill")),

@@ -74,7 +74,9 @@ def request_body(
     if not contents and not system:
         raise no_messages()
     body: JsonObject = {}
-    if system and contents:
+    if contents and not setting.row.system:
+        contents[0]["parts"][:0] = system  # the first is the user's
+    elif system and contents:
         body["systemInstruction"] = {"parts": system}
     body["contents"] = contents or [{"role": USER, "parts": system}]  # instructions alone: let them ask
     return body | render_tools(conversation, names, lost)

@@ -85,6 +85,7 @@ translation:
       signatures: true
       prefill: false
       max_output: 5000
+      system: false
       system_turns: true
       addresses: false
       tokens: 1.06
@@ -113,6 +114,7 @@ translation:
             signatures=True,
             prefill=False,
             max_output=5000,
+            system=False,
             system_turns=True,
             addresses=False,
             tokens=1.06,

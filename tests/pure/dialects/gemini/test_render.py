@@ -92,6 +92,18 @@ def test_leading_instructions_are_the_system_instruction() -> None:
     assert body["systemInstruction"] == {"parts": [{"text": "a"}, {"text": "b"}]}
 
 
+@pytest.mark.parametrize("turns", [HELLO.turns, (Turn(Role.ASSISTANT, (Text("Hi"),)),)])
+def test_instructions_are_the_users_first_text_where_the_model_takes_none(turns: tuple[Turn, ...]) -> None:
+    conversation = replace(HELLO, turns=turns, system=(Text("a"), Text("b")))
+    found = rendered(conversation, replace(OLD, system=False))
+    body = json.loads(found.body)
+    assert "systemInstruction" not in body
+    assert body["contents"][0]["role"] == "user"
+    assert body["contents"][0]["parts"][:2] == [{"text": "a"}, {"text": "b"}]
+    assert len(body["contents"][0]["parts"]) == 3
+    assert not found.lost
+
+
 def test_instructions_alone_are_asked_by_the_user() -> None:
     assert body_of(Conversation((), system=(Text("Hi"),))) == {
         "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]
