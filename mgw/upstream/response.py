@@ -1,8 +1,9 @@
 """Read one answer of an upstream from bytes that arrive in any pieces (RFC 9112; the parser is Node.js's).
 
-One :class:`ResponseReader` reads one answer.  Strict, without any of the parser's leniencies; what the parser
-lets pass and a gateway must not is refused here: other protocols and versions, transfer codings other than
-``chunked``, and an endless head, trailer or chunk extension.
+One :class:`ResponseReader` reads one answer; chunks are read by :mod:`mgw.upstream.chunked`.  Strict, without
+any of the parser's leniencies; what the parser lets pass and a gateway must not is refused here: other
+protocols and versions, transfer codings other than ``chunked``, and an endless head, trailer or chunk
+extension.
 
 Framing, in the order of RFC 9112 6.3: no body for HEAD, 1xx, 204 and 304; chunked; Content-Length; else all
 until the connection closes, which :meth:`ResponseReader.closed` knows.
@@ -17,11 +18,13 @@ from typing import Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 
+from mgw.upstream.chunked import ChunkedReader
 from mgw.wire.headers import RawHeaders
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 NOT_HTTP: Final = "sent something that is not HTTP"
 _PROTOCOL: Final = b"HTTP/"
+_HEAD_END: Final = b"\r\n\r\n"
 _NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
 
@@ -47,6 +50,7 @@ class ResponseReader:
 
     __slots__ = (
         "_chunked",
+        "_chunks",
         "_headers",
         "_headless_bytes",
         "_length_known",
@@ -54,6 +58,7 @@ class ResponseReader:
         "_parser",
         "_reason",
         "_seen",
+        "_tail",
         "ended",
         "fault",
         "head",
@@ -69,6 +74,9 @@ class ResponseReader:
         self._headers: RawHeaders = []
         self._reason: list[bytes] = []
         self._seen = b""
+        self._tail = b""
+        """The last bytes of a head that has not ended, in which its end may have begun."""
+        self._chunks: ChunkedReader | None = None
         self._headless_bytes = 0
         self._chunked = self._length_known = False
         self.head: Head | None = None
@@ -86,8 +94,7 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> None:
         """Read on; bytes after the end, or after a fault, only make the connection unfit for reuse."""
-        parser = self._parser
-        if parser is None:
+        if self._parser is None and self._chunks is None:
             self.reusable, self.surplus = False, self.ended
             return
         if len(self._seen) < len(_PROTOCOL):
@@ -95,12 +102,13 @@ class ResponseReader:
             if not _PROTOCOL.startswith(self._seen):  # the parser takes RTSP and ICE, and leading line breaks
                 self._stop(NOT_HTTP)
                 return
-        try:
-            parser.feed_data(data)
-        except HttpParserUpgrade:
-            self._stop("switched to another protocol, which was not asked for")
-        except HttpParserError as error:
-            self._stop(_words_for(error))
+        rest = data
+        while self.head is None and rest and self._parser is not None:
+            rest = self._parse_head(rest)
+        if self._chunks is not None:
+            self._read_chunks(self._chunks, rest)
+        elif rest:
+            self._parse(rest)
         if self.ended:
             self._end()
         elif self.pieces:
@@ -120,7 +128,7 @@ class ResponseReader:
 
     def drop(self) -> None:
         """Read no more: the parser and its reader, which hold one another, let go."""
-        self._parser = None
+        self._parser = self._chunks = None
         self.reusable = False
 
     def on_message_begin(self) -> None:
@@ -167,6 +175,38 @@ class ResponseReader:
         """Called by the parser at the end of an answer, interim ones included."""
         if self.head is not None:
             self.ended = True
+
+    def _parse_head(self, data: bytes) -> bytes:
+        """Parse up to the end of a head; return what stands behind it, as chunks are not the parser's."""
+        begun = self._tail + data
+        end = begun.find(_HEAD_END)
+        cut = len(data) if end < 0 else end + len(_HEAD_END) - len(self._tail)
+        self._tail = begun[1 - len(_HEAD_END) :] if end < 0 else b""
+        self._parse(data[:cut])
+        if self.head is not None and self._chunked and not self.ended and self.fault is None:
+            self._parser, self._chunks = None, ChunkedReader(self.pieces)
+        return data[cut:]
+
+    def _parse(self, data: bytes) -> None:
+        parser = self._parser
+        if parser is None:
+            self.surplus, self.reusable = self.ended, False
+            return
+        try:
+            parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._stop("switched to another protocol, which was not asked for")
+        except HttpParserError as error:
+            self._stop(_words_for(error))
+
+    def _read_chunks(self, chunks: ChunkedReader, data: bytes) -> None:
+        chunks.feed(data)
+        if chunks.fault is not None:
+            self._stop(chunks.fault)
+        elif chunks.ended:
+            self.ended, self._chunks = True, None
+            if chunks.rest:
+                self.reusable, self.surplus = False, True
 
     def _end(self) -> None:
         if self._method == b"HEAD" and self.pieces:

@@ -48,6 +48,13 @@ INTERIM = st.sampled_from(
 )
 
 
+VALID_EXTENSIONS = [
+    *(b"", b";a", b";a=b", b';a="b"', b"; a=b", b" ;a=b", b"; a = b", b"\t;\ta\t=\tb", b';a=""'),
+    *(b';a="b;c"', b';a="b \\"c\\""', b';a="b\xe9\tc"', b' ; a="x" ; b', b";a=b;c;d=e"),
+]
+EXTENSIONS = st.sampled_from(VALID_EXTENSIONS)  # RFC 9112 7.1.1
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> Sent:
     status = draw(st.sampled_from([200, 201, 400, 401, 429, 500, 529]))
@@ -62,7 +69,8 @@ def answers(draw: st.DrawFn) -> Sent:
     elif framing == "chunked":
         headers.append((b"Transfer-Encoding", b"chunked"))
         trailer = draw(st.sampled_from([b"", b"X-Checksum: 1\r\n"]))
-        parts = [b"%x\r\n%s\r\n" % (len(part), part) for part in parts] + [b"0\r\n" + trailer + b"\r\n"]
+        parts = [b"%x%b\r\n%b\r\n" % (len(part), draw(EXTENSIONS), part) for part in parts]
+        parts.append(b"0" + draw(EXTENSIONS) + b"\r\n" + trailer + b"\r\n")
     head = [b"HTTP/1.1 %d %s\r\n" % (status, reason)]
     head += [b"%s: %s\r\n" % pair for pair in headers]
     pieces = [*draw(st.lists(INTERIM, max_size=3)), *head, b"\r\n", *parts]
@@ -283,3 +291,59 @@ def test_any_other_phrase_stays_as_it_is(phrase: bytes) -> None:
     reader = read(b"HTTP/1.1 200 " + phrase + b"\r\nContent-Length: 0\r\n\r\n")
     assert reader.head is not None
     assert reader.head.reason == phrase
+
+
+@pytest.mark.parametrize("extension", VALID_EXTENSIONS)
+def test_a_valid_chunk_extension_means_nothing(extension: bytes) -> None:
+    body = b"2" + extension + b"\r\nhi\r\n0" + extension + b"\r\n\r\n"
+    reader = read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body)
+    assert (body_of(reader), reader.ended, reader.reusable, reader.fault) == (b"hi", True, True, None)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b";",
+        b" ",
+        b"x",
+        b';a="',
+        b';a="b"c',
+        b';a="\x01"',
+        b";a b",
+        b";a=b,c",
+        b";a\n",
+        b"\r",
+        b";=b",
+        b';a="b\\"',
+    ],
+)
+def test_what_is_no_chunk_extension_is_a_fault(line: bytes) -> None:
+    reader = read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2" + line + b"\r\nhi\r\n0\r\n\r\n")
+    assert reader.fault is not None
+    assert not reader.pieces
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"2\r\nhi\n0\r\n\r\n",
+        b"2\r\nhigh\r\n0\r\n\r\n",
+        b"2\nhi\r\n0\r\n\r\n",
+        b"-2\r\nhi\r\n",
+        b"0\r\nx y: z\r\n\r\n",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1000])
+def test_chunks_that_do_not_fit_together_are_a_fault(body: bytes, size: int) -> None:
+    reader = read(*cut([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", body], [size]))
+    assert reader.fault is not None
+    assert not reader.reusable
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_bytes_behind_the_last_chunk_spoil_the_connection_not_the_answer(size: int) -> None:
+    body = b"2\r\nhi\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"
+    reader = read(*cut([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", body], [size]))
+    assert (body_of(reader), reader.ended, reader.fault) == (b"hi", True, None)
+    assert reader.surplus
+    assert not reader.reusable
