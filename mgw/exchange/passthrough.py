@@ -71,16 +71,17 @@ class Passthrough:
     def delivery(self, answer: Answer) -> Streamed | Gathered:
         """Hand the answer on as it comes, but for addresses that are turned to the gateway."""
         stream = is_stream(self.route, answer)
-        headers = response_headers(answer.headers)
+        headers, reason = response_headers(answer.headers), answer.reason
         if self.turning is not None:
             headers = self.turning.headers(headers)
             if self._is_looked_at(answer):
                 return Gathered(partial(_turned, answer.status, headers, self.turning))
         if answer.status >= _ERRORS:
             secrets = self._secrets()
+            reason = overwritten(reason, secrets)
             headers = [(name, overwritten(value, secrets)) for name, value in headers]
         filter_ = self.filter(answer)
-        return Streamed(answer.status, answer.reason, headers, filter_, stream, self.keepalive_seconds)
+        return Streamed(answer.status, reason, headers, filter_, stream, self.keepalive_seconds)
 
     def filter(self, answer: Answer) -> PassthroughFilter:
         """Return what the answer's body walks through."""

@@ -45,6 +45,7 @@ class FakeClient:
 
     started: bool = False
     status: int = 0
+    reason: bytes = b""
     headers: RawHeaders = field(default_factory=list)
     body: bytes = b""
     finished: bool = False
@@ -52,7 +53,7 @@ class FakeClient:
     source: Source | None = None
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
-        self.started, self.status, self.headers = True, status, headers
+        self.started, self.status, self.reason, self.headers = True, status, reason, headers
 
     def write(self, data: bytes) -> None:
         self.body += data

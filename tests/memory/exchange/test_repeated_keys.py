@@ -46,9 +46,11 @@ def test_the_operators_key_is_overwritten_in_an_error_of_the_same_family(status:
     assert client.finished
 
 
-def test_it_is_overwritten_in_the_headers_of_an_error_too() -> None:
-    whole = answered(b"{}", b"401 No").replace(b"X-Up: 1", b"WWW-Authenticate: Bearer error=" + KEY)
-    assert dict(asked(whole).headers)[b"WWW-Authenticate"] == b"Bearer error=" + STARS
+def test_it_is_overwritten_in_the_head_of_an_error_too() -> None:
+    whole = answered(b"{}", b"401 No " + KEY).replace(b"X-Up: 1", b"WWW-Authenticate: Bearer error=" + KEY)
+    client = asked(whole)
+    assert dict(client.headers)[b"WWW-Authenticate"] == b"Bearer error=" + STARS
+    assert client.reason == b"No " + STARS
 
 
 def test_any_other_answer_passes_byte_for_byte() -> None:
