@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 QUICK := tests/documents tests/pure/config tests/pure/routing tests/pure/wire tests/memory/web \
 	tests/sockets/test_check.py tests/sockets/test_demo.py tests/sockets/test_command.py
 
-.PHONY: help run check test test-agents lint format schema routes dist bench bench-translation clean
+.PHONY: help run check test test-agents lint format schema routes dist soak bench bench-shapes bench-translation clean
 
 help:
 	@echo 'make run      a gateway that answers, with the built-in simulator as its upstream; needs no key'
@@ -16,7 +16,8 @@ help:
 	@echo 'make schema   write etc/mgw.schema.json anew'
 	@echo 'make routes   write docs/routes.rst anew'
 	@echo 'make dist     build the wheel and the source archive into dist/'
-	@echo 'make bench, make bench-translation, make test-agents   measure, and try coding agents'
+	@echo 'make soak     a million mixed exchanges, each of which must get its own answer and leave one event'
+	@echo 'make bench, make bench-shapes, make bench-translation, make test-agents   measure, and try coding agents'
 	@echo 'make clean    remove all that make has made'
 	@echo
 	@echo 'Python 3.11 or newer is needed: make run PYTHON=python3.12 takes another than python3.'
@@ -54,6 +55,12 @@ routes: $(VENV)/run.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run
 	$(BIN)/python -m bench.transfers
+
+bench-shapes: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.shapes --table
+
+soak: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.soak
 
 bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
 	$(BIN)/python -m bench.translation

@@ -1,4 +1,8 @@
-"""Ask with each shape in turn, and say what it cost: ``python -m bench.shapes [--csv FILE] [PART OF A NAME]``."""
+"""Ask with each shape in turn, and say what it cost.
+
+``python -m bench.shapes [--csv FILE] [--table] [PART OF A NAME]``; with ``--table`` the rows of
+``docs/performance.rst`` come last.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import argparse
 import csv
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -13,6 +18,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -38,7 +44,7 @@ spool: {{dir: "{folder}/spool"}}
 """
 
 
-@dataclass
+@dataclass(frozen=True)
 class Result:
     """What one shape cost."""
 
@@ -58,9 +64,10 @@ class Result:
         return self.longest_ms <= MOST_MS and self.times <= MOST_TIMES
 
     def __str__(self) -> str:
+        mark, size, peak = " " if self.passed else "*", self.size / MIB, self.peak_bytes / MIB
         return (
-            f"{' ' if self.passed else '*'} {self.name:58} {self.size / MIB:6.1f} MiB {self.status:14} "
-            f"{self.longest_ms:8.0f} ms at once {self.cpu_ms:8.0f} ms {self.peak_bytes / MIB:7.0f} MiB {self.times:5.1f}x"
+            f"{mark} {self.name:58} {size:6.1f} MiB {self.status:4} {self.longest_ms:8.0f} ms at once "
+            f"{self.cpu_ms:8.0f} ms {peak:7.0f} MiB {self.times:5.1f}x"
         )
 
 
@@ -84,7 +91,11 @@ class Gateway:
         file.write_text(_CONFIG.format(port=self.upstream.port, folder=self.folder))
         command = [sys.executable, "-m", "bench.shapes.gateway", str(file)]
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": self.root}, cwd=self.folder
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": self.root},
+            cwd=self.folder,
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
@@ -147,10 +158,36 @@ def measure(gateway: Gateway, shape: Shape) -> Result:
     return Result(shape.name, size, status, seen["longest_ms"], seen["cpu_ms"], int(seen["peak_bytes"]))
 
 
+def table(results: list[Result]) -> str:
+    """The rows of the documents: what holds the reactor longest, and what takes most memory for its size."""
+    longest = sorted(results, key=lambda result: -result.longest_ms)[:15]
+    largest = sorted(results, key=lambda result: -result.times)[:10]
+    rows = [
+        f'   "{one.name}", "{one.size / MIB:.1f}", "{one.longest_ms:.0f}", "{one.cpu_ms:,.0f}", '
+        f'"{one.peak_bytes / MIB:.0f}"'
+        for one in dict.fromkeys([*longest, *largest])
+    ]
+    kept = sum(result.passed for result in results)
+    versions = ", ".join(f"{name} {version(name)}" for name in ("Twisted", "msgspec"))
+    return "\n".join(
+        [
+            ".. csv-table::",
+            "   :header-rows: 1",
+            "",
+            '   "shape", "MiB", "ms of CPU at once", "ms of CPU in all", "MiB taken"',
+            *rows,
+            "",
+            f"{kept} of {len(results)} shapes keep within the bounds.  {os.cpu_count()} cores, "
+            f"Linux {platform.release()}, CPython {platform.python_version()}, {versions}.",
+        ]
+    )
+
+
 def main() -> int:
     """Print a line for each shape; the exit status says whether all keep within the bounds."""
     parser = argparse.ArgumentParser(prog="python -m bench.shapes")
     parser.add_argument("--csv", type=Path)
+    parser.add_argument("--table", action="store_true")
     parser.add_argument("--root", default=str(Path(__file__).resolve().parents[2]))
     parser.add_argument("part", nargs="?", default="")
     options = parser.parse_args()
@@ -180,6 +217,8 @@ def main() -> int:
                         f"{result.peak_bytes / MIB:.0f}",
                     ]
                 )
+    if options.table:
+        print(table(results))
     return 0 if all(result.passed for result in results) else 1
 
 

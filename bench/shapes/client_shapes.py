@@ -34,10 +34,12 @@ def _passthrough() -> list[Shape]:
     return [
         *_values(chat, "chat, same family", CHAT),
         Shape("chat, same family: one text", CHAT, filled(chat + b',"z":"', b"abcdefgh", b'"}')),
-        Shape("chat, same family: escapes", CHAT, filled(chat + b',"z":"', b"\\\\\\\"", b'"}')),
+        Shape("chat, same family: escapes", CHAT, filled(chat + b',"z":"', b'\\\\\\"', b'"}')),
         Shape("chat, same family: other keys", CHAT, numbered(chat, b',"k%d":0', b"}")),
         Shape("chat, same family: model repeated", CHAT, filled(b"{", b'"model":"openai/m",', b'"a":0}')),
-        Shape("chat, same family: model repeated, no space left", CHAT, filled(b"{", b'"model":0,', b'"a":0}')),
+        Shape(
+            "chat, same family: model repeated, no space left", CHAT, filled(b"{", b'"model":0,', b'"a":0}')
+        ),
         Shape(
             "chat, same family: nested model",
             CHAT,
@@ -53,8 +55,14 @@ def _passthrough() -> list[Shape]:
             CHAT,
             filled(b'{"model":"openai/m","z":"', b"\\ud800", b'"}'),
         ),
-        Shape("chat, same family: not UTF-8 at its end", CHAT, filled(chat + b',"z":"', b"\xc3\xa9", b'\xff"}')),
-        Shape("chat, same family: deep", CHAT, lambda: chat + b',"z":' + b"[" * 16 * MIB + b"]" * 15 * MIB + b"}"),
+        Shape(
+            "chat, same family: not UTF-8 at its end", CHAT, filled(chat + b',"z":"', b"\xc3\xa9", b'\xff"}')
+        ),
+        Shape(
+            "chat, same family: deep",
+            CHAT,
+            lambda: chat + b',"z":' + b"[" * 16 * MIB + b"]" * 15 * MIB + b"}",
+        ),
         Shape("chat, same family: long number", CHAT, filled(chat + b',"z":', b"1", b"}")),
         Shape("chat, same family: long model", CHAT, filled(b'{"model":"openai/', b"m", b'"}')),
         Shape(
@@ -160,7 +168,9 @@ def _translated() -> list[Shape]:
         Shape(
             "chat to Anthropic: 100,000 short messages",
             CHAT,
-            numbered(b'{"model":"anthropic/m","messages":[', b'{"role":"user","content":"a"},', end, most=99_000),
+            numbered(
+                b'{"model":"anthropic/m","messages":[', b'{"role":"user","content":"a"},', end, most=99_000
+            ),
         ),
         Shape(
             "chat to Gemini: 49,000 turns",
@@ -183,14 +193,14 @@ def _translated() -> list[Shape]:
             ),
         ),
         Shape(
-            "chat to Anthropic: tool loops, 4.7 MiB",
+            "chat to Anthropic: tool loops, 4.1 MiB",
             CHAT,
-            numbered(b'{"model":"anthropic/m","messages":[', calls, end, 4_928_000),
+            numbered(b'{"model":"anthropic/m","messages":[', calls, end, 4_300_000),
         ),
         Shape(
-            "chat to Gemini: tool loops, 4.7 MiB",
+            "chat to Gemini: tool loops, 4.1 MiB",
             CHAT,
-            numbered(b'{"model":"gemini/m","messages":[', calls, end, 4_928_000),
+            numbered(b'{"model":"gemini/m","messages":[', calls, end, 4_300_000),
         ),
         Shape(
             "chat to Gemini: calls of one id",
@@ -211,28 +221,35 @@ def _translated() -> list[Shape]:
         Shape(
             "chat to Gemini: many calls at once",
             CHAT,
-            lambda: b'{"model":"gemini/m","messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":['
-            + b",".join(
-                b'{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}' % number
-                for number in range(20_000)
-            )
-            + b"]},"
-            + b",".join(b'{"role":"tool","tool_call_id":"c%d","content":"a"}' % number for number in range(20_000))
-            + b"]}",
+            lambda: (
+                b'{"model":"gemini/m","messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":['
+                + b",".join(
+                    b'{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}' % number
+                    for number in range(20_000)
+                )
+                + b"]},"
+                + b",".join(
+                    b'{"role":"tool","tool_call_id":"c%d","content":"a"}' % number for number in range(20_000)
+                )
+                + b"]}"
+            ),
         ),
         Shape(
             "chat to Anthropic: many calls at once, reversed",
             CHAT,
-            lambda: b'{"model":"anthropic/m","messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":['
-            + b",".join(
-                b'{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}' % number
-                for number in range(20_000)
-            )
-            + b"]},"
-            + b",".join(
-                b'{"role":"tool","tool_call_id":"c%d","content":"a"}' % number for number in range(19_999, -1, -1)
-            )
-            + b"]}",
+            lambda: (
+                b'{"model":"anthropic/m","messages":[{"role":"user","content":"a"},{"role":"assistant","tool_calls":['
+                + b",".join(
+                    b'{"id":"c%d","type":"function","function":{"name":"f","arguments":"{}"}}' % number
+                    for number in range(20_000)
+                )
+                + b"]},"
+                + b",".join(
+                    b'{"role":"tool","tool_call_id":"c%d","content":"a"}' % number
+                    for number in range(19_999, -1, -1)
+                )
+                + b"]}"
+            ),
         ),
         Shape(
             "chat to Anthropic: long tool name, many calls",
@@ -245,11 +262,20 @@ def _translated() -> list[Shape]:
                 4 * MIB,
             ),
         ),
-        Shape("chat to Gemini: many tools", CHAT, numbered(tools % b"gemini/m", tool, tool[:-1].replace(b"%d", b"z") + b'],"messages":[' + end)),
+        Shape(
+            "chat to Gemini: many tools",
+            CHAT,
+            numbered(tools % b"gemini/m", tool, tool[:-1].replace(b"%d", b"z") + b'],"messages":[' + end),
+        ),
         Shape(
             "chat to Anthropic: 20,000 tools",
             CHAT,
-            numbered(tools % b"anthropic/m", tool, tool[:-1].replace(b"%d", b"z") + b'],"messages":[' + end, most=20_000),
+            numbered(
+                tools % b"anthropic/m",
+                tool,
+                tool[:-1].replace(b"%d", b"z") + b'],"messages":[' + end,
+                most=20_000,
+            ),
         ),
         Shape(
             "chat to Anthropic: 20,000 tools with odd names",
@@ -286,17 +312,27 @@ def _translated() -> list[Shape]:
         Shape(
             "chat to Anthropic: deep schema",
             CHAT,
-            lambda: b'{"model":"anthropic/m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":'
-            + b'{"type":"object","properties":{"a":' * 400
-            + b"{}"
-            + b"}}" * 400
-            + b"}}]}",
+            lambda: (
+                b'{"model":"anthropic/m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f","parameters":'
+                + b'{"type":"object","properties":{"a":' * 400
+                + b"{}"
+                + b"}}" * 400
+                + b"}}]}"
+            ),
         ),
-        Shape("chat to Gemini: one text", CHAT, filled(b'{"model":"gemini/m","messages":[{"role":"user","content":"', b"abcdefgh", b'"}]}')),
+        Shape(
+            "chat to Gemini: one text",
+            CHAT,
+            filled(b'{"model":"gemini/m","messages":[{"role":"user","content":"', b"abcdefgh", b'"}]}'),
+        ),
         Shape(
             "chat to Gemini: one text with an emoji",
             CHAT,
-            filled(b'{"model":"gemini/m","messages":[{"role":"user","content":"\xf0\x9f\x98\x80', b"abcdefgh", b'"}]}'),
+            filled(
+                b'{"model":"gemini/m","messages":[{"role":"user","content":"\xf0\x9f\x98\x80',
+                b"abcdefgh",
+                b'"}]}',
+            ),
         ),
         Shape(
             "chat to Anthropic: text of escapes",
@@ -363,9 +399,21 @@ def _translated() -> list[Shape]:
                 3 * MIB,
             ),
         ),
-        Shape("messages to OpenAI: agent's history of 12 MiB", MESSAGES, numbered(messages % b"openai/m", agent, end, 12 * MIB)),
-        Shape("messages to Gemini: agent's history of 12 MiB", MESSAGES, numbered(messages % b"gemini/m", agent, end, 12 * MIB)),
-        Shape("messages to OpenAI: agent's history of 32 MiB", MESSAGES, numbered(messages % b"openai/m", agent, end)),
+        Shape(
+            "messages to OpenAI: agent's history of 12 MiB",
+            MESSAGES,
+            numbered(messages % b"openai/m", agent, end, 12 * MIB),
+        ),
+        Shape(
+            "messages to Gemini: agent's history of 12 MiB",
+            MESSAGES,
+            numbered(messages % b"gemini/m", agent, end, 12 * MIB),
+        ),
+        Shape(
+            "messages to OpenAI: agent's history of 32 MiB",
+            MESSAGES,
+            numbered(messages % b"openai/m", agent, end),
+        ),
         Shape(
             "messages to Gemini: blocks",
             MESSAGES,
@@ -389,7 +437,8 @@ def _translated() -> list[Shape]:
             "messages to OpenAI: input of values",
             MESSAGES,
             filled(
-                messages % b"openai/m" + b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[',
+                messages % b"openai/m"
+                + b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[',
                 b"0,",
                 b"0]}}]}]}",
             ),
@@ -423,11 +472,13 @@ def _translated() -> list[Shape]:
         Shape(
             "generateContent to Anthropic: parallel calls",
             _GEMINI % "anthropic/m",
-            lambda: b'{"contents":[{"role":"model","parts":['
-            + b",".join([b'{"functionCall":{"name":"f","args":{}}}'] * 12_000)
-            + b']},{"role":"user","parts":['
-            + b",".join([b'{"functionResponse":{"name":"f","response":{}}}'] * 12_000)
-            + b"]}]}",
+            lambda: (
+                b'{"contents":[{"role":"model","parts":['
+                + b",".join([b'{"functionCall":{"name":"f","args":{}}}'] * 12_000)
+                + b']},{"role":"user","parts":['
+                + b",".join([b'{"functionResponse":{"name":"f","response":{}}}'] * 12_000)
+                + b"]}]}"
+            ),
         ),
         Shape(
             "generateContent to Anthropic: schema",
@@ -474,28 +525,48 @@ def _translated() -> list[Shape]:
             "count of tokens, estimated: input of values",
             "/v1/messages/count_tokens",
             filled(
-                messages % b"openai/m" + b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[',
+                messages % b"openai/m"
+                + b'{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"a":[',
                 b"0,",
                 b"0]}}]}]}",
             ),
         ),
-        Shape("embeddings to Gemini: 16 MiB of inputs", _EMBED, filled(b'{"model":"gemini/m","encoding_format":"float","input":[', b'"a",', b'"a"]}', 16 * MIB)),
+        Shape(
+            "embeddings to Gemini: 16 MiB of inputs",
+            _EMBED,
+            filled(b'{"model":"gemini/m","encoding_format":"float","input":[', b'"a",', b'"a"]}', 16 * MIB),
+        ),
         Shape(
             "embeddings to Gemini: long title",
             _EMBED,
-            lambda: b'{"model":"gemini/m","encoding_format":"float","title":"%b","input":[%b"a"]}' % (b"t" * MIB, b'"a",' * 2000),
+            lambda: (
+                b'{"model":"gemini/m","encoding_format":"float","title":"%b","input":[%b"a"]}'
+                % (b"t" * MIB, b'"a",' * 2000)
+            ),
         ),
         Shape(
             "embeddings to Gemini: long model",
             _EMBED,
-            lambda: b'{"model":"gemini/%b","encoding_format":"float","input":[%b"a"]}' % (b"m" * MIB, b'"a",' * 2000),
+            lambda: (
+                b'{"model":"gemini/%b","encoding_format":"float","input":[%b"a"]}'
+                % (b"m" * MIB, b'"a",' * 2000)
+            ),
         ),
         Shape(
             "embeddings to Gemini: 2,048 texts, 32 MiB",
             _EMBED,
-            numbered(b'{"model":"gemini/m","encoding_format":"float","input":[', b'"' + b"x" * 16_000 + b'",', b'"a"]}', most=2047),
+            numbered(
+                b'{"model":"gemini/m","encoding_format":"float","input":[',
+                b'"' + b"x" * 16_000 + b'",',
+                b'"a"]}',
+                most=2047,
+            ),
         ),
-        Shape("speech to Gemini: long text", "/v1/audio/speech", filled(b'{"model":"gemini/m","voice":"alloy","input":"', b"abcdefgh", b'"}')),
+        Shape(
+            "speech to Gemini: long text",
+            "/v1/audio/speech",
+            filled(b'{"model":"gemini/m","voice":"alloy","input":"', b"abcdefgh", b'"}'),
+        ),
     ]
 
 
@@ -505,7 +576,9 @@ def _coded() -> list[Shape]:
 
     def twice() -> bytes:
         inner = zlib.compressobj(0, zlib.DEFLATED, 31)
-        return gzip.compress(inner.compress(filled(b'{"z":"', b"abcdefgh", b'"}', LARGEST - MIB)()) + inner.flush())
+        return gzip.compress(
+            inner.compress(filled(b'{"z":"', b"abcdefgh", b'"}', LARGEST - MIB)()) + inner.flush()
+        )
 
     def members() -> bytes:
         return gzip.compress(b" ") * (2 * MIB // 21)
@@ -519,7 +592,9 @@ def _coded() -> list[Shape]:
             headers,
             counted=LARGEST,
         ),
-        Shape("gzip: 512 MiB within", CHAT, lambda: gzip.compress(bytes(512 * MIB)), headers, counted=LARGEST),
+        Shape(
+            "gzip: 512 MiB within", CHAT, lambda: gzip.compress(bytes(512 * MIB)), headers, counted=LARGEST
+        ),
         Shape("gzip in gzip", CHAT, twice, (("Content-Encoding", "gzip, gzip"),), counted=LARGEST),
         Shape("gzip: many members", CHAT, members, headers),
         Shape("zstd: 32 MiB within", CHAT, _zstd(chat), (("Content-Encoding", "zstd"),), counted=LARGEST),
@@ -556,7 +631,11 @@ def _forms() -> list[Shape]:
 
 
 def _heads() -> list[Shape]:
-    chat = filled(b'{"model":"openai/m","messages":[]}', b"", b"", 40) if False else (lambda: b'{"model":"openai/m"}')
+    chat = (
+        filled(b'{"model":"openai/m","messages":[]}', b"", b"", 40)
+        if False
+        else (lambda: b'{"model":"openai/m"}')
+    )
     return [
         Shape("head: parameters", CHAT + "?" + "a&" * 15_000, chat, counted=MIB),
         Shape("head: path", "/v1/" + "a/" * 15_000, chat, counted=MIB),

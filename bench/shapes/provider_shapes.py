@@ -9,7 +9,6 @@ from bench.shapes.shape import CHAT, HEAD, MESSAGES, MIB, Shape, filled, whole
 
 _STREAM = b"text/event-stream"
 LARGEST_ANSWER = 64 * MIB
-_TO = {"anthropic": b'{"model":"anthropic/m","messages":[{"role":"user","content":"x"}]%b}'}
 _ALL = {
     "Anthropic's answer to chat": (CHAT, b"anthropic"),
     "Gemini's answer to chat": (CHAT, b"gemini"),
@@ -17,8 +16,10 @@ _ALL = {
 }
 _WHOLE = {
     b"anthropic": (
-        b'{"id":"m","type":"message","role":"assistant","model":"m","stop_reason":"end_turn",'
-        b'"usage":{"input_tokens":1,"output_tokens":1},"content":[',
+        (
+            b'{"id":"m","type":"message","role":"assistant","model":"m","stop_reason":"end_turn",'
+            b'"usage":{"input_tokens":1,"output_tokens":1},"content":['
+        ),
         b'{"type":"text","text":"a"}',
         b"]}",
     ),
@@ -51,7 +52,9 @@ def _ask(path: str, provider: bytes, *, stream: bool = False) -> Callable[[], by
     return lambda: b'{"model":"%b/m","messages":[{"role":"user","content":"x"}]%b}' % (provider, more)
 
 
-def _answered(body: Callable[[], bytes], status: int = 200, more: bytes = b"") -> Callable[[], Iterable[bytes]]:
+def _answered(
+    body: Callable[[], bytes], status: int = 200, more: bytes = b""
+) -> Callable[[], Iterable[bytes]]:
     return lambda: whole(body(), status, more=more)
 
 
@@ -77,7 +80,13 @@ def _wholes(title: str, path: str, provider: bytes) -> list[Shape]:
     text = item.rpartition(b'"a"')
     return [
         *found,
-        Shape(f"{title}: items", path, ask, answer=_answered(filled(before, item + b",", item + after, size)), counted=size),
+        Shape(
+            f"{title}: items",
+            path,
+            ask,
+            answer=_answered(filled(before, item + b",", item + after, size)),
+            counted=size,
+        ),
         Shape(
             f"{title}: 20,000 items",
             path,
@@ -93,8 +102,20 @@ def _wholes(title: str, path: str, provider: bytes) -> list[Shape]:
             counted=size,
         ),
         Shape(f"{title}: deep", path, ask, answer=_answered(filled(before, b"[", b"]", size)), counted=size),
-        Shape(f"{title}: error of values", path, ask, answer=_answered(filled(b'{"error":[', b"[],", b"0]}", size), 400), counted=size),
-        Shape(f"{title}: error of one text", path, ask, answer=_answered(filled(b'{"error":{"message":"', b"abcdefgh", b'"}}', size), 400), counted=size),
+        Shape(
+            f"{title}: error of values",
+            path,
+            ask,
+            answer=_answered(filled(b'{"error":[', b"[],", b"0]}", size), 400),
+            counted=size,
+        ),
+        Shape(
+            f"{title}: error of one text",
+            path,
+            ask,
+            answer=_answered(filled(b'{"error":{"message":"', b"abcdefgh", b'"}}', size), 400),
+            counted=size,
+        ),
         Shape(
             f"{title}: gzip of 512 MiB",
             path,
@@ -109,18 +130,48 @@ def _streams(title: str, path: str, provider: bytes) -> list[Shape]:
     ask, event, begin = _ask(path, provider, stream=True), _EVENT[provider], _BEGIN[provider]
     size = LARGEST_ANSWER - MIB
     return [
-        Shape(f"{title}, streamed: event without end", path, ask, answer=_streamed(lambda: [begin + b"data: ", b"x" * (size + 9 * MIB)]), counted=size),
-        Shape(f"{title}, streamed: lines without end", path, ask, answer=_streamed(lambda: [begin, b"data: x\n" * (size // 8), b"data: \n" * 2 * MIB]), counted=size),
-        Shape(f"{title}, streamed: small events", path, ask, answer=_streamed(lambda: [begin, (event % b"a") * 100_000]), counted=8 * MIB),
-        Shape(f"{title}, streamed: one large event", path, ask, answer=_streamed(lambda: [begin, event % (b"abcdefgh" * (size // 8))]), counted=size),
+        Shape(
+            f"{title}, streamed: event without end",
+            path,
+            ask,
+            answer=_streamed(lambda: [begin + b"data: ", b"x" * (size + 9 * MIB)]),
+            counted=size,
+        ),
+        Shape(
+            f"{title}, streamed: lines without end",
+            path,
+            ask,
+            answer=_streamed(lambda: [begin, b"data: x\n" * (size // 8), b"data: \n" * 2 * MIB]),
+            counted=size,
+        ),
+        Shape(
+            f"{title}, streamed: small events",
+            path,
+            ask,
+            answer=_streamed(lambda: [begin, (event % b"a") * 100_000]),
+            counted=8 * MIB,
+        ),
+        Shape(
+            f"{title}, streamed: one large event",
+            path,
+            ask,
+            answer=_streamed(lambda: [begin, event % (b"abcdefgh" * (31 * MIB // 8))]),
+            counted=31 * MIB,
+        ),
         Shape(
             f"{title}, streamed: event of values",
             path,
             ask,
-            answer=_streamed(lambda: [begin, b'data: {"z":[', b"[]," * (size // 3), b"0]}\n\n"]),
-            counted=size,
+            answer=_streamed(lambda: [begin, b'data: {"z":[', b"[]," * (31 * MIB // 3), b"0]}\n\n"]),
+            counted=31 * MIB,
         ),
-        Shape(f"{title}, streamed: empty lines", path, ask, answer=_streamed(lambda: [begin, b"\n" * size]), counted=8 * MIB),
+        Shape(
+            f"{title}, streamed: empty lines",
+            path,
+            ask,
+            answer=_streamed(lambda: [begin, b"\n" * size]),
+            counted=8 * MIB,
+        ),
         Shape(
             f"{title}, streamed: pieces of a byte",
             path,
@@ -138,16 +189,42 @@ def _metered() -> list[Shape]:
     ask, streamed = _ask(CHAT, b"openai"), _ask(CHAT, b"openai", stream=True)
     usage = b'data: {"usage":{"prompt_tokens":1}}\n\n'
 
-    def zipped(body: bytes, kind: bytes = b"application/json") -> Callable[[], Iterable[bytes]]:
-        return lambda: whole(gzip.compress(body), 200, kind, b"Content-Encoding: gzip\r\n")
+    def zipped(unit: bytes, times: int, kind: bytes = b"application/json") -> Callable[[], Iterable[bytes]]:
+        return lambda: whole(gzip.compress(unit * times), 200, kind, b"Content-Encoding: gzip\r\n")
 
     return [
-        Shape("metered: gzip of 512 MiB", CHAT, ask, answer=lambda: zipped(bytes(512 * MIB))(), counted=8 * MIB),
-        Shape("metered: gzip of usage", CHAT, streamed, answer=lambda: zipped(usage * 2_000_000, _STREAM)(), counted=8 * MIB),
-        Shape("metered: usage", CHAT, streamed, answer=_streamed(lambda: [usage * 1_000_000]), counted=8 * MIB),
-        Shape("metered: event without end", CHAT, streamed, answer=_streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB]), counted=8 * MIB),
-        Shape("metered: 8 MiB of values", CHAT, ask, answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 8 * MIB - 1)), counted=8 * MIB),
-        Shape("metered: 64 MiB of values", CHAT, ask, answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 64 * MIB)), counted=8 * MIB),
+        Shape("metered: gzip of 512 MiB", CHAT, ask, answer=zipped(b"\0", 512 * MIB), counted=8 * MIB),
+        Shape(
+            "metered: gzip of usage",
+            CHAT,
+            streamed,
+            answer=zipped(usage, 2_000_000, _STREAM),
+            counted=8 * MIB,
+        ),
+        Shape(
+            "metered: usage", CHAT, streamed, answer=_streamed(lambda: [usage * 1_000_000]), counted=8 * MIB
+        ),
+        Shape(
+            "metered: event without end",
+            CHAT,
+            streamed,
+            answer=_streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB]),
+            counted=8 * MIB,
+        ),
+        Shape(
+            "metered: 8 MiB of values",
+            CHAT,
+            ask,
+            answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 8 * MIB - 1)),
+            counted=8 * MIB,
+        ),
+        Shape(
+            "metered: 64 MiB of values",
+            CHAT,
+            ask,
+            answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 64 * MIB)),
+            counted=8 * MIB,
+        ),
         Shape(
             "metered: pieces of a byte",
             CHAT,
@@ -176,22 +253,68 @@ def _embeddings() -> list[Shape]:
     size = LARGEST_ANSWER - MIB
     path = "/v1/embeddings"
     return [
-        Shape("embeddings' answer: 2,048 of 768", path, lambda: ask, answer=_answered(lambda: b'{"embeddings":[%b]}' % b",".join([vector] * 2048)), counted=size // 3),
-        Shape("embeddings' answer: zeros", path, lambda: ask, answer=_answered(filled(b'{"embeddings":[{"values":[', b"0,", b"0]}]}", size)), counted=size),
-        Shape("embeddings' answer: vectors", path, lambda: ask, answer=_answered(filled(b'{"embeddings":[', b'{},', b"{}]}", size)), counted=size),
-        Shape("embeddings' answer: other values", path, lambda: ask, answer=_answered(filled(b'{"embeddings":[{"values":[1]}],"z":[', b"[],", b"0]}", size)), counted=size),
+        Shape(
+            "embeddings' answer: 2,048 of 768",
+            path,
+            lambda: ask,
+            answer=_answered(lambda: b'{"embeddings":[%b]}' % b",".join([vector] * 2048)),
+            counted=size // 3,
+        ),
+        Shape(
+            "embeddings' answer: zeros",
+            path,
+            lambda: ask,
+            answer=_answered(filled(b'{"embeddings":[{"values":[', b"0,", b"0]}]}", size)),
+            counted=size,
+        ),
+        Shape(
+            "embeddings' answer: vectors",
+            path,
+            lambda: ask,
+            answer=_answered(filled(b'{"embeddings":[', b"{},", b"{}]}", size)),
+            counted=size,
+        ),
+        Shape(
+            "embeddings' answer: other values",
+            path,
+            lambda: ask,
+            answer=_answered(filled(b'{"embeddings":[{"values":[1]}],"z":[', b"[],", b"0]}", size)),
+            counted=size,
+        ),
     ]
 
 
 def _lists() -> list[Shape]:
     none = lambda: b""  # noqa: E731
+
     def listed(body: Callable[[], bytes]) -> Callable[[], Iterable[bytes]]:
         return _answered(body)
 
     return [
-        Shape("live list: values", "/v1/models?live=1", none, answer=listed(filled(b'{"data":[', b"[],", b"0]}", 4 * MIB - 1)), counted=8 * MIB, method="GET"),
-        Shape("live list: models", "/v1/models?live=1", none, answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 4 * MIB - 1)), counted=8 * MIB, method="GET"),
-        Shape("live list: 64 MiB", "/v1/models?live=1", none, answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 64 * MIB)), counted=8 * MIB, method="GET"),
+        Shape(
+            "live list: values",
+            "/v1/models?live=1",
+            none,
+            answer=listed(filled(b'{"data":[', b"[],", b"0]}", 4 * MIB - 1)),
+            counted=8 * MIB,
+            method="GET",
+        ),
+        Shape(
+            "live list: models",
+            "/v1/models?live=1",
+            none,
+            answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 4 * MIB - 1)),
+            counted=8 * MIB,
+            method="GET",
+        ),
+        Shape(
+            "live list: 64 MiB",
+            "/v1/models?live=1",
+            none,
+            answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 64 * MIB)),
+            counted=8 * MIB,
+            method="GET",
+        ),
     ]
 
 

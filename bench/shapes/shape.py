@@ -13,7 +13,9 @@ HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: %b\r\nConnection: close\r\n%b\r\n"
 SHORT = b'{"error":{"message":"no","type":"t"}}'
 
 
-def whole(body: bytes, status: int = 400, kind: bytes = b"application/json", more: bytes = b"") -> list[bytes]:
+def whole(
+    body: bytes, status: int = 400, kind: bytes = b"application/json", more: bytes = b""
+) -> list[bytes]:
     """The bytes of an answer."""
     head = HEAD % (status, kind, b"Content-Length: %d\r\n" % len(body) + more)
     return [head, body]
@@ -38,7 +40,9 @@ def filled(before: bytes, unit: bytes, after: bytes, size: int = LARGEST) -> Cal
     return lambda: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
 
 
-def numbered(before: bytes, unit: bytes, after: bytes, size: int = LARGEST, most: int = 10**9) -> Callable[[], bytes]:
+def numbered(
+    before: bytes, unit: bytes, after: bytes, size: int = LARGEST, most: int = 10**9
+) -> Callable[[], bytes]:
     """The same, each unit with its number, at most ``most`` of them."""
 
     def body() -> bytes:

@@ -205,8 +205,7 @@ class Translating:
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             reply = parse(body)
-            stops_of = (candidate.unknown_stop for candidate in reply.candidates)
-            unknown.extend(word for word in stops_of if word is not None)
+            unknown.extend(one.unknown_stop for one in reply.candidates if one.unknown_stop is not None)
             return client.render_reply(reply, answering), reply.usage
 
         stops, name = self.exchange.generation.unknown_stops, self.target.provider.name

@@ -19,6 +19,8 @@ BLOCK_BYTES: Final = 64 * 1024
 """Long bodies are walked in blocks that stay in the processor's cache."""
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _SURROGATE_BYTES: Final = 6
+_BACKSLASH: Final = ord("\\")
+_BACKSLASHES: Final = re.compile(rb"\\*+")
 _MORE: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 """What the checker says of what it meets behind a value, and where, counted from 1."""
 _check: Final = Decoder(Raw).decode
@@ -95,6 +97,21 @@ def without_strings(plain: bytes, start: int, end: int) -> Iterator[bytes]:
         pieces = plain[at : min(at + BLOCK_BYTES, end)].split(b'"')
         yield b"".join(pieces[inside::2])
         inside ^= 1 - len(pieces) % 2
+
+
+def structure_of(body: bytes) -> Iterator[bytes]:
+    """Yield in blocks what stands outside of the strings of a JSON body."""
+    start = inside = 0
+    while start < len(body):
+        end = min(start + BLOCK_BYTES, len(body))
+        if body[end - 1] == _BACKSLASH:  # what it escapes belongs to the same block
+            escapes = _BACKSLASHES.match(body, end)
+            assert escapes is not None, "there may be none"
+            end = escapes.end() + 1
+        pieces = without_escaped_quotes(body[start:end]).split(b'"')
+        yield b"".join(pieces[inside::2])
+        inside ^= 1 - len(pieces) % 2
+        start = end
 
 
 def without_escaped_quotes(body: bytes) -> bytes:

@@ -7,7 +7,7 @@ the commas and brackets outside of strings; a body without many of them anywhere
 
 from __future__ import annotations
 
-from mgw.wire.checked import without_escaped_quotes, without_strings
+from mgw.wire.checked import structure_of
 
 
 def has_more(body: bytes, max_objects: int, max_values: int) -> bool:
@@ -18,8 +18,7 @@ def has_more(body: bytes, max_objects: int, max_values: int) -> bool:
     if objects <= max_objects and objects + body.count(b"[") + body.count(b",") <= max_values:
         return False
     objects = values = 0
-    plain = without_escaped_quotes(body)
-    for outside in without_strings(plain, 0, len(plain)):
+    for outside in structure_of(body):
         opened = outside.count(b"{")
         objects += opened
         values += opened + outside.count(b"[") + outside.count(b",")

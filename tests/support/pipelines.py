@@ -12,6 +12,7 @@ from mgw.bodies.source import BodySource
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
 from mgw.dialects.models import Models
+from mgw.exchange.aside import Aside, here
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import serve
@@ -84,6 +85,8 @@ class Pipeline:
     events: list[UsageEvent] = field(default_factory=list)
     hold: Callable[[int], None] | None = None
     """Takes room for bodies."""
+    aside: Aside = here
+    """Does what large bodies cost."""
 
     def __post_init__(self) -> None:
         settings = config(self.text)
@@ -119,6 +122,7 @@ class Pipeline:
         headers = headers or []
         matched = self.generation.table.match(method, path, query, headers)
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
+        exchange.aside = self.aside
         if self.hold is not None:
             exchange.hold = self.hold
         request = ClientRequest(

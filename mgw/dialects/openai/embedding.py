@@ -12,7 +12,7 @@ from array import array
 from base64 import b64encode
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 from msgspec.json import Encoder
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
@@ -90,7 +90,7 @@ class _Usage(Struct, frozen=True):
 
 class _List(Struct, frozen=True, kw_only=True):
     object: str = "list"
-    data: list[_Embedding]
+    data: list[Raw]
     model: str
     usage: _Usage
 
@@ -98,23 +98,22 @@ class _List(Struct, frozen=True, kw_only=True):
 def render_reply(reply: EmbeddingReply, asked: EmbeddingRequest, model: str) -> bytes:
     """Write the vectors as they were asked for; usage, which the SDK demands, is 0 where nobody counts."""
     tokens = reply.tokens_in or 0
-    form = _packed if asked.base64 else _plain
+    base64 = asked.base64
     return _ENCODER.encode(
         _List(
-            data=[
-                _Embedding(index=index, embedding=form(vector)) for index, vector in enumerate(reply.vectors)
-            ],
+            data=[_written(index, vector, base64=base64) for index, vector in enumerate(reply.vectors)],
             model=model,
             usage=_Usage(tokens, tokens),
         )
     )
 
 
-def _plain(vector: tuple[float, ...]) -> tuple[float, ...] | str:
-    return vector
+def _written(index: int, vector: tuple[float, ...], *, base64: bool) -> Raw:
+    """Write one vector: all in one call would keep other threads waiting."""
+    return Raw(_ENCODER.encode(_Embedding(index=index, embedding=_packed(vector) if base64 else vector)))
 
 
-def _packed(vector: tuple[float, ...]) -> tuple[float, ...] | str:
+def _packed(vector: tuple[float, ...]) -> str:
     """Return a vector as base64 of little-endian float32."""
     packed = array("f", vector)
     if sys.byteorder == "big":

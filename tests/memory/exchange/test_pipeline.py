@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -422,3 +423,23 @@ def test_an_upstreams_word_for_the_request_id_gives_way_to_ours() -> None:
     client, _ = bench.ask()
     bench.wire.says(answered().replace(b"X-Up: 1", b"X-Gateway-Request-Id: theirs"))
     assert [value for name, value in client.headers if name.lower() == b"x-gateway-request-id"] == [b"req_1"]
+
+
+def test_a_gzipped_answer_that_swells_is_not_metered_and_passes_untouched() -> None:
+    bench = Pipeline()
+    client, _ = bench.ask(headers=[(b"Accept-Encoding", b"gzip")])
+    usage = json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode()
+    body = gzip.compress(usage + b" " * 5_000_000)
+    bench.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
+    assert client.body == body
+    assert bench.event().tokens_in is None
+
+
+def test_a_model_with_an_endless_name_is_refused() -> None:
+    bench = Pipeline()
+    _, work = bench.ask(body=b'{"model":"main/%b"}' % (b"m" * 5000))
+    failures: list[Any] = []
+    work.addErrback(failures.append)
+    assert failures[0].value.reason is Reason.MALFORMED
+    assert failures[0].value.param == "model"
+    assert bench.event().model is None

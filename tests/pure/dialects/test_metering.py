@@ -12,6 +12,7 @@ from msgspec.json import decode
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.metering import (
+    MAX_LOOKS,
     BlindMeter,
     EventStreamMeter,
     UnaryMeter,
@@ -250,3 +251,16 @@ def test_later_counts_replace_earlier_ones_and_silence_keeps_them() -> None:
 
 def test_a_sum_of_unknowns_is_unknown() -> None:
     assert (total(None, None), total(None, 0), total(2, None, 3)) == (None, 0, 5)
+
+
+def test_a_stream_of_nothing_but_usage_is_given_up() -> None:
+    trail = Trail()
+    meter = EventStreamMeter(trail, usage=TokenUsage(1))
+    event = b'data: {"usage":1}\n\n'
+    meter.feed(event * MAX_LOOKS)
+    assert len(trail.seen) == MAX_LOOKS
+    meter.feed(event * (MAX_LOOKS + 1))
+    meter.feed(event)
+    meter.finish()
+    assert len(trail.seen) == MAX_LOOKS
+    assert meter.usage == NO_USAGE

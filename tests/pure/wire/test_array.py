@@ -167,3 +167,10 @@ def test_a_million_small_pieces_take_linear_time(piece: bytes) -> None:
         return process_time() - begun
 
     assert seconds(400_000) < 40 * seconds(40_000) + 0.1
+
+
+@pytest.mark.parametrize("unit", [b"{},", b"[],", b'"",'])
+def test_an_element_of_countless_values_is_a_broken_upstream(unit: bytes) -> None:
+    with pytest.raises(GatewayError) as broken:
+        ElementReader().feed(b"[[%b0]]" % (unit * 500_000))
+    assert broken.value.reason is Reason.UPSTREAM_BROKEN

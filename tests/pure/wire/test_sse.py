@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from time import process_time
 
 import pytest
@@ -153,3 +154,32 @@ def test_a_million_small_pieces_take_linear_time() -> None:
         return process_time() - begun
 
     assert seconds(1_000_000) < 40 * seconds(100_000) + 0.1
+
+
+@pytest.mark.parametrize("unit", [b"{},", b"[],", b'"",'])
+def test_an_event_of_countless_values_breaks_the_stream(unit: bytes) -> None:
+    reader = EventReader()
+    with pytest.raises(GatewayError) as broken:
+        reader.feed(b"data: [%b0]\n\n" % (unit * 500_000))
+    assert broken.value.reason is Reason.UPSTREAM_BROKEN
+    text = b'data: {"a":"%b"}\n\n' % (rb"{}[],\"" * 100_000)
+    assert len(reader.feed(text)) == 1
+
+
+def test_an_event_in_small_pieces_takes_no_more_than_its_size() -> None:
+    reader = EventReader()
+    tracemalloc.start()
+    for _ in range(500_000):
+        reader.feed(b"ab")
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 3_000_000
+
+
+def test_empty_lines_cost_next_to_nothing() -> None:
+    reader = EventReader()
+    began = process_time()
+    for _ in range(100):
+        assert reader.feed(b"\n" * 65_536) == []
+    assert process_time() - began < 0.5
+    assert reader.feed(b"data: a\n\n\n\ndata: b\n\n") == [Event(b"", b"a"), Event(b"", b"b")]

@@ -15,7 +15,7 @@ from openai.types import CreateEmbeddingResponse, Embedding
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Ledger
-from mgw.dialects.openai.embedding import parse_request, render_reply
+from mgw.dialects.openai.embedding import MAX_INPUTS, MAX_TITLE_CHARS, parse_request, render_reply
 from mgw.errors import GatewayError, Reason
 
 
@@ -93,3 +93,15 @@ def test_the_answer_is_the_sdks() -> None:
     assert [one.embedding for one in found.data] == [[0.5, 1.0], [2.0, 3.0]]
     assert [one.index for one in found.data] == [0, 1]
     assert (found.model, found.usage.prompt_tokens, found.usage.total_tokens) == ("m", 7, 7)
+
+
+def test_no_more_texts_are_taken_than_openai_takes() -> None:
+    assert len(parsed(input=["a"] * MAX_INPUTS)[0].inputs) == MAX_INPUTS
+    error = refused(input=["a"] * (MAX_INPUTS + 1))
+    assert error.param == "input"
+    assert str(MAX_INPUTS) in error.message
+
+
+@pytest.mark.parametrize("key", ["title", "task_type"])
+def test_what_goes_with_each_text_is_short(key: str) -> None:
+    assert refused(input="a", **{key: "x" * (MAX_TITLE_CHARS + 1)}).param == key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from base64 import b64encode
+from time import process_time
 from typing import Any
 
 import pytest
@@ -586,3 +587,30 @@ def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
         parse_request(body, Asked("m"))
     assert caught.value.reason is Reason.MALFORMED
+
+
+def test_thousands_of_thoughts_within_one_text_take_linear_time() -> None:
+    def seconds(count: int) -> float:
+        details = [{"type": "reasoning.text", "text": "t", "offset": 100 * place} for place in range(count)]
+        message = {"role": "assistant", "content": "x" * 100 * count, "reasoning_details": details}
+        begun = process_time()
+        parts = turns(HI, message)[1].parts
+        assert "".join(part.text for part in parts if isinstance(part, Text)) == "x" * 100 * count
+        return process_time() - begun
+
+    assert seconds(20_000) < 25 * seconds(2_000) + 0.1
+
+
+def test_thousands_of_calls_of_the_deprecated_kind_take_linear_time() -> None:
+    def seconds(count: int) -> float:
+        names = [f"f{number}" for number in range(count)]
+        calls = [{"role": "assistant", "function_call": {"name": name, "arguments": ""}} for name in names]
+        results = [{"role": "function", "name": name, "content": "r"} for name in reversed(names)]
+        begun = process_time()
+        found = turns(HI, *calls, *results)
+        ids = [part.id for turn in found for part in turn.parts if isinstance(part, ToolCall)]
+        answered = [part.call_id for turn in found for part in turn.parts if isinstance(part, ToolResult)]
+        assert answered == ids[::-1]
+        return process_time() - begun
+
+    assert seconds(10_000) < 25 * seconds(1_000) + 0.1

@@ -1,0 +1,304 @@
+"""No body keeps the reactor from turning for long, whatever it looks like.
+
+What is measured is the CPU time of the process between two turns, so that a busy machine fails no test.
+``make bench-shapes`` measures many more shapes, at their full size.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from time import process_time
+from typing import Any
+
+import pytest
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorFromThreads
+from zope.interface import implementer
+
+from bench.shapes.shape import CHAT, MESSAGES, MIB, filled, numbered
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.aside import MOST_WAITING, WorkThreads, here
+from mgw.usage.event import Outcome
+from tests.support.pipelines import Pipeline, answered
+
+MOST_MS = 250.0
+SIZE = 8 * MIB
+
+
+@implementer(IReactorFromThreads)
+@dataclass
+class Reactor:
+    """Turns until what it watches is done, and notes the CPU time between two turns."""
+
+    longest_ms: float = 0.0
+    _calls: SimpleQueue[Callable[[], object]] = field(default_factory=SimpleQueue)
+    _last: float = field(default_factory=process_time)
+
+    # Any: Twisted's interface takes the arguments of whatever is called
+    def callFromThread(self, callable: Callable[..., Any], *args: Any, **kw: Any) -> None:  # noqa: A002 its name
+        self._calls.put(lambda: callable(*args, **kw))
+
+    def begin(self) -> None:
+        self.longest_ms, self._last = 0.0, process_time()
+
+    def turn(self, seconds: float = 0.001) -> None:
+        with suppress(Empty):
+            self._calls.get(timeout=seconds)()
+        now = process_time()
+        self.longest_ms = max(self.longest_ms, (now - self._last) * 1000.0)
+        self._last = now
+
+    def turn_until(self, done: Callable[[], object]) -> None:
+        began = process_time()
+        while not done():
+            assert process_time() - began < 60.0
+            self.turn()
+
+
+@contextmanager
+def threads() -> Iterator[tuple[Reactor, WorkThreads]]:
+    reactor = Reactor()
+    work = WorkThreads(reactor)
+    yield reactor, work
+    work.stop()
+
+
+def failures_of(served: Deferred[None]) -> list[BaseException]:
+    """Return a list that has what the work failed with, once it has."""
+    found: list[BaseException] = []
+    served.addErrback(lambda failure: found.append(failure.value))
+    return found
+
+
+def are_refusals(failures: list[BaseException]) -> bool:
+    return all(isinstance(failure, GatewayError) for failure in failures)
+
+
+_USER = b'{"model":"%b","messages":[{"role":"user","content":"x"}]'
+_CALLS = (
+    b'{"role":"assistant","tool_calls":[{"id":"c%d","type":"function","function":{"name":"f",'
+    b'"arguments":"{}"}}]},{"role":"tool","tool_call_id":"c%d","content":"a"},'
+)
+_END = b'{"role":"user","content":"x"}]}'
+_BATCH = b'{"custom_id":"r%d","params":{"model":"claude-x","max_tokens":1,"messages":[]}},'
+
+SHAPES = {
+    "models": (CHAT, filled(b"{", b'"model":"fast",', b'"a":0}', SIZE)),
+    "nested models": (CHAT, filled(b'{"a":[', b'{"model":"x"},', b'{}],"\\u006dodel":"fast"}', SIZE)),
+    "surrogates": (CHAT, filled(b'{"model":"fast","a":"', rb"\ud800", b'"}', SIZE)),
+    "unknown keys": (CHAT, numbered(_USER % b"smart", b',"k%d":0', b"}", SIZE)),
+    "arrays": (CHAT, filled(_USER % b"smart" + b',"z":[', b"[],", b"[]]}", SIZE)),
+    "unknown keys of messages": (
+        CHAT,
+        numbered(b'{"model":"smart","messages":[', b'{"role":"user","content":"x","k%d":0},', _END, 2 * MIB),
+    ),
+    "tool loops": (CHAT, numbered(b'{"model":"smart","messages":[', _CALLS, _END, 3 * MIB)),
+    "one text": (
+        CHAT,
+        filled(b'{"model":"smart","messages":[{"role":"user","content":"', b"ab", b'"}]}', SIZE),
+    ),
+    "inputs": ("/v1/embeddings", filled(b'{"model":"gem/m","input":[', b'"a",', b'"a"]}', SIZE)),
+    "zeros of a batch": ("/v1/messages/batches", filled(b'{"requests":[', b"0,", b"0]}", SIZE)),
+    "requests of a batch": ("/v1/messages/batches", numbered(b'{"requests":[', _BATCH, b"{}]}", 4 * MIB)),
+    "blocks": (
+        MESSAGES,
+        numbered(
+            b'{"model":"main/m","max_tokens":1,"messages":[{"role":"user","content":[',
+            b'{"type":"text","text":"%d"},',
+            b'{"type":"text","text":"x"}]}]}',
+            2 * MIB,
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_reactor_turns_while_a_body_is_understood(name: str) -> None:
+    path, make = SHAPES[name]
+    body = make()
+    with threads() as (reactor, work):
+        bench = Pipeline(aside=work.run)
+        reactor.begin()
+        _, served = bench.ask(path, body)
+        failures = failures_of(served)
+        reactor.turn_until(lambda: served.called or bench.endpoint.wires)
+        assert are_refusals(failures)
+        served.cancel()
+    assert reactor.longest_ms < MOST_MS
+
+
+ANSWERS = {
+    "items": filled(
+        b'{"content":[', b'{"type":"text","text":"a"},', b'{"type":"text","text":"a"}]}', 4 * MIB
+    ),
+    "objects": filled(b'{"content":[],"z":[', b"{},", b"0]}", SIZE),
+    "arrays": filled(b'{"content":[],"z":[', b"[],", b"0]}", SIZE),
+    "one text": filled(b'{"content":[{"type":"text","text":"', b"ab", b'"}]}', SIZE),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
+    answer = answered(ANSWERS[name]())
+    with threads() as (reactor, work):
+        bench = Pipeline(aside=work.run)
+        _, served = bench.ask(body=_USER % b"smart" + b"}")
+        failures = failures_of(served)
+        reactor.begin()
+        for at in range(0, len(answer), 65536):
+            bench.wire.says(answer[at : at + 65536])
+            reactor.turn(0)
+        reactor.turn_until(lambda: served.called)
+    assert are_refusals(failures)
+    assert reactor.longest_ms < MOST_MS
+
+
+def test_a_coded_body_is_unfolded_aside() -> None:
+    body = gzip.compress(filled(_USER % b"smart" + b',"z":[', b"[],", b"0]}", SIZE)())
+    with threads() as (reactor, work):
+        bench = Pipeline(aside=work.run)
+        _, served = bench.ask(body=body, headers=[(b"Content-Encoding", b"gzip")])
+        assert not served.called
+        failures: list[Any] = []
+        served.addErrback(failures.append)
+        reactor.turn_until(lambda: served.called)
+    assert failures[0].value.reason is Reason.MALFORMED
+
+
+def test_a_large_body_is_translated_as_a_small_one_is() -> None:
+    texts = [b"word " * count for count in (1, 100_000)]
+    sent = []
+    for text in texts:
+        with threads() as (reactor, work):
+            bench = Pipeline(aside=work.run)
+            bench.ask(body=b'{"model":"smart","seed":1,"messages":[{"role":"user","content":"%b"}]}' % text)
+            reactor.turn_until(lambda bench=bench: bench.endpoint.wires)  # type: ignore[misc]  # of this turn
+            sent.append(bench.heard()[2].replace(text.rstrip(), b"T"))
+    assert sent[0] == sent[1]
+
+
+def test_a_client_that_leaves_while_its_body_is_understood_is_recorded_once() -> None:
+    with threads() as (reactor, work):
+        bench = Pipeline(aside=work.run)
+        _, served = bench.ask(body=filled(_USER % b"smart" + b',"z":"', b"a", b'"}', SIZE)())
+        served.addErrback(lambda failure: failure.trap(CancelledError))
+        served.cancel()
+        assert bench.event().status is Outcome.CLIENT_ABORT
+        waited: Deferred[int] = work.run(lambda: 1)
+        reactor.turn_until(lambda: waited.called)
+        assert not bench.endpoint.wires
+    assert len(bench.events) == 1
+
+
+def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
+    reactor = Reactor()
+    work = WorkThreads(reactor)
+    done: list[int] = []
+    gates = [SimpleQueue[int](), SimpleQueue[int]()]
+    blocked = [work.run(gate.get) for gate in gates]
+    left = work.run(lambda: done.append(1))
+    left.addErrback(lambda failure: failure.trap(CancelledError))
+    left.cancel()
+    for gate in gates:
+        gate.put(0)
+    last = work.run(lambda: done.append(2))
+    reactor.turn_until(lambda: last.called and all(one.called for one in blocked))
+    work.stop()
+    assert done == [2]
+
+
+def test_more_work_than_may_wait_is_refused_as_overload() -> None:
+    reactor = Reactor()
+    work = WorkThreads(reactor)
+    gate = SimpleQueue[int]()
+    waiting = [work.run(gate.get) for _ in range(MOST_WAITING)]
+    failures: list[Any] = []
+    work.run(gate.get).addErrback(failures.append)
+    assert failures[0].value.reason is Reason.OVERLOADED
+    assert failures[0].value.retry_after == 1.0
+    for _ in waiting:
+        gate.put(0)
+    reactor.turn_until(lambda: all(one.called for one in waiting))
+    again = work.run(lambda: 3)
+    reactor.turn_until(lambda: again.called)
+    work.stop()
+
+
+@pytest.mark.parametrize("run", [here, "threads"])
+def test_a_refusal_holds_nothing_of_what_was_refused(run: Any) -> None:
+    class Large(bytes):
+        """A body that can be told from others."""
+
+    def refuse() -> None:
+        body = Large(b"x")
+        raise GatewayError(Reason.MALFORMED, f"{len(body)}")
+
+    reactor = Reactor()
+    work = WorkThreads(reactor)
+    failures: list[Any] = []
+    waited = (work.run if run == "threads" else run)(refuse)
+    waited.addErrback(failures.append)
+    reactor.turn_until(lambda: waited.called)
+    work.stop()
+    assert failures[0].value.__traceback__ is None
+
+
+DEPTHS = (*range(180, 1100, 60), 1_000, 10_000, 200_000)
+"""Python calls itself a thousand times at most, and what calls C counts there, too."""
+
+
+def deep(depth: int, opening: bytes, closing: bytes, inner: bytes = b"0") -> bytes:
+    return opening * depth + inner + closing * depth
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("model", [b"fast", b"smart", b"gem/m"])
+def test_no_depth_of_nesting_is_a_bug(model: bytes, depth: int) -> None:
+    schema = deep(depth, b'{"type":"object","properties":{"a":', b"}}", b"{}")
+    tool = b'"tools":[{"type":"function","function":{"name":"f","parameters":%b}}]' % schema
+    strict = b'"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":%b}}]' % schema
+    form = b'"response_format":{"type":"json_schema","json_schema":{"name":"f","schema":%b}}' % schema
+    values = b'"z":' + deep(depth, b"[", b"]")
+    for more in (tool, strict, form, values):
+        bench = Pipeline()
+        _, served = bench.ask(body=_USER % model + b"," + more + b"}")
+        failures = failures_of(served)
+        assert bench.endpoint.wires or failures
+        assert are_refusals(failures)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("model", [b"main/m", b"gem/m"])
+def test_no_depth_of_arguments_is_a_bug(model: bytes, depth: int) -> None:
+    body = (
+        b'{"model":"%b","max_tokens":1,"messages":[{"role":"assistant","content":'
+        b'[{"type":"tool_use","id":"a","name":"f","input":{"a":%b}}]}]}'
+    )
+    bench = Pipeline()
+    _, served = bench.ask(MESSAGES, body % (model, deep(depth, b'{"a":', b"}")))
+    failures = failures_of(served)
+    assert bench.endpoint.wires or failures
+    assert are_refusals(failures)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"content":[{"type":"tool_use","id":"a","name":"f","input":{"a":%b}}],"stop_reason":"tool_use"}',
+        b'{"content":[],"z":%b}',
+        b'{"error":%b}',
+    ],
+)
+@pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request"])
+def test_no_depth_of_an_answer_is_a_bug(answer: bytes, depth: int, status: bytes) -> None:
+    bench = Pipeline()
+    _, served = bench.ask(body=_USER % b"smart" + b"}")
+    failures = failures_of(served)
+    bench.wire.says(answered(answer % deep(depth, b'{"a":', b"}"), status))
+    assert served.called
+    assert are_refusals(failures)

@@ -1,0 +1,55 @@
+"""The values of a JSON body are counted without building them."""
+
+from __future__ import annotations
+
+import json
+from time import process_time
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mgw.wire.checked import BLOCK_BYTES
+from mgw.wire.counted import has_more
+
+TEXTS = st.text('ab"\\\\{}[],:\\n', max_size=5) | st.sampled_from(
+    ["\\" * (BLOCK_BYTES - 3), '"{[,' * BLOCK_BYTES]
+)
+JSON = st.recursive(
+    TEXTS | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def counted(value: Any) -> tuple[int, int]:
+    """How many objects a value has, and how many brackets and commas."""
+    if isinstance(value, dict):
+        inner = [counted(one) for one in value.values()]
+    elif isinstance(value, list):
+        inner = [counted(one) for one in value]
+    else:
+        return 0, 0
+    objects = isinstance(value, dict) + sum(one[0] for one in inner)
+    return objects, 1 + max(0, len(value) - 1) + sum(one[1] for one in inner)
+
+
+@given(JSON)
+@example(["\\" * (BLOCK_BYTES - 3) + '"', {"{": 0}])
+@example(['\\"' * BLOCK_BYTES, {}])
+def test_what_stands_in_texts_is_not_counted(value: Any) -> None:
+    body = json.dumps(value, ensure_ascii=False).encode()
+    objects, values = counted(value)
+    padded = body + b" " * 2 * (objects + values)  # short bodies are not looked at
+    assert not has_more(padded, objects, values)
+    if objects:
+        assert has_more(padded, objects - 1, values)
+    if values:
+        assert has_more(padded, objects, values - 1)
+
+
+def test_counting_stops_where_it_is_too_much() -> None:
+    began = process_time()
+    for _ in range(3):
+        assert has_more(b'{"a":[' + b'"",' * 10_000_000 + b"0]}", 100, 100_000)
+    assert process_time() - began < 1.0
