@@ -4,12 +4,13 @@ Chat completions have no place for thoughts of their own.  Hosts say their text 
 ``reasoning``, and OpenRouter what belongs to it in ``reasoning_details``.  There are two travels:
 
 **Thoughts of another family, in the history of a chat client.**  ``reasoning_content`` is the text of all of
-them, as it streams.  An entry of ``reasoning_details`` stands for each that is signed, with the tagged
-signature.  The first thought that has words says their ``length`` in place of ``text``, so that a stream
-does not send them twice: they are what ``reasoning_content`` begins with.  All others carry their own, were
-it only ``""``.  ``offset`` and ``calls`` say after how many characters of ``content`` and after how many
-calls a thought began, where that is not at the start.  All of it survives the accumulators of OpenAI's SDKs,
-which merge the entries of such a list by ``index``, and add up what comes twice.
+them, as it streams.  An entry of ``reasoning_details`` stands for each that is signed, with its whole text
+and the tagged signature, so that a client which keeps only these loses nothing.  ``offset`` and ``calls`` say
+after how many characters of ``content`` and after how many calls a thought began, where that is not at the
+start.  All of it survives the accumulators of OpenAI's SDKs, which merge the entries of such a list by
+``index``, and add up what comes twice.  A thought that its client altered does not fit the digest in its tag:
+it is left out and reported.  (Entries of earlier times may say the ``length`` of their words in place of
+``text``: these are what ``reasoning_content`` begins with.)
 
 **Thoughts of a host of this wire, in the history of another family's client.**  They are of the family
 OpenAI.  The value of the signature is empty, or the host's own entry of ``reasoning_details`` without its
@@ -28,7 +29,7 @@ from msgspec.json import Decoder, Encoder
 from mgw.canonical.conversation import JsonObject, Signature, Thinking
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
-from mgw.dialects.signatures import read_signature, tagged
+from mgw.dialects.signatures import is_altered, read_signature, tagged
 from mgw.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
@@ -54,31 +55,21 @@ class Placed(Struct, frozen=True):
 class Thoughts:
     """The thoughts of one choice on their way to a chat client, whole or in pieces."""
 
-    __slots__ = ("_count", "_held", "_length", "_open", "_spoken", "held")
+    __slots__ = ("_count", "_held", "held")
 
     def __init__(self) -> None:
         self.held = 0
         """Characters that are kept for later."""
-        self._open = False
         self._count = 0
-        self._spoken = 0
-        self._length = 0
         self._held: list[str] = []
 
     def add(self, text: str) -> None:
         """Take more words of a thought."""
-        if not self._open:
-            self._open = True
-            self._spoken += 1
-        if self._spoken == 1:
-            self._length += len(text)
-        else:
-            self._held.append(text)
-            self.held += len(text)
+        self._held.append(text)
+        self.held += len(text)
 
     def close(self) -> None:
         """End a thought that is not signed."""
-        self._open = False
         self._held.clear()
         self.held = 0
 
@@ -89,17 +80,13 @@ class Thoughts:
         """
         entry: JsonObject = {}
         if signature.redacted:
-            self.close()
             entry["type"] = ENCRYPTED
             entry["data"] = tagged(signature)
         else:
             entry["type"] = TEXT
-            if self._open and self._spoken == 1:
-                entry["length"] = self._length
-            else:
-                entry["text"] = "".join(self._held)
-            entry["signature"] = tagged(signature)
-            self.close()
+            entry["text"] = words = "".join(self._held)
+            entry["signature"] = tagged(signature, words)
+        self.close()
         entry["index"] = self._count
         self._count += 1
         if offset:
@@ -117,7 +104,10 @@ def read_thoughts(message: Fields) -> list[Placed]:
     if not details:
         return [Placed(Thinking(told, UNSIGNED))] if told else []
     message.note(Feature.THINKING, "reasoning_details")
-    return _whole([_detail(detail) for detail in details], told)
+    thoughts, whole = _whole([_detail(detail) for detail in details], told)
+    if not whole:
+        message.ledger.leave(message.path("reasoning_details"))
+    return thoughts
 
 
 class _Detail(Struct, frozen=True):
@@ -126,6 +116,8 @@ class _Detail(Struct, frozen=True):
     length: int
     """Of those; 0: all that is left."""
     signature: Signature | None
+    sealed: str | None
+    """What the signature was read from."""
     offset: int
     calls: int
 
@@ -141,7 +133,7 @@ def _detail(detail: Fields) -> _Detail:
     signature = UNSIGNED if sealed is None else read_signature(sealed, Family.OPENAI, redacted=redacted)
     detail.skip("index", "id", "format")
     return _Detail(
-        words, _count(detail, "length"), signature, _count(detail, "offset"), _count(detail, "calls")
+        words, _count(detail, "length"), signature, sealed, _count(detail, "offset"), _count(detail, "calls")
     )
 
 
@@ -149,10 +141,11 @@ def _count(detail: Fields, key: str) -> int:
     return max(detail.integer(key) or 0, 0)
 
 
-def _whole(details: list[_Detail], told: str) -> list[Placed]:
+def _whole(details: list[_Detail], told: str) -> tuple[list[Placed], bool]:
     """Give the thought whose words are not beside it the first of all that was told.
 
     Words of which nothing knows the length were edited, so that the signature beside them holds no more.
+    Returns the thoughts, and whether they are all that there are.
     """
     implied = next((detail for detail in details if detail.words is None), None)
     known = sum(len(detail.words or "") for detail in details)
@@ -161,17 +154,22 @@ def _whole(details: list[_Detail], told: str) -> list[Placed]:
         first = implied.length or max(len(told) - known, 0)
     unsigned = len(told) - known - first
     thoughts: list[Placed] = []
+    whole = True
     if unsigned > 0:
         thoughts.append(Placed(Thinking(told[first : first + unsigned], UNSIGNED)))
     for detail in details:
         words = detail.words
         if words is None:
             if detail is not implied or unsigned < 0 or not first:
+                whole = False
                 continue
             words = told[:first]
-        if detail.signature is not None:
-            thoughts.append(Placed(Thinking(words, detail.signature), detail.offset, detail.calls))
-    return thoughts
+        signature = detail.signature
+        if signature is None or (not signature.redacted and is_altered(detail.sealed or "", words)):
+            whole = False
+        else:
+            thoughts.append(Placed(Thinking(words, signature), detail.offset, detail.calls))
+    return thoughts, whole
 
 
 def host_signature(entry: JsonObject) -> Signature:

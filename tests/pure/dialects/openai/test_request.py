@@ -288,6 +288,18 @@ def test_an_edited_thought_is_nobodys() -> None:
         assert turns(HI, {**message, "content": "a"})[1].parts == (*left, Text("a"))
 
 
+def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
+    detail = {"type": "reasoning.text", "text": "as it was", "signature": tagged(SEAL, "as it was")}
+    for told in ("as it was", None, "as it never was"):
+        message = {"role": "assistant", "content": "b", "reasoning_content": told}
+        kept = parsed(HI, {**message, "reasoning_details": [detail]})
+        assert Thinking("as it was", SEAL) in kept.conversation.turns[1].parts
+        assert not kept.unread
+    altered = parsed(HI, {**message, "reasoning_details": [{**detail, "text": "as it is now"}]})
+    assert Thinking("as it is now", SEAL) not in altered.conversation.turns[1].parts
+    assert altered.unread == {"messages[].reasoning_details"}
+
+
 def test_a_damaged_tag_leaves_no_thought() -> None:
     details = [{"type": "reasoning.text", "text": "a", "signature": tagged(SEAL)[:9] + "!", "index": 0}]
     assert turns(HI, {"role": "assistant", "content": "b", "reasoning_details": details})[1].parts == (
