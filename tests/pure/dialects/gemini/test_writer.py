@@ -114,7 +114,7 @@ def test_a_stream_is_written_piece_by_piece() -> None:
 def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends_than_the_wire() -> None:
     text = "a\u2028b\u2029c\x85d\x0b\x0c\x1c\u2019"
     arguments = '{"a":"\u2028\u2029\x85\u2019"}'
-    events = [
+    events: list[ReplyEvent] = [
         Began(),
         TextAdded(text),
         CallBegan(0, "1", "f"),
