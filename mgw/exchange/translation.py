@@ -159,6 +159,13 @@ class Translating:
         except RecursionError:
             raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
 
+    def without_thoughts(self) -> Translation:
+        """Return the plan anew, without thoughts of earlier turns; in any thread, as :meth:`plan`."""
+        self._thoughts = False
+        again = self.plan()
+        assert isinstance(again, Translation), "what was sent once can be sent again"
+        return again
+
     def account(self) -> None:
         """Tell the exchange what :meth:`plan` found.
 
@@ -172,14 +179,7 @@ class Translating:
         conversation, marked = self._with_breakpoints(parsed.conversation)
         rendered = self.provider.render_request(conversation, self._setting())
         reported = self._reported(parsed.undelivered(rendered.lost), marked)
-        translation = self._translation(rendered, self._retelling(parsed, rendered, reported))
-        translation.again = self if rendered.thoughts else None
-        return translation
-
-    def without_thoughts(self) -> Translation:
-        """Return the plan anew, without thoughts of earlier turns; in any thread, as :meth:`plan`."""
-        self._thoughts = False
-        return self._conversation()
+        return self._translation(rendered, self._retelling(parsed, rendered, reported))
 
     def _retelling(self, parsed: Parsed, rendered: Rendered, reported: RawHeaders) -> Telling:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
@@ -309,7 +309,8 @@ class Translating:
         kept = [pair for pair in headers if (low := pair[0].lower()) not in _OURS and low not in own]
         base_path = self.exchange.generation.upstreams[self.target.provider.name].base_path
         self._rendered_bytes = len(rendered.body)
-        return Translation(self.target, base_path, kept, rendered, retelling)
+        again = self if rendered.thoughts else None
+        return Translation(self.target, base_path, kept, rendered, retelling, again)
 
     def _with_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
         auto = self.exchange.generation.config.caching.auto_breakpoints

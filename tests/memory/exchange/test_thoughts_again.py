@@ -123,3 +123,19 @@ def test_a_client_that_leaves_between_the_two_stops_both() -> None:
     assert bench.wire.aborted
     assert (bench.event().status, bench.event().attempts) == (Outcome.CLIENT_ABORT, 2)
     assert not bench.clock.getDelayedCalls()
+
+
+def test_a_count_of_tokens_is_asked_for_again_as_well() -> None:
+    bench = Pipeline(OBSERVED)
+    part = {"text": "Hm.", "thought": True, "thoughtSignature": tagged(Signature(Family.ANTHROPIC, "c2ln"))}
+    contents = [
+        {"role": "user", "parts": [{"text": "a"}]},
+        {"role": "model", "parts": [part, {"text": "b"}]},
+        {"role": "user", "parts": [{"text": "c"}]},
+    ]
+    body = json.dumps({"contents": contents}).encode()
+    client, _ = bench.ask("/v1beta/models/claude%2Fclaude-opus-5-5:countTokens", body)
+    bench.wire.says(refused(FIELD))
+    bench.wire.says(answered(b'{"input_tokens": 9}'))
+    assert json.loads(client.body)["totalTokens"] == 9
+    assert bench.event().attempts == 2
