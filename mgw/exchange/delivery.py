@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.gathered import Gathered as GatheredBytes
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
+from mgw.dates import date_header
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.aside import CODED_BYTES, LARGE_BYTES, done
 from mgw.exchange.client import Client
@@ -30,6 +31,7 @@ from mgw.wire.headers import RawHeaders
 
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 """What is kept of an answer that has to be whole: some pictures in base64, and no more."""
+_NO_STORE: Final = (b"Cache-Control", b"no-store")
 SLICE_BYTES: Final = 256 * 1024
 """An answer above this size is written in slices of it, as fast as the client takes them."""
 
@@ -156,8 +158,12 @@ async def give(exchange: Exchange, whole: Whole, client: Client) -> None:
 
 def _start(exchange: Exchange, status: int, reason: bytes, headers: RawHeaders, client: Client) -> None:
     exchange.http_status = status
-    own = (b"X-Gateway-Request-Id", exchange.request_id.encode())
-    client.start(status, reason, [*headers, own])
+    own: RawHeaders = [(b"X-Gateway-Request-Id", exchange.request_id.encode())]
+    if exchange.translated:  # an answer of the same family is the provider's, its date included
+        own.append(date_header(exchange.now()))
+        if status >= 400:
+            own.append(_NO_STORE)
+    client.start(status, reason, [*headers, *own])
 
 
 @dataclass(slots=True)

@@ -86,6 +86,15 @@ class Exchange:
         else:
             self.refused(GatewayError(Reason.INTERNAL, "a bug"))
 
+    @property
+    def translated(self) -> bool:
+        """Whether the answer is the gateway's own, told from one of another family."""
+        return self.target is not None and self.target.family is not self.route.family
+
+    def now(self) -> float:
+        """Return unix seconds."""
+        return self.wall + self.clock.seconds() - self.started
+
     def client_left(self) -> None:
         """Settle: the client went away, before the end of its answer unless it had all of it."""
         if self.settled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mgw.dates import date_header
 from mgw.dialects import codec_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import Client
@@ -12,10 +13,14 @@ from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
 JSON: Final = b"application/json"
+NO_STORE: Final = (b"Cache-Control", b"no-store")
+_FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 426, 501})
+"""Refusals that a repetition cannot change; the vendors' SDKs repeat some of them unless they are told."""
+_NO_RETRY: Final = (b"x-should-retry", b"false")
 
 
 def send(client: Client, status: int, content_type: bytes, body: bytes, headers: RawHeaders) -> None:
-    """Send a whole answer."""
+    """Send a whole answer; its ``Date`` is among the headers."""
     head: RawHeaders = [
         (b"Content-Type", content_type),
         (b"Content-Length", b"%d" % len(body)),
@@ -26,9 +31,14 @@ def send(client: Client, status: int, content_type: bytes, body: bytes, headers:
     client.finish()
 
 
-def refuse(client: Client, error: GatewayError, dialect: Dialect, request_id: str) -> None:
-    """Say a refusal in the shape of a dialect (decisions, part 6)."""
-    headers: RawHeaders = [(b"X-Gateway-Request-Id", request_id.encode())]
+def refuse(client: Client, error: GatewayError, dialect: Dialect, request_id: str, wall: float) -> None:
+    """Say a refusal in the shape of a dialect (decisions, part 6).
+
+    :param wall: unix seconds, now.
+    """
+    headers: RawHeaders = [(b"X-Gateway-Request-Id", request_id.encode()), date_header(wall), NO_STORE]
+    if error.status in _FINAL:
+        headers.append(_NO_RETRY)
     if error.retry_after is not None:
         headers.append((b"Retry-After", b"%d" % max(1, round(error.retry_after))))
     if error.allow:

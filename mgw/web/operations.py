@@ -11,17 +11,18 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from mgw.canonical.catalog import CatalogEntry
+from mgw.dates import date_header
 from mgw.dialects import codec_of
 from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.provider_health import ProviderHealth
 from mgw.vocabulary import VERSION_HEADERS, Family
-from mgw.web.answers import JSON, send
+from mgw.web.answers import JSON, NO_STORE, send
 from mgw.web.app import Endpoint
 from mgw.web.request import GatewayRequest
 from mgw.web.visit import RequestVisit
-from mgw.wire.headers import value_of
+from mgw.wire.headers import RawHeaders, value_of
 
 ROOT_BODY: Final = b'{"service":"mgw"}'
 _ON: Final = frozenset({"1", "true"})
@@ -56,23 +57,23 @@ class Operations:
 
     async def root(self, request: GatewayRequest) -> None:
         """Say what this is: agents probe it."""
-        _send(request.visit, 200, JSON, ROOT_BODY)
+        _tell(request.visit, 200, JSON, ROOT_BODY)
 
     async def healthz(self, request: GatewayRequest) -> None:
         """The process lives."""
-        _send(request.visit, 200, JSON, b'{"status":"ok"}')
+        _tell(request.visit, 200, JSON, b'{"status":"ok"}')
 
     async def readyz(self, request: GatewayRequest) -> None:
         """Whether new work is taken: 503 from the first moment of a drain."""
         if self.draining():
-            _send(request.visit, 503, JSON, b'{"status":"draining"}')
+            _tell(request.visit, 503, JSON, b'{"status":"draining"}')
         else:
-            _send(request.visit, 200, JSON, b'{"status":"ready"}')
+            _tell(request.visit, 200, JSON, b'{"status":"ready"}')
 
     async def scrape(self, request: GatewayRequest) -> None:
         """Metrics in the text exposition format."""
         content_type, text = self.metrics(value_of(request.head.headers, b"accept"))
-        _send(request.visit, 200, content_type, text)
+        _tell(request.visit, 200, content_type, text)
 
     async def health(self, request: GatewayRequest) -> None:
         """How the providers are.
@@ -83,7 +84,7 @@ class Operations:
         if not generation.config.health_checks.enabled:
             message = f"{visit.matched.route.path} is served where health_checks.enabled is true"
             raise GatewayError(Reason.UNKNOWN_ROUTE, message)
-        _send(visit, 200, JSON, await self.provider_health.report(generation))
+        _tell(visit, 200, JSON, await self.provider_health.report(generation))
 
     async def models(self, request: GatewayRequest) -> None:
         """The catalog in the client's shape.
@@ -118,5 +119,14 @@ class Operations:
         return catalog.with_live(await self.live_lists.ask(generation, visit.caller.key, family))
 
 
+def _tell(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:
+    """Answer with what is true only now."""
+    send(visit.client, status, content_type, body, [*_own_headers(visit), NO_STORE])
+
+
 def _send(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:
-    send(visit.client, status, content_type, body, [(b"X-Gateway-Request-Id", visit.request_id.encode())])
+    send(visit.client, status, content_type, body, _own_headers(visit))
+
+
+def _own_headers(visit: RequestVisit) -> RawHeaders:
+    return [(b"X-Gateway-Request-Id", visit.request_id.encode()), date_header(visit.site.wall())]

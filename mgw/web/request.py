@@ -117,7 +117,9 @@ class GatewayRequest(Request):
             self.answer.abortConnection()
         else:
             self.setResponseCode(500)
-            self.responseHeaders = Headers({b"Content-Type": [b"text/plain"]})
+            self.responseHeaders = Headers(
+                {b"Content-Type": [b"text/plain"], b"Cache-Control": [b"no-store"]}
+            )
             self.write(_FAILED)  # type: ignore[no-untyped-call]  # Twisted's
             self.finish()  # type: ignore[no-untyped-call]  # Twisted's
         return reason

@@ -142,7 +142,7 @@ class Site:
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
-            refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
+            refuse(ChannelClient(channel, _nothing), error, dialect, request_id, self.wall())
             method = head.method.decode("latin-1")
             self.witness.access(method, path, error.status, 0.0, request_id, word_of(error))
             return _REFUSED
@@ -166,7 +166,7 @@ class Site:
             path = split_target(target)[0].decode("latin-1")
         request_id = f"req_{urandom(12).hex()}"
         dialect = self.generation.table.dialect_of(path, None, [])
-        refuse(ChannelClient(channel, _nothing), error, dialect, request_id)
+        refuse(ChannelClient(channel, _nothing), error, dialect, request_id, self.wall())
         self.witness.access(None, path or None, error.status, 0.0, request_id, word_of(error))
 
     def execute(self, visit: RequestVisit) -> Awaitable[None]:

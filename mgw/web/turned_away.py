@@ -9,14 +9,15 @@ A client that sends nothing is closed soon; how many may wait at a time is the f
 from __future__ import annotations
 
 import re
+from time import time
 from typing import TYPE_CHECKING, Final, cast
 
 from twisted.internet.interfaces import ISSLTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
+from mgw.dates import date_header
 from mgw.time_limit import TimeLimit
-from mgw.web.dates import date_header
 from mgw.web.writing import Wire
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class TurnedAway(Protocol):
 def _answer_to(data: bytes) -> bytes:
     if _HEALTH.match(data):
         body = b"" if data.startswith(b"HEAD") else _HEALTHY
-        return _HEAD % (b"200 OK", len(_HEALTHY), date_header(), b"") + body
+        return _HEAD % (b"200 OK", len(_HEALTHY), date_header(time())[1], b"") + body
     body = b"" if data.startswith(b"HEAD ") else _FULL
-    return _HEAD % (b"503 Service Unavailable", len(_FULL), date_header(), b"Retry-After: 1\r\n") + body
+    now = date_header(time())[1]
+    return _HEAD % (b"503 Service Unavailable", len(_FULL), now, b"Retry-After: 1\r\n") + body

@@ -265,7 +265,7 @@ class RequestVisit:
         if self.client.started:
             self.client.abort()
         else:
-            refuse(self.client, error, self.matched.route.dialect, self.request_id)
+            refuse(self.client, error, self.matched.route.dialect, self.request_id, self.site.wall())
 
     def _too_large(self) -> GatewayError:
         limit = self._max_body_bytes()

@@ -68,6 +68,7 @@ class Bench(Providers):
         visit = SimpleNamespace(
             client=client,
             request_id="req_1",
+            site=SimpleNamespace(wall=lambda: 0.0),
             head=SimpleNamespace(headers=headers),
             matched=self.generation.table.match("GET", path, query, headers),
             caller=SimpleNamespace(key=key, raw_query=query),

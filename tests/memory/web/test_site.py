@@ -421,3 +421,69 @@ def test_a_path_with_backslash_dots_is_refused_before_anything_goes_up() -> None
         bench = Bench()
         bench.send(get(path, KEY))
         assert bench.status() == 400, path
+
+
+def headers_of(answered: bytes) -> dict[bytes, bytes]:
+    lines = answered.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    return {name: value for name, _, value in (line.partition(b": ") for line in lines)}
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "stored", "final"),
+    [
+        (post(b"{", KEY, path=PATH), 400, False, True),
+        (post(b"{}", path=PATH), 401, False, True),
+        (post(b"{}", KEY, path="/v1/nothing"), 404, False, True),
+        (get(PATH, KEY, method="PUT"), 405, False, True),
+        (get(PATH, KEY, "Content-Length: 99999999999", method="POST"), 413, False, True),
+        (post(b"{}", KEY, *UPGRADE, path=PATH), 426, False, True),
+        (post(b"{}", KEY, path="/v1/conversations"), 501, False, True),
+        (b"nonsense\r\n\r\n", 400, False, True),
+        (get("/healthz"), 200, False, False),
+        (get("/"), 200, False, False),
+        (get("/metrics", KEY), 200, False, False),
+        (get("/v1/models", KEY), 200, True, False),
+        (get("/v1/models/gone/x", KEY), 404, False, True),
+    ],
+)
+def test_own_answers_have_a_date_and_say_whether_they_may_be_stored_or_repeated(
+    data: bytes, status: int, stored: bool, final: bool
+) -> None:
+    bench = Bench()
+    bench.send(data)
+    assert bench.status() == status
+    headers = headers_of(bench.taken())
+    assert headers[b"Date"] == b"Thu, 01 Jan 1970 00:00:00 GMT"
+    assert headers.get(b"Cache-Control") == (None if stored else b"no-store")
+    assert headers.get(b"x-should-retry") == (b"false" if final else None)
+
+
+def test_a_refusal_that_a_repetition_may_change_does_not_forbid_it() -> None:
+    for happens, status in ((too_slow, 408), (new_in_a_drain, 503)):
+        bench = Bench()
+        happens(bench)
+        headers = headers_of(bench.taken())
+        assert (bench.status(), headers.get(b"x-should-retry")) == (status, None)
+        assert headers[b"Cache-Control"] == b"no-store"
+
+
+@pytest.mark.parametrize(("path", "translated"), [("/v1/messages", False), ("/v1/chat/completions", True)])
+@pytest.mark.parametrize("status", [b"200 OK", b"404 Not Found"])
+def test_translated_answers_have_a_date_and_those_of_the_same_family_their_own(
+    path: str, translated: bool, status: bytes
+) -> None:
+    bench = Bench()
+    bench.send(
+        post(
+            b'{"model":"claude/c","max_tokens":5,"messages":[{"role":"user","content":"a"}]}', KEY, path=path
+        )
+    )
+    content = b'"content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"'
+    body = b'{"type":"message","role":"assistant",%b}' % content
+    head = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    bench.wire.says(head % (status, len(body)) + body)
+    headers = headers_of(bench.taken())
+    assert bench.taken().startswith(b"HTTP/1.1 " + status)
+    assert (b"Date" in headers) is translated
+    assert headers.get(b"Cache-Control") == (b"no-store" if translated and status != b"200 OK" else None)
+    assert b"x-should-retry" not in headers
