@@ -169,7 +169,11 @@ def test_a_refused_connection_is_a_502_in_geminis_shape(
 
 
 def test_a_name_without_an_address_is_a_502(client: RawClient, ledger: Ledger) -> None:
-    assert "no address for nowhere.invalid" in told(ask(client, "nameless/gpt-1"), 502)
+    words = told(ask(client, "nameless/gpt-1"), 502)
+    assert "its host name has no address" in words
+    assert "nowhere.invalid" not in words
+    log = ledger.gateway.log(b"error=dns")
+    assert b"provider nameless is not found: its host name has no address, at nowhere.invalid" in log
     upstream_error(ledger, 502, provider="nameless", model="nameless/gpt-1")
 
 

@@ -182,7 +182,9 @@ def test_a_name_that_nobody_has_is_told_in_plain_words() -> None:
         with pytest.raises(UpstreamFailure) as caught:
             await upstream.open(GET)
         assert caught.value.phase is Phase.CONNECT
-        assert "absent.invalid" in caught.value.message
+        assert "no address" in caught.value.message
+        assert "absent.invalid" in caught.value.detail
+        assert "absent.invalid" not in caught.value.message
 
     in_reactor(work)
 
