@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
+from mgw.routing.base_address import corrections, hint
 from mgw.routing.paths import Found, Paths, templates_of
 from mgw.routing.resource import group_of
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
@@ -100,7 +101,7 @@ class RouteTable:
             fault = error
         found = self._paths.find(raw_path)
         if not found:
-            raise fault or _unknown(raw_path)
+            raise fault or self._nearly_known(raw_path, raw_query, headers)
         try:
             chosen = self._chosen(found, method, raw_path, raw_query, headers)
         except GatewayError as error:
@@ -111,13 +112,29 @@ class RouteTable:
         """Return the dialect that a path suggests, for a refusal without a row (decisions, part 4)."""
         if _GEMINI_PATH.search(raw_path):
             return Dialect.GEMINI
-        found = self._paths.find(raw_path)
+        found = self._paths.find(raw_path) or self._meant(raw_path)[0]
         if found:
             return _SHAPES[self._of_one_family(found, raw_query, headers)[0].row.route.family]
         families = self._families.get(group_of(raw_path)) or set(Family)
         if len(families) == 1:
             return _SHAPES[next(iter(families))]
         return _SHAPES[_shown_family(raw_query, headers) or Family.OPENAI]
+
+    def _nearly_known(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> GatewayError:
+        """Return the refusal of a path without a row; it says which base address would lead to one."""
+        found, meant, advice = self._meant(raw_path)
+        if not found:
+            return _unknown(raw_path)
+        family = self._of_one_family(found, raw_query, headers)[0].row.route.family
+        return _unknown(raw_path, hint(_shown(meant), advice, family))
+
+    def _meant(self, raw_path: str) -> tuple[list[Found], str, str]:
+        """Return the rows of a path that may have been meant, that path, and how to get there."""
+        for meant, advice in corrections(raw_path):
+            found = [one for one in self._paths.find(meant) if one.row.route.name not in self._denied]
+            if found:
+                return found, meant, advice
+        return [], "", ""
 
     def _known(self) -> Iterator[tuple[tuple[str, str], Matched]]:
         """Yield what can be said once and for all: of paths without a parameter, of one family alone."""
@@ -227,8 +244,8 @@ def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None
     return None
 
 
-def _unknown(raw_path: str) -> GatewayError:
-    return GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}")
+def _unknown(raw_path: str, more: str = "") -> GatewayError:
+    return GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}{more}")
 
 
 def _shown(raw_path: str) -> str:

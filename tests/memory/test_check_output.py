@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mgw.check import check
 from mgw.config.load import parse
-from mgw.daemon import check
 
 KEY = "sk-canary-7f3a91"
 

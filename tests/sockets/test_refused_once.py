@@ -72,18 +72,40 @@ REFUSED: dict[str, tuple[int, Callable[[GatewayProcess], object]]] = {
 }
 
 
+def test_a_wrong_base_address_is_told_to_each_sdk(gateway: GatewayProcess) -> None:
+    key, url = "edge-canary-1", gateway.url
+    with pytest.raises(openai.NotFoundError, match="put /v1 at the end of the base address"):
+        openai.OpenAI(base_url=url, api_key=key).responses.create(model="m", input="x")
+    with pytest.raises(openai.NotFoundError, match="take /v1 off the end of the base address"):
+        openai.OpenAI(base_url=f"{url}/v1/v1", api_key=key).models.list()
+    with pytest.raises(anthropic.NotFoundError, match="take /v1 off the end of the base address"):
+        anthropic.Anthropic(base_url=f"{url}/v1", api_key=key).messages.create(
+            model="m", max_tokens=1, messages=LONG[:0]
+        )
+    for wrong in ("v1", "v1beta"):
+        options = types.HttpOptions(base_url=f"{url}/{wrong}")
+        told = pytest.raises(errors.ClientError, match=f"take /{wrong} off the end of the base address")
+        with genai.Client(api_key=key, http_options=options) as client, told:
+            client.models.generate_content(model="g", contents="x")
+
+
 @pytest.mark.parametrize(("status", "ask"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_refused_request_is_sent_once(
     gateway: GatewayProcess, status: int, ask: Callable[[GatewayProcess], object]
 ) -> None:
-    before = gateway.stderr.data.count(b"http time=")
+    before = lines_until_now(gateway)
     with pytest.raises((openai.APIStatusError, anthropic.APIStatusError, errors.APIError)) as caught:
         ask(gateway)
     found = getattr(caught.value, "status_code", None) or getattr(caught.value, "code", None)
     assert found == status
-    lines = gateway.stderr.wait_for(
-        lambda data: data.count(b"http time=") > before and data.count(b"http time=") - before, 10, "its line"
+    assert lines_until_now(gateway) - before == 1
+
+
+def lines_until_now(gateway: GatewayProcess) -> int:
+    """Return how many requests the access log has, with one of our own behind the last of them."""
+    own = gateway.stderr.data.count(b"path=/readyz")
+    gateway.get("/readyz")
+    log = gateway.stderr.wait_for(
+        lambda data: data.count(b"path=/readyz") > own and data, 10, "the last line"
     )
-    assert lines == 1
-    assert gateway.get("/healthz")
-    assert gateway.stderr.data.count(b"http time=") - before == 1
+    return int(log.count(b"http time=") - log.count(b"path=/readyz"))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mgw.check import reader_of
 from mgw.config.problems import ConfigError
-from mgw.daemon import reader_of
 
 MAIN = "providers:\n  main:\n"
 QUOTE = "a quote opens here and is not closed on this line"

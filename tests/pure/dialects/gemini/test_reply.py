@@ -145,11 +145,14 @@ STOPS: Final[dict[str | None, StopReason]] = {
     "MAX_TOKENS": StopReason.LENGTH,
     **dict.fromkeys(sorted(FAILURES), StopReason.END),
     **dict.fromkeys(
-        ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"]
-        + ["PUP_LIMITED_DISABLED"],
+        ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"],
         StopReason.REFUSAL,
     ),
-    **dict.fromkeys(["IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"], StopReason.REFUSAL),
+    "PUP_LIMITED_DISABLED": StopReason.REFUSAL,
+    **dict.fromkeys(
+        ["IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"],
+        StopReason.REFUSAL,
+    ),
 }
 
 

@@ -1,0 +1,47 @@
+"""What is wrong with the base address of a client whose paths are nearly ours (decisions, part 6).
+
+OpenAI's SDKs take an address with ``/v1`` and add ``/chat/completions``; Anthropic's take the bare origin and
+add ``/v1/messages``; Google's take the bare origin and add a version of their own.  Whoever mixes them up
+asks for ``/v1/v1/messages`` or ``/chat/completions``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Final
+
+from mgw.vocabulary import Family
+
+_SLASHES: Final = re.compile(r"/{2,}")
+_VERSIONED: Final = re.compile(r"(/(?:v1|v1beta|v1alpha|beta))(/.+)")
+_VERB: Final = re.compile(r":[A-Za-z]+$")
+_WANTED: Final = MappingProxyType(
+    {
+        Family.OPENAI: "OpenAI's SDKs want the gateway's address with /v1 behind it",
+        Family.ANTHROPIC: "Anthropic's SDKs want the gateway's address with nothing behind it",
+        Family.GEMINI: "Google's SDKs want the gateway's address with nothing behind it, and add a version",
+    }
+)
+
+
+def corrections(raw_path: str) -> Iterator[tuple[str, str]]:
+    """Yield paths that may have been meant, each with what to do to the base address."""
+    tidy = _SLASHES.sub("/", raw_path).rstrip("/")
+    if tidy != raw_path:
+        yield tidy, "leave out the slash at the end of the base address"
+    versioned = _VERSIONED.fullmatch(tidy)
+    if versioned is not None:
+        yield versioned[2], f"take {versioned[1]} off the end of the base address"
+    elif tidy:
+        version = "/v1beta" if _VERB.search(tidy) else "/v1"
+        yield version + tidy, f"put {version} at the end of the base address"
+
+
+def hint(raw_path: str, advice: str, family: Family) -> str:
+    """Return what follows the words that a path is not served.
+
+    :param raw_path: of those that :func:`corrections` yields, the one that is served.
+    """
+    return f", but {raw_path} is: {advice} ({_WANTED[family]})"

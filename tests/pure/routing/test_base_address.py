@@ -1,0 +1,75 @@
+"""A wrong base address is named in the 404, for the SDKs of every family."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.errors import GatewayError, Reason
+from mgw.routing.match import RouteTable
+from mgw.routing.routes import ROUTES
+from mgw.vocabulary import Family
+
+TABLE = RouteTable(ROUTES)
+
+WRONG = [
+    ("/chat/completions", "/v1/chat/completions", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1/v1/chat/completions", "/v1/chat/completions", "take /v1 off", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1/chat/completions/", "/v1/chat/completions", "leave out the slash", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1//chat/completions", "/v1/chat/completions", "leave out the slash", "OpenAI's SDKs", Family.OPENAI),
+    ("//chat/completions", "/v1/chat/completions", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
+    ("/responses", "/v1/responses", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1/v1/messages", "/v1/messages", "take /v1 off", "Anthropic's SDKs", Family.ANTHROPIC),
+    ("/messages", "/v1/messages", "put /v1 at the end", "Anthropic's SDKs", Family.ANTHROPIC),
+    ("//v1/messages", "/v1/messages", "leave out the slash", "Anthropic's SDKs", Family.ANTHROPIC),
+    ("/v1/messages/count_tokens/", "/v1/messages/count_tokens", "leave out", "Anthropic's", Family.ANTHROPIC),
+    (
+        "/v1/v1beta/models/gemini-2.5-pro:generateContent",
+        "/v1beta/models/gemini-2.5-pro:generateContent",
+        "take /v1 off",
+        "Google's SDKs",
+        Family.GEMINI,
+    ),
+    (
+        "/v1beta/v1beta/models/g:streamGenerateContent",
+        "/v1beta/models/g:streamGenerateContent",
+        "take /v1beta off",
+        "Google's SDKs",
+        Family.GEMINI,
+    ),
+    (
+        "/models/g:generateContent",
+        "/v1beta/models/g:generateContent",
+        "put /v1beta",
+        "Google's",
+        Family.GEMINI,
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "meant", "advice", "whose", "family"), WRONG)
+def test_a_path_that_would_be_served_says_which_base_address_to_set(
+    path: str, meant: str, advice: str, whose: str, family: Family
+) -> None:
+    with pytest.raises(GatewayError) as caught:
+        TABLE.match("POST", path, None, [])
+    assert caught.value.reason is Reason.UNKNOWN_ROUTE
+    message = caught.value.message
+    assert message.startswith(f"no route is served at {path}, but {meant} is: {advice}")
+    assert whose in message
+    assert TABLE.dialect_of(path, None, []).family is family
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/nothing", "/nothing", "/v1", "/v1/", "/v2/chat/completions", "//", "/x/"]
+)
+def test_any_other_path_gets_no_hint(path: str) -> None:
+    with pytest.raises(GatewayError) as caught:
+        TABLE.match("POST", path, None, [])
+    assert caught.value.message == f"no route is served at {path}"
+
+
+def test_what_is_denied_is_not_hinted_at() -> None:
+    table = RouteTable(ROUTES, {"openai"})
+    with pytest.raises(GatewayError) as caught:
+        table.match("POST", "/chat/completions", None, [])
+    assert caught.value.message == "no route is served at /chat/completions"
