@@ -154,6 +154,7 @@ _EFFORT_LIST: Final = (
     "https://community.openai.com/t/request-for-compatibility-matrix-reasoning-effort-sampling-parameters"
     "-across-gpt-5-series/1371738"
 )
+_TOOLS_5_2: Final = "https://github.com/livekit/agents/pull/5088"
 
 _NEW_GPT: Final = ModelRow(
     "*",
@@ -171,7 +172,9 @@ _GPT_6: Final = replace(
 _GPT_OFF: Final = replace(
     _GPT_6, efforts=_NONE_TO_XHIGH, off=True, off_sampling=True, chat_tools=ChatTools.UNREASONED
 )
-_GPT_5_2: Final = replace(_GPT_OFF, source=_EFFORT_LIST, default=Effort.NONE, chat_tools=ChatTools.ALWAYS)
+_GPT_5_1: Final = replace(
+    _GPT_OFF, source=_EFFORT_LIST, efforts=_NONE_TO_HIGH, default=Effort.NONE, chat_tools=ChatTools.ALWAYS
+)
 _GPT_5: Final = replace(_NEW_GPT, source=_EFFORT_LIST, efforts=_FROM_MINIMAL, max_output=128_000)
 _UNREASONING: Final = ModelRow("*", Family.OPENAI, f"{_OPENAI}models", default=Effort.NONE)
 _COMPATIBLE: Final = ModelRow(
@@ -201,10 +204,10 @@ _OPENAI_ROWS: Final = (
     _only("gpt-5.?-chat*", _MEDIUM),
     _only("gpt-5.2-pro*", _MEDIUM, _HIGH, Effort.XHIGH),
     _only("gpt-5.2-codex*", *_TO_XHIGH),
-    replace(_GPT_5_2, match="gpt-5.2*"),
+    replace(_GPT_OFF, match="gpt-5.2*", source=_TOOLS_5_2, default=Effort.NONE),
     _only("gpt-5.1-codex-max*", *_TO_XHIGH),
     _only("gpt-5.1-codex*", *_TO_HIGH),
-    replace(_GPT_5_2, match="gpt-5.1*", efforts=_NONE_TO_HIGH),
+    replace(_GPT_5_1, match="gpt-5.1*"),
     replace(_UNREASONING, match="gpt-5-chat*", source=_EFFORT_LIST),
     _only("gpt-5-pro*", _HIGH, default=_HIGH),
     _only("gpt-5-codex*", *_TO_HIGH),

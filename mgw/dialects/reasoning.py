@@ -107,12 +107,14 @@ def for_openai(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -> O
     """Say ``reasoning`` to a chat completions model; ``tools``: function tools go with it.
 
     Newer models of OpenAI refuse function tools on this route unless they are told not to reason, even where
-    nobody asked them to reason.
+    nobody asked them to reason.  Those of them that do not reason by themselves refuse the word "none" beside
+    tools, too (livekit/agents#5084), so that nothing is said.
     """
     wish = _wish(reasoning)
     effort, lost = _effort_for_openai(wish, reasoning, row)
     if tools and row.chat_tools is ChatTools.UNREASONED:
-        effort, lost = Effort.NONE, wish in {_Wish.SOME, _Wish.OWN}
+        effort = None if row.default is Effort.NONE else Effort.NONE
+        lost = wish in {_Wish.SOME, _Wish.OWN}
     idle = (effort or row.default) is Effort.NONE
     return OpenAIReasoning(
         effort=effort,

@@ -400,3 +400,12 @@ def test_a_wish_to_think_that_is_not_reported_is_heard(
     assert openai.lost or openai.effort in THINKING
     assert anthropic.lost or anthropic.kind in {"enabled", "adaptive"}
     assert google.lost or google.level or (google.budget or 0) > 0 or google.include_thoughts
+
+
+@pytest.mark.parametrize(("model", "said"), [("gpt-5.2", None), ("gpt-5.4", None), ("gpt-5.6", "none")])
+def test_no_model_is_asked_to_reason_beside_tools_that_refuses_it(model: str, said: str | None) -> None:
+    row = Models().row(model, Family.OPENAI)
+    found = for_openai(Reasoning(Effort.HIGH), row, tools=True)
+    assert (found.effort, found.lost) == (said, True)
+    assert for_openai(Reasoning(), row, tools=True).effort == said
+    assert not for_openai(Reasoning(Effort.NONE), row, tools=True).lost

@@ -267,6 +267,17 @@ def test_what_waits_for_its_place_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     check_chat_stream(broken, include_usage=False, broken=True)
 
 
+@pytest.mark.parametrize("breaks", ["\n", "\r\n", "\r", "\u2028"], ids=ascii)
+def test_arguments_with_line_breaks_stay_within_their_line(breaks: str) -> None:
+    arguments = f'{{{breaks} "a":{breaks}1 }}'
+    call = ToolCall("1", "f", arguments)
+    reply = Reply((Candidate((Text(breaks), call), StopReason.TOOL_USE),))
+    data = streamed(events_of(reply), PLAIN)
+    assert all(line.startswith(b"data: ") for line in data.splitlines() if line)
+    message = accumulated(data)["choices"][0]["message"]
+    assert (message["content"], message["tool_calls"][0]["function"]["arguments"]) == (breaks, arguments)
+
+
 @settings(deadline=None)
 @given(st.lists(texts | thoughts, max_size=6), st.integers(0, 2))
 def test_thoughts_come_back_exactly_from_the_history_of_a_client(parts: list[Part], calls: int) -> None:
