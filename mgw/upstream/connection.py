@@ -67,9 +67,6 @@ class Home(Interface):
     def lost(self, connection: Connection) -> None:
         """The connection is gone; told once."""
 
-    def spoke(self) -> None:
-        """The provider sent something that nobody had asked for."""
-
 
 @implementer(IHandshakeListener)
 class Connection(Protocol):
@@ -127,7 +124,7 @@ class Connection(Protocol):
         """Whether a connection that rests may be lent out; one that may not is closed before this returns."""
         found = peek(self._wire)  # which may have us read it
         if found is Found.BYTES:
-            self._unasked()
+            self.abort()  # what it says of its own accord cannot be trusted, nor can what it says next
         elif found is Found.END:
             self.close()
         return not self._gone
@@ -170,8 +167,6 @@ class Connection(Protocol):
         if self._upload is not None and not self._upload.over:
             self.abort()  # an early answer: the rest of the request would be read as the next one
         elif reader is None or not reader.reusable:
-            if reader is not None and reader.surplus:
-                self._home.spoke()
             self.close()
         else:
             self._used = True
@@ -219,7 +214,7 @@ class Connection(Protocol):
         """Bytes of the answer."""
         reader = self._reader
         if reader is None or self._gone:
-            self._unasked()
+            self.abort()  # nobody asked: see is_silent
             return
         reader.feed(data)
         answer = self._answer
@@ -281,12 +276,6 @@ class Connection(Protocol):
     def _unreadable_answer(self, fault: str, phase: Phase) -> UpstreamFailure:
         cause = Cause.NOT_HTTP if fault == NOT_HTTP else Cause.UNREADABLE
         return broken(self._provider, fault, phase, cause)
-
-    def _unasked(self) -> None:
-        """What a connection says of its own accord cannot be trusted, nor can what it says next."""
-        if not self._gone:
-            self._home.spoke()
-        self.abort()
 
     def _look_for_head(self, reader: ResponseReader) -> None:
         waiting = self._waiting

@@ -1,10 +1,10 @@
-"""The connections to one provider: kept alive, lent out last in first out, and never more than allowed.
+"""The connections to one provider: kept alive, lent out again, and never more than allowed.
 
 A provider may send a second answer behind the first, which must not become the next request's.  A connection
 is lent out only where nothing lies on it, and what speaks unasked is closed.  What comes later, when the next
-request is on its way, nobody can tell from an answer.  So until a provider has been seen to keep silent after
-:data:`SILENCES` answers, its connections rest for ``limits.settle`` seconds before they are lent again; where
-it speaks once, it is watched anew.
+request is on its way, nobody can tell from an answer.  So a connection rests for ``limits.settle`` seconds
+before it is lent again, and a request that finds none rested dials: a provider's answers take far longer than
+that, so a few connections more do for all.  The one that rested longest goes first.
 
 A *place* is what a connection takes from before it is dialled until it is gone.  Where ``max_connections``
 sets a limit and no place is free, askers stand in line: what becomes free goes to the first.
@@ -20,7 +20,6 @@ from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
-from twisted.internet.task import deferLater
 
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.connection import Connection
@@ -32,11 +31,9 @@ MAX_IDLE: Final = 256
 MAX_WAITERS: Final = 1024
 RETRY_AFTER_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 0.02
-"""How far behind an answer a provider that is not known yet may say more without harm."""
+"""How far behind an answer a provider may say more without harm."""
 _INSTANT: Final = 0.001
 """Timers and clocks round."""
-SILENCES: Final = 100
-"""How often a provider has to keep silent before its connections are lent again at once."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +50,6 @@ class Pool:
     _places: int = 0
     _idle: dict[Connection, float] = field(default_factory=dict)
     """Since when they rest, in that order."""
-    _silences: int = 0
     _settling: bool = False
     _live: set[Connection] = field(default_factory=set)
     _line: dict[Deferred[Connection | None], bool] = field(
@@ -79,16 +75,10 @@ class Pool:
 
     def resting(self) -> Connection | None:
         """Return a connection that rests and may be lent out, if there is one: it is no longer the pool's."""
-        while self._idle:
-            if self.limits.settle and self._silences < SILENCES:
-                if self._unsettled_seconds() > _INSTANT:
-                    return None
-                connection = next(iter(self._idle))
-                del self._idle[connection]
-            else:
-                connection = self._idle.popitem()[0]
+        while self._idle and self._unsettled_seconds() <= _INSTANT:
+            connection = next(iter(self._idle))
+            del self._idle[connection]
             if connection.is_silent():
-                self._silences += 1
                 return connection
         return None
 
@@ -98,11 +88,11 @@ class Pool:
         :raises GatewayError: OVERLOADED, when no place is free for too long, or too many wait for one.
         :raises UpstreamFailure: no connection could be made.
         """
-        if not fresh and (settled := await self._settled()) is not None:
-            return settled
+        if not fresh and (rested := self.resting()) is not None:
+            return rested
         if self.max_connections is None or self._places < self.max_connections:
             self._places += 1
-        elif self._idle:  # only a fresh one will do: a resting one leaves it its place
+        elif fresh and self._idle:  # a resting one leaves it its place
             self._places += 1
             next(iter(self._idle)).close()
         elif (given := await self._stand_in_line(fresh=fresh)) is not None:
@@ -144,24 +134,12 @@ class Pool:
         elif len(self._idle) > MAX_IDLE:
             next(iter(self._idle)).close()
 
-    def spoke(self) -> None:
-        """Trust the provider's silence no longer (:class:`mgw.upstream.connection.Home`)."""
-        self._silences = 0
-
     def lost(self, connection: Connection) -> None:
         """Forget ``connection`` (:class:`mgw.upstream.connection.Home`)."""
         self._idle.pop(connection, None)
         if connection in self._live:
             self._live.remove(connection)
             self._leave_place()
-
-    async def _settled(self) -> Connection | None:
-        """Return a connection that rests, after a moment where it has just come to rest."""
-        connection = self.resting()
-        if connection is not None or not self._idle:
-            return connection
-        await deferLater(self.clock, self._unsettled_seconds())
-        return self.resting()
 
     def _unsettled_seconds(self) -> float:
         since = next(iter(self._idle.values()))
@@ -208,6 +186,7 @@ class Pool:
             raise self._overloaded("too many requests wait for one of its connections")
         asker: Deferred[Connection | None] = Deferred(self._step_out)
         self._line[asker] = fresh
+        self._serve_line()  # one that rests may only have to settle
         return asker.addTimeout(self.limits.connect, self.clock, self._waited_too_long)
 
     def _step_out(self, asker: Deferred[Connection | None]) -> None:

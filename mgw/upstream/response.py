@@ -45,7 +45,7 @@ class ResponseReader:
 
     ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the answer is
     unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
-    on the connection, ``surplus`` when something stood behind the answer.  Interim answers (1xx) are skipped.
+    on the connection.  Interim answers (1xx) are skipped.
     """
 
     __slots__ = (
@@ -66,7 +66,6 @@ class ResponseReader:
         "on_status",
         "pieces",
         "reusable",
-        "surplus",
     )
 
     def __init__(self, method: bytes) -> None:
@@ -81,7 +80,7 @@ class ResponseReader:
         self._chunked = self._length_known = False
         self.head: Head | None = None
         self.pieces: deque[bytes] = deque()
-        self.ended = self.reusable = self.surplus = False
+        self.ended = self.reusable = False
         self.fault: str | None = None
         self.on_body = self.pieces.append
         self.on_status = self._reason.append
@@ -95,7 +94,7 @@ class ResponseReader:
     def feed(self, data: bytes) -> None:
         """Read on; bytes after the end, or after a fault, only make the connection unfit for reuse."""
         if self._parser is None and self._chunks is None:
-            self.reusable, self.surplus = False, self.ended
+            self.reusable = False
             return
         if len(self._seen) < len(_PROTOCOL):
             self._seen += data[: len(_PROTOCOL) - len(self._seen)]
@@ -190,7 +189,7 @@ class ResponseReader:
     def _parse(self, data: bytes) -> None:
         parser = self._parser
         if parser is None:
-            self.surplus, self.reusable = self.ended, False
+            self.reusable = False
             return
         try:
             parser.feed_data(data)
@@ -206,7 +205,7 @@ class ResponseReader:
         elif chunks.ended:
             self.ended, self._chunks = True, None
             if chunks.rest:
-                self.reusable, self.surplus = False, True
+                self.reusable = False
 
     def _end(self) -> None:
         if self._method == b"HEAD" and self.pieces:
@@ -216,9 +215,7 @@ class ResponseReader:
 
     def _stop(self, fault: str) -> None:
         self.drop()
-        if self.ended:
-            self.surplus = True
-        else:
+        if not self.ended:
             self.fault = fault
 
 

@@ -32,11 +32,11 @@ def resting(count: int) -> Bench:
     return b
 
 
-def test_the_connection_that_rested_last_is_used_first() -> None:
+def test_the_connection_that_rested_longest_is_used_first() -> None:
     b = resting(3)
-    before = b.endpoint.wires[2].heard
+    before = b.endpoint.wires[0].heard
     ask(b)
-    assert len(b.endpoint.wires[2].heard) > len(before)
+    assert len(b.endpoint.wires[0].heard) > len(before)
 
 
 def test_a_fresh_request_takes_no_resting_connection() -> None:
@@ -209,9 +209,9 @@ def test_closing_closes_what_rests_and_lets_the_active_finish() -> None:
     b = resting(2)
     active = ask(b)
     b.upstream.close()
-    assert [wire.closing for wire in b.endpoint.wires] == [True, False]
-    answer(b.endpoint.wires[1], active)
-    assert b.endpoint.wires[1].closing
+    assert [wire.closing for wire in b.endpoint.wires] == [False, True]
+    answer(b.endpoint.wires[0], active)
+    assert b.endpoint.wires[0].closing
     assert b.upstream.idle == 0
 
 
@@ -242,46 +242,17 @@ def test_a_request_that_began_before_the_close_may_still_open_a_connection() -> 
 SETTLING = replace(LIMITS, settle=pool.SETTLE_SECONDS)
 
 
-def test_a_connection_to_an_unknown_provider_settles_before_it_is_lent_again() -> None:
+def test_a_connection_settles_before_it_is_lent_again() -> None:
     b = bench(limits=SETTLING)
     first = ask(b)
     answer(b.wire, first)
-    before = b.wire.heard
     ask(b)
-    assert (len(b.endpoint.wires), b.wire.heard) == (1, before)
+    assert len(b.endpoint.wires) == 2  # the one at rest may yet say more
     b.clock.advance(pool.SETTLE_SECONDS)
-    assert len(b.endpoint.wires) == 1
-    assert len(b.wire.heard) == 2 * len(before)
-
-
-def known() -> Bench:
-    """An upstream whose provider kept silent often enough, and whose connection has just come to rest."""
-    b = bench(limits=SETTLING)
-    for _ in range(pool.SILENCES + 1):
-        b.clock.advance(pool.SETTLE_SECONDS)
-        result = ask(b)
-        answer(b.wire, result)
-    return b
-
-
-def test_a_provider_that_kept_silent_often_enough_is_asked_again_at_once() -> None:
-    b = known()
-    before = b.wire.heard
+    before = b.endpoint.wires[0].heard
     ask(b)
-    assert len(b.wire.heard) > len(before)
-
-
-def test_a_provider_that_spoke_once_is_watched_anew() -> None:
-    b = known()
-    b.wire.says(OK)
-    assert b.wire.aborted
-    result = ask(b)
-    answer(b.wire, result)
-    before = b.wire.heard
-    ask(b)
-    assert b.wire.heard == before
-    b.clock.advance(pool.SETTLE_SECONDS)
-    assert len(b.wire.heard) > len(before)
+    assert len(b.endpoint.wires) == 2
+    assert len(b.endpoint.wires[0].heard) == 2 * len(before)
 
 
 def test_who_stands_in_line_gets_the_connection_when_it_has_settled() -> None:
@@ -306,11 +277,24 @@ def test_a_connection_that_speaks_while_it_settles_leaves_its_place_to_who_is_in
     assert second.value is not None
 
 
+def test_who_finds_only_a_connection_that_settles_waits_for_it_where_no_place_is_free() -> None:
+    b = bench(max_connections=1, limits=SETTLING)
+    first = ask(b)
+    before = b.wire.heard
+    answer(b.wire, first)
+    ask(b)
+    assert (b.wire.heard, len(b.endpoint.wires)) == (before, 1)
+    b.clock.advance(pool.SETTLE_SECONDS)
+    assert len(b.wire.heard) == 2 * len(before)
+
+
 def test_cancelling_while_a_connection_settles_leaves_it_at_rest() -> None:
-    b = bench(limits=SETTLING)
+    b = bench(max_connections=1, limits=SETTLING)
     answer_of = ask(b)
     answer(b.wire, answer_of)
     waiting = b.upstream.open(get())
     waiting.cancel()
     assert isinstance(outcome_of(waiting).error, CancelledError)
+    assert (b.upstream.idle, b.upstream.active) == (1, 0)
+    b.clock.advance(pool.SETTLE_SECONDS)
     assert (b.upstream.idle, b.upstream.active) == (1, 0)
