@@ -7,10 +7,28 @@ often ``/``, where it may write nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
+from twisted.application.service import ServiceMaker
 from twisted.scripts._twistd_unix import ServerOptions
 from twisted.scripts.twistd import runApp
+
+_GATEWAY: Final = ServiceMaker("mgw", "mgw.daemon", "A multi-dialect model gateway.", "mgw")
+
+
+class _Options(ServerOptions):
+    """Twistd's, for the gateway alone.
+
+    Nobody's plugins are searched for: twistd would write down what it found where this was installed, and
+    complain in the log where it may not.
+    """
+
+    @property
+    def subCommands(self) -> Iterator[tuple[Any, ...]]:  # Any: as usage.Options has it
+        """The one service that there is."""
+        self.loadedPlugins = {_GATEWAY.tapname: _GATEWAY}
+        yield _GATEWAY.tapname, None, _GATEWAY.options, _GATEWAY.description
 
 
 def serve(options: Sequence[str], log_file: str | None = None) -> int:
@@ -22,8 +40,8 @@ def serve(options: Sequence[str], log_file: str | None = None) -> int:
     """
     _leave_a_closed_folder()
     log = [] if log_file is None else ["--logfile", log_file]
-    config = ServerOptions()
-    config.parseOptions(["--nodaemon", "--pidfile=", *log, "mgw", *options])
+    config = _Options()  # type: ignore[no-untyped-call]  # Twisted's
+    config.parseOptions(["--nodaemon", "--pidfile=", *log, "mgw", *options])  # type: ignore[no-untyped-call]
     runApp(config)
     return 0
 
