@@ -296,9 +296,10 @@ class Reader:
                 if block.thinking:
                     opened.has_delta = True
                     found.append(ThinkingAdded(block.thinking))
-            case "tool_use" if not block.name:
-                self._break(UpstreamError(502, NAMELESS), found)
             case "tool_use":
+                if not block.name:
+                    self._break(UpstreamError(502, NAMELESS), found)
+                    return
                 call_id = block.id or made_id(self._seed, self._calls)
                 found.append(CallBegan(self._calls, call_id, block.name))
                 self._calls += 1

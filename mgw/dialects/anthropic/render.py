@@ -80,7 +80,7 @@ class _Draft:
         if self.binding:
             headers.append((b"anthropic-beta", _BINDING_BETA))
         lost = frozenset(self.lost)
-        return Rendered(target, data, lost, tuple(headers), self.names.renamed, self.has_thoughts)
+        return Rendered(target, data, lost, tuple(headers), self.names.renamed, thoughts=self.has_thoughts)
 
     def _body(self) -> JsonObject:
         said = self.said

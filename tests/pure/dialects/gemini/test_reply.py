@@ -148,11 +148,7 @@ STOPS: Final[dict[str | None, StopReason]] = {
         ["SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK"],
         StopReason.REFUSAL,
     ),
-    "PUP_LIMITED_DISABLED": StopReason.REFUSAL,
-    **dict.fromkeys(
-        ["IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"],
-        StopReason.REFUSAL,
-    ),
+    **dict.fromkeys(["IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"], StopReason.REFUSAL),
 }
 
 
