@@ -29,6 +29,7 @@ from bench.shapes.upstream import Upstream
 
 LIMIT_SECONDS = 120.0
 MOST_MS = 250.0
+PACKAGES = ("Twisted", "msgspec")
 MOST_TIMES = 12.0
 SMALLEST = 8 * MIB
 """A body counts as at least so large: Python's objects for a few short values take some megabytes."""
@@ -168,7 +169,8 @@ def table(results: list[Result]) -> str:
         for one in dict.fromkeys([*longest, *largest])
     ]
     kept = sum(result.passed for result in results)
-    versions = ", ".join(f"{name} {version(name)}" for name in ("Twisted", "msgspec"))
+    versions = [f"CPython {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)]
+    machine = f"{os.cpu_count()} cores, Linux {platform.release()}, {', '.join(versions)}."
     return "\n".join(
         [
             ".. csv-table::",
@@ -177,8 +179,7 @@ def table(results: list[Result]) -> str:
             '   "shape", "MiB", "ms of CPU at once", "ms of CPU in all", "MiB taken"',
             *rows,
             "",
-            f"{kept} of {len(results)} shapes keep within the bounds.  {os.cpu_count()} cores, "
-            f"Linux {platform.release()}, CPython {platform.python_version()}, {versions}.",
+            f"{kept} of {len(results)} shapes keep within the bounds.  {machine}",
         ]
     )
 

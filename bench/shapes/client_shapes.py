@@ -193,19 +193,19 @@ def _translated() -> list[Shape]:
             ),
         ),
         Shape(
-            "chat to Anthropic: tool loops, 4.1 MiB",
+            "chat to Anthropic: tool loops, 3.3 MiB",
             CHAT,
-            numbered(b'{"model":"anthropic/m","messages":[', calls, end, 4_300_000),
+            numbered(b'{"model":"anthropic/m","messages":[', calls, end, 3_500_000),
         ),
         Shape(
-            "chat to Gemini: tool loops, 4.1 MiB",
+            "chat to Gemini: tool loops, 3.3 MiB",
             CHAT,
-            numbered(b'{"model":"gemini/m","messages":[', calls, end, 4_300_000),
+            numbered(b'{"model":"gemini/m","messages":[', calls, end, 3_500_000),
         ),
         Shape(
             "chat to Gemini: calls of one id",
             CHAT,
-            filled(b'{"model":"gemini/m","messages":[', calls.replace(b"%d", b""), end, 4_928_000),
+            filled(b'{"model":"gemini/m","messages":[', calls.replace(b"%d", b""), end, 3_500_000),
         ),
         Shape(
             "chat to Gemini: one call, many results",

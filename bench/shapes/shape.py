@@ -10,6 +10,8 @@ LARGEST = 32 * MIB
 """``max_body_bytes``."""
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: %b\r\nConnection: close\r\n%b\r\n"
+REACHED = 418
+"""The status of an answer that no gateway makes: the request has reached its provider."""
 SHORT = b'{"error":{"message":"no","type":"t"}}'
 
 
@@ -29,7 +31,7 @@ class Shape:
     path: str
     body: Callable[[], bytes]
     headers: tuple[tuple[str, str], ...] = ()
-    answer: Callable[[], Iterable[bytes]] = lambda: whole(SHORT)
+    answer: Callable[[], Iterable[bytes]] = lambda: whole(SHORT, REACHED)
     counted: int | None = None
     """The size that memory is compared with, where it is not the body's."""
     method: str = "POST"

@@ -250,21 +250,22 @@ class Fields:
         """Return the refusal of a value for its type; the value itself is not told."""
         found = "a number" if type(value) in (int, float) else _KINDS.get(type(value), "null")
         place = self.place(key)
-        return GatewayError(
-            Reason.MALFORMED, f"{place}: expected {_KINDS[wanted]}, found {found}", param=place
-        )
+        return self._refused(f"{place}: expected {_KINDS[wanted]}, found {found}", place)
 
     def missing(self, key: str) -> GatewayError:
         """Return the refusal of the object for the lack of ``key``."""
         place = self.place(key)
-        return GatewayError(Reason.MALFORMED, f"{place}: required, and missing", param=place)
+        return self._refused(f"{place}: required, and missing", place)
 
     def wrong(self, key: str, message: str) -> GatewayError:
         """Return the refusal of ``key``, or of the object, with a sentence that says what to change."""
         place = self.place(key)
-        return GatewayError(
-            Reason.MALFORMED, f"{place}: {message}" if place else message, param=place or None
-        )
+        return self._refused(f"{place}: {message}" if place else message, place or None)
+
+    def _refused(self, message: str, place: str | None) -> GatewayError:
+        """Return a refusal; nobody reads the account of what is refused, and it would hold the whole body."""
+        self._ledger.objects.clear()
+        return GatewayError(Reason.MALFORMED, message, param=place)
 
     def _spelled(self, key: str) -> str:
         if key in self._values:

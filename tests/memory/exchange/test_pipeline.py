@@ -439,7 +439,7 @@ def test_a_model_with_an_endless_name_is_refused() -> None:
     bench = Pipeline()
     _, work = bench.ask(body=b'{"model":"main/%b"}' % (b"m" * 5000))
     failures: list[Any] = []
-    work.addErrback(failures.append)
+    _ = work.addErrback(failures.append)
     assert failures[0].value.reason is Reason.MALFORMED
     assert failures[0].value.param == "model"
     assert bench.event().model is None

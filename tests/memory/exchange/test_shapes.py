@@ -6,6 +6,7 @@ What is measured is the CPU time of the process between two turns, so that a bus
 
 from __future__ import annotations
 
+import gc
 import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorFromThreads
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from bench.shapes.shape import CHAT, MESSAGES, MIB, filled, numbered
@@ -61,16 +63,25 @@ class Reactor:
 
 @contextmanager
 def threads() -> Iterator[tuple[Reactor, WorkThreads]]:
+    """Threads, in a process whose own objects the collector passes over, as those of the service."""
     reactor = Reactor()
     work = WorkThreads(reactor)
+    gc.collect()
+    gc.freeze()
     yield reactor, work
+    gc.unfreeze()
     work.stop()
 
 
 def failures_of(served: Deferred[None]) -> list[BaseException]:
     """Return a list that has what the work failed with, once it has."""
     found: list[BaseException] = []
-    served.addErrback(lambda failure: found.append(failure.value))
+
+    def keep(failure: Failure) -> None:
+        assert failure.value is not None
+        found.append(failure.value)
+
+    _ = served.addErrback(keep)
     return found
 
 
@@ -164,7 +175,7 @@ def test_a_coded_body_is_unfolded_aside() -> None:
         _, served = bench.ask(body=body, headers=[(b"Content-Encoding", b"gzip")])
         assert not served.called
         failures: list[Any] = []
-        served.addErrback(failures.append)
+        _ = served.addErrback(failures.append)
         reactor.turn_until(lambda: served.called)
     assert failures[0].value.reason is Reason.MALFORMED
 
@@ -185,7 +196,7 @@ def test_a_client_that_leaves_while_its_body_is_understood_is_recorded_once() ->
     with threads() as (reactor, work):
         bench = Pipeline(aside=work.run)
         _, served = bench.ask(body=filled(_USER % b"smart" + b',"z":"', b"a", b'"}', SIZE)())
-        served.addErrback(lambda failure: failure.trap(CancelledError))
+        _ = served.addErrback(lambda failure: failure.trap(CancelledError))
         served.cancel()
         assert bench.event().status is Outcome.CLIENT_ABORT
         waited: Deferred[int] = work.run(lambda: 1)
@@ -201,7 +212,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
     gates = [SimpleQueue[int](), SimpleQueue[int]()]
     blocked = [work.run(gate.get) for gate in gates]
     left = work.run(lambda: done.append(1))
-    left.addErrback(lambda failure: failure.trap(CancelledError))
+    _ = left.addErrback(lambda failure: failure.trap(CancelledError))
     left.cancel()
     for gate in gates:
         gate.put(0)
@@ -217,7 +228,7 @@ def test_more_work_than_may_wait_is_refused_as_overload() -> None:
     gate = SimpleQueue[int]()
     waiting = [work.run(gate.get) for _ in range(MOST_WAITING)]
     failures: list[Any] = []
-    work.run(gate.get).addErrback(failures.append)
+    _ = work.run(gate.get).addErrback(failures.append)
     assert failures[0].value.reason is Reason.OVERLOADED
     assert failures[0].value.retry_after == 1.0
     for _ in waiting:
@@ -241,7 +252,7 @@ def test_a_refusal_holds_nothing_of_what_was_refused(run: Any) -> None:
     work = WorkThreads(reactor)
     failures: list[Any] = []
     waited = (work.run if run == "threads" else run)(refuse)
-    waited.addErrback(failures.append)
+    _ = waited.addErrback(failures.append)
     reactor.turn_until(lambda: waited.called)
     work.stop()
     assert failures[0].value.__traceback__ is None

@@ -51,8 +51,15 @@ def left_by_the_client(bench: Bench) -> None:
     bench.pipeline.endpoint.wires.clear()
 
 
+def refused_by_its_dialect(bench: Bench) -> None:
+    messages = b'{"role":"nobody"},{"role":"user","content":"' + b"x" * LARGE + b'"}'
+    bench.send(post(b'{"model":"smart","messages":[' + messages + b"]}", KEY, JSON, path=PATH))
+
+
 @pytest.mark.usefixtures("no_collector")
-@pytest.mark.parametrize("happens", [malformed, refused, reset_by_the_provider, left_by_the_client])
+@pytest.mark.parametrize(
+    "happens", [malformed, refused, refused_by_its_dialect, reset_by_the_provider, left_by_the_client]
+)
 def test_the_body_of_a_failed_request_goes_with_it(happens: Callable[[Bench], None]) -> None:
     bench = Bench()
     before, _ = tracemalloc.get_traced_memory()
