@@ -6,7 +6,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,9 +93,24 @@ def asked_over_tls(gateway: GatewayProcess, trusting: ssl.SSLContext) -> bytes:
         return Incoming(secure).rest()[:12]
 
 
+@contextmanager
+def files_to_open(count: int) -> Iterator[None]:
+    """Let processes that are started within the block open so many files."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_more_clients_than_the_process_has_files_for_are_warned_of(upstream: RawUpstream) -> None:
+    with files_to_open(4096), start_gateway(configuration(upstream, "max_clients: 5000")) as gateway:
+        gateway.log(b"max_clients: 5000 clients may need more than 10000 open files")
+
+
 def test_a_process_without_descriptors_left_goes_on_and_says_so_once(upstream: RawUpstream) -> None:
     with start_gateway(configuration(upstream, "max_clients: 5000")) as gateway, ExitStack() as stack:
-        gateway.log(b"max_clients: 5000 clients may need more than 10000 open files")
         resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (48, 48))
         for _ in range(100):
             stack.enter_context(RawClient(gateway.port))

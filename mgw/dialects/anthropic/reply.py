@@ -231,13 +231,14 @@ class _Content:
 
     def _add_thinking(self, part: Thinking) -> None:
         signature = part.signature
-        self._blank = ""
         if signature is not None and signature.redacted:
+            self._blank = ""
             self.blocks.append({"type": "redacted_thinking", "data": written_signature(signature)})
             self._open = None
             return
         if not part.text and is_weak(signature) and self._open != "thinking":
-            return
+            return  # nothing stands between what is before it and behind it
+        self._blank = ""
         if self._open != "thinking":
             self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})
         self.blocks[-1]["thinking"] += part.text
