@@ -22,6 +22,7 @@ from mgw.upstream.client import (
     build_upstream,
 )
 from mgw.upstream.connect import KEEPALIVE_SECONDS
+from mgw.upstream.pool import SETTLE_SECONDS
 from mgw.upstream.request import head_of
 from tests.support.listening import Gathered, Provider, Server, body_of
 from tests.support.reactor import in_reactor, running_reactor
@@ -63,6 +64,7 @@ def test_requests_one_after_another_share_a_connection() -> None:
     async def work(upstream: Upstream, server: Server) -> None:
         for _ in range(5):
             assert await body_of(await upstream.open(GET)) == b"hi"
+            await deferLater(running_reactor(), SETTLE_SECONDS)
         assert (server.accepted, upstream.idle) == (1, 1)
 
     serving(work)
@@ -71,6 +73,7 @@ def test_requests_one_after_another_share_a_connection() -> None:
 def test_a_stale_connection_fails_as_such_and_a_fresh_one_works() -> None:
     async def work(upstream: Upstream, server: Server) -> None:
         await body_of(await upstream.open(GET))
+        await deferLater(running_reactor(), SETTLE_SECONDS)
         server.on_data = lambda provider: provider.transport.loseConnection()
         with pytest.raises(UpstreamFailure) as caught:
             await upstream.open(GET)
