@@ -9,7 +9,6 @@ key in quotes or with a line break behind it opens nothing, and is nobody's own 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -40,13 +39,17 @@ and one of the two may be an edge key."""
 _WRAPPING: Final = bytes(range(0x21)) + b"\"'`<>()[]{},;:+\x7f\x80\x85\x98\x99\x9c\x9d\xa0\xab\xbb\xc2\xe2"
 """What people and shells leave around a key: blanks, line breaks, quotes of all kinds in UTF-8, brackets."""
 _BLANKED: Final = bytes.maketrans(_WRAPPING, b" " * len(_WRAPPING))
+_PLAIN: Final = re.compile(rb"[!#$&*./0-9=?@A-Z\\^_a-z|~-]+").fullmatch
+"""Nothing to decode, nothing wrapped around it, and nothing that is part of no credential."""
 _MOST_DECODINGS: Final = 3
 _MOST_WORDS: Final = 16
 
 _SHORTEST_SECRET: Final = 8
 """A shorter key may well be a word, which means something else where it stands in no carrier."""
-_LEFT_ALONE: Final = _HEADERS | {b"host", b"content-type", b"content-encoding", b"accept"}
-"""Carriers, which never go upstream as they are, and headers whose words mean what they say."""
+_NO_WORD: Final = 16
+"""A key from this length on is no part of any other word, and of no media type either."""
+_WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"accept"})
+"""Headers whose words mean what they say, even where a short key is one of them."""
 
 _WANTED: Final = "this gateway wants one of its keys: send Authorization: Bearer <key> or x-api-key: <key>"
 
@@ -91,7 +94,9 @@ class EdgeGate:
         self._digests = [sha256(value).digest() for value in values]
         self._secrets = [value for value in values if len(value) >= _SHORTEST_SECRET]
         words = b"|".join(map(re.escape, self._secrets))
-        self._mention = re.compile(rb"(?<![0-9A-Za-z])(?:%b)(?![0-9A-Za-z])" % words)
+        self._occurs = re.compile(words).search  # a pattern of literals is a fast one
+        self._is_word = re.compile(rb"(?<![0-9A-Za-z])(?:%b)+(?![0-9A-Za-z])" % words).search
+        self._long = [value for value in self._secrets if len(value) >= _NO_WORD]
 
     def admit(
         self,
@@ -110,13 +115,15 @@ class EdgeGate:
         if upload is not None and raw_query is not None:
             raw_query, good = self._without_token(raw_query, upload)
             found.opened = found.opened or good
-        self._read_headers(family, headers, found)
+        others = self._read_headers(family, headers, found)
         if raw_query is not None:
             raw_query = self._read_query(family, raw_query, found)
         if not found.opened:
             message = _WANTED if found.flaw is None else f"{_WANTED}; {found.flaw}"
             raise GatewayError(Reason.EDGE_KEY, message)
-        return Caller(found.own, raw_query, self._unmentioned(headers), found.flaw)
+        if self._secrets and any(map(self._mentions, _readings(b"\n".join(others)))):
+            headers = [pair for pair in headers if not self._repeats(*pair)]
+        return Caller(found.own, raw_query, headers, found.flaw)
 
     def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, bool]:
         """Take the token out of a query; return the rest, and whether the token is good for this address."""
@@ -127,19 +134,33 @@ class EdgeGate:
         address = upload.raw_path + b"?" + (rest or b"")
         return rest, is_good(self._keys, address, token, upload.now)
 
-    def _read_headers(self, family: Family, headers: RawHeaders, found: _Found) -> None:
-        for carrier, value, scheme in _carried(family, headers):
+    def _read_headers(self, family: Family, headers: RawHeaders, found: _Found) -> list[bytes]:
+        """Read the carriers among the headers, and return the values of the others."""
+        others = []
+        for raw_name, raw_value in headers:
+            name = raw_name.lower()
+            if name not in _HEADERS:
+                others.append(raw_value)
+                continue
+            value, scheme = _carried(family, name, raw_value)
+            if value is None:
+                continue
             if self._fits(value):
                 found.opened = True
                 continue
-            flaw = self._flaw_of(value, carrier)
+            flaw = self._flaw_of(value, name)
             if flaw is not None:
                 found.flaw = found.flaw or flaw
             elif found.own is None or (found.own.scheme is None and scheme is not None):
                 found.own = ClientKey(Secret(value.decode("latin-1")), scheme, family)
+        return others
 
     def _read_query(self, family: Family, raw_query: bytes, found: _Found) -> bytes | None:
         """Take what is or repeats a credential out of a query, and return the rest."""
+        if b"%" not in raw_query and _NAMES_A_CREDENTIAL.search(raw_query) is None:
+            readings = (raw_query, raw_query.replace(b"+", b" "))
+            if not any(map(self._mentions, readings)):  # as nearly always
+                return raw_query
         fields = raw_query.split(b"&")
         kept = [field for field in fields if not self._is_taken(family, field, found)]
         if len(kept) == len(fields):
@@ -154,10 +175,11 @@ class EdgeGate:
             return True
         if not self._digests:
             return False
-        readings = _readings(raw_value if equals else raw_name)
-        if any(map(self._mentions, readings)):
+        if any(map(self._mentions, _readings(field))):  # in its name, too
             return True
-        return _NAMES_A_CREDENTIAL.search(name) is not None and any(map(self._wraps, readings))
+        if _NAMES_A_CREDENTIAL.search(name) is None:
+            return False
+        return any(map(self._wraps, _readings(raw_value if equals else raw_name)))
 
     def _read_geminis_key(self, value: bytes, found: _Found) -> None:
         if not value:
@@ -186,11 +208,15 @@ class EdgeGate:
         return len(words) > 1 and any(map(self._fits, words))
 
     def _mentions(self, words: bytes) -> bool:
-        """Whether an edge key that is no mere word stands among other words."""
-        return bool(self._secrets) and self._mention.search(words) is not None
+        """Whether an edge key that is no mere word stands among other words, or repeated."""
+        if not self._secrets or self._occurs(words) is None:
+            return False
+        return self._is_word(words) is not None or any(value in words for value in self._long)
 
     def _flaw_of(self, value: bytes, carrier: bytes) -> str | None:
-        """Say why a value is no credential; the words do not tell whether an edge key is inside."""
+        """Say why a value, which is no edge key, is no credential; not whether an edge key is inside."""
+        if _PLAIN(value) is not None and not self._mentions(value):
+            return None
         if not value:
             return "the Authorization header holds no 'Bearer <key>'"
         flaw = _IN_NO_CREDENTIAL.search(value)
@@ -202,17 +228,14 @@ class EdgeGate:
             return f"the credential {_shown(carrier)} is encoded, or more than a key: send the key as it is"
         return None
 
-    def _unmentioned(self, headers: RawHeaders) -> RawHeaders:
-        """Return the headers without those that repeat an edge key: a ``Referer`` holds a whole address."""
-        if not self._secrets:
-            return headers
-        everything = b"\n".join([value for name, value in headers if name.lower() not in _HEADERS])
-        if not any(map(self._mentions, _readings(everything))):
-            return headers
-        return [pair for pair in headers if not self._repeats(*pair)]
-
     def _repeats(self, name: bytes, value: bytes) -> bool:
-        return name.lower() not in _LEFT_ALONE and any(map(self._mentions, _readings(value)))
+        lower = name.lower()
+        if lower in _HEADERS:  # which never go upstream as they are
+            return False
+        readings = _readings(value)
+        if lower not in _WORDS:
+            return any(map(self._mentions, readings))
+        return any(key in reading for reading in readings for key in self._long)
 
 
 def _decodings(raw: bytes) -> list[bytes]:
@@ -243,16 +266,13 @@ def _named(character: bytes) -> str:
     return "a quotation mark" if character in b"\"'`" else "a character outside visible ASCII"
 
 
-def _carried(family: Family, headers: RawHeaders) -> Iterator[tuple[bytes, bytes, bytes | None]]:
-    """Yield carrier and credential of each header, with the scheme of ``Authorization`` or ``None``."""
-    for raw_name, raw_value in headers:
-        name = raw_name.lower()
-        if name not in _HEADERS:
-            continue
-        if name == _AUTHORIZATION:
-            scheme, _, value = raw_value.partition(b" ")
-            known = scheme.lower() == b"bearer" or (scheme.lower() == b"token" and family is Family.GEMINI)
-            # RFC 9110 11.4: any number of spaces between the two, and nothing else
-            yield (name, value.strip(b" "), scheme) if known else (name, b"", None)
-        elif raw_value and (name == b"x-api-key" or family is Family.GEMINI):
-            yield name, raw_value, None
+def _carried(family: Family, name: bytes, raw_value: bytes) -> tuple[bytes | None, bytes | None]:
+    """Return the credential of a carrier, if it counts here, and the scheme of ``Authorization``."""
+    if name == _AUTHORIZATION:
+        scheme, _, value = raw_value.partition(b" ")
+        known = scheme.lower() == b"bearer" or (scheme.lower() == b"token" and family is Family.GEMINI)
+        # RFC 9110 11.4: any number of spaces between the two, and nothing else
+        return (value.strip(b" "), scheme) if known else (b"", None)
+    if raw_value and (name == b"x-api-key" or family is Family.GEMINI):
+        return raw_value, None
+    return None, None

@@ -201,7 +201,8 @@ def test_a_wrapped_edge_key_in_the_query_opens_nothing_and_goes_nowhere(family: 
     [
         *(b"api_key=edge-1", b"access_token=%22edge-1%22", b"+key=edge-1", b"token=edge-1%0A", b"KEY=edge-1"),
         *(b"q=edge-canary-2", b"edge-canary-2", b"q=a+edge-canary-2+b", b"back=%2Fx%3Fkey%3Dedge-canary-2"),
-        b"q=edge%2Dcanary%2d2",
+        *(b"q=edge%2Dcanary%2d2", b"edge-canary-2=1", b"x:edge%2Dcanary-2=1"),
+        b"q=edge-canary-2edge-canary-2",
     ],
 )
 @pytest.mark.parametrize("family", list(Family))
@@ -223,6 +224,26 @@ def test_no_header_takes_an_edge_key_upstream() -> None:
     ]
     assert admit(LISTED, Family.OPENAI, [*telling, *plain]).headers == plain
     assert admit(LISTED, Family.OPENAI, plain).headers is plain
+
+
+@pytest.mark.parametrize("family", list(Family))
+def test_an_edge_key_that_was_pasted_twice_is_nobodys_own(family: Family) -> None:
+    twice = b"edge-canary-2edge-canary-2"
+    for carrier in ((b"Authorization", b"Bearer " + twice), (b"x-api-key", twice)):
+        assert own(admit(LISTED, family, [carrier])) is None
+
+
+def test_a_long_edge_key_is_no_part_of_another_word_and_of_no_media_type() -> None:
+    gate = EdgeGate(settings("enabled: false, keys: [edge-canary-00000002]").edge_auth)
+    plain: RawHeaders = [(b"Accept", b"application/json"), (b"Content-Type", b"a/b; c=edge-canary-0000000")]
+    telling: RawHeaders = [
+        (b"Accept", b"a/b; key=edge-canary-00000002"),
+        (b"Content-Type", b"a/b; key=%65dge-canary-00000002"),
+        (b"X-Title", b"thekeyedge-canary-00000002is"),
+    ]
+    assert admit(gate, Family.OPENAI, [*telling, *plain]).headers == plain
+    word: RawHeaders = [(b"Accept", b"edge-canary-2")]
+    assert admit(LISTED, Family.OPENAI, word).headers == word
 
 
 @pytest.mark.parametrize(
