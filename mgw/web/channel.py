@@ -24,7 +24,7 @@ STOP_SECONDS: Final = 5.0
 """How long the last answers may take on their way to the clients when the gateway stops."""
 
 MAX_TURNED_AWAY: Final = 64
-"""How many clients above ``max_clients`` are told so at a time; more are cut off at once."""
+"""How many clients above ``max_clients`` are told so at a time; for one more the oldest is cut off."""
 
 _log: Final = Logger()
 _LOOKS_PER_STALL: Final = 4
@@ -48,7 +48,7 @@ class ChannelFactory(ServerFactory):
         self.draining = False
         self.refused = 0
         """How many connections were refused because there were too many."""
-        self._turned_away: set[TurnedAway] = set()
+        self._turned_away: dict[TurnedAway, None] = {}
         self._full = Seldom(clock)
         self._open: set[GatewayChannel] = set()
         self._next_look: IDelayedCall | None = None
@@ -66,16 +66,21 @@ class ChannelFactory(ServerFactory):
         self._count_refusal()
         return TurnedAway(self)
 
-    def turn_away(self, connection: TurnedAway) -> bool:
-        """Count in a connection that is refused; say whether it may wait to be told so."""
+    def turn_away(self, connection: TurnedAway) -> None:
+        """Count in a connection that is refused.
+
+        Where too many wait to be told, the one that came first goes: those that say nothing must not keep out
+        whoever asks at once, as a health check does.
+        """
         if len(self._turned_away) >= MAX_TURNED_AWAY:
-            return False
-        self._turned_away.add(connection)
-        return True
+            oldest = next(iter(self._turned_away))
+            del self._turned_away[oldest]
+            oldest.abort()
+        self._turned_away[connection] = None
 
     def went_away(self, connection: TurnedAway) -> None:
         """Count it out."""
-        self._turned_away.discard(connection)
+        self._turned_away.pop(connection, None)
 
     def _count_refusal(self) -> None:
         self.refused += 1

@@ -51,9 +51,7 @@ class TurnedAway(Protocol):
     def connectionMade(self) -> None:
         """Wait for the first bytes: what comes before them would be no answer to anything."""
         self._wire = cast(Wire, self.transport)  # Twisted declares less than all its transports have
-        if not self._factory.turn_away(self):
-            self._wire.abortConnection()
-            return
+        self._factory.turn_away(self)
         self._limit.within(SECONDS)
 
     def dataReceived(self, data: bytes) -> None:

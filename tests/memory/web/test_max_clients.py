@@ -126,16 +126,18 @@ def test_what_it_sends_is_discarded_and_bounded() -> None:
     assert transport.producerState == "paused"
 
 
-def test_only_so_many_are_told_at_a_time() -> None:
+def test_only_so_many_are_told_at_a_time_and_who_came_first_goes_first() -> None:
     line = full()
     waiting = [another(line) for _ in range(MAX_TURNED_AWAY)]
     assert not any(transport.disconnected for _, transport in waiting)
-    cut, transport = another(line)
-    assert transport.disconnected
-    leave(cut)
+    health, transport = another(line)
+    assert [silent.disconnected for _, silent in waiting] == [True] + [False] * (MAX_TURNED_AWAY - 1)
+    health.dataReceived(get("/healthz"))
+    assert transport.said.startswith(b"HTTP/1.1 200 OK")
     leave(waiting[0][0])
-    _, transport = another(line)
-    assert not transport.disconnected
+    leave(waiting[1][0])
+    another(line)
+    assert not waiting[2][1].disconnected
     assert line.factory.refused == MAX_TURNED_AWAY + 2
 
 
