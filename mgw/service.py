@@ -34,7 +34,7 @@ from mgw.config.problems import ConfigError
 from mgw.config.quoting import without_keys
 from mgw.daemon_threads import DaemonThreads
 from mgw.exchange.aside import WorkThreads
-from mgw.exchange.outgoing import completed
+from mgw.exchange.outgoing import completed, secrets_in_headers
 from mgw.generation import build_generation
 from mgw.ops.accept_errors import AcceptErrors
 from mgw.ops.allocator import give_large_blocks_back
@@ -78,6 +78,7 @@ def secrets_of(config: Config) -> list[Secret]:
         if provider.key is not None:
             found.append(provider.key)
         found += [Secret(value) for value in provider.headers.set.values() if value]
+        found += secrets_in_headers(provider)
     return found
 
 

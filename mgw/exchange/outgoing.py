@@ -46,7 +46,17 @@ def completed(headers: RawHeaders, provider: Provider, credential: Credential) -
 def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ...]:
     """Return what was sent of the operator's that no answer may repeat."""
     key = () if credential.of_client else (credential.key,)
-    return *key, *(Secret(value) for name, value in provider.headers.set.items() if _SECRET_NAME.search(name))
+    return *key, *secrets_in_headers(provider)
+
+
+def secrets_in_headers(provider: Provider) -> list[Secret]:
+    """Return the credentials that the operator puts into headers, with their scheme and without it."""
+    found = []
+    for name, value in provider.headers.set.items():
+        if _SECRET_NAME.search(name):
+            _, blank, bare = value.rpartition(" ")
+            found += [Secret(value), Secret(bare)] if blank else [Secret(value)]
+    return found
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

@@ -127,6 +127,13 @@ def test_a_credential_in_a_header_of_the_operators_is_overwritten_like_a_key() -
     assert asked(answered(body, b"401 No"), text, own).body == b"************** application own-token-1"
 
 
+def test_a_credential_behind_its_scheme_in_a_header_of_the_operators_is_overwritten_too() -> None:
+    headers = "auth: none, headers: {set: {X-Auth: Bearer token-0001}}"
+    text = TEXT.replace("api_key: sk-main-0001", headers)
+    body = b"Bearer token-0001, token-0001"
+    assert asked(answered(body, b"401 No"), text).body == b"*" * 17 + b", " + b"*" * 10
+
+
 @pytest.mark.parametrize(
     "path", ["/v1/messages", "/v1/chat/completions"], ids=["another family", "the same family"]
 )
