@@ -135,6 +135,7 @@ async def deliver(exchange: Exchange, answer: Answer, how: Streamed | Gathered, 
         if client.started:
             raise
         refusal = how.unbegun.refuse(error)
+        exchange.unbegun = error
     await give(exchange, refusal, client)
 
 

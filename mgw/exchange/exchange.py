@@ -61,6 +61,8 @@ class Exchange:
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
+    unbegun: GatewayError | None = field(default=None, repr=False)
+    """What broke the provider's stream before its first event, where the client was told as a refusal."""
     handed_all: Callable[[], bool] = field(default=lambda: False, repr=False)
     """Whether the client was handed the last event of its stream."""
     error: str | None = None
@@ -141,8 +143,11 @@ class Exchange:
             self.settle(Outcome.OK)
             return
         word = (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
+        sentence = f"the provider answered with status {status}"
+        if self.unbegun is not None:  # whose status was a good one
+            word, sentence = word_of(self.unbegun), self.unbegun.message
         if not self.settled and (status >= 500 or status in _OPERATORS):
-            self._warn(word, f"the provider answered with status {status}")
+            self._warn(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
 
     def _warn(self, word: str, sentence: str, detail: str = "") -> None:

@@ -15,7 +15,7 @@ from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.metering import media_type
-from mgw.dialects.refusal import AnswerError
+from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
 from mgw.dialects.translator import StreamReader, StreamWriter, Translator
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Unbegun, Whole
@@ -283,8 +283,7 @@ class StreamFilter:
                     self._said = True
                     self._unsent = self._writer.write(before)
                 self.error = replace(event.error, message=self._hidden(event.error.message))
-                error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-                raise error.because(Cause.UPSTREAM_ERROR_EVENT)
+                raise _broke_by(event)
         self._said = self._said or bool(events)
         return self._checked(self._writer.write(events))
 
@@ -293,6 +292,13 @@ class StreamFilter:
             self._unsent = told
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer cannot be told")
         return told
+
+
+def _broke_by(event: Broke) -> GatewayError:
+    if event == UNREADABLE_EVENT:
+        return GatewayError(Reason.UPSTREAM_BROKEN, event.error.message).because(Cause.UNREADABLE)
+    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+    return error.because(Cause.UPSTREAM_ERROR_EVENT)
 
 
 def _holds_too_much(body: bytes) -> bool:

@@ -148,6 +148,22 @@ def test_the_head_of_the_provider_says_when_to_come_again() -> None:
     assert value_of(client.headers, b"retry-after") == b"7"
 
 
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [(ERRORS[CLAUDE], "upstream_error_event"), (b'data: {"not":\n\n', "unreadable")],
+    ids=["an error", "no event"],
+)
+@pytest.mark.parametrize("before", [b"", TEXTS[CLAUDE]], ids=["first", "behind content"])
+def test_the_event_tells_why_a_stream_of_good_status_failed(before: bytes, said: bytes, word: str) -> None:
+    bench = Pipeline()
+    _, work = bench.ask(CHAT, asked(CLAUDE))
+    bench.wire.says(begun(before) if before else begun())
+    bench.wire.says(chunk(said) + CLOSE)
+    _ = work.addErrback(lambda _: None)
+    event = bench.event()
+    assert (event.status, event.error) == (Outcome.UPSTREAM_ERROR, word)
+
+
 def test_an_error_that_is_no_overload_says_nothing_of_another_try() -> None:
     bench, client, _ = opened((CHAT, asked(CLAUDE), None))
     bench.wire.says(begun(ERRORS[CLAUDE].replace(b"overloaded_error", b"invalid_request_error")))
