@@ -107,7 +107,7 @@ class WrittenModelRow(Written):
         default=None, description="Whether they take system messages in mid-conversation."
     )
     structured: Stated[OnOff] = Field(
-        default=None, description="Whether they take structured output and strict tools (Anthropic)."
+        default=None, description="Whether they take structured output, and strict tools (Anthropic, Gemini)."
     )
     addresses: Stated[OnOff] = Field(
         default=None, description="Whether images and documents may be addresses that the vendor fetches."

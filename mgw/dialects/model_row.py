@@ -44,7 +44,7 @@ class ModelRow(Struct, frozen=True):
     system_turns: bool = False
     """Anthropic: takes ``system`` messages in mid-conversation."""
     structured: bool = True
-    """Anthropic: takes ``output_config.format`` and strict tools."""
+    """Anthropic and Gemini: takes structured output (Anthropic: and strict tools)."""
     sampling: bool = True
     """Takes ``temperature``, ``top_p``, ``top_k``, whether it thinks or not (Anthropic: unless it thinks)."""
     off_sampling: bool = False

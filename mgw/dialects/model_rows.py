@@ -240,6 +240,7 @@ _OPENAI_ROWS: Final = (
 _GUIDES: Final = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/guides/"
 _LEVELS: Final = "https://ai.google.dev/gemini-api/docs/generate-content/thinking"
 _MODELS: Final = "https://ai.google.dev/gemini-api/docs/models"
+_NO_JSON: Final = "https://github.com/google-gemini/cookbook/issues/1028"
 
 _NEW_GEMINI: Final = ModelRow(
     "*",
@@ -287,11 +288,11 @@ _GEMINI_ROWS: Final = (
     ),
     replace(_NEW_GEMINI, match="gemini-4-argon*", source=f"{_GUIDES}gemini-4-argon"),
     replace(_NEW_GEMINI, match="gemini-4-carbon*", source=f"{_GUIDES}gemini-4-carbon"),
-    replace(_SILENT, match="gemini-*-tts*", system=False),
+    replace(_SILENT, match="gemini-*-tts*", system=False, structured=False),
     replace(_SILENT, match="gemini-*-transcribe*"),
     replace(_GEMINI_3, match="gemini-3.1-flash-lite-image*", efforts=(_MINIMAL, _HIGH), default=_MINIMAL),
     replace(_SILENT, match="gemini-3*-image*", signatures=True),
-    replace(_SILENT, match="gemini-*-image*", system=False),
+    replace(_SILENT, match="gemini-*-image*", source=_NO_JSON, system=False, structured=False),
     replace(_SILENT, match="gemini-nano-banana*", signatures=True),
     replace(_SILENT, match="nano-banana*", signatures=True),
     replace(_SILENT, match="gemini-omni*"),
@@ -318,7 +319,7 @@ _GEMINI_ROWS: Final = (
     ),
     replace(_GEMINI_2, match="gemini-1*", default=Effort.NONE, addresses=False),
     replace(_SILENT, match="gemma-4*", source=_LEVELS, efforts=(_MINIMAL, _HIGH), default=_HIGH),
-    replace(_SILENT, match="gemma-*", default=Effort.NONE, system=False),
+    replace(_SILENT, match="gemma-*", default=Effort.NONE, system=False, structured=False),
     replace(_NEW_GEMINI, match="gemini-*-latest"),
 )
 

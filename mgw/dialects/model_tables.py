@@ -78,6 +78,7 @@ _COLUMNS: Final = MappingProxyType(
             ("sampling", _yes("sampling")),
             ("penalties", _yes("penalties")),
             ("logprobs", _yes("logprobs")),
+            ("structured", _yes("structured")),
             ("candidates", _word("candidates")),
             ("system", _yes("system")),
             ("json_with_tools", _yes("json_with_tools")),

@@ -30,6 +30,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.calls import CallLog
+from mgw.dialects.gemini.enums import PART_RESOLUTIONS, enum_text
 from mgw.dialects.gemini.media import parse_blob, parse_file
 from mgw.dialects.gemini.results import encoded, text_of
 from mgw.dialects.gemini.spoken import Spoken
@@ -235,7 +236,7 @@ def _level(part: Fields) -> str | None:
     resolution = part.nested("mediaResolution")
     if resolution is None:
         return None
-    level = detail_of(resolution.text("level"))
+    level = detail_of(enum_text(resolution, "level", PART_RESOLUTIONS))
     if level is None:
         resolution.leave()
     else:

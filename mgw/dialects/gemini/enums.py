@@ -14,6 +14,7 @@ MODES: Final = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 """``FunctionCallingConfig.Mode`` by its numbers, and so the others."""
 TYPES: Final = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
 RESOLUTIONS: Final = tuple(f"MEDIA_RESOLUTION_{name}" for name in ("UNSPECIFIED", "LOW", "MEDIUM", "HIGH"))
+PART_RESOLUTIONS: Final = (*RESOLUTIONS, "MEDIA_RESOLUTION_ULTRA_HIGH")
 MODALITIES: Final = ("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "AUDIO")
 
 

@@ -1,9 +1,9 @@
 """A conversation as a generateContent request.
 
 Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; decisions, part 8; what Google refuses
-("Function calling with a response mime type: 'application/json' is unsupported", "Penalty is not enabled for
-this model", "Logprobs is not enabled ...", "Multiple candidates is not enabled ...").  Models that take no
-sampling parameters refuse penalties, too.
+("JSON mode is not enabled for this model", "Function calling with a response mime type: 'application/json' is
+unsupported", "Penalty is not enabled for this model", "Logprobs is not enabled ...", "Multiple candidates is
+not enabled ...").  Models that take no sampling parameters refuse penalties, too.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _output(conversation: Conversation, row: ModelRow, lost: set[Feature]) -> Js
     output = conversation.output
     if output is None or output.kind is OutputKind.TEXT:
         return {}
-    if conversation.tools and not row.json_with_tools:
+    if not row.structured or (conversation.tools and not row.json_with_tools):
         lost.add(Feature.OUTPUT)
         return {}
     if output.name is not None:

@@ -104,21 +104,22 @@ def test_the_specific_row_comes_before_the_general(family: Family, model: str, m
         ("gemini-2.0-flash", {"penalties": True, "logprobs": True, "candidates": 8}),
         ("gemini-2.5-flash", {"candidates": 8}),
         ("gemini-2.5-pro", {"candidates": 8}),
-        ("gemini-2.5-flash-image", {"system": False}),
+        ("gemini-2.5-flash-image", {"system": False, "structured": False}),
+        ("gemini-3-pro-image", {}),
         ("gemini-3-flash-preview", {"json_with_tools": True}),
         ("gemini-3.8-flash", {"json_with_tools": True}),
         ("gemini-4-argon", {"json_with_tools": True}),
         ("gemini-flash-latest", {"json_with_tools": True}),
         ("gemini-7", {"json_with_tools": True}),
-        ("gemini-2.5-flash-preview-tts", {"system": False}),
-        ("gemma-3-27b-it", {"system": False}),
+        ("gemini-2.5-flash-preview-tts", {"system": False, "structured": False}),
+        ("gemma-3-27b-it", {"system": False, "structured": False}),
         ("gemma-4-31b-it", {}),
     ],
 )
 def test_what_googles_models_refuse(model: str, taken: dict[str, object]) -> None:
     row = Models().row(model, Family.GEMINI)
     refused = {"penalties": False, "logprobs": False, "candidates": 1, "json_with_tools": False}
-    refused["system"] = True
+    refused |= {"system": True, "structured": True}
     assert {name: getattr(row, name) for name in refused} == refused | taken
 
 
@@ -146,7 +147,7 @@ FOREIGN = {
     Family.ANTHROPIC: {"off_sampling", "chat_tools", "max_completion_tokens", "signatures", "tokens"}
     | {"penalties", "logprobs", "system", "candidates", "json_with_tools"},
     Family.GEMINI: {"adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
-    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens", "binds_thoughts", "structured"},
+    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens", "binds_thoughts"},
 }
 
 

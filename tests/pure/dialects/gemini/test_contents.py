@@ -126,6 +126,12 @@ def test_a_resolution_is_a_detail_of_its_part_or_of_all_images() -> None:
     assert details == ["low", "high", None]
 
 
+@pytest.mark.parametrize(("number", "detail"), [(0, None), (1, "low"), (3, "high"), (4, "ultra_high")])
+def test_a_resolution_of_a_part_may_be_its_number(number: int, detail: str | None) -> None:
+    blob = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "mediaResolution": {"level": number}}
+    assert media_of(blob).detail == detail
+
+
 # Calls and results ----------------------------------------------------------------------------------------
 
 TURNS: Final = st.lists(

@@ -191,6 +191,13 @@ def test_json_beside_tools_is_asked_of_models_that_take_it(output: OutputFormat)
     assert config_of(replace(conversation, tools=()), refusing)["responseMimeType"] == "application/json"
 
 
+@pytest.mark.parametrize("output", [OutputFormat(OutputKind.JSON), OutputFormat(OutputKind.SCHEMA, {}, "n")])
+def test_json_is_not_asked_of_models_that_refuse_it(output: OutputFormat) -> None:
+    found = rendered(replace(HELLO, output=output), replace(OLD, structured=False))
+    assert "generationConfig" not in json.loads(found.body)
+    assert found.lost == {Feature.OUTPUT}
+
+
 def test_an_effort_is_a_level_where_the_model_has_levels() -> None:
     config = config_of(replace(HELLO, reasoning=Reasoning(Effort.HIGH)), NEW)
     assert config["thinkingConfig"] == {"includeThoughts": True, "thinkingLevel": "HIGH"}
