@@ -34,6 +34,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _MANY_ENDS: Final = re.compile(rb"\n{3,}+")
 _DATA: Final = b"data:"
+_MORE_LINE_ENDS: Final = tuple((end.encode(), rb"\u%04x" % ord(end)) for end in "\u2028\u2029\x85")
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -185,6 +186,18 @@ class EventReader:
             raise GatewayError(
                 Reason.UPSTREAM_BROKEN, f"the upstream sent an event of more than {self._max_bytes} bytes"
             )
+
+
+def on_its_line(data: bytes) -> bytes:
+    """Return JSON, or events of it, with the characters escaped that some clients take for line ends.
+
+    These end no line of an event stream, but do in ``str.splitlines``, by which older SDKs of Google's and
+    clients on httpx cut theirs.  Only strings hold them.
+    """
+    if not data.isascii() and (b"\xe2\x80" in data or b"\xc2\x85" in data):
+        for end, escaped in _MORE_LINE_ENDS:
+            data = data.replace(end, escaped)
+    return data
 
 
 def render(event: bytes, data: bytes) -> bytes:

@@ -60,15 +60,13 @@ from mgw.dialects.metering import updated
 from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.wire.array import ArrayWriter
+from mgw.wire.sse import on_its_line
 
 MAX_HELD_CHARACTERS: Final = 32 * 2**20
 """How much of calls that have not ended, and of what the last response says, is held."""
 _EVENT: Final = b"data: %b\n\n"
 _LINE_BREAKS: Final = b"\r\n"
 """Within JSON they stand between tokens only, where they mean nothing."""
-_MORE_LINE_ENDS: Final = tuple((end.encode(), rb"\u%04x" % ord(end)) for end in "\u2028\u2029\x85")
-"""Only JSON strings hold these.  They end no line of an event stream, but do in ``str.splitlines``, by which
-older SDKs of Google's and clients on httpx cut theirs."""
 SIGN_OF_LIFE: Final = b"\n"
 _encode: Final = Encoder().encode
 
@@ -177,10 +175,7 @@ class Writer:
     def _framed(self, response: bytes) -> bytes:
         if self._array is not None:
             return self._array.element(response)
-        if b"\xe2\x80" in response or b"\xc2\x85" in response:
-            for end, escaped in _MORE_LINE_ENDS:
-                response = response.replace(end, escaped)
-        return _EVENT % response
+        return _EVENT % on_its_line(response)
 
     def _closed(self) -> bytes:
         return b"" if self._array is None else self._array.finish()

@@ -59,7 +59,7 @@ from mgw.dialects.openai.errors import error_body, render_error
 from mgw.dialects.openai.thoughts import Thoughts
 from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
-from mgw.wire.sse import render
+from mgw.wire.sse import on_its_line, render
 
 MAX_HELD: Final = 32 * 2**20
 """Characters that may wait for their place before the answer counts as broken."""
@@ -152,7 +152,7 @@ class ChatStreamWriter:
             if self._closed:
                 break
             _WRITERS[type(event)](self, event, out)
-        return b"".join(out)
+        return on_its_line(b"".join(out))
 
     def finish(self) -> bytes:
         """Return the end of the stream; an error where a choice has not ended."""
@@ -172,8 +172,10 @@ class ChatStreamWriter:
             return b""
         self._closed = self.broken = True
         if isinstance(error, GatewayError):
-            return render(b"", error_body(error, self._answering.request_id))
-        return render(b"", render_error(error, self._answering.request_id)[1])
+            body = error_body(error, self._answering.request_id)
+        else:
+            body = render_error(error, self._answering.request_id)[1]
+        return on_its_line(render(b"", body))
 
     def keepalive(self) -> bytes:
         """Return a comment."""

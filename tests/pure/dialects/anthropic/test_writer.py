@@ -297,6 +297,24 @@ def test_a_ping_means_nothing_wherever_it_comes() -> None:
     assert [block["type"] for block in accumulated(data)["content"]] == ["text", "tool_use"]
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends(*, failed: bool) -> None:
+    text = "a\u2028b\u2029c\x85d\u2019"
+    arguments = json.dumps({"a": text}, ensure_ascii=False)
+    writer = Writer(ANSWERING)
+    data = writer.write([Began(), TextAdded(text), CallBegan(0, "1", "f"), ArgumentsAdded(0, arguments)])
+    ended = [] if failed else [Ended(StopReason.END)]
+    data += writer.write(ended) + (writer.fail(UpstreamError(500, text)) if failed else writer.finish())
+    assert all(len(event.splitlines()) == 2 for event in data.decode().split("\n\n")[:-1])
+    assert "\u2019" in data.decode()
+    found = list(records(data))
+    deltas = [event["delta"] for event in found if event["type"] == "content_block_delta"]
+    assert "".join(delta.get("text", "") for delta in deltas) == text
+    assert json.loads("".join(delta.get("partial_json", "") for delta in deltas)) == {"a": text}
+    if failed:
+        assert found[-1]["error"]["message"] == text
+
+
 def test_only_the_first_candidate_is_written() -> None:
     one, other = Candidate((Text("a"),), StopReason.END), Candidate((Text("b"),), StopReason.LENGTH)
     message = accumulated(write(events_of(Reply((one, other)))))

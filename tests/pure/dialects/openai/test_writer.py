@@ -226,6 +226,21 @@ def test_text_begins_with_an_empty_content_and_a_call_with_none() -> None:
     assert called[0]["choices"][0]["delta"] == {"role": "assistant", "content": None}
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends(*, failed: bool) -> None:
+    text = "a\u2028b\u2029c\x85d\u2019"
+    writer = ChatStreamWriter(PLAIN)
+    arguments = ArgumentsAdded(0, f'{{"a":"{text}"}}')
+    data = writer.write([Began(), TextAdded(text), CallBegan(0, "1", "f"), arguments])
+    data += writer.fail(UpstreamError(500, text)) if failed else writer.write([Ended(StopReason.TOOL_USE)])
+    assert all(len(event.splitlines()) == 1 for event in data.decode().split("\n\n")[:-1])
+    assert "\u2019" in data.decode()
+    said = [chunk["choices"][0]["delta"] for chunk in chunks_of(data) if "choices" in chunk]
+    assert "".join(delta.get("content") or "" for delta in said) == text
+    if failed:
+        assert chunks_of(data)[-1]["error"]["message"] == text
+
+
 def test_signs_of_life_are_comments_and_write_nothing_of_the_answer() -> None:
     writer = ChatStreamWriter(PLAIN)
     assert writer.keepalive() == b": ping\n\n"
