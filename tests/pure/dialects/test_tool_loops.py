@@ -116,3 +116,49 @@ def test_every_thought_of_a_long_loop_comes_back_as_it_was(client: Family, provi
         if provider is not Family.GEMINI:  # which keeps a signature with the call that it is for
             words = [sent.find(f"Thought {one}.") for one in range(step + 1)]
             assert -1 not in words
+
+
+ALTERED: Final = {
+    Family.OPENAI: "messages[].reasoning_details",
+    Family.ANTHROPIC: "messages[].content[thinking]",
+    Family.GEMINI: "contents[].parts[thought]",
+}
+
+
+def altered(family: Family, turn: dict[str, Any], words: str, others: str) -> None:
+    """Let a client put other words in place of a thought's, wherever it keeps them."""
+    if family is Family.OPENAI:
+        turn["reasoning_content"] = turn["reasoning_content"].replace(words, others)
+        for detail in turn["reasoning_details"]:
+            detail["text"] = detail["text"].replace(words, others)
+    elif family is Family.ANTHROPIC:
+        for block in turn["content"]:
+            if block["type"] == "thinking":
+                block["thinking"] = block["thinking"].replace(words, others)
+    else:
+        for part in turn["parts"]:
+            if part.get("thought"):
+                part["text"] = part["text"].replace(words, others)
+
+
+@pytest.mark.parametrize(("client", "provider"), PAIRS)
+@pytest.mark.parametrize("others", ["", "A thought", "Though", "Thought 1. ", "I never thought that.\n"])
+def test_a_thought_that_its_client_altered_is_left_out_and_told(
+    client: Family, provider: Family, others: str
+) -> None:
+    model, kind = MODELS[provider]
+    setting = Setting(model, kind, Models().row(model, provider))
+    asking, asked = translator_of(client), translator_of(provider)
+    history = History(client)
+    history.begin()
+    for step in range(4):
+        answer = asking.render_reply(reply(provider, step), Answering(f"r{step}", "m", 0))
+        history.hear(json.loads(answer))
+    spoken = [turn for turn in history.turns if turn["role"] in {"assistant", "model"}]
+    altered(client, spoken[1], "Thought 1.\n", others)
+    parsed = asking.parse_request(history.body(), Asked("m"))
+    rendered = asked.render_request(parsed.conversation, setting)
+    sent = rendered.body.decode()
+    assert [signed(step) in sent for step in range(4)] == [True, False, True, True]
+    assert "never thought" not in sent
+    assert ALTERED[client] in parsed.dropped(rendered.lost)
