@@ -26,7 +26,7 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.reply import Candidate, Reply, StopReason, TokenLogprob
-from mgw.dialects.arguments import embedded, object_of
+from mgw.dialects.arguments import NOTHING, embedded, is_empty, object_of
 from mgw.dialects.fillers import left_out
 from mgw.dialects.gemini.media import render_media
 from mgw.dialects.gemini.parts import call_part, text_part, thought_part
@@ -62,12 +62,18 @@ def client_signature(signature: Signature | None) -> str | None:
     return tagged(signature)
 
 
-def finished_args(arguments: str, stop: StopReason) -> Raw | JsonObject | None:
-    """Return the ``args`` of a call; ``None`` where the answer was cut in the middle of them."""
-    found = object_of(arguments)
-    if found is None and stop in _CUT:
-        return None
-    return embedded(arguments) if found is None else found
+def whole_args(arguments: str, *, followed: bool) -> Raw | None:
+    """Return the ``args`` of a call; ``None`` where it may have been cut off in the middle of them.
+
+    One without any may have been, too, unless it is ``followed`` by something.
+    """
+    return NOTHING if followed and is_empty(arguments) else object_of(arguments)
+
+
+def finished_args(arguments: str, stop: StopReason, *, followed: bool) -> Raw | None:
+    """Return the ``args`` of a call; ``None`` where the answer was cut off in the middle of them."""
+    found = whole_args(arguments, followed=followed)
+    return embedded(arguments) if found is None and stop not in _CUT else found
 
 
 def citation_metadata(citations: list[Citation]) -> JsonObject:
@@ -103,7 +109,8 @@ def _rendered(candidate: Candidate, index: int) -> JsonObject:
     parts: list[JsonObject] = []
     thoughts = WrittenThoughts()
     called = False
-    for part in candidate.parts:
+    last = len(candidate.parts) - 1
+    for place, part in enumerate(candidate.parts):
         if isinstance(part, Thinking):
             thoughts.add(part.text)
             signature = None if part.signature is None else thoughts.sign(part.signature)
@@ -113,7 +120,8 @@ def _rendered(candidate: Candidate, index: int) -> JsonObject:
         if not isinstance(part, ToolCall):
             parts += _said(part)
             continue
-        args, carried = finished_args(part.arguments, candidate.stop), thoughts.carried()
+        args = finished_args(part.arguments, candidate.stop, followed=place < last)
+        carried = thoughts.carried()
         if args is not None:
             signature = call_signature(part.signature, carried, first=not called)
             parts.append(call_part(part.id, part.name, args, signature))

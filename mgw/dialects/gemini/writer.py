@@ -42,7 +42,6 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.arguments import object_of
 from mgw.dialects.gemini.answer import (
     call_signature,
     citation_metadata,
@@ -50,6 +49,7 @@ from mgw.dialects.gemini.answer import (
     finished_args,
     logprobs_result,
     media_part,
+    whole_args,
 )
 from mgw.dialects.gemini.errors import error_body, error_value
 from mgw.dialects.gemini.parts import call_part, text_part, thought_part
@@ -81,6 +81,11 @@ class _Call:
     carried: str | None
     """The signature of the thought before it."""
     pieces: list[str] = field(default_factory=list)
+    ended: bool = False
+    followed: bool = False
+    """Something came behind its end, so that it was not cut off there."""
+    args: Raw | None = None
+    """What is known to be all of its arguments."""
 
     def arguments(self) -> str:
         """Return the arguments so far."""
@@ -92,9 +97,9 @@ class _Speaking:
     """One candidate so far."""
 
     calls: dict[int, _Call] = field(default_factory=dict)
-    """Those that have not ended."""
-    waiting: list[_Call] = field(default_factory=list)
-    """Those that have, and wait for the end of the answer."""
+    """In their order: those that have not ended or may have been cut off, and what stands behind them."""
+    last: list[_Call] = field(default_factory=list)
+    """Those that have ended, and nothing came since."""
     signed: bool = False
     """The first call has been written."""
     thoughts: WrittenThoughts = field(default_factory=WrittenThoughts)
@@ -213,6 +218,8 @@ class Writer:
     def _text(self, event: TextAdded | RefusalAdded, out: list[bytes]) -> None:
         speaking = self._speaking(event.candidate) if event.text else None
         if speaking is not None:
+            if speaking.last:
+                self._follow(speaking, event.candidate, out)
             speaking.thoughts.interrupt()
             out.append(self._part(b'{"text":%b}' % _encode(event.text), event.candidate))
 
@@ -222,12 +229,16 @@ class Writer:
     def _thought(self, event: ThinkingAdded, out: list[bytes]) -> None:
         speaking = self._speaking(event.candidate)
         if speaking is not None:
+            self._follow(speaking, event.candidate, out)
             speaking.thoughts.add(event.text)
             out.append(self._part(_encode(thought_part(event.text)), event.candidate))
 
     def _thought_signed(self, event: ThinkingSigned, out: list[bytes]) -> None:
         speaking = self._speaking(event.candidate)
-        signature = None if speaking is None else speaking.thoughts.sign(event.signature)
+        if speaking is None:
+            return
+        self._follow(speaking, event.candidate, out)
+        signature = speaking.thoughts.sign(event.signature)
         if signature is not None:
             out.append(self._part(_encode(thought_part("", signature)), event.candidate))
 
@@ -238,6 +249,7 @@ class Writer:
         """Write a part that is no thought."""
         speaking = self._speaking(number)
         if speaking is not None:
+            self._follow(speaking, number, out)
             speaking.thoughts.interrupt()
             out.append(self._part(_encode(part), number))
 
@@ -258,43 +270,63 @@ class Writer:
             }
             out.append(self._framed(_encode({"candidates": [piece]})[:-1] + self._tail))
 
-    def _call_began(self, event: CallBegan, out: list[bytes]) -> None:  # noqa: ARG002 - it is written whole
+    def _call_began(self, event: CallBegan, out: list[bytes]) -> None:
         speaking = self._speaking(event.candidate)
         if speaking is not None and event.call not in speaking.calls:
+            self._follow(speaking, event.candidate, out)
             carried = speaking.thoughts.carried()
             speaking.calls[event.call] = _Call(event.id, event.name, event.signature, carried)
 
     def _argued(self, event: ArgumentsAdded, out: list[bytes]) -> None:  # noqa: ARG002 - it is written whole
         speaking = self._speaking(event.candidate)
         call = None if speaking is None else speaking.calls.get(event.call)
-        if call is not None:
+        if call is not None and not call.ended:
             call.pieces.append(event.text)
             self._held += len(event.text)
 
     def _call_ended(self, event: CallEnded, out: list[bytes]) -> None:
         speaking = self._speaking(event.candidate)
-        call = None if speaking is None else speaking.calls.pop(event.call, None)
-        if speaking is None or call is None:
+        call = None if speaking is None else speaking.calls.get(event.call)
+        if speaking is not None and call is not None and not call.ended:
+            call.ended = True
+            call.args = whole_args(call.arguments(), followed=False)
+            speaking.last.append(call)
+            self._release(speaking, event.candidate, out)
+
+    def _follow(self, speaking: _Speaking, number: int, out: list[bytes]) -> None:
+        """Know that something comes behind the calls that have ended."""
+        if not speaking.last:
             return
-        args = None if speaking.waiting else object_of(call.arguments())
-        if args is None:
-            speaking.waiting.append(call)
-        else:
-            self._call(call, args, event.candidate, out)
+        for call in speaking.last:
+            call.followed = True
+            if call.args is None:
+                call.args = whole_args(call.arguments(), followed=True)
+        speaking.last.clear()
+        self._release(speaking, number, out)
+
+    def _release(self, speaking: _Speaking, number: int, out: list[bytes]) -> None:
+        """Write the calls up to the first of which it is not known that it is whole."""
+        while speaking.calls:
+            place, call = next(iter(speaking.calls.items()))
+            if call.args is None:
+                return
+            del speaking.calls[place]
+            self._call(call, call.args, number, out)
 
     def _ended(self, event: Ended, out: list[bytes]) -> None:
         speaking = self._speaking(event.candidate)
         if speaking is None:
             return
-        for call in (*speaking.waiting, *speaking.calls.values()):
-            args = finished_args(call.arguments(), event.stop)
+        calls = list(speaking.calls.values())
+        for call in calls:
+            followed = call.followed or call is not calls[-1]
+            args = finished_args(call.arguments(), event.stop, followed=followed)
             if args is not None:
                 self._call(call, args, event.candidate, out)
-        speaking.waiting.clear()
         speaking.calls.clear()
         speaking.end = event
 
-    def _call(self, call: _Call, args: Raw | JsonObject, number: int, out: list[bytes]) -> None:
+    def _call(self, call: _Call, args: Raw, number: int, out: list[bytes]) -> None:
         speaking = self._candidates[number]
         speaking.thoughts.interrupt()
         signature = call_signature(call.signature, call.carried, first=not speaking.signed)
