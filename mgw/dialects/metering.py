@@ -59,6 +59,11 @@ def total(*counts: int | None) -> int | None:
     return sum(known) if known else None
 
 
+def within(part: int | None, whole: int | None) -> int | None:
+    """Return the count of a part, which is no more than the whole: some hosts count wrongly."""
+    return part if part is None or whole is None else min(part, whole)
+
+
 def attempt(read: UsageReader, document: bytes, before: TokenUsage) -> TokenUsage:
     """Read ``document``, or return ``before`` where it is no JSON, is cut off, or has another shape."""
     try:

@@ -34,6 +34,7 @@ from mgw.dialects.metering import (
     media_type,
     total,
     updated,
+    within,
 )
 from mgw.errors import GatewayError
 from mgw.wire.array import ElementReader
@@ -52,10 +53,11 @@ class _InteractionUsage(Struct, frozen=True):
 
     def counted(self) -> TokenUsage:
         """Return the canonical form."""
+        prompt = total(self.total_input_tokens, self.total_tool_use_tokens)
         return TokenUsage(
-            total(self.total_input_tokens, self.total_tool_use_tokens),
+            prompt,
             total(self.total_output_tokens, self.total_thought_tokens),
-            cache_read=self.total_cached_tokens,
+            cache_read=within(self.total_cached_tokens, prompt),
             reasoning=self.total_thought_tokens,
         )
 

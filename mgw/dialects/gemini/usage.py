@@ -13,7 +13,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.dialects.metering import Count, attempt, total, updated
+from mgw.dialects.metering import Count, attempt, total, updated, within
 
 
 class UsageMetadata(Struct, frozen=True, rename="camel"):
@@ -30,10 +30,11 @@ class UsageMetadata(Struct, frozen=True, rename="camel"):
     def counted(self) -> TokenUsage:
         """Return the canonical form."""
         answer = self.candidates_token_count
+        prompt = total(self.prompt_token_count, self.tool_use_prompt_token_count)
         return TokenUsage(
-            total(self.prompt_token_count, self.tool_use_prompt_token_count),
+            prompt,
             total(self.response_token_count if answer is None else answer, self.thoughts_token_count),
-            cache_read=self.cached_content_token_count,
+            cache_read=within(self.cached_content_token_count, prompt),
             reasoning=self.thoughts_token_count,
         )
 

@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import Count, meter_of, updated
+from mgw.dialects.metering import Count, meter_of, updated, within
 
 
 class _InDetails(Struct, frozen=True):
@@ -97,8 +97,8 @@ def _counted(usage: _Usage) -> TokenUsage:
     written = details_in.cache_write_tokens
     reasoning = details_out.reasoning_tokens
     if tokens_in is not None:
-        read = None if read is None else min(read, tokens_in)
-        written = None if written is None else min(written, tokens_in - (read or 0))
+        read = within(read, tokens_in)
+        written = within(written, tokens_in - (read or 0))
         if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
             tokens_out += reasoning
     return TokenUsage(tokens_in, tokens_out, read, written, reasoning)

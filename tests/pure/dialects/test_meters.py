@@ -187,6 +187,18 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         ),
         TokenUsage(9, 2, 9, 0),
     ),
+    "generateContent with more cached than prompted": (
+        Dialect.GEMINI,
+        JSON,
+        b'{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"cachedContentTokenCount":64}}',
+        TokenUsage(9, 2, 9),
+    ),
+    "interaction with more cached than prompted": (
+        Dialect.GEMINI,
+        JSON,
+        b'{"usage":{"total_input_tokens":9,"total_output_tokens":2,"total_cached_tokens":64}}',
+        TokenUsage(9, 2, 9),
+    ),
     "embeddings": (
         Dialect.OPENAI,
         JSON,
