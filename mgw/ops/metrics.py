@@ -256,7 +256,7 @@ class Metrics:
     def _exchanges(self) -> Iterator[Metric]:
         requests = CounterMetricFamily(
             "mgw_requests",
-            "Exchanges that left a usage event.",
+            "Requests that left a usage event.",
             labels=("route", "provider", "status_class", "outcome"),
         )
         for labels, row in self._rows.items():
@@ -264,7 +264,7 @@ class Metrics:
         yield requests
         errors = CounterMetricFamily(
             "mgw_request_errors",
-            "Exchanges that did not end well, by why: the event's error.",
+            "Requests that failed, by cause (the error of the usage event).",
             labels=("provider", "error"),
         )
         for failing, count in sorted(self._errors.items()):
@@ -272,7 +272,7 @@ class Metrics:
         yield errors
         tokens = CounterMetricFamily(
             "mgw_tokens",
-            "Tokens that upstreams reported; in includes the cache's, out includes reasoning.",
+            "Tokens reported by providers; in includes cached tokens, out includes reasoning tokens.",
             labels=("provider", "direction"),
         )
         for provider, counts in self._tokens.items():
@@ -281,12 +281,12 @@ class Metrics:
         yield tokens
         latency = HistogramMetricFamily(
             "mgw_request_seconds",
-            "From the complete request head to the last byte handed to the transport.",
+            "Time from the end of the request head to the last byte of the response.",
             labels=("route", "provider"),
         )
         first_byte = HistogramMetricFamily(
             "mgw_time_to_first_byte_seconds",
-            "From the complete request head to the first body byte of the answer.",
+            "Time from the end of the request head to the first byte of the response body.",
             labels=("route", "provider"),
         )
         for names, timings in self._timings.items():
@@ -298,32 +298,42 @@ class Metrics:
 
     def _state(self) -> Iterator[Metric]:
         gauge, counter = GaugeMetricFamily, CounterMetricFamily
-        build = gauge("mgw_build_info", "What serves: always 1.", labels=("version", "python", "twisted"))
+        build = gauge(
+            "mgw_build_info",
+            "Versions of the gateway, Python and Twisted; always 1.",
+            labels=("version", "python", "twisted"),
+        )
         build.add_metric((__version__, python_version(), twisted.__version__), 1)
         yield build
-        yield gauge("mgw_requests_in_flight", "Requests under way.", self.requests_in_flight())
-        yield gauge("mgw_sessions_in_flight", "Realtime sessions under way.", self.sessions_in_flight())
-        bodies = gauge("mgw_request_body_bytes", "Bytes of request bodies that are held.", labels=("place",))
+        yield gauge("mgw_requests_in_flight", "Requests in progress.", self.requests_in_flight())
+        yield gauge("mgw_sessions_in_flight", "Realtime sessions in progress.", self.sessions_in_flight())
+        bodies = gauge("mgw_request_body_bytes", "Bytes of request bodies currently held.", labels=("place",))
         for place, held in self.bodies_held().items():
             bodies.add_metric((place,), held)
         yield bodies
         connected, allowed, refused = self.clients()
-        yield gauge("mgw_client_connections", "Connections of clients that are open.", connected)
-        yield gauge("mgw_client_connections_max", "How many may be.", allowed)
-        yield counter("mgw_client_connections_refused", "Connections above that, refused.", refused)
-        yield gauge("mgw_config_generation", "The number of the configuration in use.", self._generation)
-        yield gauge("mgw_config_reload_ok", "Whether the last configuration was valid.", self._reload_ok)
+        yield gauge("mgw_client_connections", "Open client connections.", connected)
+        yield gauge("mgw_client_connections_max", "Most client connections allowed at a time.", allowed)
         yield counter(
-            "mgw_config_reload_failures", "Configurations that were not valid.", self._reload_failures
+            "mgw_client_connections_refused",
+            "Client connections refused because the limit was reached.",
+            refused,
         )
-        yield counter("mgw_malformed_requests", "Requests that were no HTTP.", self._malformed)
-        rejections = counter("mgw_edge_rejections", "Callers that were turned away.", labels=("reason",))
+        yield gauge(
+            "mgw_config_generation", "Number of the configuration in use, counted from 1.", self._generation
+        )
+        yield gauge(
+            "mgw_config_reload_ok", "1 if the last reload succeeded, 0 if it failed.", self._reload_ok
+        )
+        yield counter("mgw_config_reload_failures", "Reloads that failed.", self._reload_failures)
+        yield counter("mgw_malformed_requests", "Input that was not valid HTTP.", self._malformed)
+        rejections = counter("mgw_edge_rejections", "Requests rejected by edge auth.", labels=("reason",))
         for reason, count in sorted(self._edge_rejections.items()):
             rejections.add_metric((reason,), count)
         yield rejections
         lists = counter(
             "mgw_live_list_failures",
-            "Model lists of providers that were asked for and could not be had.",
+            "Attempts to fetch a provider's model list that failed.",
             labels=("provider",),
         )
         for provider, count in sorted(self._live_list_failures.items()):
@@ -332,10 +342,12 @@ class Metrics:
 
     def _sinks(self) -> Iterator[Metric]:
         label = ("sink",)
-        events = CounterMetricFamily("mgw_usage_events", "Usage events given to a sink.", labels=label)
-        errors = CounterMetricFamily("mgw_usage_sink_errors", "Failures of a sink.", labels=label)
+        events = CounterMetricFamily("mgw_usage_events", "Usage events handed to a sink.", labels=label)
+        errors = CounterMetricFamily(
+            "mgw_usage_sink_errors", "Failures of a sink to open or write its output.", labels=label
+        )
         dropped = CounterMetricFamily(
-            "mgw_usage_events_dropped", "Events that a sink took and lost.", labels=label
+            "mgw_usage_events_dropped", "Events that a sink accepted but lost.", labels=label
         )
         for name, tally in sorted(self.tallies().items()):
             events.add_metric((name,), tally.events)
