@@ -73,7 +73,9 @@ def _spool(config: Config) -> list[str]:
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return []
     where = without_keys(config.spool.dir)
-    return [f"spool.dir: {where} cannot be written: bodies above 256 KiB of some routes get 503"]
+    return [
+        f"spool.dir: {where} cannot be written to: requests with bodies above 256 KiB get 503 on some routes"
+    ]
 
 
 def _events_file(config: Config) -> list[str]:
@@ -91,7 +93,7 @@ def _events_file(config: Config) -> list[str]:
 def _token_files(config: Config) -> list[str]:
     """Return a warning for each token file that is not there: somebody may be about to write it."""
     return [
-        f"{dotted(('providers', provider.name, 'token_file'))}: the file cannot be read now"
+        f"{dotted(('providers', provider.name, 'token_file'))}: the file cannot be read at present"
         for provider in config.providers.values()
         if provider.token_file is not None and not os.access(provider.token_file, os.R_OK)
     ]

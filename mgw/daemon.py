@@ -20,11 +20,11 @@ class Options(usage.Options):
     longdesc = "A multi-dialect model gateway."
     optParameters: ClassVar = [["config", "c", DEFAULT_FILE, "the configuration file"]]
     optFlags: ClassVar = [
-        ["check", None, "validate the configuration, print where calls go, and exit"],
+        ["check", None, "check the configuration, print where requests will go, and exit"],
         [
             "demo",
             None,
-            "start the simulator too, where the first provider is, and say what to try",
+            "also start the simulator at the first provider's address, and print what to try",
         ],
     ]
 

@@ -18,7 +18,7 @@ from mgw.service import GatewayService, StartError
 from mgw.simulator.service import SimulatorService
 
 _REQUESTS: Final = """\
-The gateway answers. Try it, in another terminal, with each of the three dialects:
+The gateway is running. Try it in another terminal, in each of the three dialects:
 
   curl -s http://{address}/v1/chat/completions -H 'Content-Type: application/json' \
 -d '{{"model": "gpt-demo", "messages": [{{"role": "user", "content": "Hello"}}]}}'
@@ -43,10 +43,10 @@ def on_free_ports(read: Callable[[], Config]) -> Callable[[], Config]:
     place, listen = simulator_place(config), config.listen
     moved = _moved(place)
     if moved != place:
-        sys.stdout.write(f"{place} is busy: the simulator listens on {moved}.\n")
+        sys.stdout.write(f"{place} is in use: the simulator listens on {moved}.\n")
     own = _moved(listen) if isinstance(listen, Listen) else listen
     if own != listen:
-        sys.stdout.write(f"{listen} is busy: the gateway listens on {own}.\n")
+        sys.stdout.write(f"{listen} is in use: the gateway listens on {own}.\n")
 
     def read_moved() -> Config:
         fresh = read()

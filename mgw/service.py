@@ -193,7 +193,9 @@ class GatewayService(Service):
         try:
             listening = endpoint_of(config.listen, self._reactor).listen(factory)
         except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
-            what = "no such socket was handed over" if isinstance(error, LookupError) else str(error)
+            what = (
+                "no such socket was passed to the process" if isinstance(error, LookupError) else str(error)
+            )
             raise self._unable(f"cannot listen on {without_keys(str(config.listen))}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
@@ -217,7 +219,7 @@ class GatewayService(Service):
         """Use the configuration as it stands in the file now; an invalid one changes nothing."""
         self._reopen_logs()
         if self.site.draining:
-            _log.warn("the configuration is not reloaded: the gateway is stopping")
+            _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
         try:
             config = self._reread()
@@ -226,7 +228,7 @@ class GatewayService(Service):
             self._renew_certificate(config, jsonl)
         except (ConfigError, OSError, ValueError) as error:
             self._metrics.reload_failed()
-            _log.error("the configuration was not reloaded, the old one stays:\n{error}", error=error)
+            _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=error)
             return
         self._warn_of_restart(config)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
@@ -240,7 +242,7 @@ class GatewayService(Service):
     def asked_to_stop(self) -> None:
         """Begin to drain; the second time, end what is left of it."""
         if self._cut_short is not None:
-            _log.warn("asked to stop again: {count} requests are cut", count=self.site.in_flight)
+            _log.warn("asked to stop again: {count} requests are cut off", count=self.site.in_flight)
             self._cut_short()
         elif self.running:
             self._reactor.stop()
@@ -260,7 +262,7 @@ class GatewayService(Service):
             )
         await self._drain(seconds)
         if self.site.in_flight:
-            _log.warn("the drain is over: {count} requests are cut", count=self.site.in_flight)
+            _log.warn("the time to drain is over: {count} requests are cut off", count=self.site.in_flight)
         self.site.cut()
         await self.channels.last_requests()
         for port in self._ports:
@@ -383,7 +385,7 @@ class GatewayService(Service):
         try:
             self._log_file.reopen()
         except OSError as error:
-            _log.error("the log file cannot be opened anew: {error}", error=error.strerror)
+            _log.error("the log file cannot be reopened: {error}", error=error.strerror)
 
     def _unable(self, reason: str) -> StartError:
         """Return the end of a start that failed; a daemon has no standard error, so its log says it too."""

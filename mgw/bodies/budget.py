@@ -42,7 +42,7 @@ class BodyBudget:
         :raises GatewayError: ``OVERLOADED`` where there is none; the client may try again in a second.
         """
         if self.held + size > self.max_bytes:
-            message = f"the gateway holds as many request bodies {self.place} as it may; try again"
+            message = f"the gateway already holds as many request bodies {self.place} as it may; try again"
             raise GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
         self.held += size
 

@@ -107,7 +107,7 @@ class SpoolFile:
         return self._do(work).addTimeout(DISK_SECONDS, self.clock, self._unanswered)
 
     def _unanswered(self, _: T | Failure, __: float) -> Failure:
-        error = OSError(errno.ETIMEDOUT, "the disk does not answer")
+        error = OSError(errno.ETIMEDOUT, "the disk does not respond")
         self.report(error)
         return Failure(error)
 

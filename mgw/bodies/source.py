@@ -61,7 +61,7 @@ def size_of(body: bytes | BodySource) -> int:
 
 def unreadable() -> GatewayError:
     """Return the refusal of a request whose body cannot be read back; the disk's words are in the log."""
-    message = "the spooled body of the request cannot be read; try again"
+    message = "the stored request body cannot be read; try again"
     return GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
 
 

@@ -77,7 +77,7 @@ class Spool:
             return
         self._quiet_until = now + REPORT_SECONDS
         _log.error(
-            "large request bodies cannot be kept in {directory}: {reason}",
+            "large request bodies cannot be stored in {directory}: {reason}",
             directory=self.directory,
             reason=error.strerror or type(error).__name__,
         )
@@ -190,11 +190,11 @@ class SpooledBody:
         if isinstance(error, GatewayError):
             self._fail(error)
         elif isinstance(error, OSError):
-            message = "the gateway cannot keep the body of the request on its disk; try again"
+            message = "the gateway cannot store the request body on disk; try again"
             self._fail(GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS))
         else:
-            _log.failure("a bug: a body could not be kept", failure)
-            self._fail(GatewayError(Reason.INTERNAL, "the gateway failed; its log says why"))
+            _log.failure("a bug: a request body could not be stored", failure)
+            self._fail(GatewayError(Reason.INTERNAL, "internal error of the gateway; see its log"))
 
     def _fail(self, error: GatewayError) -> None:
         if self._over:

@@ -37,21 +37,21 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mgw",
         description="A multi-dialect model gateway.",
-        epilog="Begin with: mgw example > mgw.yaml; then edit it, mgw check -c mgw.yaml, mgw run -c mgw.yaml",
+        epilog="To begin: mgw example > mgw.yaml, edit the file, mgw check -c mgw.yaml, mgw run -c mgw.yaml",
     )
     parser.add_argument("--version", action="version", version=f"mgw {__version__}")
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    run = _add(commands, "run", _run, "serve, in the foreground, and log to standard error")
+    run = _add(commands, "run", _run, "run the gateway in the foreground, logging to standard error")
     _add_file(run)
-    run.add_argument("--log-file", metavar="FILE", help="log to this file; SIGHUP opens it anew")
+    run.add_argument("--log-file", metavar="FILE", help="log to this file; SIGHUP reopens it")
     run.add_argument("--demo", action="store_true", help=argparse.SUPPRESS)
 
-    check = _add(commands, "check", _check, "check the configuration, and print where calls go")
+    check = _add(commands, "check", _check, "check the configuration and print where requests will go")
     _add_file(check)
 
-    sim = _add(commands, "sim", _sim, "serve a simulated provider, which needs no key")
+    sim = _add(commands, "sim", _sim, "run a simulated provider that needs no key")
     sim.add_argument(
         "-l",
         "--listen",
@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         default="127.0.0.1:8788",
         help="where to listen; port 0 takes a free one (%(default)s)",
     )
-    _add(commands, "schema", _schema, "print the JSON schema of the configuration, for editors")
+    _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
     _add(commands, "example", _example, "print a configuration with every setting, explained")
     return parser
 

@@ -28,13 +28,13 @@ _ANY_VERSION: Final = MappingProxyType({Kind.OPENAI_COMPAT: re.compile(r"v[0-9]+
 """Kinds whose hosts number their versions as they like."""
 
 _TOO_SHORT: Final = (
-    f"fewer than {MIN_HIDDEN} characters, so it may be any word and is not hidden where a log line or a "
-    "provider's error repeats it"
+    f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden where a log line "
+    "or a provider's error repeats it"
 )
 
 _KEYLESS: Final = (
-    "without a key, its host gets the credential of each client of OpenAI's family, and other clients get "
-    "401; auth: none says that it wants none"
+    "without a key, this host is sent the credentials of all OpenAI clients, and other clients get "
+    "401; if it needs no key, set auth: none"
 )
 
 
@@ -44,11 +44,11 @@ def warnings(config: Config) -> list[str]:
     auth = config.edge_auth
     if config.listen.beyond_loopback and not auth.enabled:
         found.append(
-            f"listen: {without_keys(str(config.listen))} may be reached from other machines and edge_auth is "
-            "off: whoever reaches it spends the providers' keys"
+            f"listen: {without_keys(str(config.listen))} can be reached from other machines, and "
+            "edge_auth is off: anyone who reaches it can use the providers' keys"
         )
     if auth.keys and not auth.enabled:
-        found.append("edge_auth.enabled: keys are set, but edge auth is off and nobody is asked for one")
+        found.append("edge_auth.enabled: keys are set, but edge auth is off, so no client needs one")
     if any(len(key.reveal()) < MIN_HIDDEN for key in auth.keys):
         found.append(f"edge_auth: a key has {_TOO_SHORT}")
     for provider in config.providers.values():
@@ -57,7 +57,7 @@ def warnings(config: Config) -> list[str]:
     found += _of_public_url(config)
     for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
         if size < config.max_body_bytes:
-            found.append(f"spool.{name}: less than max_body_bytes, so the largest allowed bodies never fit")
+            found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
     return found
 
 
@@ -97,9 +97,9 @@ def _of_base_url(provider: Provider) -> list[str]:
     segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
     where = f"{dotted(('providers', provider.name, 'base_url'))}: {without_keys(provider.base_url)}"
     if provider.base_url.endswith(_SAMPLE_PATHS[row.family]):
-        return [f"{where} holds the path of a call; calls will go to {_sample(provider)}"]
+        return [f"{where} ends with the path of a call; calls will go to {_sample(provider)}"]
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
-        wire = f"{where} is the one of OpenAI's wire: for Gemini's own, take the address without /openai"
+        wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"
         return [] if row.family is Family.OPENAI else [wire]
     pattern = _ANY_VERSION.get(provider.kind)
     versioned = any(
@@ -110,5 +110,8 @@ def _of_base_url(provider: Provider) -> list[str]:
         return []
     usual = " or ".join(row.version_segments)
     return [
-        f"{where} has no version segment ({usual}), and none is added; calls will go to {_sample(provider)}"
+        (
+            f"{where} has no version segment ({usual}), and the gateway adds none; "
+            f"calls will go to {_sample(provider)}"
+        )
     ]

@@ -73,7 +73,7 @@ def checked_name(text: str) -> str:
     if not text:
         raise ValueError("expected a name, found empty text")
     if _BLANK_OR_CONTROL.search(text) or _CONTROL.search(text):
-        raise ValueError(f"expected a name without blanks and control characters, found {shown(text)}")
+        raise ValueError(f"expected a name without spaces or control characters, found {shown(text)}")
     return text
 
 
@@ -88,7 +88,7 @@ def checked_provider_name(text: str) -> str:
     """Take a provider's name: it stands before ``/`` in a model id, in a query and in a header."""
     if not _PROVIDER_NAME.fullmatch(text):
         raise ValueError(
-            f"a provider's name is made of letters, digits, '.', '_' and '-', found {shown(text)}"
+            f"a provider's name may contain only letters, digits, '.', '_' and '-', found {shown(text)}"
         )
     return text
 
@@ -101,13 +101,13 @@ def checked_key(text: str, instead: str) -> str:
     if not text:
         raise ValueError("is empty")
     if _PLACEHOLDER.fullmatch(text):
-        raise ValueError(f"is a placeholder, which nothing fills in: {instead}")
+        raise ValueError(f"is a placeholder, and placeholders are not filled in: {instead}")
     if _BLANK_OR_CONTROL.search(text):
-        raise ValueError("holds blanks or control characters, which no key can (a line break at its end?)")
+        raise ValueError("contains spaces or control characters, which no key can (a line break at the end?)")
     try:
         text.encode("latin-1")
     except UnicodeEncodeError:
-        raise ValueError("holds characters that cannot travel in a header (outside Latin-1)") from None
+        raise ValueError("contains characters that cannot be sent in a header (outside Latin-1)") from None
     return text
 
 
@@ -121,16 +121,16 @@ def checked_header_name(text: str) -> str:
             f"{text} carries credentials: set the provider's api_key, token_file or auth instead"
         )
     if lower in FRAMING_HEADERS or lower.startswith("sec-websocket-"):
-        raise ValueError(f"{text} belongs to the connection and is the gateway's own to write")
+        raise ValueError(f"{text} describes the connection, so only the gateway sets it")
     return text
 
 
 def checked_header_value(text: str) -> str:
     """Take a header value (RFC 9110 5.5) without blanks around it."""
     if not _HEADER_VALUE.fullmatch(text):
-        raise ValueError("expected a header value: no control characters, nothing outside Latin-1")
+        raise ValueError("expected a header value without control characters or characters outside Latin-1")
     if text != text.strip():
-        raise ValueError("expected a header value without blanks around it")
+        raise ValueError("expected a header value without leading or trailing spaces")
     return text
 
 
@@ -143,7 +143,7 @@ def checked_absolute_path(text: str) -> str:
 
 def checked_base_url(text: str) -> str:
     """Take a provider's base address; scheme and host become lower case, a trailing ``/`` goes."""
-    return _checked_address(text, "keys belong into api_key")
+    return _checked_address(text, "keys belong in api_key")
 
 
 def checked_public_url(text: str) -> str:
@@ -154,10 +154,10 @@ def checked_public_url(text: str) -> str:
 def _checked_address(text: str, instead_of_user: str) -> str:
     if not text.isascii():
         raise ValueError(
-            "expected an address in ASCII: write a host name in its xn-- form, a path percent-encoded"
+            "expected an address in ASCII: write the host name in its xn-- form and percent-encode the path"
         )
     if _BLANK_OR_CONTROL.search(text):
-        raise ValueError("expected an address without blanks and control characters")
+        raise ValueError("expected an address without spaces or control characters")
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -166,9 +166,9 @@ def _checked_address(text: str, instead_of_user: str) -> str:
     if parts.scheme not in ("http", "https") or not text[len(parts.scheme) :].startswith("://"):
         raise ValueError("expected an address that begins with http:// or https://")
     if "@" in parts.netloc:
-        raise ValueError(f"expected an address without user and password: {instead_of_user}")
+        raise ValueError(f"expected an address without a user name or password: {instead_of_user}")
     if "?" in text or "#" in text:
-        raise ValueError("expected an address without query and fragment (no ? and no #)")
+        raise ValueError("expected an address without a query or fragment (no ? or #)")
     if not _URL_PATH.fullmatch(parts.path) or {".", ".."} & set(parts.path.split("/")):
         raise ValueError("expected a plain, percent-encoded path without . and .. segments")
     if port == 0:

@@ -220,7 +220,10 @@ def _alias_target(value: object, inner: Callable[[object], str]) -> str:
 
 Text = Annotated[str, _says("text"), _checks(checked_text), WithJsonSchema(TEXT)]
 Name = Annotated[
-    str, _says("text (in quotes where YAML would read a number)"), _checks(checked_name), WithJsonSchema(NAME)
+    str,
+    _says("text (in quotes if YAML would read it as a number)"),
+    _checks(checked_name),
+    WithJsonSchema(NAME),
 ]
 Variable = Annotated[
     str, _says("the name of an environment variable"), _checks(checked_variable), WithJsonSchema(VARIABLE)
@@ -228,7 +231,7 @@ Variable = Annotated[
 HeaderName = Annotated[str, _says("a header name"), _checks(checked_header_name), WithJsonSchema(HEADER_NAME)]
 HeaderValue = Annotated[
     str,
-    _says("text (in quotes where YAML would read a number)"),
+    _says("text (in quotes if YAML would read it as a number)"),
     _checks(checked_header_value),
     WithJsonSchema(HEADER_VALUE),
 ]
@@ -259,17 +262,17 @@ DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _says("a numbe
 Bytes = Annotated[
     int,
     Field(gt=0, le=MAX_BYTES),
-    _says(f"a plain whole number of bytes from 1 to {MAX_BYTES}, without a unit (32 MiB is 33554432)"),
+    _says(f"a whole number of bytes from 1 to {MAX_BYTES}, without a unit (32 MiB is 33554432)"),
 ]
 MemoryBytes = Annotated[
     int,
     Field(gt=0, le=2**53),
-    _says("a plain whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
+    _says("a whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
 ]
 DiskBytes = Annotated[
     int,
     Field(gt=0, le=2**53),
-    _says("a plain whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
+    _says("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
 Connections = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
 Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema(KEY)]
@@ -341,7 +344,7 @@ DefaultNames = Annotated[
 ]
 VoiceName = Annotated[
     str,
-    _says("the name of a voice (in quotes where YAML would read a number)"),
+    _says("the name of a voice (in quotes if YAML would read it as a number)"),
     _checks(checked_text),
     WithJsonSchema(TEXT),
 ]

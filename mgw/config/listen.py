@@ -16,8 +16,8 @@ ENDPOINT_TYPES: Final = frozenset({"tcp", "tcp6", "ssl", "tls", "unix", "systemd
 
 _NOT_ENDPOINTS: Final = MappingProxyType(
     {
-        "fd": "Twisted has no endpoint type fd: a socket of systemd is systemd:domain=INET:index=0",
-        "stdio": "stdio is no listener",
+        "fd": "Twisted has no endpoint type fd: for a systemd socket, write systemd:domain=INET:index=0",
+        "stdio": "stdio cannot be listened on",
         "unix": "expected unix:/path/of/the/socket",
     }
 )
@@ -76,7 +76,7 @@ def parse_listen(text: str) -> Listen | EndpointText:
     :raises ValueError: with what was expected and what was found.
     """
     if not text.isprintable() or text != text.strip():
-        raise ValueError(f"{_FORMS}, found blanks or control characters")
+        raise ValueError(f"{_FORMS}, found spaces or control characters")
     first, colon, rest = text.partition(":")
     if colon and rest and first in ENDPOINT_TYPES:
         return EndpointText(text)
@@ -103,9 +103,9 @@ def _host(text: str) -> str:
             return host
         raise ValueError(f"expected an IP address, found {shown(text)}")
     if _is_address(host):
-        raise ValueError(f'an IPv6 address stands in brackets: "[::1]:8787", found {shown(text)}')
+        raise ValueError(f'an IPv6 address needs brackets: "[::1]:8787", found {shown(text)}')
     if host == "*":
-        raise ValueError('for all interfaces write ":port", without the *')
+        raise ValueError('for all interfaces, write ":port" without the *')
     if host and not _HOST.fullmatch(host):
         raise ValueError(f"expected a host name or an IP address, found {shown(text)}")
     return host

@@ -27,7 +27,7 @@ from mgw.config.scope import Scope
 from mgw.config.written import WrittenFile, keys_of
 
 _UNKNOWN_KEY: Final = "extra_forbidden"
-_NO_BLANK: Final = "the colon of a key has a blank behind it"
+_NO_BLANK: Final = "put a space after the colon"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
 _SHAPES: Final = MappingProxyType(
     {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping"}
@@ -57,9 +57,7 @@ def parse(
     document = read(text, report)
     if document.value is None:
         report.raise_if_any()
-        report.add(
-            ("providers",), "missing (the file is empty), expected at least one provider with its kind"
-        )
+        report.add(("providers",), "missing (the file is empty), expected at least one provider with a kind")
     elif not isinstance(document.value, dict):
         report.add((), f"expected a mapping of settings, found {document.found(())}")
         report.raise_if_any()

@@ -53,7 +53,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
     base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
     refuses = base_url == BASE_URLS.get(written.kind)
     if auth is AuthMode.NONE and refuses and not scope.report.holds((*path, "auth")):
-        fault = f"auth none cannot work at {base_url}, which answers no request without a credential"
+        fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
         scope.report.add((*path, "auth"), fault)
     own_limits = {} if written.timeouts is None else written.timeouts.model_dump(exclude_none=True)
     return Provider(
@@ -80,7 +80,7 @@ def _credential(written: WrittenProvider, path: Path, scope: Scope) -> tuple[Aut
     has_file = scope.stated(written.token_file, (*path, "token_file"))
     key = written.api_key
     if literal and by_name:
-        scope.report.add((*path, "api_key_env"), "api_key is set too: keep one of the two")
+        scope.report.add((*path, "api_key_env"), "api_key is also set: keep only one of them")
     if written.api_key_env is not None and not literal:
         key = scope.key_from(written.api_key_env, (*path, "api_key_env"))
     if scope.report.spoiled((*path, "auth")):
@@ -101,7 +101,7 @@ def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | Non
     match auth:
         case None:
             both = has_key and has_file
-            return "a provider has one credential: keep token_file or the api_key" if both else None
+            return "a provider has one credential: keep either token_file or the api_key" if both else None
         case AuthMode.API_KEY | AuthMode.BEARER:
             if has_file:
                 return (
@@ -110,12 +110,14 @@ def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | Non
             return None if has_key else f"auth {auth} needs api_key or api_key_env, found neither"
         case AuthMode.TOKEN_FILE:
             if has_key:
-                return "auth token_file takes token_file alone: remove the api_key"
+                return "auth token_file uses only token_file: remove the api_key"
             return None if has_file else "auth token_file needs token_file, found none"
         case AuthMode.CLIENT_BEARER:
             own = has_key or has_file
             return (
-                "auth client_bearer sends the client's own token: remove the provider's own" if own else None
+                "auth client_bearer sends the client's own token: remove the provider's credential"
+                if own
+                else None
             )
         case AuthMode.NONE:
             own = has_key or has_file
@@ -126,7 +128,9 @@ def _base_url(kind: Kind, written: str | None, path: Path, scope: Scope) -> str:
     if written is not None:
         return written
     if kind not in BASE_URLS and not scope.report.spoiled(path):
-        scope.report.add(path, f"missing, expected the address of the host: kind {kind} has no usual one")
+        scope.report.add(
+            path, f"missing, expected the address of the host: there is no default for kind {kind}"
+        )
     return BASE_URLS.get(kind, "")
 
 
@@ -148,11 +152,11 @@ def _of_chat(written: WrittenProvider, path: Path, scope: Scope) -> dict[str, An
     if written.kind is not None and KINDS[written.kind].family is not Family.OPENAI:
         kinds = " and ".join(kind for kind, row in KINDS.items() if row.family is Family.OPENAI)
         for key in stated:
-            scope.report.add((*path, key), f"only for the kinds {kinds}, found beside kind {written.kind}")
+            scope.report.add((*path, key), f"only for the kinds {kinds}, found with kind {written.kind}")
     if written.extra_fields is not None:
         stated["extra_fields"] = tuple(dict.fromkeys(written.extra_fields))
         if written.kind not in {None, Kind.OPENAI_COMPAT}:
-            message = f"only for the kind openai_compat, found beside kind {written.kind}"
+            message = f"only for the kind openai_compat, found with kind {written.kind}"
             scope.report.add((*path, "extra_fields"), message)
     return stated
 
@@ -173,9 +177,9 @@ def _headers(written: WrittenHeaders | None, path: Path, scope: Scope) -> Header
         except ValueError as error:
             scope.report.add(here, str(error))
         if name.lower() in seen:
-            scope.report.add(here, f"the same header as {seen[name.lower()]}: keep one")
+            scope.report.add(here, f"the same header as {seen[name.lower()]}: keep only one")
         seen[name.lower()] = name
     for name in edits.remove:
         if name in seen or name in edits.forward:
-            scope.report.add((*path, "remove"), f"{name} is set or forwarded too: keep one")
+            scope.report.add((*path, "remove"), f"{name} is also set or forwarded: keep only one")
     return edits

@@ -28,7 +28,7 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
         raise ValueError(f"{_FORMS}, found {shown(text)}") from None
     address = text.partition("/")[0]
     if ip_network(address).network_address != network.network_address:
-        raise ValueError(f"expected {network}, found {text}, which has bits set beyond its prefix")
+        raise ValueError(f"expected {network}, found {text}, which has bits set outside its prefix")
     if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
         bits = int(network.network_address) & 0xFFFFFFFF
         return IPv4Network((bits, network.prefixlen - _MAPPED.prefixlen))

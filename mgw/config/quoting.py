@@ -48,7 +48,7 @@ def quotable(text: str) -> bool:
 def shown(text: str) -> str:
     """Quote a text for a message: one line, printable, not too long, and nothing that may be a key."""
     if looks_like_a_key(text):
-        return "what may be a key"
+        return "a value that may be a key"
     return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}{HIDDEN}"
 
 

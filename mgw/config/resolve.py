@@ -91,7 +91,7 @@ def _routes(written: WrittenRoutes | None, scope: Scope) -> Routes:
 def _providers(written: WrittenFile, timeouts: Timeouts, scope: Scope) -> dict[str, Provider]:
     if not scope.provider_names and not scope.report.spoiled(("providers",)):
         scope.report.add(
-            ("providers",), "missing, expected at least one provider: a name with kind and base_url"
+            ("providers",), "missing, expected at least one provider, with a name, kind and base_url"
         )
     found = {
         name: resolve_provider(name, provider, timeouts, scope)
@@ -109,7 +109,7 @@ def _defaults(written: WrittenFile, scope: Scope) -> dict[Family, str]:
         if family is None:
             scope.report.add(path, f"unknown key{nearest(spelling, DEFAULT_SPELLINGS)}")
         elif family in spelled:
-            scope.report.add(path, f"another spelling of {spelled[family]}, which is set too: keep one")
+            scope.report.add(path, f"another spelling of {spelled[family]}, which is also set: keep only one")
         else:
             spelled[family] = spelling
             found[family] = provider
@@ -172,7 +172,7 @@ def _tls(written: WrittenTls | None, listen: Listen | EndpointText, scope: Scope
     cert_file = scope.environ.get(CERT_VARIABLE) or block.cert_file
     key_file = scope.environ.get(KEY_VARIABLE) or block.key_file
     if isinstance(listen, EndpointText) and listen.brings_tls and (cert_file or key_file):
-        scope.report.add(("tls",), "the endpoint of listen speaks TLS by itself: keep one of the two")
+        scope.report.add(("tls",), "the endpoint in listen already speaks TLS: keep only one of them")
     halves = (("cert_file", cert_file, CERT_VARIABLE), ("key_file", key_file, KEY_VARIABLE))
     if written is not None or cert_file or key_file:
         for half, value, variable in halves:

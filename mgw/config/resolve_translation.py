@@ -67,9 +67,9 @@ def _voices(written: dict[str, dict[str, str] | None], scope: Scope) -> dict[Fam
         if family is None:
             scope.report.add(path, f"unknown key{nearest(spelling, _TARGETS)}")
         elif family not in SPEAKING:
-            scope.report.add(path, f"{family} has no speech, expected {' or '.join(SPEAKING)}")
+            scope.report.add(path, f"{family} does not support speech, expected {' or '.join(SPEAKING)}")
         elif family in spelled:
-            scope.report.add(path, f"another spelling of {spelled[family]}, which is set too: keep one")
+            scope.report.add(path, f"another spelling of {spelled[family]}, which is also set: keep only one")
         else:
             spelled[family] = spelling
             found[family] = _voice_names(names or {}, path, scope)

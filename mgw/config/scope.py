@@ -44,7 +44,7 @@ class Scope:
             return ()
         pieces = [piece for piece in _BETWEEN_KEYS.split(text) if piece]
         if not pieces:
-            self.report.add(path, f"{_named(variable)} holds no key")
+            self.report.add(path, f"{_named(variable)} contains no key")
         keys = [self._key(piece, variable, path) for piece in pieces]
         return tuple(key for key in keys if key is not None)
 
@@ -72,7 +72,7 @@ class Scope:
 
     def _key(self, text: str, variable: str, path: Path) -> Secret | None:
         try:
-            return Secret(checked_key(text, "give the variable the key itself"))
+            return Secret(checked_key(text, "put the key itself in the variable"))
         except ValueError as error:
             self.report.add(path, f"the key in {_named(variable)} {error}")
             return None
@@ -81,4 +81,4 @@ class Scope:
 def _named(variable: str) -> str:
     """Name a variable as variables are usually named; anything else may be a key in the wrong place."""
     usual = _USUAL.fullmatch(variable) and quotable(variable)
-    return f"the environment variable {variable}" if usual else "the environment variable that it names"
+    return f"the environment variable {variable}" if usual else "the environment variable named here"

@@ -20,7 +20,7 @@ _QUOTES: Final = frozenset({"'", '"'})
 _NO_INDENT: Final = frozenset({"'<block mapping start>'", "'<block sequence start>'", "'-'", "'?'"})
 
 _LINE_END: Final = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")  # YAML 1.1, 5.4
-_NO_COLON: Final = 'expected "key: value", found no colon with a blank behind it'
+_NO_COLON: Final = 'expected "key: value", found no colon followed by a space'
 
 Words = tuple[str, Mark]
 
@@ -32,20 +32,20 @@ def fault_of(error: yaml.MarkedYAMLError, text: str) -> Words:
     began = mark_of(error.context_mark or error.problem_mark)
     quote = began if "quoted scalar" in context else _open_quote(text, mark)
     if quote is not None and "escape" not in problem:
-        return "a quote opens here and is not closed on this line", quote
+        return "the quote that opens here is not closed on this line", quote
     for wanted, words in _WORDS:
         if wanted in problem or wanted in context:
             return words(problem, mark, began, text)
-    return "it cannot be read from here on", mark
+    return "cannot be read from here on", mark
 
 
 def unreadable_character(text: str, position: int, code: int) -> Words:
     """Say which character YAML does not take, or that the file has another encoding."""
     if text.startswith(_UTF_16) or "\x00" in text[:4]:
-        return "the file is in UTF-16: save it in UTF-8", FIRST
+        return "the file is encoded as UTF-16: save it as UTF-8", FIRST
     line = text.count("\n", 0, position) + 1
     if 0xDC80 <= code <= 0xDCFF:
-        return "a character that is not in UTF-8: is the file in Latin-1? Save it in UTF-8", (line, 1)
+        return "a character that is not valid UTF-8 (is the file Latin-1?): save it as UTF-8", (line, 1)
     return f"the character U+{code:04X} is not allowed", (line, 1)
 
 
@@ -73,8 +73,8 @@ def _open_quote(text: str, mark: Mark) -> Mark | None:
 
 def _cannot_start(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # noqa: ARG001  the table's
     if "'\\t'" in problem:
-        return "a tab stands here, and YAML takes only blanks", mark
-    return "a value that begins with @, ` or % stands in quotes", mark
+        return "this line is indented with a tab, and YAML allows only spaces", mark
+    return "a value that begins with @, ` or % needs quotes", mark
 
 
 def _no_colon(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # noqa: ARG001  the table's
@@ -83,8 +83,8 @@ def _no_colon(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # noq
 
 def _no_block_end(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # noqa: ARG001  the table's
     if any(problem.endswith(found) for found in _NO_INDENT):
-        return "the indentation of this line fits no line above it", mark
-    return "something stands behind the end of a value: put the whole value in quotes", mark
+        return "the indentation of this line does not match any line above it", mark
+    return "unexpected text after the end of a value: put the whole value in quotes", mark
 
 
 def _no_mapping(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # noqa: ARG001  the table's
@@ -92,16 +92,16 @@ def _no_mapping(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # n
     line = lines[int(mark[0]) - 1]
     before = next((other for other in reversed(lines[: int(mark[0]) - 1]) if other.strip()), "")
     if _indent(line) > _indent(before) and not before.rstrip().endswith(":") and ":" in before:
-        return "this line is indented deeper than the one above it, which has a value already", mark
+        return "this line is indented more than the one above it, which already has a value", mark
     if _indent(line) == _indent(before) and ":" not in before:
         return _NO_COLON, (mark[0] - 1, began[1])
-    return 'a second ": " in one line: put the value in quotes', mark
+    return 'a second ": " on one line: put the value in quotes', mark
 
 
 def _not_closed(problem: str, mark: Mark, began: Mark, text: str) -> Words:  # noqa: ARG001  the table's
     if "<stream end>" in problem or began[0] < mark[0]:
-        return "a [ or { opens here and is not closed where it ends", began
-    return 'expected "," or the end of a list or mapping in brackets', mark
+        return "the [ or { that opens here is not closed", began
+    return 'expected "," or the closing bracket of a list or mapping', mark
 
 
 def _said(words: str) -> Callable[[str, Mark, Mark, str], Words]:
@@ -113,18 +113,18 @@ _WORDS: Final = (
     ("could not find expected ':'", _no_colon),
     ("expected <block end>", _no_block_end),
     ("mapping values are not allowed", _no_mapping),
-    ("sequence entries are not allowed", _said('a list begins on the line below its key, with "- "')),
+    ("sequence entries are not allowed", _said('a list must begin on the line below its key, with "- "')),
     ("while parsing a flow", _not_closed),
-    ("undefined alias", _said("an alias without its anchor: a value that begins with * stands in quotes")),
-    ("duplicate anchor", _said("an anchor that is there already")),
-    ("a single document", _said("a second document begins: a file has one")),
-    ("escape", _said("an escape that YAML does not know: write it in single quotes")),
-    ("tag", _said("a tag: a value that begins with ! stands in quotes")),
-    ("alias", _said("a value that begins with * stands in quotes")),
-    ("anchor", _said("a value that begins with & stands in quotes")),
-    ("block scalar", _said("expected a line break behind | or >")),
-    ("directive", _said("a value that begins with % stands in quotes")),
-    ("<document start>", _said("something stands before the first setting")),
+    ("undefined alias", _said("an alias without an anchor: a value that begins with * needs quotes")),
+    ("duplicate anchor", _said("an anchor that is already defined")),
+    ("a single document", _said("a second document begins here: only one is allowed")),
+    ("escape", _said("an escape sequence that YAML does not know: use single quotes")),
+    ("tag", _said("a tag: a value that begins with ! needs quotes")),
+    ("alias", _said("a value that begins with * needs quotes")),
+    ("anchor", _said("a value that begins with & needs quotes")),
+    ("block scalar", _said("expected a line break after | or >")),
+    ("directive", _said("a value that begins with % needs quotes")),
+    ("<document start>", _said("unexpected text before the first setting")),
 )
 
 

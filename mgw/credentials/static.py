@@ -76,7 +76,7 @@ class ClientBearer(_Fixed):
         """
         if client_key is None or client_key.scheme is None or client_key.scheme.lower() != b"bearer":
             message = (
-                f"provider {self._provider!r} takes the client's own bearer token: "
+                f"provider {self._provider!r} needs the client's own bearer token: "
                 "send Authorization: Bearer with the provider's access token"
             )
             raise GatewayError(Reason.NO_PROVIDER_KEY, message)
@@ -97,9 +97,9 @@ class ClientCredential(_Fixed):
         """
         if client_key is None or client_key.family is not self._row.family:
             message = (
-                f"provider {self._provider!r} has no key configured, and the request brings none "
+                f"provider {self._provider!r} has no key configured, and the request has none "
                 f"that may be sent to it: configure providers.{self._provider}.api_key or api_key_env, or "
-                "auth: none where the provider wants no credential"
+                "auth: none if the provider needs no credential"
             )
             raise GatewayError(Reason.NO_PROVIDER_KEY, message)
         if client_key.scheme is not None:

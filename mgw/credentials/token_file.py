@@ -87,7 +87,7 @@ class TokenFile:
         token = content.strip()
         if not token or len(token) > MAX_TOKEN_BYTES or any(byte <= 0x20 or byte >= 0x7F for byte in token):
             self._credential = None
-            message = f"the token file of provider {self.provider!r} does not hold one token"
+            message = f"the token file of provider {self.provider!r} does not contain exactly one token"
             raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
         value = Secret(f"Bearer {token.decode('ascii')}")
         return Credential(b"Authorization", value, key_hash(self.path))

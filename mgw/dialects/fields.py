@@ -255,7 +255,7 @@ class Fields:
     def missing(self, key: str) -> GatewayError:
         """Return the refusal of the object for the lack of ``key``."""
         place = self.place(key)
-        return self._refused(f"{place}: required, and missing", place)
+        return self._refused(f"{place}: required, but missing", place)
 
     def wrong(self, key: str, message: str) -> GatewayError:
         """Return the refusal of ``key``, or of the object, with a sentence that says what to change."""
@@ -291,7 +291,7 @@ def open_request(body: bytes, ledger: Ledger) -> Fields:
 
 def none_of(fields: Fields, key: str, value: str, known: Iterable[str]) -> GatewayError:
     """Return the refusal of a word that is none of ``known``."""
-    return fields.wrong(key, f"{value[:64]!r} is none of {', '.join(known)}")
+    return fields.wrong(key, f"{value[:64]!r} is not one of {', '.join(known)}")
 
 
 @lru_cache(maxsize=512)

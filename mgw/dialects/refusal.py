@@ -84,15 +84,15 @@ def word_of(error: GatewayError) -> str:
 
 def no_messages() -> GatewayError:
     """Return the refusal of a request of which the provider's wire can say nothing."""
-    return GatewayError(Reason.MALFORMED, "there is no message with content that this provider takes")
+    return GatewayError(Reason.MALFORMED, "no message has content that this provider accepts")
 
 
 def no_addresses(url: str) -> GatewayError:
     """Return the refusal of media at an address, for a model that fetches none.
 
-    The address is told as far as it holds no key: without user and query, and at most 200 characters of it.
+    The address is shown as far as it contains no key: without user and query, and at most 200 characters.
     """
-    message = "this model fetches no addresses: send the file itself, in base64"
+    message = "this model does not fetch URLs: send the file itself, in base64"
     shown = _BARE_ADDRESS.match(url)
     if shown is not None:
         message += f", in place of {(shown[1] + shown[2])[:_MOST_SHOWN]!r}"
@@ -102,8 +102,8 @@ def no_addresses(url: str) -> GatewayError:
 def no_base64() -> GatewayError:
     """Return the refusal of embeddings in base64 where the operator has not asked the gateway to write it."""
     message = (
-        'encoding_format: the provider of this model gives floats only; pass encoding_format="float" '
-        "(OpenAI's SDKs ask for base64 where none is stated), or have the gateway write base64 "
+        'encoding_format: this provider returns floats only; pass encoding_format="float" '
+        "(OpenAI's SDKs ask for base64 by default), or have the gateway write base64 "
         "(translation.base64_embeddings: encode)"
     )
     return GatewayError(Reason.MALFORMED, message, param="encoding_format")
@@ -114,7 +114,7 @@ def not_a_function(tool: Fields, kind: str, name: str | None) -> GatewayError:
     called = "" if name is None else f" {name[:64]!r}"
     message = (
         f"the tool{called} is of type {kind[:64]!r}; only functions can be translated, and a provider of the "
-        "client's own family takes it unchanged"
+        "client's own family accepts it unchanged"
     )
     return tool.wrong("type", message)
 

@@ -54,7 +54,7 @@ def parse_speech(body: bytes) -> tuple[SpeechRequest, Ledger]:
     request.skip("model")
     text = request.needed_text("input")
     if not text.strip():
-        raise request.wrong("input", "there is nothing to be spoken")
+        raise request.wrong("input", "there is nothing to speak")
     said = request.text("response_format")
     if said not in {None, PCM, WAV}:
         request.leave("response_format")

@@ -81,8 +81,8 @@ def _names_at(
             new_at[place] = kept + named[1]
         else:
             message = (
-                f"{nested.name} is a model of provider {named[0].name!r}, and the request goes to "
-                f"{target.provider.name!r}: name models of one provider"
+                f"{nested.name} is a model of provider {named[0].name!r}, but the request goes to "
+                f"{target.provider.name!r}: use models of one provider only"
             )
             raise GatewayError(Reason.MALFORMED, message, param=nested.name)
     return new_at
@@ -137,10 +137,10 @@ def _said_provider(route: Route, resolver: Resolver, request: ClientRequest) -> 
 
 
 def _long_model() -> GatewayError:
-    message = f"no model has a name of more than {MAX_MODEL_CHARS} characters"
+    message = f"a model name may have at most {MAX_MODEL_CHARS} characters"
     return GatewayError(Reason.MALFORMED, message, param="model")
 
 
 def _missing_model(route: Route) -> GatewayError:
-    message = f"{route.path} needs a model: send the field 'model'"
+    message = f"{route.path} needs a model: set the field 'model'"
     return GatewayError(Reason.MALFORMED, message, param="model")

@@ -80,7 +80,7 @@ class WorkThreads:
         if self._stopped:
             return here(work)
         if self._waiting >= MOST_WAITING:
-            return fail(_overloaded("the gateway is busy with other large bodies"))
+            return fail(_overloaded("the gateway is busy with other large request bodies"))
         job = [work]
         done: Deferred[T] = Deferred(lambda _: job.clear())
 
@@ -99,7 +99,7 @@ class WorkThreads:
         try:
             self._threads.run(attempt, tell)
         except OSError:
-            return fail(_overloaded("the system gives the gateway no thread for a large body"))
+            return fail(_overloaded("the system has no thread left for a large request body"))
         self._waiting += 1
         return done
 

@@ -217,7 +217,7 @@ class _Gathering:
         self._size += len(data)
         try:
             if self._size > MAX_ANSWER_BYTES:
-                message = f"the upstream's answer has more than {MAX_ANSWER_BYTES} bytes"
+                message = f"the upstream's response has more than {MAX_ANSWER_BYTES} bytes"
                 raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
             self.exchange.hold(len(data))
         except GatewayError as error:

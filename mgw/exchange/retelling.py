@@ -119,7 +119,7 @@ class Telling(ABC):
             if not 200 <= status < 300:
                 return self._refused(status, body, kept)
             if _holds_too_much(body):
-                raise _broken("holds too many JSON values")
+                raise _broken("has too many JSON values")
             try:
                 return tell(body)
             except AnswerError as refused:
@@ -189,7 +189,7 @@ class StreamRetelling(Telling):
             return self.whole(answer, self._replayed, content_type, stream=True)
         coding = (value_of(answer.headers, b"content-encoding") or b"identity").strip().lower()
         if coding != b"identity":
-            message = "the upstream compressed a stream though it was asked not to"
+            message = "the upstream compressed a stream although it was asked not to"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         headers = [(b"Content-Type", content_type), _NO_CACHE, *self.reported]
         told = StreamFilter(self.reader(), self.writer, self.names, self.stopped, self.hidden)
@@ -290,7 +290,7 @@ class StreamFilter:
     def _checked(self, told: bytes) -> bytes:
         if self._writer.broken:
             self._unsent = told
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer cannot be told")
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response cannot be translated")
         return told
 
 
@@ -307,7 +307,7 @@ def _holds_too_much(body: bytes) -> bool:
 
 
 def _broken(how: str) -> GatewayError:
-    return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's answer {how}")
+    return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's response {how}")
 
 
 def _kept(answer: Answer) -> RawHeaders:
@@ -318,5 +318,5 @@ def _decoded(body: bytes, codings: bytes) -> bytes:
     try:
         return decoded(body, codings, MAX_ANSWER_BYTES)
     except GatewayError as error:
-        message = f"the upstream's answer cannot be read: {error.message}"
+        message = f"the upstream's response cannot be read: {error.message}"
         raise GatewayError(Reason.UPSTREAM_BROKEN, message) from None

@@ -152,7 +152,7 @@ class Translating:
         """
         if has_more(self.body, MAX_OBJECTS, MAX_VALUES):
             most = f"{MAX_OBJECTS} JSON objects and {MAX_VALUES} JSON values"
-            message = f"a translated request may hold at most {most}"
+            message = f"a translated request may have at most {most}"
             raise GatewayError(Reason.MALFORMED, message)
         try:
             return _TREATMENTS[self.exchange.route.treatment](self)

@@ -22,8 +22,8 @@ _MARKS: Final = (
     "Could not reserve EMFILE",
 )
 _WORDS: Final = (
-    "a connection could not be accepted: the process or the machine has no file descriptor or memory left "
-    "({before} such lines since the last one); lower max_clients, or raise the limit"
+    "a connection could not be accepted: the process or the machine has no file descriptors or memory left "
+    "({before} more since the last warning); lower max_clients or raise the limit"
 )
 
 

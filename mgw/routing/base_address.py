@@ -19,9 +19,9 @@ _VERSIONED: Final = re.compile(r"(/(?:v1|v1beta|v1alpha|beta))(/.+)")
 _VERB: Final = re.compile(r":[A-Za-z]+$")
 _WANTED: Final = MappingProxyType(
     {
-        Family.OPENAI: "OpenAI's SDKs want the gateway's address with /v1 behind it",
-        Family.ANTHROPIC: "Anthropic's SDKs want the gateway's address with nothing behind it",
-        Family.GEMINI: "Google's SDKs want the gateway's address with nothing behind it, and add a version",
+        Family.OPENAI: "OpenAI's SDKs need the gateway's address followed by /v1",
+        Family.ANTHROPIC: "Anthropic's SDKs need the gateway's address without a path",
+        Family.GEMINI: "Google's SDKs need the gateway's address without a path, and add the version",
     }
 )
 
@@ -30,13 +30,13 @@ def corrections(raw_path: str) -> Iterator[tuple[str, str]]:
     """Yield paths that may have been meant, each with what to do to the base address."""
     tidy = _SLASHES.sub("/", raw_path).rstrip("/")
     if tidy != raw_path:
-        yield tidy, "leave out the slash at the end of the base address"
+        yield tidy, "remove the slash from the end of the base URL"
     versioned = _VERSIONED.fullmatch(tidy)
     if versioned is not None:
-        yield versioned[2], f"take {versioned[1]} off the end of the base address"
+        yield versioned[2], f"take {versioned[1]} off the end of the base URL"
     elif tidy:
         version = "/v1beta" if _VERB.search(tidy) else "/v1"
-        yield version + tidy, f"put {version} at the end of the base address"
+        yield version + tidy, f"put {version} at the end of the base URL"
 
 
 def hint(raw_path: str, advice: str, family: Family) -> str:

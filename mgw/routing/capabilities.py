@@ -46,7 +46,7 @@ def pass_gate(route: Route, target: Target) -> None:
     if route.modality is Modality.TEXT:
         message += f"; routes that other families can serve are {_TRANSLATING}"
     elif target.family is not route.family:
-        message += f": it takes a provider of {route.family}'s family"
+        message += f": it needs a provider of {route.family}'s family"
     raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
 
 

@@ -50,7 +50,7 @@ class Catalog:
         """
         found = self._resolver.named(name) or self._resolver.named(name.removeprefix("models/"))
         if found is None:
-            message = f"no model is named {name[:200]!r}; ids are aliases or <provider>/<model>"
+            message = f"no model is named {name[:200]!r}; use an alias or <provider>/<model>"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")
         provider, _ = found
         return CatalogEntry(

@@ -217,7 +217,7 @@ class RouteTable:
             try:
                 model = unquote(raw_model, errors="strict")
             except UnicodeDecodeError:
-                message = "the model in the path is not UTF-8"
+                message = "the model in the path is not valid UTF-8"
                 fault = fault or GatewayError(Reason.MALFORMED, message, param="model")
         return Matched(route, chosen.row.version, model, fault)
 
@@ -245,7 +245,7 @@ def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None
 
 
 def _unknown(raw_path: str, more: str = "") -> GatewayError:
-    return GatewayError(Reason.UNKNOWN_ROUTE, f"no route is served at {_shown(raw_path)}{more}")
+    return GatewayError(Reason.UNKNOWN_ROUTE, f"the gateway serves nothing at {_shown(raw_path)}{more}")
 
 
 def _shown(raw_path: str) -> str:

@@ -68,7 +68,7 @@ class Resolver:
         if provider is None or not slash:
             return None
         if not rest:
-            message = f"{model!r} names a provider and no model; write <provider>/<model>"
+            message = f"{model!r} names a provider but no model; write <provider>/<model>"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")
         return provider, rest
 
@@ -100,7 +100,8 @@ class Resolver:
             message = f"the request names no model, and defaults.{family}_dialect is not set"
         else:
             message = (
-                f"no alias or provider fits the model {model[:200]!r}, and defaults.{family}_dialect is not "
-                f"set; write <provider>/<model> with one of the providers: {known}"
+                f"no alias or provider matches the model {model[:200]!r}, and "
+                f"defaults.{family}_dialect is not set; write <provider>/<model> with one of the "
+                f"providers: {known}"
             )
         raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")

@@ -42,12 +42,12 @@ def address_of(base_url: str) -> Address:
     parts = urlsplit(base_url)
     if parts.scheme not in _PORTS or not parts.hostname or parts.fragment or "@" in parts.netloc:
         raise ValueError(
-            "an address starts with http:// or https:// and names a host, and no user or fragment"
+            "an address must start with http:// or https:// and have a host, but no user or fragment"
         )
     own_port = _PORTS[parts.scheme]
     host = parts.hostname
     if not host.isascii():
-        raise ValueError("a host name with other than ASCII letters is written in its xn-- form")
+        raise ValueError("a host name with non-ASCII letters must be written in its xn-- form")
     port = own_port if parts.port is None else parts.port
     ascii_host = f"[{host}]" if ":" in host else host
     header = ascii_host if port == own_port else f"{ascii_host}:{port}"

@@ -177,8 +177,8 @@ class Answer:
         try:
             self._hand_on()
         except Exception:  # a bug in the sink must not leave the connection half read
-            _log.failure("a body could not be handed on")
-            self._error = GatewayError(Reason.INTERNAL, "the answer could not be handed on")
+            _log.failure("a body could not be passed on")
+            self._error = GatewayError(Reason.INTERNAL, "the response could not be passed on")
             self._reader.pieces.clear()
             if self._source is not None:
                 self._source.abort()

@@ -97,5 +97,5 @@ class ChunkedReader:
         elif line == _END:
             self.ended = True
         elif _TRAILER.fullmatch(line) is None:
-            self.fault = "sent a trailer that is no header line"
+            self.fault = "sent a trailer that is not a header line"
         return end

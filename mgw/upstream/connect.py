@@ -64,7 +64,7 @@ def explain(error: Exception, provider: str, address: Address, seconds: float) -
         return error
     where = f"at {address.host_header.decode()}"
     if isinstance(error, TimeoutError | TcpTimedOut):
-        what = f"did not let us connect within {seconds:g} s"
+        what = f"did not accept a connection within {seconds:g} s"
         failure = too_slow(provider, what, Phase.CONNECT, Cause.CONNECT_TIMEOUT)
         return failure.because(Cause.CONNECT_TIMEOUT, where)
     what, cause = _meaning_of(error)
@@ -76,9 +76,9 @@ def _meaning_of(error: Exception) -> tuple[str, Cause]:
         case Refused():
             return "refused the connection", Cause.REFUSED_CONNECTION
         case DNSLookupError():
-            return "is not found: its host name has no address", Cause.DNS
+            return "cannot be found: its host name has no address", Cause.DNS
         case NoRouteError():
-            return "is out of reach: there is no route to it", Cause.REFUSED_CONNECTION
+            return "is unreachable: there is no route to it", Cause.REFUSED_CONNECTION
         case CertificateNameError():
             return f"has a certificate {error}", Cause.TLS
         case CertificateRefusedError():

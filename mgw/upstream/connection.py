@@ -54,8 +54,8 @@ MAX_JOINED_BYTES: Final = 16 * 1024
 """A body up to this size is copied to its head, which saves a write."""
 MAX_UNWATCHED_BYTES: Final = 256 * 1024
 """A body above this size is watched until it is written."""
-_NO_HTTP_1: Final = "insists on another protocol than HTTP/1.1"
-_BROKE_OFF: Final = "broke off in the middle of its answer"
+_NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
+_BROKE_OFF: Final = "closed the connection in the middle of the response"
 
 
 class Home(Interface):
@@ -309,9 +309,9 @@ class Connection(Protocol):
 
     def _loss_before_head(self, reader: ResponseReader) -> UpstreamFailure:
         if reader.began:
-            what = "broke off in the middle of its answer's head"
+            what = "closed the connection in the middle of the response head"
             return broken(self._provider, what, Phase.HEAD, Cause.RESET)
-        what = "closed the connection before it answered"
+        what = "closed the connection before it responded"
         return broken(self._provider, what, Phase.SENT, Cause.RESET, stale=self._used)
 
     def _expired(self) -> None:
@@ -322,13 +322,13 @@ class Connection(Protocol):
             self._unreadable()  # the provider waits as we do
         elif self._waiting is not None:
             phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
-            what = f"sent no answer within {limits.first_byte:g} s"
+            what = f"sent no response within {limits.first_byte:g} s"
             failure = too_slow(self._provider, what, phase, Cause.FIRST_BYTE_TIMEOUT)
             self._fail(self._waiting, failure)
         elif self._answer is not None:
-            what = f"was silent for {limits.idle:g} s in the middle of its answer"
+            what = f"was silent for {limits.idle:g} s in the middle of the response"
             if not self._answer.taken:
-                what = f"answered, but nobody read the answer for {UNTAKEN_SECONDS:g} s"
+                what = f"responded, but nobody read the response for {UNTAKEN_SECONDS:g} s"
             self._break(self._answer, too_slow(self._provider, what, Phase.BODY, Cause.IDLE_TIMEOUT))
         else:
             self.close()

@@ -183,7 +183,7 @@ class Pool:
     def _stand_in_line(self, *, fresh: bool) -> Deferred[Connection | None]:
         """Fire with a connection, or with None for a free place."""
         if len(self._line) >= MAX_WAITERS:
-            raise self._overloaded("too many requests wait for one of its connections")
+            raise self._overloaded("too many requests are waiting for one of its connections")
         asker: Deferred[Connection | None] = Deferred(self._step_out)
         self._line[asker] = fresh
         self._serve_line()  # one that rests may only have to settle

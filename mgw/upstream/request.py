@@ -75,6 +75,6 @@ def head_of(request: UpstreamRequest, host: bytes) -> bytes:
         or b" " in target
         or not target
     ):
-        message = "a header or the path holds a line break, a NUL or a blank that may not stand there"
+        message = "a header or the path contains a line break, NUL or space that is not allowed there"
         raise GatewayError(Reason.MALFORMED, message)
     return head

@@ -133,7 +133,7 @@ class ResponseReader:
     def on_message_begin(self) -> None:
         """Called by the parser at a status line."""
         if self.ended:
-            raise _UnreadableError("sent more than it was asked for")
+            raise _UnreadableError("sent more than one response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Called by the parser for each header, and for each trailer, which is dropped."""
@@ -144,7 +144,7 @@ class ResponseReader:
             self._length_known = True
         elif len(name) == 17 and name.lower() == b"transfer-encoding":
             if self._chunked or value.lower() != b"chunked":
-                raise _UnreadableError("used a transfer coding that nobody asked for")
+                raise _UnreadableError("used a transfer coding that was not asked for")
             self._chunked = True
 
     def on_headers_complete(self) -> None:
@@ -154,7 +154,7 @@ class ResponseReader:
         status = parser.get_status_code()
         version = parser.get_http_version()
         if version not in {"1.1", "1.0"} or status < 100:
-            raise _UnreadableError("sent a status line that HTTP/1.1 does not know")
+            raise _UnreadableError("sent an invalid status line")
         if status == 101:
             raise _UnreadableError("switched to another protocol, which was not asked for")
         if status < 200:
@@ -162,7 +162,7 @@ class ResponseReader:
             self._reason.clear()
             return
         if self._chunked and version == "1.0":  # RFC 9112 6.1: its framing is faulty
-            raise _UnreadableError("used a transfer coding that HTTP/1.0 does not know")
+            raise _UnreadableError("used a transfer coding, which HTTP/1.0 does not have")
         if sum(len(name) + len(value) + 4 for name, value in self._headers) > MAX_HEAD_BYTES:
             raise _UnreadableError(f"sent a head of more than {MAX_HEAD_BYTES} bytes")
         self.head = Head(status, _phrase(b"".join(self._reason)), self._headers)
@@ -228,7 +228,7 @@ def _words_for(error: HttpParserError) -> str:
     """Say what is wrong; the parser's own texts are constants and hold nothing of the answer."""
     cause = error.__context__
     if cause is None:
-        return f"sent an unreadable answer: {error}"
+        return f"sent an unreadable response: {error}"
     if isinstance(cause, _UnreadableError):
         return str(cause)
     raise cause

@@ -34,7 +34,7 @@ from zope.interface import implementer
 _ALERTS: Final = {
     44: "was revoked",
     45: "has expired",
-    48: "is signed by nobody whom we trust",
+    48: "is not signed by a trusted authority",
 }  # RFC 8446 6.2
 
 

@@ -26,7 +26,8 @@ class UnknownStops:
             return
         self._seen.add(seen)
         _log.warn(
-            "provider {provider} ended an answer with {word!r}, which is unknown and read as a normal end",
+            "provider {provider} ended a response with the unknown reason {word!r}, which is treated as a "
+            "normal end",
             provider=provider,
             word=seen[1],
         )

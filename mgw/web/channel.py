@@ -86,7 +86,8 @@ class ChannelFactory(ServerFactory):
         self.refused += 1
         if self._full.due():
             _log.warn(
-                "max_clients: {limit} clients are connected, more are refused ({before} since the last line)",
+                "max_clients: {limit} clients are connected, more are refused "
+                "({before} since the last warning)",
                 limit=self.limits.max_clients,
                 before=self._full.take_quiet(),
             )

@@ -452,7 +452,7 @@ class GatewayChannel(Protocol):
         elif self._full:  # the client is still busy with our last answer
             self._limit.within(self._limits.client_idle)
         elif self._reader is not None:
-            self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the head of the request stopped arriving"))
+            self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the request head stopped arriving"))
         elif holds_input(self._wire):  # a request that came this very moment
             self._limit.within(DRAIN_SECONDS)
         else:

@@ -51,7 +51,9 @@ _NO_WORD: Final = 16
 _WORDS: Final = frozenset({b"host", b"content-type", b"content-encoding", b"accept"})
 """Headers whose words mean what they say, even where a short key is one of them."""
 
-_WANTED: Final = "this gateway wants one of its keys: send Authorization: Bearer <key> or x-api-key: <key>"
+_WANTED: Final = (
+    "this gateway needs one of its own keys: send Authorization: Bearer <key> or x-api-key: <key>"
+)
 
 
 class Caller(Struct, frozen=True):
@@ -218,14 +220,15 @@ class EdgeGate:
         if _PLAIN(value) is not None and not self._mentions(value):
             return None
         if not value:
-            return "the Authorization header holds no 'Bearer <key>'"
+            return "the Authorization header is not of the form 'Bearer <key>'"
         flaw = _IN_NO_CREDENTIAL.search(value)
         if flaw is not None:
-            return f"the credential {_shown(carrier)} holds {_named(flaw[0])}, which is part of no key"
+            return f"the credential {_shown(carrier)} holds {_named(flaw[0])}, which no key contains"
         readings = _readings(value)
         encoded = any(map(_IN_NO_CREDENTIAL.search, _decodings(value)))
         if encoded or any(map(self._wraps, readings)) or any(map(self._mentions, readings)):
-            return f"the credential {_shown(carrier)} is encoded, or more than a key: send the key as it is"
+            where = f"the credential {_shown(carrier)}"
+            return f"{where} is encoded or has extra characters: send the key exactly as it is"
         return None
 
     def _repeats(self, name: bytes, value: bytes) -> bool:

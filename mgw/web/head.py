@@ -123,7 +123,7 @@ class HeadReader:
         self._has_blanks = self._has_blanks or b" \r" in piece or b"\t\r" in piece or piece[:1] == b"\r"
         if self._size > self._max_bytes or len(self._headers) > self._max_headers:
             limits = f"{self._max_bytes} bytes in {self._max_headers} lines"
-            raise GatewayError(Reason.HEAD_TOO_LARGE, f"the head of the request is larger than {limits}")
+            raise GatewayError(Reason.HEAD_TOO_LARGE, f"the request head is larger than {limits}")
         return end
 
     def head(self) -> RequestHead:
@@ -174,7 +174,7 @@ class HeadReader:
             return
         match = _REQUEST_LINE.fullmatch(line)
         if match is None or match[1] in _OTHER_PROTOCOLS:
-            raise malformed("the request line is not one of HTTP/1.1 or HTTP/1.0")
+            raise malformed("the request line is not a valid HTTP/1.1 or HTTP/1.0 request line")
         self._method, self.target, self._version = match.groups()
         self._line = b""
 
@@ -198,7 +198,9 @@ def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | Non
     length = found.get(b"content-length")
     if coding is not None:
         if version == OLD or length is not None or coding.lower() != b"chunked":
-            raise malformed("the only transfer coding is chunked, in HTTP/1.1 and without a content length")
+            raise malformed(
+                "the only supported transfer coding is chunked, in HTTP/1.1 and without a content length"
+            )
         return True, None
     if length is None:
         return False, None
@@ -227,7 +229,7 @@ def _origin_form(target: bytes, host: bytes) -> bytes:
     if match is None:
         raise malformed("the target is neither a path nor an absolute address")
     if match[1].lower() != host.lower():
-        raise malformed("the target names another host than the host header")
+        raise malformed("the target names a different host than the host header")
     path = match[2]
     return path if path[:1] == b"/" else b"/" + path
 
@@ -243,7 +245,7 @@ def _expects_continue(value: bytes | None, version: bytes) -> bool:
     if value is None or version == OLD:
         return False
     if value.lower() != b"100-continue":
-        raise malformed("the only expectation that can be met is 100-continue")
+        raise malformed("the only supported expectation is 100-continue")
     return True
 
 

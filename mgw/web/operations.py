@@ -82,7 +82,7 @@ class Operations:
         """
         visit, generation = request.visit, self.generation()
         if not generation.config.health_checks.enabled:
-            message = f"{visit.matched.route.path} is served where health_checks.enabled is true"
+            message = f"{visit.matched.route.path} is served only if health_checks.enabled is true"
             raise GatewayError(Reason.UNKNOWN_ROUTE, message)
         _tell(visit, 200, JSON, await self.provider_health.report(generation))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mgw.web.visit import RequestVisit
 
 _log: Final = Logger()
-_FAILED: Final = b"the gateway failed; its log says why\n"
+_FAILED: Final = b"internal error of the gateway; see its log\n"
 
 
 class GatewayRequest(Request):

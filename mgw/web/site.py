@@ -197,7 +197,9 @@ class Site:
 
     def _begin(self, visit: RequestVisit) -> None:
         if self.draining and visit.exchange is not None:
-            raise GatewayError(Reason.DRAINING, "the gateway is shutting down; try another", retry_after=1.0)
+            raise GatewayError(
+                Reason.DRAINING, "the gateway is shutting down; try another instance", retry_after=1.0
+            )
         if visit.matched.fault is not None:
             raise visit.matched.fault
         if visit.head.upgrade is not None and visit.matched.route.treatment is not Treatment.REALTIME:
@@ -227,7 +229,7 @@ def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:
 
 
 def _no_websocket(path: str) -> GatewayError:
-    message = f"{path} is not served over a WebSocket: send an ordinary HTTP request"
+    message = f"{path} is not available over WebSocket: send an ordinary HTTP request"
     return GatewayError(Reason.NO_WEBSOCKET, message)
 
 

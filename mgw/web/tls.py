@@ -41,7 +41,7 @@ class RenewableCertificate:
         key = _read("tls.key_file", files.key_file, _private_key)
         if key.public_key() != chain[0].public_key():
             raise ValueError(
-                f"tls: the key in {without_keys(files.key_file)} is not that of the certificate in "
+                f"tls: the key in {without_keys(files.key_file)} does not belong to the certificate in "
                 f"{without_keys(files.cert_file)}"
             )
         first, *others = [crypto.X509.from_cryptography(certificate) for certificate in chain]

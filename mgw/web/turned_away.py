@@ -30,7 +30,7 @@ MAX_DISCARDED: Final = 64 * 1024 * 1024
 _HEALTH: Final = re.compile(rb"(?:GET|HEAD) /healthz[ ?]")
 _HEALTHY: Final = b'{"status":"ok"}'
 _FULL: Final = (
-    b'{"type":"error","error":{"message":"the gateway serves as many clients as it may: try again",'
+    b'{"type":"error","error":{"message":"the gateway has reached its limit of clients; try again",'
     b'"type":"overloaded_error","param":null,"code":"overloaded"}}'
 )
 _HEAD: Final = (

@@ -166,7 +166,7 @@ class RequestVisit:
 
     def too_slow(self) -> None:
         """The client stopped in the middle of its body."""
-        self.refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the body of the request stopped arriving"))
+        self.refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the request body stopped arriving"))
 
     def broken(self, error: GatewayError) -> None:
         """The body of the request is no HTTP."""
@@ -176,7 +176,9 @@ class RequestVisit:
         """The drain has run out: refuse the request, or break the answer that has begun."""
         if self._over:
             return
-        error = GatewayError(Reason.DRAINING, "the gateway has shut down; try another", retry_after=1.0)
+        error = GatewayError(
+            Reason.DRAINING, "the gateway has shut down; try another instance", retry_after=1.0
+        )
         if self.exchange is not None:
             self.exchange.refused(error)
         if self._work is None:
@@ -238,7 +240,11 @@ class RequestVisit:
             return  # whoever cancelled has settled the exchange and ends the visit
         except Exception:
             _log.failure("a bug: request {request_id} failed", request_id=self.request_id)
-            self._failed(GatewayError(Reason.INTERNAL, "the gateway failed; its log has the request's id"))
+            self._failed(
+                GatewayError(
+                    Reason.INTERNAL, "internal error of the gateway; find the request's id in its log"
+                )
+            )
         self._end(self.client.status or CLIENT_CLOSED)
 
     def _own_address(self) -> str | None:
@@ -269,7 +275,7 @@ class RequestVisit:
 
     def _too_large(self) -> GatewayError:
         limit = self._max_body_bytes()
-        whose = "what this route takes" if limit == self.matched.route.max_body_bytes else "max_body_bytes"
+        whose = "the limit of this route" if limit == self.matched.route.max_body_bytes else "max_body_bytes"
         return GatewayError(Reason.BODY_TOO_LARGE, f"the body is larger than {whose}, {limit} bytes")
 
     def _max_body_bytes(self) -> int:

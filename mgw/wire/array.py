@@ -102,7 +102,7 @@ class ElementReader:
         """
         if self._state is not _State.AFTER:
             raise GatewayError(
-                Reason.UPSTREAM_BROKEN, "the upstream's answer ended in the middle of its array"
+                Reason.UPSTREAM_BROKEN, "the upstream's response ended in the middle of its array"
             )
 
     def _around(self, data: bytes, position: int) -> int:
@@ -117,7 +117,7 @@ class ElementReader:
         elif self._state in _BEFORE_A_VALUE and character not in _NO_VALUE:
             self._begin(character)
         else:
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is not a JSON array")
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a JSON array")
         return position + 1
 
     def _begin(self, character: bytes) -> None:
@@ -166,7 +166,7 @@ class ElementReader:
         element = bytes(self._held)
         self._held = bytearray()
         if has_more(element, MAX_OBJECTS, MAX_VALUES):
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an element of too many values")
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an element with too many values")
         return element
 
     def _hold(self, piece: bytes) -> None:

@@ -40,7 +40,7 @@ def decoded(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
     names = [name.strip(b" \t").lower() for name in content_encoding.split(b",")]
     codings = [name for name in names if name not in (b"", b"identity")]
     if len(codings) > MAX_CODINGS:
-        raise _malformed(f"a body has at most {MAX_CODINGS} content codings")
+        raise _malformed(f"a body may have at most {MAX_CODINGS} content codings")
     if not body:
         return body
     for coding in reversed(codings):
@@ -104,7 +104,7 @@ def _gathered(pieces: Iterator[bytes], max_bytes: int) -> bytes:
                 )
             gathered.append(piece)
     except (zlib.error, brotli.error, zstandard.ZstdError):
-        raise _malformed("the body is not what its Content-Encoding says") from None
+        raise _malformed("the body does not match its Content-Encoding") from None
     return b"".join(gathered)
 
 

@@ -225,7 +225,7 @@ def part_edits(found: FoundValue, new: str) -> list[Edit]:
     if new == found.value:
         return []
     if _NOT_IN_A_VALUE.search(new):
-        raise GatewayError(Reason.MALFORMED, "a value in a form has no line ends", param="model")
+        raise GatewayError(Reason.MALFORMED, "a form value must not contain line breaks", param="model")
     return [(span, new.encode()) for span in found.spans]
 
 
@@ -236,7 +236,7 @@ def nested_in_part(found: FoundValue, *paths: Path) -> list[Nested]:
     would be for each server to choose.
     """
     if len(found.spans) > 1:
-        raise malformed("a part with JSON is stated more than once")
+        raise malformed("a JSON part appears more than once")
     ((base, _),) = found.spans
     return [
         replace(value, span=(base + value.span[0], base + value.span[1]))

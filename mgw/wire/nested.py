@@ -201,7 +201,7 @@ class _Walk:
 
 def _too_many() -> GatewayError:
     return GatewayError(
-        Reason.MALFORMED, f"the body has too many values to find its models: more than {MAX_VALUES}"
+        Reason.MALFORMED, f"the body has too many values to search for models: more than {MAX_VALUES}"
     )
 
 

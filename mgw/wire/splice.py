@@ -162,7 +162,7 @@ class _Finder:
         spans: list[Span] = []
         for start in self._value_starts(plain):
             if len(spans) == MAX_STATED:
-                message = f"the body states {self._key!r} more than {MAX_STATED} times"
+                message = f"the body has {self._key!r} more than {MAX_STATED} times"
                 raise GatewayError(Reason.MALFORMED, message, param=self._key)
             end = next_after(view, start)
             spans.append((start, start + len(plain[start:end].rstrip())))
@@ -218,7 +218,7 @@ class _Finder:
             return msgspec.json.decode(literal, type=str)
         except DecodeError:
             raise GatewayError(
-                Reason.MALFORMED, f"{self._key!r} holds an unpaired surrogate", param=self._key
+                Reason.MALFORMED, f"{self._key!r} contains an unpaired surrogate", param=self._key
             ) from None
 
 

@@ -148,7 +148,7 @@ class EventReader:
         data = b"\n".join(self._data)
         if has_more(data, MAX_OBJECTS, MAX_VALUES):
             self._forget()
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an event of too many values")
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an event with too many values")
         return data
 
     def _read_bare(self, line: bytes, events: list[Event]) -> None:

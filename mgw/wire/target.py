@@ -35,9 +35,9 @@ def check_path(raw_path: bytes) -> None:
             raise GatewayError(Reason.MALFORMED, "the path has a '%' without two hexadecimal digits after it")
         raw_path = unquote_to_bytes(raw_path)
     if b"\x00" in raw_path:
-        raise GatewayError(Reason.MALFORMED, "the path holds a NUL character")
+        raise GatewayError(Reason.MALFORMED, "the path contains a NUL character")
     if b"." in raw_path and not _DOTS.isdisjoint(raw_path.replace(b"\\", b"/").split(b"/")):
-        raise GatewayError(Reason.MALFORMED, "the path has a segment '.' or '..': send it resolved")
+        raise GatewayError(Reason.MALFORMED, "the path has a segment '.' or '..': resolve it first")
 
 
 def query_value(raw_query: bytes | None, name: str) -> str | None:
@@ -76,19 +76,19 @@ def path_of_model(model: str, own: str = "") -> bytes:
     if _NOT_IN_A_PATH.search(model.translate(dict.fromkeys(map(ord, own)))):
         raise GatewayError(
             Reason.MALFORMED,
-            "a model that goes into a path holds no '?', '#', '%', ':' and no control characters",
+            "a model that is sent in a path must not contain '?', '#', '%', ':' or control characters",
             param="model",
         )
     if not {"", ".", ".."}.isdisjoint(model.replace("\\", "/").split("/")):
         raise GatewayError(
             Reason.MALFORMED,
-            "a model that goes into a path has no segment that is empty, '.' or '..'",
+            "a model that is sent in a path must not have an empty segment, '.' or '..'",
             param="model",
         )
     try:
         return quote(model, safe="/" + own).encode()
     except UnicodeEncodeError:
-        raise GatewayError(Reason.MALFORMED, "the model is not Unicode text", param="model") from None
+        raise GatewayError(Reason.MALFORMED, "the model is not valid Unicode", param="model") from None
 
 
 def _parameters(raw_query: bytes | None) -> Iterator[tuple[bytes, str, bytes]]:

@@ -28,6 +28,8 @@ def literals() -> Iterator[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
+            elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+                yield node.value.decode("latin-1")
             elif isinstance(node, ast.JoinedStr):
                 parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
                 yield "".join(map(str, parts))

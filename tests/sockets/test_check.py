@@ -36,7 +36,7 @@ def test_a_valid_file_exits_with_0_and_prints_warnings_and_final_addresses(tmp_p
     assert (done.status, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     warnings = [line for line in lines if line.startswith("warning: ")]
-    assert "may be reached from other machines and edge_auth is off" in warnings[0]
+    assert "can be reached from other machines, and edge_auth is off" in warnings[0]
     assert warnings[1].startswith(
         "warning: providers.claude.base_url: https://anthropic.example has no version"
     )

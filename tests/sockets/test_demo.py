@@ -99,8 +99,8 @@ def test_busy_ports_are_left_to_others_and_the_printed_requests_still_work(tmp_p
             assert json.loads(sent_without_curl(first))["choices"]
             assert demo.stdout is not None
             said = demo.stdout.data.decode()
-            assert f"127.0.0.1:{busy[0]} is busy: the simulator listens on 127.0.0.1:" in said
-            assert f"127.0.0.1:{busy[1]} is busy: the gateway listens on 127.0.0.1:" in said
+            assert f"127.0.0.1:{busy[0]} is in use: the simulator listens on 127.0.0.1:" in said
+            assert f"127.0.0.1:{busy[1]} is in use: the gateway listens on 127.0.0.1:" in said
             assert f"http://127.0.0.1:{busy[1]}/" not in said
             demo.process.send_signal(signal.SIGHUP)
             assert demo.stderr is not None

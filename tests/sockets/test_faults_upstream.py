@@ -173,7 +173,7 @@ def test_a_name_without_an_address_is_a_502(client: RawClient, ledger: Ledger) -
     assert "its host name has no address" in words
     assert "nowhere.invalid" not in words
     log = ledger.gateway.log(b"error=dns")
-    assert b"provider nameless is not found: its host name has no address, at nowhere.invalid" in log
+    assert b"provider nameless cannot be found: its host name has no address, at nowhere.invalid" in log
     upstream_error(ledger, 502, provider="nameless", model="nameless/gpt-1")
 
 

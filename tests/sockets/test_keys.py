@@ -204,7 +204,7 @@ def test_the_configurations_problems_show_no_key(text: str) -> None:
         gateway.log(b"providers.claude.auth: expected one of")
         gateway.rewrite(f"{wrong}listen: *sk-canary\n")
         gateway.signal(signal.SIGHUP)
-        gateway.log(b"an alias without its anchor")
+        gateway.log(b"an alias without an anchor")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])

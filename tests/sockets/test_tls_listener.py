@@ -149,7 +149,7 @@ def test_an_ipv6_client_is_served(simulator: SimulatorProcess, listen: str) -> N
 def test_all_interfaces_take_ipv4_clients_and_the_log_warns_of_them(simulator: SimulatorProcess) -> None:
     with start_gateway(configuration(simulator, "listen: ':0'")) as gateway:
         assert ask(gateway.port, "/healthz").status == 200
-        gateway.log(b"may be reached from other machines and edge_auth is off")
+        gateway.log(b"can be reached from other machines, and edge_auth is off")
 
 
 def test_a_unix_socket_is_served_and_removed_at_the_end(simulator: SimulatorProcess, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_bad_files_are_told_in_one_readable_line(
             expected = f"tls.key_file: {key} holds no PEM key"
         case "no pair":
             shutil.copy(issue(by, "127.0.0.1").key_file, key)
-            expected = f"tls: the key in {key} is not that of the certificate in {cert}"
+            expected = f"tls: the key in {key} does not belong to the certificate in {cert}"
         case _:
             key.write_bytes(encrypted_key())
             expected = f"tls.key_file: {key} holds no PEM key without a passphrase"

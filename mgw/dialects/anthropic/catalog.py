@@ -76,7 +76,7 @@ def _place(entries: Sequence[CatalogEntry], cursor: str, param: str) -> int:
     for place, entry in enumerate(entries):
         if entry.id == cursor:
             return place
-    raise GatewayError(Reason.MALFORMED, f"{param} names no model of this list: {cursor!r}", param=param)
+    raise GatewayError(Reason.MALFORMED, f"{param} is not a model in this list: {cursor!r}", param=param)
 
 
 def _page(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> tuple[Sequence[CatalogEntry], bool]:

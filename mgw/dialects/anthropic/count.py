@@ -31,7 +31,7 @@ def parse_reply(body: bytes) -> TokenUsage:
     try:
         return TokenUsage(_DECODER.decode(body).input_tokens)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer is no count of tokens") from None
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a token count") from None
 
 
 def render_reply(usage: TokenUsage) -> bytes:

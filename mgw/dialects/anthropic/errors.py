@@ -112,7 +112,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
     said = _said(error)
     if said is None:
         words = spoken_by_proxy(body)
-        said = f"the upstream refused with the status {status}" + (f": {words}" if words else "")
+        said = f"the upstream refused the request with status {status}" + (f": {words}" if words else "")
     return UpstreamError(status, _cut(said), _kind(error), _details(error))
 
 
@@ -134,13 +134,13 @@ def answered(document: bytes) -> UpstreamError | None:
     if said is None and not (type(found) is dict and (found.get("error") or found.get("type") == "error")):
         return None
     return UpstreamError(
-        _status(error), _cut(said or "the upstream's answer broke"), _kind(error), _details(error)
+        _status(error), _cut(said or "the upstream's response broke off"), _kind(error), _details(error)
     )
 
 
 def broken(document: bytes) -> UpstreamError:
     """Read the error that breaks a stream; its type says which status it stands for."""
-    words = spoken_by_proxy(document) or "the upstream's answer broke"
+    words = spoken_by_proxy(document) or "the upstream's response broke off"
     return answered(document) or UpstreamError(502, _cut(words))
 
 

@@ -185,7 +185,7 @@ class Reader:
             self._end_as_begun(found)
         if not self._ended and not self._over:
             raise GatewayError(
-                Reason.UPSTREAM_BROKEN, "the upstream's stream ended before its answer was complete"
+                Reason.UPSTREAM_BROKEN, "the upstream's stream ended before the response was complete"
             )
         self._over = True
         return found
@@ -245,7 +245,7 @@ class Reader:
         self._over = True
         self._end_as_begun(found)
         if not self._ended:
-            found.append(Broke(UpstreamError(502, "the upstream's answer ended without a reason")))
+            found.append(Broke(UpstreamError(502, "the upstream's response ended without a finish reason")))
 
     def _begin(self, found: list[ReplyEvent], message: _Begun | None = None) -> None:
         if self._began:
@@ -260,7 +260,10 @@ class Reader:
     def _message_start(self, message: _Begun, found: list[ReplyEvent]) -> None:
         if self._start_told is not None:
             if not self._ended:
-                self._break(UpstreamError(502, "the upstream began another answer before the end"), found)
+                self._break(
+                    UpstreamError(502, "the upstream began a second response before the first one ended"),
+                    found,
+                )
             return
         self._start_told = message
         self._begin(found, message)

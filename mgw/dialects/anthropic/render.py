@@ -74,7 +74,7 @@ class _Draft:
             body = self._body()
             data = _ENCODER.encode({key: body[key] for key in keys if key in body} if keys else body)
         except RecursionError:
-            raise GatewayError(Reason.MALFORMED, "a schema of the request is nested too deeply") from None
+            raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
         version = self.setting.version or SAMPLING_VERSION
         headers = [(b"anthropic-version", version.encode("latin-1", "replace"))]
         if self.binding:

@@ -34,7 +34,7 @@ from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
-NAMELESS: Final = "the upstream's answer has a call of a tool without a name"
+NAMELESS: Final = "the upstream's response has a tool call without a name"
 """What breaks an answer: what nobody can run must not end as if nothing had been asked."""
 
 
@@ -108,7 +108,7 @@ def _no_message(body: bytes) -> GatewayError:
     if error is not None:
         return AnswerError(error)
     words = spoken_by_proxy(body)
-    said = "the upstream's answer is no message" + (f": {words}" if words else "")
+    said = "the upstream's response is not a message" + (f": {words}" if words else "")
     return GatewayError(Reason.UPSTREAM_BROKEN, said)
 
 

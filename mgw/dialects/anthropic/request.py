@@ -81,7 +81,9 @@ def _conversation(root: Fields) -> Conversation:
 def _limit(root: Fields) -> int | None:
     limit = root.integer("max_tokens", Feature.MAX_TOKENS)
     if limit == 0:
-        raise root.wrong("max_tokens", "0 warms Anthropic's cache, which no other family has: send 1 or more")
+        raise root.wrong(
+            "max_tokens", "0 warms Anthropic's cache, which other families do not have: send 1 or more"
+        )
     return limit
 
 
@@ -91,7 +93,7 @@ def _refuse_a_thread(root: Fields) -> None:
     if thread is None:
         return
     if thread.text("type") == "continue":
-        message = "thread: only the vendor that holds a thread can continue it: send all messages"
+        message = "thread: only the vendor that stores a thread can continue it; send all messages instead"
         raise GatewayError(Reason.MALFORMED, message, param="thread", code=NO_THREADS)
     root.leave("thread")
     thread.skip(*thread)

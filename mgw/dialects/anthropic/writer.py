@@ -117,7 +117,7 @@ class Writer:
         if self._over:
             return b""
         if self._ending is None:
-            error = "the upstream's stream ended before its answer was complete"
+            error = "the upstream's stream ended before the response was complete"
             return self.fail(GatewayError(Reason.UPSTREAM_BROKEN, error))
         self._conclude(self._ending)
         return self._frames.taken()
@@ -262,7 +262,7 @@ class Writer:
     def _count(self, size: int) -> None:
         self._held_bytes += size
         if self._held_bytes > MAX_HELD_BYTES:
-            error = "the upstream's parallel calls are too large to be put in order"
+            error = "the upstream's parallel tool calls are too large to be put in order"
             self._break(GatewayError(Reason.UPSTREAM_BROKEN, error))
 
     def _break(self, error: GatewayError | UpstreamError) -> None:

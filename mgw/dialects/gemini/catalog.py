@@ -85,7 +85,7 @@ def _start(entries: Sequence[CatalogEntry], token: str) -> int:
         if _token(entry) == token:
             return place + 1
     raise GatewayError(
-        Reason.MALFORMED, "pageToken is none that this list handed out; begin without one", param="pageToken"
+        Reason.MALFORMED, "this pageToken does not come from this list; start without one", param="pageToken"
     )
 
 

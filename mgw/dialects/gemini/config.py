@@ -74,7 +74,7 @@ def number(fields: Fields, key: str, feature: Feature | None = None) -> float | 
         return value
     if type(value) is float:
         if not isfinite(value):
-            raise fields.wrong(key, "this number is out of range")
+            raise fields.wrong(key, "the number is out of range")
         return value
     raise fields.mistyped(key, float, value)
 
@@ -85,7 +85,7 @@ def whole_number(fields: Fields, key: str, feature: Feature | None = None) -> in
     if value is None:
         return None
     if not -(2.0**63) <= value < 2.0**63:
-        raise fields.wrong(key, "this number is out of range")
+        raise fields.wrong(key, "the number is out of range")
     return int(value)
 
 

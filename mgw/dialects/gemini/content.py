@@ -148,7 +148,7 @@ class _Reader:
                 self._spoken.say(text or "", signature)
             return
         if "functionResponse" in part:
-            raise part.wrong("functionResponse", "it belongs into a content of role 'user'")
+            raise part.wrong("functionResponse", "it belongs in a content of role 'user'")
         call = part.nested("functionCall")
         if call is not None:
             if signature is not None and may_be_carried(signature):
@@ -180,7 +180,7 @@ class _Reader:
         if text is not None:
             return Text(text)
         if "functionCall" in part:
-            raise part.wrong("functionCall", "it belongs into a content of role 'model'")
+            raise part.wrong("functionCall", "it belongs in a content of role 'model'")
         response = part.nested("functionResponse")
         if response is not None:
             return self._result(response)
@@ -216,7 +216,7 @@ class _Reader:
                 return None
         unknown = next((key for key in part if key in part and _camel(key) not in _BESIDE), None)
         if unknown is not None:
-            raise part.wrong("", f"parts of the type {unknown[:64]!r} are not known here")
+            raise part.wrong("", f"parts of the type {unknown[:64]!r} are not supported")
         return None
 
     def _media(self, part: Fields) -> Media | None:

@@ -68,7 +68,7 @@ def parse_reply(body: bytes) -> TokenUsage:
     try:
         found = _DECODER.decode(body)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer is no token count") from None
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's response is not a token count") from None
     return TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count)
 
 

@@ -78,7 +78,7 @@ def parse_reply(body: bytes) -> EmbeddingReply:
         found = _Answer()
     vectors = found.embeddings or ((found.embedding,) if found.embedding is not None else ())
     if not vectors:
-        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's answer holds no embeddings")
+        raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's response has no embeddings")
     return EmbeddingReply(
         tuple(vector.values for vector in vectors), usage_of(bytes(found.usage_metadata)).tokens_in
     )

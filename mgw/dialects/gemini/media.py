@@ -90,7 +90,7 @@ def parse_blob(blob: Fields) -> Media:
     media_type = blob.text("mimeType")
     data = standard_base64(blob.needed_text("data"))
     if len(data) % 4:
-        raise blob.wrong("data", "this is no base64")
+        raise blob.wrong("data", "not valid base64")
     kind = kind_of(media_type)
     blob.note(FEATURES[kind])
     text = plain_text(data) if media_type is not None and media_type.startswith("text/") else None

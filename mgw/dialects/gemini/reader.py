@@ -160,8 +160,10 @@ class Reader:
         if not heard or any(one.finish is None for one in heard):
             words = "" if self._heard or self._head.startswith(_OF_A_STREAM) else spoken_by_proxy(self._head)
             if words:
-                return [Broke(UpstreamError(502, f"the provider's answer is no stream: {words}"))]
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's stream ended before its answer did")
+                return [Broke(UpstreamError(502, f"the provider's response is not a stream: {words}"))]
+            raise GatewayError(
+                Reason.UPSTREAM_BROKEN, "the provider's stream ended before the response was complete"
+            )
         failed = _failure(heard)
         if failed is not None:
             return [failed]
@@ -213,7 +215,7 @@ class Reader:
         elif response is None:
             found.append(UNREADABLE_EVENT)
         else:
-            found.append(Broke(UpstreamError(502, "the provider's stream broke off with an error")))
+            found.append(Broke(UpstreamError(502, "the provider's stream ended with an error")))
 
     def _hear(self, candidate: wire.Candidate, number: int, found: list[ReplyEvent]) -> None:
         heard = self._candidates.get(number)

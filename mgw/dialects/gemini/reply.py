@@ -40,9 +40,9 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     """
     found = wire.response_of(body) or wire.joined_response_of(body)
     if found is None:
-        raise _no_answer(body, "the provider's answer is none of generateContent")
+        raise _no_answer(body, "the provider's response is not one of generateContent")
     if found.error:
-        raise _no_answer(body, "the upstream failed in words that cannot be read")
+        raise _no_answer(body, "the upstream failed with an unreadable error")
     blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None
     if found.candidates:
         candidates = [_candidate(candidate, seed, place) for place, candidate in enumerate(found.candidates)]
@@ -51,7 +51,7 @@ def parse_reply(body: bytes, seed: str) -> Reply:
         refusal = Refusal(block_message(blocked, explained))
         candidates = [Candidate((refusal,), StopReason.REFUSAL)]
     else:
-        raise _no_answer(body, "the provider's answer has no candidates; ask again")
+        raise _no_answer(body, "the provider's response has no candidates; try again")
     if not any(_says_something(candidate) for candidate in candidates):
         _check_failure(found.candidates or [])
     return Reply(

@@ -74,7 +74,7 @@ def parse_request(body: bytes) -> tuple[SpeechRequest, Ledger]:
     contents = request.each_or_one("contents")
     texts = [text for content in contents for text in _texts(content)]
     if not any(text.strip() for text in texts):
-        raise request.wrong("contents", "there is no text of the user to be spoken")
+        raise request.wrong("contents", "there is no user text to speak")
     system = request.nested("systemInstruction")
     instructions = "" if system is None else "\n".join(text.text for text in parse_system(system))
     config = request.nested("generationConfig")
@@ -200,10 +200,10 @@ def parse_reply(
     """
     found = wire.response_of(body)
     if found is None:
-        raise _silent("the provider's answer is none of generateContent")
+        raise _silent("the provider's response is not one of generateContent")
     if found.error is not None:
         told = upstream_error(found.error)
-        words = "in words that cannot be read" if told is None else told.message
+        words = "the error cannot be read" if told is None else told.message
         raise _silent(f"the upstream failed: {words}")
     if not found.candidates:
         return _blocked(found.prompt_feedback)
@@ -226,12 +226,12 @@ def _joined(blobs: list[wire.Blob]) -> tuple[str | None, bytes]:
         if stated is None or not blob.data:
             continue
         if media_type is not None and _same_type(media_type) != _same_type(stated):
-            raise _silent("the provider's answer holds sounds of several media types")
+            raise _silent("the provider's response has audio of several media types")
         media_type = media_type or stated
         try:
             pieces.append(b64decode(standard_base64(blob.data), validate=True))
         except ValueError:
-            raise _silent("the provider's answer holds sound that is no base64") from None
+            raise _silent("the provider's response has audio that is not valid base64") from None
     return media_type, pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -243,7 +243,7 @@ def _blocked(feedback: wire.Feedback | None) -> UpstreamError:
     """Return why nothing was answered."""
     reason = feedback.block_reason if feedback else None
     if reason is None or feedback is None:
-        raise _silent("the provider's answer has no candidates; ask again")
+        raise _silent("the provider's response has no candidates; try again")
     return UpstreamError(_BLOCKED, block_message(reason, feedback.block_reason_message), _BLOCKED_CODE)
 
 
@@ -254,8 +254,8 @@ def _refused(candidate: wire.Candidate, stop: StopReason) -> UpstreamError:
         message = candidate.finish_message or f"The model refused to speak: {word}."
         return UpstreamError(_BLOCKED, message, _BLOCKED_CODE)
     spoke = any(part.text for part in (candidate.content.parts if candidate.content else None) or ())
-    why = "the model answered in text: ask again, or ask a model that speaks" if spoke else "ask again"
-    raise _silent(f"the provider's answer holds no sound ({word}); {why}")
+    why = "the model answered with text: try again, or use a speech model" if spoke else "ask again"
+    raise _silent(f"the provider's response has no audio ({word}); {why}")
 
 
 def _silent(message: str) -> GatewayError:

@@ -75,7 +75,7 @@ def stop_of(finish: str, *, calls: bool) -> tuple[StopReason, str | None]:
 
 def failure_message(finish: str, explained: str | None) -> str:
     """Return a sentence for an answer that is nothing but a failure."""
-    said = f"the model's answer came to nothing ({finish}); ask again"
+    said = f"the model's response is empty ({finish}); try again"
     return f"{said}: {explained}" if explained else said
 
 

@@ -40,8 +40,8 @@ def parse_tools(request: Fields) -> tuple[Tool, ...]:
         if other is not None:
             raise tool.wrong(
                 other,
-                "this tool is no function and does not go over to another family; a gemini provider takes it "
-                "unchanged",
+                "this tool is not a function and cannot be translated for another family; a gemini provider "
+                "accepts it unchanged",
             )
     return tuple(found)
 

@@ -142,7 +142,9 @@ class Writer:
             else:
                 _WRITERS[type(event)](self, event, out)
             if self._held > MAX_HELD_CHARACTERS:
-                out.append(self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "the model's calls are too long")))
+                out.append(
+                    self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "the model's tool calls are too long"))
+                )
         return b"".join(out)
 
     def finish(self) -> bytes:
@@ -151,7 +153,9 @@ class Writer:
             return b""
         if not self._candidates or any(one.end is None for one in self._candidates.values()):
             return self.fail(
-                GatewayError(Reason.UPSTREAM_BROKEN, "the provider's stream ended before its answer did")
+                GatewayError(
+                    Reason.UPSTREAM_BROKEN, "the provider's stream ended before the response was complete"
+                )
             )
         self._over = True
         last: JsonObject = {

@@ -124,16 +124,14 @@ class ChoiceReader:
     def finish(self, word: str, events: list[ReplyEvent]) -> None:
         """End the choice for the reason that the provider states."""
         if word in _FAILURES:
-            events.append(Broke(UpstreamError(_FAILURES[word], "the upstream broke off its answer", word)))
+            events.append(Broke(UpstreamError(_FAILURES[word], "the upstream broke off its response", word)))
             self.ended = True
             return
         self._close(events)
         self._calls.finish(events)
         stop = _STOPS.get(word)
         if self._calls.is_nameless(wanted=stop is StopReason.TOOL_USE):
-            events.append(
-                Broke(UpstreamError(502, "the upstream's answer has a call of a tool without a name"))
-            )
+            events.append(Broke(UpstreamError(502, "the upstream's response has a tool call without a name")))
             self.ended = True
             return
         unknown = word if stop is None else None

@@ -137,7 +137,7 @@ def _detail(inner: Fields) -> str | None:
 def _fetched(fields: Fields, key: str, url: str, kind: MediaKind, detail: str | None) -> Media:
     media = media_of(url, kind)
     if media is None:
-        raise fields.wrong(key, "must be an https: address, or a data: address in base64")
+        raise fields.wrong(key, "must be an https: URL or a data: URL in base64")
     if media.media_type is not None:  # LiteLLM takes documents here, too
         kind = kind_of(media.media_type)
     return Media(kind, media.media_type, media.data, media.url, detail=detail)

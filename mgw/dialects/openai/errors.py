@@ -133,7 +133,7 @@ def error_in(document: bytes) -> UpstreamError:
     """Return the error that a document of a successful answer has, with the status that it stands for."""
     found = _decoded(document)
     message, code = _said(found)
-    message = message or spoken_by_proxy(document) or "the upstream broke off with an error"
+    message = message or spoken_by_proxy(document) or "the upstream's stream ended with an error"
     return UpstreamError(_status(found), _cut(message), code)
 
 

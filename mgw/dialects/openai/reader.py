@@ -114,8 +114,10 @@ class ChatStreamReader:
         """Break for want of an end, with the words of whoever answered in the provider's place."""
         words = "" if self._heard or self._head.startswith(_OF_A_STREAM) else spoken_by_proxy(self._head)
         if not words:
-            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's stream ended before its answer did")
-        found.append(Broke(UpstreamError(502, f"the upstream's answer is no stream: {words}")))
+            raise GatewayError(
+                Reason.UPSTREAM_BROKEN, "the upstream's stream ended before the response was complete"
+            )
+        found.append(Broke(UpstreamError(502, f"the upstream's response is not a stream: {words}")))
 
     def _take(self, data: bytes, found: list[ReplyEvent]) -> None:
         if data.startswith(_DONE):
@@ -138,7 +140,9 @@ class ChatStreamReader:
         """Take ``[DONE]``."""
         self._closed = True
         if any(choice.is_cut for choice in self._choices.values()):
-            found.append(Broke(UpstreamError(502, "the upstream's answer ended in the midst of a call")))
+            found.append(
+                Broke(UpstreamError(502, "the upstream's response ended in the middle of a tool call"))
+            )
             return
         self._done = True
         for choice in self._choices.values():

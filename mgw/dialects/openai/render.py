@@ -71,9 +71,11 @@ def _encoded(body: JsonObject) -> bytes:
     try:
         return _ENCODER.encode(body)
     except RecursionError:
-        raise GatewayError(Reason.MALFORMED, "a schema of the request is nested too deeply") from None
+        raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
     except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
-        raise GatewayError(Reason.MALFORMED, "the request holds a value that JSON cannot carry") from None
+        raise GatewayError(
+            Reason.MALFORMED, "the request contains a value that JSON cannot represent"
+        ) from None
 
 
 def _tools(

@@ -67,11 +67,11 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     try:
         found = _DECODER.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        raise _no_answer(body, "the upstream's answer is no chat completion") from None
+        raise _no_answer(body, "the upstream's response is not a chat completion") from None
     if found.error or any(choice.error for choice in found.choices or ()):
         raise AnswerError(error_in(body))
     if not found.choices:
-        raise _no_answer(body, "the upstream's answer has no choices")
+        raise _no_answer(body, "the upstream's response has no choices")
     return Reply(
         tuple(_candidate(choice, number, seed) for number, choice in enumerate(found.choices)),
         found.id if type(found.id) is str else None,

@@ -106,9 +106,9 @@ def parse_reply(body: bytes, content_type: bytes, request: SpeechRequest) -> Spe
     else:
         media_type = assumed if bare in _SAY_NOTHING else audio_type(stated)
     if media_type is None:
-        raise _silent(f"the provider's answer is no sound; its media type is {bare[:64]!r}")
+        raise _silent(f"the provider's response is not audio; its media type is {bare[:64]!r}")
     if not body:
-        raise _silent("the provider's answer is empty; ask again")
+        raise _silent("the provider's response is empty; try again")
     return SpeechReply(body, media_type, usage=usage)
 
 
@@ -123,7 +123,7 @@ def _gathered(body: bytes) -> tuple[bytes, TokenUsage]:
             if found.audio:
                 pieces.append(b64decode(found.audio, validate=True))
         except (MsgspecError, ValueError, RecursionError):  # UnicodeDecodeError is a ValueError, too
-            raise _silent("the provider's sound came in events that cannot be read") from None
+            raise _silent("the provider's audio came in events that cannot be read") from None
         if found.type == "error":
             raise _silent(f"the upstream failed: {error_in(event.data).message}")
         if found.usage is not None:

@@ -159,7 +159,7 @@ class ChatStreamWriter:
         if self._closed:
             return b""
         if not self._choices or not all(choice.ended for choice in self._choices):
-            return self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's answer has no end"))
+            return self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response has no end"))
         self._closed = True
         if not self._answering.style.include_usage:
             return _DONE
@@ -262,7 +262,9 @@ class ChatStreamWriter:
         choice.thoughts.add(event.text)
         self._held += choice.thoughts.held - before
         if self._held > MAX_HELD:
-            out.append(self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "a thought of the answer is too long")))
+            out.append(
+                self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "a thought in the response is too long"))
+            )
             return
         self._delta(choice, {"reasoning_content": event.text}, out)
 

@@ -203,7 +203,7 @@ def test_a_read_that_does_not_come_back_fails_in_time_and_its_thread_keeps_the_f
     b.clock.advance(DISK_SECONDS - 1)
     assert not reading.called
     b.clock.advance(1)
-    with pytest.raises(OSError, match="does not answer"):
+    with pytest.raises(OSError, match="does not respond"):
         result_of(reading)
     assert [error.errno for error in b.reported] == [errno.ETIMEDOUT]
     b.file.close()

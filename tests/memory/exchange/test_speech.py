@@ -165,7 +165,7 @@ def test_an_answer_without_sound_is_a_502() -> None:
     bench.wire.says(spoken({"text": "Hello! AIza-0004"}))
     error = failure_of(work)
     assert error.reason is Reason.UPSTREAM_BROKEN
-    assert "no sound" in error.message
+    assert "no audio" in error.message
     assert not client.started
     assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 502)
 

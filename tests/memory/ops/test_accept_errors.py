@@ -31,7 +31,7 @@ def test_a_storm_is_one_line_a_minute() -> None:
     assert "no file descriptor" in lines[0]
     clock.advance(60)
     observer(event(TWISTED[3]))
-    assert "399 such lines" in lines[1]
+    assert "399 more since the last warning" in lines[1]
 
 
 @pytest.mark.parametrize(

@@ -260,9 +260,9 @@ def test_what_vendors_hand_out_as_credentials_stays_as_it_is(value: bytes) -> No
     ("headers", "query", "words"),
     [
         ([(b"Authorization", b"Bearer my key")], None, "behind Bearer holds a blank"),
-        ([(b"Authorization", b"Bearer\tkey")], None, "no 'Bearer <key>'"),
-        ([(b"Authorization", b"key")], None, "no 'Bearer <key>'"),
-        ([(b"Authorization", b"Bearer ")], None, "no 'Bearer <key>'"),
+        ([(b"Authorization", b"Bearer\tkey")], None, "not of the form 'Bearer <key>'"),
+        ([(b"Authorization", b"key")], None, "not of the form 'Bearer <key>'"),
+        ([(b"Authorization", b"Bearer ")], None, "not of the form 'Bearer <key>'"),
         ([(b"Authorization", b'Bearer "key"')], None, "behind Bearer holds a quotation mark"),
         ([(b"X-Api-Key", b"one, two")], None, "in x-api-key holds a comma"),
         ([(b"x-goog-api-key", b"k\xe9y")], None, "in x-goog-api-key holds a character outside visible ASCII"),

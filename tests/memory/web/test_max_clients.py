@@ -151,7 +151,7 @@ def test_the_log_says_so_once_a_minute() -> None:
         line.clock.advance(60)
         another(line)
     assert len(lines) == 2
-    assert "49 since the last line" in lines[1]
+    assert "49 since the last warning" in lines[1]
 
 
 def test_a_reload_changes_the_limit() -> None:

@@ -18,7 +18,7 @@ def test_an_ordinary_file_has_no_warnings() -> None:
 
 def test_an_open_listener_without_edge_auth_is_warned_about() -> None:
     (said,) = warnings_of("providers: {a: {kind: openai}}\nlisten: ':8787'")
-    assert said.startswith("listen: :8787 may be reached from other machines and edge_auth is off")
+    assert said.startswith("listen: :8787 can be reached from other machines, and edge_auth is off")
 
 
 def test_an_open_listener_with_edge_auth_is_fine() -> None:
@@ -38,7 +38,7 @@ def test_less_memory_than_one_body_is_warned_about() -> None:
 
 def test_less_disk_than_one_body_is_warned_about() -> None:
     (said,) = warnings_of("providers: {a: {kind: openai}}\nspool: {body_disk: 1000}")
-    assert said == "spool.body_disk: less than max_body_bytes, so the largest allowed bodies never fit"
+    assert said == "spool.body_disk: less than max_body_bytes, so the largest request bodies never fit"
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_a_proxy_may_speak_tls_for_the_gateway_and_none_need(settings: str) -> N
         ("openai", "https://h/v1beta", "has no version segment (/v1)"),
         ("anthropic", "https://h/v2", "has no version segment (/v1)"),
         ("gemini", "https://h", "has no version segment (/v1beta or /v1 or /v1alpha)"),
-        ("openai", "https://h/v1/chat/completions", "holds the path of a call"),
+        ("openai", "https://h/v1/chat/completions", "ends with the path of a call"),
         ("openai", "https://h/v1", None),
         ("openai", "https://generativelanguage.googleapis.com/v1beta/openai", None),
         ("openai_compat", "https://generativelanguage.googleapis.com/v1beta/openai", None),
         (
             "gemini",
             "https://h/v1beta/openai",
-            "is the one of OpenAI's wire: for Gemini's own, take the address",
+            "is Google's OpenAI-compatible API: for Gemini's own API",
         ),
         ("openai_compat", "https://h/api/paas/v4", None),
         ("openai_compat", "https://h/v1beta/openai", None),
@@ -107,7 +107,9 @@ providers:
 
 def test_a_host_that_gets_the_keys_of_the_clients_is_warned_about() -> None:
     (found,) = warnings_of("providers: {a: {kind: openai_compat, base_url: 'http://h/v1'}}")
-    assert found.startswith("providers.a: without a key, its host gets the credential of each client")
+    assert found.startswith(
+        "providers.a: without a key, this host is sent the credentials of all OpenAI client"
+    )
     assert "auth: none" in found
 
 
@@ -121,7 +123,7 @@ def test_a_host_with_a_key_or_without_any_is_not(settings: str) -> None:
 def test_keys_that_are_words_are_warned_about_and_not_quoted() -> None:
     text = "providers: {a: {kind: openai, api_key: canary}}\nedge_auth: {enabled: true, keys: [canary2]}"
     rest = (
-        "has fewer than 8 characters, so it may be any word and is not hidden where a log line or a "
-        "provider's error repeats it"
+        "has fewer than 8 characters, so it could be an ordinary word and is not hidden where a log line "
+        "or a provider's error repeats it"
     )
     assert warnings_of(text) == [f"edge_auth: a key {rest}", f"providers.a: its key {rest}"]

@@ -73,14 +73,17 @@ def test_a_file_that_is_too_long_is_refused_unread() -> None:
 
 def test_several_documents_are_refused() -> None:
     (problem,) = problems_of("a: 1\n---\nb: 2\n")
-    assert problem == "mgw.yaml:2: not YAML: a second document begins: a file has one"
+    assert problem == "mgw.yaml:2: not YAML: a second document begins here: only one is allowed"
 
 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: 1\nb: [", "mgw.yaml:2: not YAML: a [ or { opens here and is not closed where it ends"),
-        ("a: 1\n\tb: 2", "mgw.yaml:2: not YAML: a tab stands here, and YAML takes only blanks"),
+        ("a: 1\nb: [", "mgw.yaml:2: not YAML: the [ or { that opens here is not closed"),
+        (
+            "a: 1\n\tb: 2",
+            "mgw.yaml:2: not YAML: this line is indented with a tab, and YAML allows only spaces",
+        ),
         ("a: 1\nb: \x00", "mgw.yaml:2: not YAML: the character U+0000 is not allowed"),
         ('a: "\\UFFFFFFFF"', "mgw.yaml:1: not YAML: an escape or a number that cannot be read"),
     ],

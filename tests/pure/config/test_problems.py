@@ -92,7 +92,7 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ),
         ("listen: 12:30", "found the number 750 (what YAML makes of 12:30 without quotes)"),
         ("listen:", "found nothing"),
-        ("max_body_bytes: 32MiB", "a plain whole number of bytes from 1 to 2147483648, without a unit"),
+        ("max_body_bytes: 32MiB", "a whole number of bytes from 1 to 2147483648, without a unit"),
         ("max_body_bytes: 0", "found the number 0"),
         ("max_body_bytes: 2147483649", "found the number 2147483649"),
         ("max_body_bytes: 1.5", "found the number 1.5"),
@@ -115,7 +115,7 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("aliases: {a: main/}", "expected <provider>/<model>, found 'main/'"),
         ("aliases: {a: mian/x}", "no provider is named 'mian', did you mean main? (known: main)"),
         ("aliases: {'': main/x}", "found empty text"),
-        ("aliases: {'a b': main/x}", "expected a name without blanks and control characters"),
+        ("aliases: {'a b': main/x}", "expected a name without spaces or control characters"),
         ("defaults: {openai_dialect: mian}", "no provider is named 'mian', did you mean main? (known: main)"),
         ("defaults: {opnai_dialect: main}", "unknown key, did you mean openai_dialect?"),
         ("defaults: [main]", "expected a mapping, found a list"),
@@ -123,11 +123,11 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("tls: {}\nlisten: 'ssl:443:k'", "missing, TLS needs both files"),
         (
             "listen: 'ssl:443:k'\ntls: {cert_file: a, key_file: b}",
-            "the endpoint of listen speaks TLS by itself",
+            "the endpoint in listen already speaks TLS",
         ),
         ("edge_auth: {keys_env: UNSET}", "the environment variable UNSET is not set"),
         ("edge_auth: {keys_env: EMPTY}", "the environment variable EMPTY is empty"),
-        ("edge_auth: {keys_env: COMMAS}", "the environment variable COMMAS holds no key"),
+        ("edge_auth: {keys_env: COMMAS}", "the environment variable COMMAS contains no key"),
         ("edge_auth: {keys_env: sk-1}", "expected the name of an environment variable"),
         ("edge_auth: {enabled: true, keys: []}", "edge auth needs a key"),
     ],
@@ -150,16 +150,19 @@ def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said:
             "max_connections: expected a whole number above 0, found the number 0",
         ),
         ("kind: openai, models: x", "models: expected a list, found text"),
-        ("kind: openai, models: [4.1]", "models.0: expected text (in quotes where YAML would read a number)"),
+        (
+            "kind: openai, models: [4.1]",
+            "models.0: expected text (in quotes if YAML would read it as a number)",
+        ),
         ("kind: openai, ca_file: 5", "ca_file: expected text, found the number 5"),
         ("kind: openai, timeouts: {client_idle: 5}", "timeouts.client_idle: unknown key"),
         ("kind: openai, capabilities: {txt: on}", "capabilities.txt: unknown key, did you mean text?"),
-        ("kind: openai, headers: {set: {Host: x}}", "headers.set.Host: Host belongs to the connection"),
+        ("kind: openai, headers: {set: {Host: x}}", "headers.set.Host: Host describes the connection"),
         ("kind: openai, headers: {set: {x: 5}}", "headers.set.x: expected text (in quotes"),
-        ("kind: openai, headers: {set: {x: a, X: b}}", "headers.set.X: the same header as x: keep one"),
-        ("kind: openai, headers: {remove: [te]}", "headers.remove.0: te belongs to the connection"),
+        ("kind: openai, headers: {set: {x: a, X: b}}", "headers.set.X: the same header as x: keep only one"),
+        ("kind: openai, headers: {remove: [te]}", "headers.remove.0: te describes the connection"),
         ("kind: openai, headers: {forward: [cookie]}", "headers.forward.0: cookie carries credentials"),
-        ("kind: openai, headers: {forward: [x], remove: [X]}", "headers.remove: x is set or forwarded too"),
+        ("kind: openai, headers: {forward: [x], remove: [X]}", "headers.remove: x is also set or forwarded"),
     ],
 )
 def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> None:
@@ -170,7 +173,7 @@ def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> N
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("api_key: a, api_key_env: KEY", "api_key_env: api_key is set too: keep one of the two"),
+        ("api_key: a, api_key_env: KEY", "api_key_env: api_key is also set: keep only one of them"),
         ("api_key: a, token_file: /t", "token_file: a provider has one credential"),
         ("auth: api_key", "auth: auth api_key needs api_key or api_key_env, found neither"),
         ("auth: bearer", "auth: auth bearer needs api_key or api_key_env, found neither"),
@@ -183,14 +186,14 @@ def test_a_wrong_setting_of_a_provider_is_told_so(settings: str, said: str) -> N
         ("auth: client_bearer, token_file: /t", "auth: auth client_bearer sends the client's own token"),
         ("auth: none, api_key: a", "auth: auth none sends no credential: remove the provider's key or token"),
         ("auth: none, token_file: /t", "auth: auth none sends no credential: remove the provider's key"),
-        ("auth: none", "auth: auth none cannot work at https://api.openai.com/v1, which answers no request"),
+        ("auth: none", "auth: auth none cannot work at https://api.openai.com/v1, which refuses requests"),
         ("auth: token_file", "auth: auth token_file needs token_file, found none"),
-        ("auth: token_file, token_file: /t, api_key: a", "auth: auth token_file takes token_file alone"),
+        ("auth: token_file, token_file: /t, api_key: a", "auth: auth token_file uses only token_file"),
         ("api_key_env: UNSET", "api_key_env: the environment variable UNSET is not set"),
         ("api_key_env: EMPTY", "api_key_env: the environment variable EMPTY is empty"),
         (
             "api_key_env: LINE",
-            "api_key_env: the key in the environment variable LINE holds blanks or control",
+            "api_key_env: the key in the environment variable LINE contains spaces or control",
         ),
         ("api_key: ''", "api_key: the key is empty"),
         ("api_key:", "api_key: expected text (put the key in quotes), found nothing"),
@@ -212,14 +215,17 @@ def test_what_a_kind_cannot_do_cannot_be_switched_on(capability: str) -> None:
 
 def test_two_spellings_of_one_default_are_refused() -> None:
     assert said_of(ONE + "defaults:\n  openai_dialect: main\n  alpha_dialect: main\n") == [
-        "mgw.yaml:4: defaults.alpha_dialect: another spelling of openai_dialect, which is set too: keep one"
+        (
+            "mgw.yaml:4: defaults.alpha_dialect: another spelling of openai_dialect, "
+            "which is also set: keep only one"
+        )
     ]
 
 
 @pytest.mark.parametrize("name", ["a/b", "a b", "ä", ""])
 def test_a_providers_name_is_plain(name: str) -> None:
     (found,) = said_of(f"providers: {{'{name}': {{kind: openai}}}}")
-    assert "a provider's name is made of letters, digits" in found
+    assert "a provider's name may contain only letters, digits" in found
 
 
 @pytest.mark.parametrize("place", NOT_AVAILABLE, ids=dotted)
@@ -281,11 +287,13 @@ def test_a_wrong_edge_key_is_not_a_missing_one_too() -> None:
 def test_a_placeholder_is_no_key_and_is_told_where_the_key_goes(placeholder: str) -> None:
     (found,) = of_provider(f"kind: openai, api_key: '{placeholder}'")
     assert found == (
-        "api_key: the key is a placeholder, which nothing fills in: to read the key from the environment, "
-        "name its variable in api_key_env"
+        "api_key: the key is a placeholder, and placeholders are not filled in: to read the key "
+        "from the environment, name its variable in api_key_env"
     )
     (found,) = of_provider("kind: openai, api_key_env: KEY", KEY=placeholder)
-    assert found.endswith("KEY is a placeholder, which nothing fills in: give the variable the key itself")
+    assert found.endswith(
+        "KEY is a placeholder, and placeholders are not filled in: put the key itself in the variable"
+    )
     text = f"providers: {{a: {{kind: openai}}}}\nedge_auth: {{enabled: true, keys: ['{placeholder}']}}"
     with pytest.raises(ConfigError, match=r"edge_auth\.keys\.0: .* name its variable in keys_env"):
         parse(text, "mgw.yaml", {})

@@ -71,10 +71,10 @@ def test_names_are_not_looked_at_where_the_routes_are_not_known() -> None:
         ("/v1/xyz", "no route, group of routes or family is named '/v1/xyz'"),
         ("openai_compat_host", "no route, group of routes or family is named 'openai_compat_host'"),
         ("''", "expected a name, found empty text"),
-        ("'a b'", "expected a name without blanks and control characters, found 'a b'"),
-        ("5", "expected text (in quotes where YAML would read a number), found the number 5"),
-        ("{a: b}", "expected text (in quotes where YAML would read a number), found a mapping"),
-        ("", "expected text (in quotes where YAML would read a number), found nothing"),
+        ("'a b'", "expected a name without spaces or control characters, found 'a b'"),
+        ("5", "expected text (in quotes if YAML would read it as a number), found the number 5"),
+        ("{a: b}", "expected text (in quotes if YAML would read it as a number), found a mapping"),
+        ("", "expected text (in quotes if YAML would read it as a number), found nothing"),
     ],
 )
 def test_a_wrong_name_is_told_so_with_the_nearest(name: str, said: str) -> None:

@@ -10,7 +10,7 @@ from mgw.config.problems import ConfigError
 
 ONE = "providers: {main: {kind: openai}}\n"
 GIB = 1024**3
-PLAIN_BYTES = "expected a plain whole number of bytes above 0, without a unit (4 GiB is 4294967296)"
+PLAIN_BYTES = "expected a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"
 
 
 def spool_of(settings: str = "", **environ: str) -> Spool:

@@ -11,12 +11,12 @@ from mgw.check import reader_of
 from mgw.config.problems import ConfigError
 
 MAIN = "providers:\n  main:\n"
-QUOTE = "a quote opens here and is not closed on this line"
-TAB = "a tab stands here, and YAML takes only blanks"
-DEEPER = "this line is indented deeper than the one above it, which has a value already"
-NO_LEVEL = "the indentation of this line fits no line above it"
-NO_COLON = 'expected "key: value", found no colon with a blank behind it'
-BRACKET = "a [ or { opens here and is not closed where it ends"
+QUOTE = "the quote that opens here is not closed on this line"
+TAB = "this line is indented with a tab, and YAML allows only spaces"
+DEEPER = "this line is indented more than the one above it, which already has a value"
+NO_LEVEL = "the indentation of this line does not match any line above it"
+NO_COLON = 'expected "key: value", found no colon followed by a space'
+BRACKET = "the [ or { that opens here is not closed"
 
 
 def said_of(folder: Path, content: bytes) -> list[str]:
@@ -43,17 +43,17 @@ def said_of(folder: Path, content: bytes) -> list[str]:
         ("listen: ':1'\n providers:\n  main: {}\n", 2, NO_LEVEL),
         (f"{MAIN}    kind openai\n    base_url: https://h/v1\n", 3, NO_COLON),
         (f"{MAIN}    kind: openai\n    base_url:https://h/v1\n", 4, NO_COLON),
-        (f"{MAIN}    base_url: a: b\n", 3, 'a second ": " in one line: put the value in quotes'),
+        (f"{MAIN}    base_url: a: b\n", 3, 'a second ": " on one line: put the value in quotes'),
         ("providers: {main: {kind: openai}\nlisten: ':1'\n", 1, BRACKET),
         (f"{MAIN}    models: [a, b\n    kind: openai\n", 3, BRACKET),
-        ("aliases: {a: main/b]\n", 1, 'expected "," or the end of a list or mapping in brackets'),
-        ('listen: "x" y\n', 1, "something stands behind the end of a value: put the whole value in quotes"),
-        ("listen: @x\n", 1, "a value that begins with @, ` or % stands in quotes"),
-        ("listen: *:8787\n", 1, "a value that begins with * stands in quotes"),
-        ("listen: *all\n", 1, "an alias without its anchor: a value that begins with * stands in quotes"),
-        ("providers: - main\n", 1, 'a list begins on the line below its key, with "- "'),
-        ('listen: "\\d"\n', 1, "an escape that YAML does not know: write it in single quotes"),
-        ("a: 1\n---\nb: 2\n", 2, "a second document begins: a file has one"),
+        ("aliases: {a: main/b]\n", 1, 'expected "," or the closing bracket of a list or mapping'),
+        ('listen: "x" y\n', 1, "unexpected text after the end of a value: put the whole value in quotes"),
+        ("listen: @x\n", 1, "a value that begins with @, ` or % needs quotes"),
+        ("listen: *:8787\n", 1, "a value that begins with * needs quotes"),
+        ("listen: *all\n", 1, "an alias without an anchor: a value that begins with * needs quotes"),
+        ("providers: - main\n", 1, 'a list must begin on the line below its key, with "- "'),
+        ('listen: "\\d"\n', 1, "an escape sequence that YAML does not know: use single quotes"),
+        ("a: 1\n---\nb: 2\n", 2, "a second document begins here: only one is allowed"),
         ("a: 1\nb\nc: 1\n", 2, NO_COLON),
     ],
 )
@@ -64,14 +64,17 @@ def test_a_syntax_error_is_told_where_it_was_made(tmp_path: Path, text: str, lin
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("# ä\nlisten: ':1'\n".encode("latin-1"), "1: not YAML: a character that is not in UTF-8"),
+        ("# ä\nlisten: ':1'\n".encode("latin-1"), "1: not YAML: a character that is not valid UTF-8"),
         (
             "a: 1\nb: é\n".encode("cp1252"),
-            "2: not YAML: a character that is not in UTF-8: is the file",
+            "2: not YAML: a character that is not valid UTF-8 (is the file",
         ),
-        ("listen: ':1'\n".encode("utf-16"), "1: not YAML: the file is in UTF-16: save it in UTF-8"),
-        ("listen: ':1'\n".encode("utf-16-le"), "1: not YAML: the file is in UTF-16: save it in UTF-8"),
-        (codecs.BOM_UTF16_BE + "a: 1".encode("utf-16-be"), "1: not YAML: the file is in UTF-16"),
+        ("listen: ':1'\n".encode("utf-16"), "1: not YAML: the file is encoded as UTF-16: save it as UTF-8"),
+        (
+            "listen: ':1'\n".encode("utf-16-le"),
+            "1: not YAML: the file is encoded as UTF-16: save it as UTF-8",
+        ),
+        (codecs.BOM_UTF16_BE + "a: 1".encode("utf-16-be"), "1: not YAML: the file is encoded as UTF-16"),
     ],
     ids=["latin-1", "cp1252", "utf-16", "without a mark", "big-endian"],
 )
@@ -101,7 +104,7 @@ REST = "\ndefaults: {openai_dialect: main}\naliases: {fast: main/x}\n"
         ("providers: {main: openai}", "providers.main: expected a mapping, found text"),
         (
             "providers:\n  main:\n    kind:openai",
-            "providers.main: expected a mapping, found text (the colon of a key has a blank behind it)",
+            "providers.main: expected a mapping, found text (put a space after the colon)",
         ),
         ("providers: {main: {knd: openai}}", "providers.main.knd: unknown key, did you mean kind?"),
         (

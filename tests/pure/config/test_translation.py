@@ -226,7 +226,7 @@ def test_extra_fields_are_taken_once_each() -> None:
 def test_extra_fields_are_for_hosts_alone(kind: str) -> None:
     (said,) = said_of(f"providers:\n  main:\n    kind: {kind}\n    extra_fields: [top_k]\n")
     assert said == (
-        "mgw.yaml:4: providers.main.extra_fields: only for the kind openai_compat, found beside kind " + kind
+        "mgw.yaml:4: providers.main.extra_fields: only for the kind openai_compat, found with kind " + kind
     )
 
 
@@ -290,7 +290,7 @@ def test_a_wrong_setting_is_told_what_was_expected(setting: str, said: str) -> N
         ("match: a", "family: missing, expected one of openai, anthropic, gemini"),
         ("match:, family: openai", "match: expected a pattern of model ids such as claude-*, found nothing"),
         ("match: '', family: openai", "match: expected a name, found empty text"),
-        ("match: 'a b', family: openai", "match: expected a name without blanks"),
+        ("match: 'a b', family: openai", "match: expected a name without spaces"),
         (
             "match: 4.1, family: openai",
             "match: expected a pattern of model ids such as claude-*, found the n",

@@ -11,7 +11,7 @@ from mgw.config.written_translation import WrittenTranslation
 from mgw.vocabulary import Family
 
 ONE = "providers: {main: {kind: openai}}\n"
-A_NAME = "expected the name of a voice (in quotes where YAML would read a number)"
+A_NAME = "expected the name of a voice (in quotes if YAML would read it as a number)"
 
 
 def voices_of(settings: str) -> dict[Family, dict[str, str]]:
@@ -63,7 +63,10 @@ def test_voices_leave_the_rest_of_translation_as_it_is() -> None:
 @pytest.mark.parametrize("spelling", ["anthropic", "beta"])
 def test_a_family_without_speech_is_sent_no_voice(spelling: str) -> None:
     assert said_of(f"{spelling}: {{alloy: Kore}}") == [
-        f"mgw.yaml:4: translation.voices.{spelling}: anthropic has no speech, expected openai or gemini"
+        (
+            f"mgw.yaml:4: translation.voices.{spelling}: anthropic does not support speech, "
+            "expected openai or gemini"
+        )
     ]
 
 
@@ -98,7 +101,7 @@ def test_a_wrong_setting_is_told_what_was_expected(voices: str, said: str) -> No
 
 def test_two_spellings_of_one_family_are_refused() -> None:
     assert said_of("google: {a: b}\n    gamma: {c: d}") == [
-        "mgw.yaml:5: translation.voices.gamma: another spelling of google, which is set too: keep one"
+        "mgw.yaml:5: translation.voices.gamma: another spelling of google, which is also set: keep only one"
     ]
 
 

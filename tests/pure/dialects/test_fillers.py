@@ -114,7 +114,7 @@ def test_a_document_that_is_text_is_told_with_its_title_and_context(family: Fami
 @pytest.mark.parametrize("family", Family)
 def test_a_request_that_says_nothing_is_refused(family: Family) -> None:
     for turns in ((), (user(Text("")),), (Turn(Role.ASSISTANT, ()),)):
-        with pytest.raises(GatewayError, match="no message with content"):
+        with pytest.raises(GatewayError, match="no message has content"):
             render(family, *turns)
 
 

@@ -14,14 +14,20 @@ TABLE = RouteTable(ROUTES)
 WRONG = [
     ("/chat/completions", "/v1/chat/completions", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
     ("/v1/v1/chat/completions", "/v1/chat/completions", "take /v1 off", "OpenAI's SDKs", Family.OPENAI),
-    ("/v1/chat/completions/", "/v1/chat/completions", "leave out the slash", "OpenAI's SDKs", Family.OPENAI),
-    ("/v1//chat/completions", "/v1/chat/completions", "leave out the slash", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1/chat/completions/", "/v1/chat/completions", "remove the slash", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1//chat/completions", "/v1/chat/completions", "remove the slash", "OpenAI's SDKs", Family.OPENAI),
     ("//chat/completions", "/v1/chat/completions", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
     ("/responses", "/v1/responses", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
     ("/v1/v1/messages", "/v1/messages", "take /v1 off", "Anthropic's SDKs", Family.ANTHROPIC),
     ("/messages", "/v1/messages", "put /v1 at the end", "Anthropic's SDKs", Family.ANTHROPIC),
-    ("//v1/messages", "/v1/messages", "leave out the slash", "Anthropic's SDKs", Family.ANTHROPIC),
-    ("/v1/messages/count_tokens/", "/v1/messages/count_tokens", "leave out", "Anthropic's", Family.ANTHROPIC),
+    ("//v1/messages", "/v1/messages", "remove the slash", "Anthropic's SDKs", Family.ANTHROPIC),
+    (
+        "/v1/messages/count_tokens/",
+        "/v1/messages/count_tokens",
+        "remove the slash",
+        "Anthropic's",
+        Family.ANTHROPIC,
+    ),
     (
         "/v1/v1beta/models/gemini-2.5-pro:generateContent",
         "/v1beta/models/gemini-2.5-pro:generateContent",
@@ -54,7 +60,7 @@ def test_a_path_that_would_be_served_says_which_base_address_to_set(
         TABLE.match("POST", path, None, [])
     assert caught.value.reason is Reason.UNKNOWN_ROUTE
     message = caught.value.message
-    assert message.startswith(f"no route is served at {path}, but {meant} is: {advice}")
+    assert message.startswith(f"the gateway serves nothing at {path}, but {meant} is: {advice}")
     assert whose in message
     assert TABLE.dialect_of(path, None, []).family is family
 
@@ -65,11 +71,11 @@ def test_a_path_that_would_be_served_says_which_base_address_to_set(
 def test_any_other_path_gets_no_hint(path: str) -> None:
     with pytest.raises(GatewayError) as caught:
         TABLE.match("POST", path, None, [])
-    assert caught.value.message == f"no route is served at {path}"
+    assert caught.value.message == f"the gateway serves nothing at {path}"
 
 
 def test_what_is_denied_is_not_hinted_at() -> None:
     table = RouteTable(ROUTES, {"openai"})
     with pytest.raises(GatewayError) as caught:
         table.match("POST", "/chat/completions", None, [])
-    assert caught.value.message == "no route is served at /chat/completions"
+    assert caught.value.message == "the gateway serves nothing at /chat/completions"

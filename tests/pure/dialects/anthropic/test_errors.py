@@ -33,10 +33,13 @@ def test_the_vendors_words_are_kept() -> None:
         (b'{"message": "Forbidden"}', "Forbidden"),
         (b'{"error": "no such deployment"}', "no such deployment"),
         (b'{"detail": "down"}', "down"),
-        (b"<html><h1>Bad Gateway</h1></html>", "the upstream refused with the status 502: Bad Gateway"),
-        (b"", "the upstream refused with the status 502"),
-        (b'{"error": {"type": "x"}}', "the upstream refused with the status 502"),
-        (b"[" * 100_000, "the upstream refused with the status 502"),
+        (
+            b"<html><h1>Bad Gateway</h1></html>",
+            "the upstream refused the request with status 502: Bad Gateway",
+        ),
+        (b"", "the upstream refused the request with status 502"),
+        (b'{"error": {"type": "x"}}', "the upstream refused the request with status 502"),
+        (b"[" * 100_000, "the upstream refused the request with status 502"),
     ],
     ids=["message", "text", "detail", "html", "nothing", "no words", "nested"],
 )

@@ -363,8 +363,8 @@ def test_what_nobody_knows_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> 
         (b'data: {"detail":"down"}\n\n', 500, "down"),
         (b"event: error\ndata: upstream connect error\n\n", 502, "upstream connect error"),
         (b"data: upstream connect error\n\n", 502, "upstream connect error"),
-        (b'event: error\ndata: {"type":"error"}\n\n', 500, "the upstream's answer broke"),
-        (b'event: error\ndata: {"type":"error","error":null}\n\n', 500, "the upstream's answer broke"),
+        (b'event: error\ndata: {"type":"error"}\n\n', 500, "the upstream's response broke off"),
+        (b'event: error\ndata: {"type":"error","error":null}\n\n', 500, "the upstream's response broke off"),
     ],
 )
 def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, status: int, words: str) -> None:

@@ -309,7 +309,7 @@ def test_what_a_proxy_says_in_place_of_a_stream_is_told(data: bytes) -> None:
     for pieces in ([data], [data[:9], data[9:]]):
         (broke,) = events_of(*pieces)
         assert isinstance(broke, Broke)
-        assert broke.error == UpstreamError(502, "the provider's answer is no stream: Slow down.")
+        assert broke.error == UpstreamError(502, "the provider's response is not a stream: Slow down.")
 
 
 @pytest.mark.parametrize("error", [None, {}, "", False])

@@ -464,7 +464,7 @@ def test_a_file_of_another_vendors_is_lost_and_told() -> None:
 
 
 def test_a_request_that_says_nothing_is_refused() -> None:
-    with pytest.raises(GatewayError, match="no message with content"):
+    with pytest.raises(GatewayError, match="no message has content"):
         rendered(Conversation((Turn(Role.USER, (Text(""),)),)))
 
 

@@ -52,7 +52,7 @@ from mgw.vocabulary import Family
 Json = Any  # Any: JSON as a host writes it
 
 UNSIGNED = Signature(Family.OPENAI, "")
-BROKE = "the upstream broke off with an error"
+BROKE = "the upstream's stream ended with an error"
 DONE = b"data: [DONE]\n\n"
 
 
@@ -474,7 +474,7 @@ def test_probabilities_are_read_and_odd_ones_skipped() -> None:
         ),
         (sse({"error": "it broke"}), UpstreamError(502, "it broke")),
         (b'event: error\ndata: {"message":"late","type":"x"}\n\n', UpstreamError(502, "late", "x")),
-        (chunk(finish="error"), UpstreamError(502, "the upstream broke off its answer", "error")),
+        (chunk(finish="error"), UpstreamError(502, "the upstream broke off its response", "error")),
         (
             sse({"object": "error", "message": "too long", "type": "BadRequestError", "code": 400}),
             UpstreamError(400, "too long", "BadRequestError"),
@@ -581,7 +581,7 @@ def test_a_stream_that_ends_before_its_answer_is_broken(pieces: Iterable[bytes])
     ids=["title", "page", "plain text"],
 )
 def test_what_is_no_stream_says_so_in_its_own_words(body: bytes, words: str) -> None:
-    error = UpstreamError(502, f"the upstream's answer is no stream: {words}")
+    error = UpstreamError(502, f"the upstream's response is not a stream: {words}")
     assert read(body) == [Broke(error)]
     assert read(*(body[at : at + 1] for at in range(len(body)))) == [Broke(error)]
     assert words in broken(body).message

@@ -365,7 +365,7 @@ def test_names_that_this_wire_refuses_are_others_everywhere_and_lead_back() -> N
 
 
 def test_a_request_that_says_nothing_is_refused() -> None:
-    with pytest.raises(GatewayError, match="no message with content"):
+    with pytest.raises(GatewayError, match="no message has content"):
         messages(asked(Text("")))
 
 
