@@ -17,24 +17,26 @@ _HEAD: Final = """\
 Routes
 ======
 
-Every path that the gateway serves, made from the table that it serves them by (``make routes``).
-Anything else answers 404 in the dialect that the path suggests, and is never forwarded; a wrong method
-answers 405.
+Every path that the gateway serves, generated from its route table (``make routes``).  Any other path is
+answered with 404, in the format that the path suggests, and is never forwarded.  A wrong method is answered
+with 405.
 
-The names of a row and of its resource are what ``routes.deny`` takes; the row's name is the ``route`` of
+``routes.deny`` accepts the names of routes and of resources.  The name of the route is also the ``route`` of
 usage events and metrics.
 
 Which family a path belongs to
 ------------------------------
 
-On a path that several families have, the header ``anthropic-version`` makes a request Anthropic's; else
-``x-goog-api-key``, ``x-goog-api-client`` or the parameter ``key`` make it Gemini's; else any header that
-begins with ``OpenAI-`` makes it OpenAI's; else a provider that the request names (``provider=`` or
-``X-Provider``) makes it that provider's family's, if the path is one of theirs; else it belongs to the
-family that is marked *first* below, else to OpenAI's.
+Some paths exist in several families.  The first of these rules that applies decides:
 
-So OpenAI's agents are reached by its SDK as it is, since it sends ``OpenAI-Beta`` there, and its skills by
-a client that has an organization or a project set, or that names a provider:
+1. The header ``anthropic-version`` means Anthropic.
+2. ``x-goog-api-key``, ``x-goog-api-client`` or the query parameter ``key`` mean Gemini.
+3. Any header that begins with ``OpenAI-`` means OpenAI.
+4. A provider named by the request (``provider=`` or ``X-Provider``) means its family, if that has the path.
+5. Otherwise it is the family marked *first* below, or else OpenAI.
+
+So OpenAI's SDK reaches its agents without any setting, since it sends ``OpenAI-Beta`` there.  It reaches its
+skills if the client has an organization or a project set, or names a provider:
 ``OpenAI(..., default_headers={"X-Provider": "openai"})``.  With none of these, ``/v1/skills`` is Anthropic's.
 
 Gemini's paths are served under ``/v1beta``, ``/v1`` and ``/v1alpha`` alike; what goes upstream has the
@@ -43,25 +45,25 @@ version of the provider's ``base_url``.
 Which provider serves a request
 -------------------------------
 
-A model chooses the provider: an alias, ``<provider>/<model>``, or the default of the family for a bare
-id.  Where a route needs no model, the parameter ``provider`` (taken out before the request goes on), else
-the header ``X-Provider``, else the family's default decide; a model that the body of a platform route
-names decides before them if it is an alias or has a prefix.  The provider must be of the route's family,
-unless the table says that the route is translated for others: 400 if not.
+The model decides: an alias, ``<provider>/<model>``, or the family's default provider for a model without a
+prefix.  If a route needs no model, the query parameter ``provider`` (removed before the request is
+forwarded) decides, else the header ``X-Provider``, else the family's default.  A model in the body of a
+platform route takes precedence over these if it is an alias or has a prefix.  The provider must be of the
+route's family, unless the table says that the route is translated for others; otherwise it is a 400.
 
 In the columns *Model* and *Notes*:
 
 body, form, path
-    where the model is looked for.  ``?``: it may be left out.  Other names are places deep in a JSON
-    body; ``[]`` stands for each element of a list.
+    Where the model is.  ``?`` means that it is optional.  Other names are fields inside a JSON body; ``[]``
+    stands for each element of a list.
 first
-    the path is this family's where the client shows no other.
+    The path belongs to this family if nothing in the request says otherwise.
 needs ``x``
-    a capability that the provider must have on: 403 if not.
+    A capability that must be on for the provider; otherwise it is a 403.
 disk
-    a large body waits on disk (``spool``), and takes no memory.
+    Large bodies are stored on disk (``spool``), not in memory.
 address
-    the answer tells an address, which is turned to the gateway (``rewrite_urls``).
+    The response contains an address, which is replaced with the gateway's (``rewrite_urls``).
 
 """
 _TITLES: Final = MappingProxyType(
@@ -133,7 +135,7 @@ def _notes_of(route: Route) -> Iterable[str]:
     if route.treatment is Treatment.REFUSE:
         yield "not implemented: 501"
     if route.name in OPEN_ROUTES:
-        yield "open, also with edge auth"
+        yield "needs no key, even with edge auth"
     needed = REQUIRED.get(route.modality)
     if needed is not None and needed is not Capability.TEXT:
         yield f"needs ``{needed}``"
