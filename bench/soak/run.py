@@ -109,6 +109,7 @@ class Soak:
         self._reloads = 0
         self._reads: list[bytes] = []
         self._first_files = 0
+        self._told: set[str] = set()
 
     def run(self) -> bool:
         """Run all slices; say whether nothing was wrong."""
@@ -177,6 +178,7 @@ class Soak:
                 f"{sum(self.findings.counts.values())} problems",
                 flush=True,
             )
+            self._tell()
             self._search_log()
 
     def _run_slice(self, gateway: subprocess.Popen[bytes]) -> None:
@@ -260,9 +262,15 @@ class Soak:
                 self.findings.say("a key in the log")
         os.truncate(self._log, 0)
 
+    def _tell(self) -> None:
+        """Say which kinds of problems there were, the first time that each is met."""
+        for kind in set(self.findings.counts) - self._told:
+            self._told.add(kind)
+            print(f"          first of its kind: {self.findings.examples[kind]}", flush=True)
+
     def _report(self) -> None:
         for kind, count in self.findings.counts.items():
-            print(f"{count:>7,} times: {kind}\n         first: {self.findings.examples[kind]}")
+            print(f"{count:>7,} times: {kind}")
         print(
             f"{self._number:,} exchanges, {self.account.events:,} events, {self._reloads} reloads, seed "
             f"{self.wanted.seed}: {sum(self.findings.counts.values()) or 'no'} problems"

@@ -23,8 +23,8 @@ from bench.soak.answers import failure, failure_event, halves, whole
 
 LATE_SECONDS = 0.004
 """How long behind the answer an answer comes that nobody asked for."""
-SLOW_SECONDS = 0.4
-"""How long a provider takes whose client is about to leave."""
+SLOW_SECONDS = 10.0
+"""How long a provider takes whose client is about to leave: the gateway hangs up before."""
 _LENGTH = re.compile(rb"\r\nContent-Length: (\d+)", re.IGNORECASE)
 _MODEL = re.compile(rb"m\d+\.([a-z0-9]+)")
 _STREAM = re.compile(rb'"stream"\s*:\s*true')
