@@ -1,7 +1,8 @@
-"""What an operator may write: the shape of the file, one class per block.
+"""What an operator may write: the structure of the file, one class per block.
 
-The editor's schema is made from these classes, and a field's description is what the editor shows.  All may
-be left out; what is required is said where the settings are resolved, so that one mistake hides no other.
+The JSON schema is generated from these classes, and editors show a field's description.  Every field is
+optional here; required fields are checked where the settings are resolved, so that one mistake does not hide
+another.
 """
 
 from __future__ import annotations
@@ -54,116 +55,129 @@ class WrittenTls(Written):
 
 
 class WrittenUpstreamTimeouts(Written):
-    """Time limits towards a provider, in seconds."""
+    """Time limits for a provider, in seconds."""
 
-    connect: Stated[Seconds] = Field(
-        default=None, description="Until the connection to the provider stands; 10."
+    connect: Stated[Seconds] = Field(default=None, description="For connecting to the provider; default 10.")
+    first_byte: Stated[Seconds] = Field(
+        default=None, description="Until the first byte of the response; default 600."
     )
-    first_byte: Stated[Seconds] = Field(default=None, description="Until the first byte of its answer; 600.")
-    idle: Stated[Seconds] = Field(default=None, description="Between two chunks of its answer; 300.")
+    idle: Stated[Seconds] = Field(
+        default=None, description="Between two chunks of the response; default 300."
+    )
 
 
 class WrittenTimeouts(WrittenUpstreamTimeouts):
     """All time limits, in seconds."""
 
     write_stall: Stated[Seconds] = Field(
-        default=None, description="While the client takes no byte of a waiting answer; 300."
+        default=None, description="While a response waits and the client reads none of it; default 300."
     )
     client_headers: Stated[Seconds] = Field(
-        default=None, description="Until a request's head is complete; 10."
+        default=None, description="Until the headers of a request are complete; default 10."
     )
     client_body_idle: Stated[Seconds] = Field(
-        default=None, description="Between two pieces of a request's body; 60."
+        default=None, description="Between two chunks of a request body; default 60."
     )
     client_idle: Stated[Seconds] = Field(
-        default=None, description="Between two requests of a connection; 90."
+        default=None, description="Between two requests on a connection; default 90."
     )
 
 
 class WrittenCapabilities(Written):
-    """What a provider may be asked for; what is not said follows from its kind."""
+    """What a provider may be used for; the defaults depend on its kind."""
 
-    text: Stated[OnOff] = Field(default=None, description="Chat, messages, responses, content generation.")
-    image_gen: Stated[OnOff] = Field(default=None, description="Images.")
-    video_gen: Stated[OnOff] = Field(default=None, description="Videos.")
+    text: Stated[OnOff] = Field(
+        default=None, description="Chat completions, messages, responses and content generation."
+    )
+    image_gen: Stated[OnOff] = Field(default=None, description="Image generation.")
+    video_gen: Stated[OnOff] = Field(default=None, description="Video generation.")
     audio_speech: Stated[OnOff] = Field(default=None, description="Speech synthesis.")
     audio_transcribe: Stated[OnOff] = Field(
         default=None, description="Transcription and translation of audio."
     )
-    realtime: Stated[OnOff] = Field(default=None, description="WebSocket sessions.")
+    realtime: Stated[OnOff] = Field(default=None, description="Realtime sessions over WebSockets.")
 
 
 class WrittenHeaders(Written):
-    """Changes to the headers that go upstream."""
+    """Changes to the headers that are sent upstream."""
 
     set: dict[str, HeaderValue] | None = Field(
-        default=None, description="Headers to send, whatever the client sent."
+        default=None, description="Headers that are always sent, in place of the client's."
     )
     remove: Stated[list[HeaderName]] = Field(
-        default=None, description="Headers of the client that do not go upstream."
+        default=None, description="Headers of the client that are not sent upstream."
     )
     forward: Stated[list[HeaderName]] = Field(
-        default=None, description="Headers of the client that go upstream beside the usual ones."
+        default=None,
+        description="Headers of the client that are sent upstream in addition to the usual ones.",
     )
 
 
 class WrittenProvider(Written):
-    """One upstream."""
+    """One provider."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["kind"]})
 
-    kind: Stated[KindName] = Field(default=None, description="Which wire the provider speaks.")
+    kind: Stated[KindName] = Field(default=None, description="Which API the provider has.")
     base_url: Stated[BaseUrl] = Field(
         default=None,
-        description="Its address with the version prefix; the first-party kinds know their vendor's.",
+        description="The provider's address with the version prefix; the first-party kinds default to their "
+        "vendor's.",
     )
     auth: Stated[AuthName] = Field(
-        default=None, description="How the gateway shows itself to the provider; none sends nothing."
+        default=None, description="How the gateway authenticates to the provider; none sends no credential."
     )
     api_key: Stated[Key] = Field(
-        default=None, description="The key itself; api_key_env keeps it out of the file."
+        default=None, description="The key itself; use api_key_env to keep it out of this file."
     )
     api_key_env: Stated[Variable] = Field(
         default=None, description="The environment variable that holds the key."
     )
     token_file: Stated[Text] = Field(
-        default=None, description="A file with an access token that somebody else renews."
+        default=None, description="A file with an access token that another program keeps fresh."
     )
-    capabilities: WrittenCapabilities | None = Field(default=None, description="What it may be asked for.")
-    models: Stated[list[Name]] = Field(default=None, description="Model ids that the catalog lists for it.")
+    capabilities: WrittenCapabilities | None = Field(
+        default=None, description="What the provider may be used for."
+    )
+    models: Stated[list[Name]] = Field(
+        default=None, description="Model ids that GET /v1/models lists for the provider."
+    )
     headers: WrittenHeaders | None = Field(
-        default=None, description="Changes to the headers that go upstream."
+        default=None, description="Changes to the headers that are sent upstream."
     )
     ca_file: Stated[Text] = Field(
-        default=None, description="PEM file of certificates to trust in place of the system's."
+        default=None, description="PEM file of certificates to trust instead of the system's."
     )
     max_connections: Stated[Connections] = Field(
-        default=None, description="Most connections at a time; no limit if absent."
+        default=None, description="Maximum number of connections to the provider; no limit by default."
     )
-    timeouts: WrittenUpstreamTimeouts | None = Field(default=None, description="Its own time limits.")
+    timeouts: WrittenUpstreamTimeouts | None = Field(
+        default=None, description="Time limits for this provider, instead of the general ones."
+    )
     stream_usage: Stated[OnOff] = Field(
         default=None,
-        description="Whether translated chat streams ask for usage (openai, openai_compat); true.",
+        description="Whether translated chat streams ask for usage (openai, openai_compat); default true.",
     )
     max_tokens_field: Stated[MaxTokensFieldName] = Field(
         default=None,
-        description="What an answer's limit is called in translated chat requests; "
+        description="Name of the field that limits the output in translated chat requests; default "
         "max_completion_tokens for openai, max_tokens for openai_compat.",
     )
     extra_fields: Stated[list[ExtraFieldName]] = Field(
         default=None,
-        description="Fields beyond OpenAI's own that translated chat requests hold (openai_compat); none.",
+        description="Fields beyond OpenAI's own API that translated chat requests may contain "
+        "(openai_compat); default none.",
     )
 
 
 class WrittenEdgeAuth(Written):
-    """Who may call the gateway."""
+    """Who may use the gateway."""
 
-    enabled: Stated[OnOff] = Field(default=None, description="Whether callers need a key; false.")
+    enabled: Stated[OnOff] = Field(default=None, description="Whether clients need a key; default false.")
     keys: Stated[list[EdgeKey]] = Field(default=None, description="Accepted keys.")
     keys_env: Stated[Variable] = Field(
         default=None,
-        description="The environment variable that holds accepted keys, with commas or blanks between them.",
+        description="The environment variable that holds accepted keys, separated by commas or spaces.",
     )
 
 
@@ -176,23 +190,25 @@ class WrittenJsonl(Written):
 
 
 class WrittenHooks(Written):
-    """Who is told of usage."""
+    """Where usage events are sent."""
 
     jsonl: WrittenJsonl | None = Field(default=None, description="Usage events as JSON lines.")
 
 
 class WrittenSpool(Written):
-    """How much may wait in the gateway."""
+    """Limits on the request bodies that the gateway stores."""
 
     dir: Stated[AbsolutePath] = Field(
         default=None,
-        description="Folder for large uploads on their way; spool below the state directory.",
+        description="Directory for large request bodies; default spool below the state directory.",
     )
     body_memory: Stated[MemoryBytes] = Field(
-        default=None, description="Bytes of request bodies in memory, all together; 536870912 (512 MiB)."
+        default=None,
+        description="Total size of request bodies in memory, in bytes; default 536870912 (512 MiB).",
     )
     body_disk: Stated[DiskBytes] = Field(
-        default=None, description="Bytes of request bodies on disk, all together; 4294967296 (4 GiB)."
+        default=None,
+        description="Total size of request bodies on disk, in bytes; default 4294967296 (4 GiB).",
     )
 
 
@@ -200,15 +216,17 @@ class WrittenRoutes(Written):
     """Which of the gateway's routes are served."""
 
     deny: Stated[list[Name]] = Field(
-        default=None, description="Names of routes, groups of routes and families that answer 404."
+        default=None, description="Routes, groups of routes and families, by name, that answer 404."
     )
 
 
 class WrittenHealthChecks(Written):
-    """Probes of the providers on GET /v1/health/providers."""
+    """Health checks of the providers on GET /v1/health/providers."""
 
-    enabled: Stated[OnOff] = Field(default=None, description="Whether the route is there; false.")
-    timeout: Stated[Seconds] = Field(default=None, description="Seconds for each provider's probe; 5.")
+    enabled: Stated[OnOff] = Field(default=None, description="Whether the route is served; default false.")
+    timeout: Stated[Seconds] = Field(
+        default=None, description="Time limit for each provider's probe, in seconds; default 5."
+    )
 
 
 class WrittenFile(Written):
@@ -220,52 +238,61 @@ class WrittenFile(Written):
         default=None, description='"127.0.0.1:8787", ":8787", "[::1]:8787" or a Twisted endpoint string.'
     )
     tls: WrittenTls | None = Field(default=None, description="HTTPS on the listener.")
-    edge_auth: WrittenEdgeAuth | None = Field(default=None, description="Who may call the gateway.")
+    edge_auth: WrittenEdgeAuth | None = Field(default=None, description="Who may use the gateway.")
     public_url: Stated[PublicUrl] = Field(
-        default=None, description="The gateway's address as clients know it; else what each request says."
+        default=None,
+        description="The gateway's address as clients see it; by default it is taken from each request.",
     )
     trusted_proxies: Stated[list[ProxyNetwork]] = Field(
         default=None,
-        description="IP addresses and networks whose X-Forwarded-Proto is believed; none.",
+        description="IP addresses and networks whose X-Forwarded-Proto is trusted; default none.",
     )
     rewrite_urls: Stated[OnOff] = Field(
         default=None,
-        description="Whether addresses of the provider in its answers are turned to the gateway; true.",
+        description="Whether a provider's addresses in its responses are replaced with the gateway's; "
+        "default true.",
     )
     routes: WrittenRoutes | None = Field(
         default=None, description="Which of the gateway's routes are served."
     )
     health_checks: WrittenHealthChecks | None = Field(
-        default=None, description="Probes of the providers on GET /v1/health/providers."
+        default=None, description="Health checks of the providers on GET /v1/health/providers."
     )
-    providers: dict[str, WrittenProvider] | None = Field(default=None, description="Upstreams by name.")
+    providers: dict[str, WrittenProvider] | None = Field(default=None, description="The providers, by name.")
     defaults: DefaultNames | None = Field(
-        default=None, description="Which provider serves bare model ids of each family of clients."
+        default=None, description="Provider for models without a provider prefix, for each family of clients."
     )
-    aliases: dict[str, AliasTarget] | None = Field(default=None, description="Names for <provider>/<model>.")
-    hooks: WrittenHooks | None = Field(default=None, description="Who is told of usage.")
+    aliases: dict[str, AliasTarget] | None = Field(
+        default=None, description="Other names for <provider>/<model>."
+    )
+    hooks: WrittenHooks | None = Field(default=None, description="Where usage events are sent.")
     max_body_bytes: Stated[Bytes] = Field(
-        default=None, description="Largest request body, decompressed; 33554432 (32 MiB)."
+        default=None, description="Largest request body in bytes, decompressed; default 33554432 (32 MiB)."
     )
     max_clients: Stated[Connections] = Field(
         default=None,
-        description="Most connections of clients; nearly half of the process's limit of open files.",
+        description="Maximum number of client connections; default nearly half of the process's limit of "
+        "open files.",
     )
     timeouts: WrittenTimeouts | None = Field(default=None, description="Time limits in seconds.")
     drain_seconds: Stated[DrainSeconds] = Field(
-        default=None, description="How long requests in flight may go on when the gateway stops; 30."
+        default=None,
+        description="How long running requests may continue when the gateway stops, in seconds; default 30.",
     )
-    spool: WrittenSpool | None = Field(default=None, description="How much may wait in the gateway.")
+    spool: WrittenSpool | None = Field(
+        default=None, description="Limits on the request bodies that the gateway stores."
+    )
     observe_dropped_fields: Stated[OnOff] = Field(
         default=None,
-        description="Whether answers and usage events name the fields that a translation dropped; false.",
+        description="Whether responses and usage events name the fields that a translation dropped; default "
+        "false.",
     )
     translation: WrittenTranslation | None = Field(
-        default=None, description="How requests are told in another dialect."
+        default=None, description="How requests are translated into another dialect."
     )
     caching: WrittenCaching | None = Field(default=None, description="Prompt caching.")
     stream_keepalive: WrittenStreamKeepalive | None = Field(
-        default=None, description="Signs of life in silent streams; off if absent."
+        default=None, description="Keep-alives in streams while the upstream is silent; off if absent."
     )
 
 

@@ -1,4 +1,4 @@
-"""What an operator may write about translation: the shapes of its blocks.
+"""What an operator may write about translation: the structure of its blocks.
 
 A model row gets a new field by one line here, one of the same name in
 :class:`mgw.config.translation.ModelRow`, and its row in the document.
@@ -32,141 +32,163 @@ from mgw.config.fields import (
 
 
 class WrittenModelRow(Written):
-    """What the models of one name pattern take; what is not said is as the gateway knows it."""
+    """What the models that match a pattern accept; missing fields are as the gateway knows them."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["match", "family"]})
 
     match: ModelPattern = Field(
         default=None,
         validate_default=True,
-        description="A pattern (*, ?, [...]) of model ids as the vendor has them, in either case.",
+        description="Pattern (*, ?, [...]) for the vendor's model ids; case does not matter.",
     )
     family: FamilyName = Field(
-        default=None, validate_default=True, description="The family of the providers that it is about."
+        default=None, validate_default=True, description="The family of providers to which the row applies."
     )
     efforts: Stated[list[EffortName]] = Field(
-        default=None, description="Names of reasoning effort that they take; [] if none."
+        default=None, description="Reasoning efforts that the model accepts by name; [] if none."
     )
     budget: Stated[Budget] = Field(
         default=None,
-        description="Least and most tokens of a thinking budget; false if they take no budget.",
+        description="Smallest and largest thinking budget in tokens; false if the model accepts no budget.",
     )
-    off: Stated[OnOff] = Field(default=None, description="Whether their thinking can be switched off.")
+    off: Stated[OnOff] = Field(default=None, description="Whether thinking can be turned off.")
     default: Stated[DefaultEffort] = Field(
-        default=None, description="How much they think where nothing is said; false if unknown."
+        default=None, description="Reasoning effort if the request sets none; false if unknown."
     )
-    adaptive: Stated[OnOff] = Field(default=None, description="Whether they take adaptive thinking.")
+    adaptive: Stated[OnOff] = Field(default=None, description="Whether the model accepts adaptive thinking.")
     between_tools: Stated[OnOff] = Field(
-        default=None, description="Whether thinking is switched off with between_tools (Anthropic)."
+        default=None,
+        description="Whether thinking is turned off with between_tools instead of disabled (Anthropic).",
     )
     hides_thoughts: Stated[OnOff] = Field(
-        default=None, description="Whether thoughts are empty unless asked for (Anthropic)."
+        default=None,
+        description="Whether thinking blocks are empty unless the request asks for their text (Anthropic).",
     )
     binds_thoughts: Stated[OnOff] = Field(
-        default=None, description="Whether they refuse thoughts of a changed conversation (Anthropic)."
+        default=None,
+        description="Whether the model rejects earlier thinking blocks if the conversation before them has "
+        "changed (Anthropic).",
     )
     forced_tools: Stated[ForcedToolsName] = Field(
-        default=None, description="When a tool may be forced (Anthropic)."
+        default=None, description="When a request may force a tool call (Anthropic)."
     )
     sampling: Stated[OnOff] = Field(
-        default=None, description="Whether they take temperature, top_p and top_k."
+        default=None, description="Whether the model accepts temperature, top_p and top_k."
     )
     off_sampling: Stated[OnOff] = Field(
-        default=None, description="Whether they take them at least while they do not think."
+        default=None,
+        description="Whether the model accepts temperature, top_p and top_k at least while thinking is off.",
     )
     penalties: Stated[OnOff] = Field(
-        default=None, description="Whether they take presence and frequency penalties (Gemini)."
+        default=None, description="Whether the model accepts presence and frequency penalties (Gemini)."
     )
     logprobs: Stated[OnOff] = Field(
-        default=None, description="Whether they take the wish for log-probabilities (Gemini)."
+        default=None, description="Whether the model accepts requests for log probabilities (Gemini)."
     )
     candidates: Stated[Answers] = Field(
-        default=None, description="The most answers that one request may ask for (Gemini)."
+        default=None, description="Maximum number of candidates per request (Gemini)."
     )
-    stop: Stated[OnOff] = Field(default=None, description="Whether they take stop sequences.")
+    stop: Stated[OnOff] = Field(default=None, description="Whether the model accepts stop sequences.")
     chat_tools: Stated[ChatToolsName] = Field(
-        default=None, description="When they take function tools on chat completions (OpenAI)."
+        default=None, description="When the model accepts function tools in chat completions (OpenAI)."
     )
     max_completion_tokens: Stated[OnOff] = Field(
-        default=None, description="Whether they refuse max_tokens and demand this name (OpenAI)."
+        default=None,
+        description="Whether the model rejects max_tokens and requires max_completion_tokens (OpenAI).",
     )
     json_with_tools: Stated[OnOff] = Field(
-        default=None, description="Whether they take structured output beside functions (Gemini)."
+        default=None,
+        description="Whether the model accepts structured output together with functions (Gemini).",
     )
     signatures: Stated[OnOff] = Field(
-        default=None, description="Whether calls of the running turn need thought signatures (Gemini)."
+        default=None,
+        description="Whether function calls of the current turn need thought signatures (Gemini).",
     )
     prefill: Stated[OnOff] = Field(
         default=None,
-        description="Whether they take a history that ends with the assistant's turn (Anthropic, Gemini).",
+        description="Whether the model accepts a history that ends with an assistant turn (Anthropic, "
+        "Gemini).",
     )
     system: Stated[OnOff] = Field(
-        default=None, description="Whether they take a system instruction (Gemini)."
+        default=None, description="Whether the model accepts a system instruction (Gemini)."
     )
     system_turns: Stated[OnOff] = Field(
-        default=None, description="Whether they take system messages in mid-conversation."
+        default=None,
+        description="Whether the model accepts system messages in the middle of a conversation (Anthropic).",
     )
     structured: Stated[OnOff] = Field(
-        default=None, description="Whether they take structured output, and strict tools (Anthropic, Gemini)."
+        default=None,
+        description="Whether the model accepts structured output (Anthropic, Gemini) and strict tools "
+        "(Anthropic).",
     )
     addresses: Stated[OnOff] = Field(
-        default=None, description="Whether images and documents may be addresses that the vendor fetches."
+        default=None, description="Whether images and documents may be URLs that the vendor fetches."
     )
     max_output: Stated[OutputTokens] = Field(
-        default=None, description="Most output tokens, thinking included; false if unknown."
+        default=None, description="Maximum number of output tokens, including thinking; false if unknown."
     )
     tokens: Stated[TokenFactor] = Field(
         default=None,
-        description="Tokens that they make for each of o200k's, where a count is estimated (OpenAI).",
+        description="Tokens of the model's tokenizer per o200k token, for estimated counts (OpenAI).",
     )
 
 
 class WrittenTranslation(Written):
-    """How requests are told in another dialect."""
+    """How requests are translated into another dialect."""
 
     default_max_tokens: Stated[AnswerTokens] = Field(
-        default=None, description="max_tokens towards Anthropic when the client set none; 8192."
+        default=None, description="max_tokens in requests to Anthropic if the client set none; default 8192."
     )
     clean_history: Stated[OnOff] = Field(
         default=None,
-        description="Whether what the gateway wrote for another family is taken out of a history; true.",
+        description="Whether the gateway's additions for another family are removed from the history; "
+        "default true.",
     )
     base64_embeddings: Stated[Base64EmbeddingsWord] = Field(
         default=None,
-        description="Whether a provider's floats are written as base64 where an embeddings client wants that "
-        "(encode), or it gets a 400 (refuse); refuse.",
+        description="What happens if a client asks for base64 embeddings but the provider returns floats: "
+        "encode them, or refuse with a 400; default refuse.",
     )
     models: Stated[list[WrittenModelRow]] = Field(
-        default=None, description="What models take, before the rows that the gateway has itself."
+        default=None, description="What models accept; these rows come before the built-in ones."
     )
     voices: VoiceNames | None = Field(
         default=None,
-        description="Per family of the provider, names of voices that clients ask for, and what is sent.",
+        description="For each family of providers, voice names that clients use and the names to send "
+        "instead.",
     )
 
 
 class WrittenAutoBreakpoints(Written):
     """Cache breakpoints that the gateway sets in requests translated to Anthropic's dialect."""
 
-    enabled: Stated[OnOff] = Field(default=None, description="Whether it sets any; false.")
-    min_chars: Stated[Characters] = Field(
-        default=None, description="Characters below which it sets none; 4096."
+    enabled: Stated[OnOff] = Field(
+        default=None, description="Whether the gateway sets cache breakpoints; default false."
     )
-    targets: Stated[CacheTargets] = Field(default=None, description="Where: system, tools; both.")
+    min_chars: Stated[Characters] = Field(
+        default=None, description="Minimum number of characters before a breakpoint; default 4096."
+    )
+    targets: Stated[CacheTargets] = Field(
+        default=None, description="Where to set breakpoints: system, tools; default both."
+    )
 
 
 class WrittenCaching(Written):
     """Prompt caching."""
 
     auto_breakpoints: WrittenAutoBreakpoints | None = Field(
-        default=None, description="Cache breakpoints of the gateway's own."
+        default=None, description="Cache breakpoints that the gateway sets itself."
     )
 
 
 class WrittenStreamKeepalive(Written):
-    """Signs of life while the upstream of a stream is silent; {} switches them on as they are by default."""
+    """Keep-alives in streams while the upstream is silent; {} turns them on with the defaults."""
 
-    interval: Stated[Seconds] = Field(default=None, description="Seconds of silence before each; 15.")
+    interval: Stated[Seconds] = Field(
+        default=None, description="Seconds of silence before each keep-alive; default 15."
+    )
     passthrough: Stated[OnOff] = Field(
-        default=None, description="Whether untranslated streams get them too, between two events; false."
+        default=None,
+        description="Whether streams that pass through get keep-alives too, between two events; default "
+        "false.",
     )
