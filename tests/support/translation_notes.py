@@ -1,4 +1,4 @@
-"""What the code cannot tell of the fields of a request: how they are adapted, and where nothing is missed."""
+"""What the code cannot tell about request fields: how they are adapted, and when nothing is lost."""
 
 from __future__ import annotations
 
@@ -54,26 +54,28 @@ class Note:
 
 _ANY: Final = r".*"
 NOTHING_LOST: Final = (
-    Unsaid("", _ANY, "an empty object says nothing", ({},)),
-    Unsaid("", "model", "names the provider and its model, wherever the wire says it"),
-    Unsaid("", "stream", "an answer in one piece is the default", (False,)),
+    Unsaid("", _ANY, "an empty object has no effect", ({},)),
+    Unsaid("", "model", "names the provider and its model, wherever the dialect puts it"),
+    Unsaid("", "stream", "not streaming is the default", (False,)),
     Unsaid("chat", r".*\.detail", "the default", ("auto",)),
     Unsaid("chat", "logprobs", "the default", (False,)),
     Unsaid("chat", "modalities", "the default", (["text"],)),
     Unsaid("chat", "response_format", "the default", ({"type": "text"},)),
-    Unsaid("chat", r"stream_options(\.include_usage)?", "the gateway's own writer obeys it"),
+    Unsaid("chat", r"stream_options(\.include_usage)?", "the gateway itself follows it"),
     Unsaid("", r"tools\[.*\]\.strict|tools\[.*\]\.function\.strict", "the default", (False,)),
-    Unsaid("chat", r".*\.json_schema\.strict", "enforced, asked or not", (True,)),
-    Unsaid("chat", r"reasoning\.exclude", "thoughts are shown where they are asked for", (False,)),
+    Unsaid("chat", r".*\.json_schema\.strict", "always enforced", (True,)),
+    Unsaid("chat", r"reasoning\.exclude", "thoughts are shown if requested", (False,)),
     Unsaid("messages", r".*\.citations\.enabled", "the default", (False,)),
     Unsaid("messages", r".*\.is_error", "the default", (False,)),
     Unsaid("messages", r".*\.disable_parallel_tool_use", "the default", (False,)),
     Unsaid("messages", r".*\.caller", "the default", ({"type": "direct"},)),
-    Unsaid("messages", r"thinking\[.*\]\.display", "this wire never shows thoughts", ("omitted",), "openai"),
+    Unsaid(
+        "messages", r"thinking\[.*\]\.display", "this dialect never shows thoughts", ("omitted",), "openai"
+    ),
     Unsaid(
         "messages",
         r"thinking\[.*\]\.display",
-        "thoughts are shown where they are asked for",
+        "thoughts are shown if requested",
         ("summarized",),
         "gemini",
     ),
@@ -81,112 +83,128 @@ NOTHING_LOST: Final = (
     Unsaid(
         "generateContent",
         r"contents\[user\]\.parts\[\]\.thoughtSignature",
-        "Google signs parts of the model alone",
+        "Google signs only parts of the model",
     ),
-    Unsaid("generateContent", r".*\.functionResponse\.(id|name)", "finds the call that it answers"),
-    Unsaid("generateContent", r".*\.fileData\.mimeType", "whoever fetches an address is told its type"),
-    Unsaid("generateContent", r"systemInstruction\.role", "the place says it"),
+    Unsaid(
+        "generateContent",
+        r".*\.functionResponse\.(id|name)",
+        "identifies the call to which the result belongs",
+    ),
+    Unsaid("generateContent", r".*\.fileData\.mimeType", "whoever fetches a URL learns its type"),
+    Unsaid("generateContent", r"systemInstruction\.role", "clear from the position"),
     Unsaid("generateContent", r".*\.responseModalities", "the default", (["TEXT"],)),
     Unsaid("generateContent", r".*\.nullable", "the default", (False,)),
-    Unsaid("generateContent", r".*\.propertyOrdering", "as the order of ``properties``"),
+    Unsaid("generateContent", r".*\.propertyOrdering", "becomes the order of ``properties``"),
     Unsaid(
-        "generateContent", r"tools.*\.parameters\.nullable", "arguments are an object", (True,), "anthropic"
+        "generateContent",
+        r"tools.*\.parameters\.nullable",
+        "arguments are always an object",
+        (True,),
+        "anthropic",
     ),
-    Unsaid("generateContent", r"tools.*\.parameters\.type", "arguments are an object", ("OBJECT",)),
-    Unsaid("generateContent", r".*\.responseSchema\.type", "what it takes it for", ("OBJECT",), "openai"),
-    Unsaid("generateContent", r".*\.includeThoughts", "this wire never shows thoughts", (False,), "openai"),
+    Unsaid("generateContent", r"tools.*\.parameters\.type", "arguments are always an object", ("OBJECT",)),
+    Unsaid("generateContent", r".*\.responseSchema\.type", "the provider assumes it", ("OBJECT",), "openai"),
+    Unsaid(
+        "generateContent", r".*\.includeThoughts", "this dialect never shows thoughts", (False,), "openai"
+    ),
     Unsaid(
         "generateContent",
         r".*\.includeThoughts",
-        "thoughts are shown where they are asked for",
+        "thoughts are shown if requested",
         (True,),
         "anthropic",
     ),
     Unsaid(
-        "chat", r"messages\[assistant\].*\.extra_content", "an empty object says nothing", ({"google": {}},)
+        "chat", r"messages\[assistant\].*\.extra_content", "an empty object has no effect", ({"google": {}},)
     ),
     Unsaid("chat", "function_call", "the default", ("auto",)),
     Unsaid("chat", "parallel_tool_calls", "the default", (True,)),
-    Unsaid("chat", r"thinking\[disabled\]\.budget_tokens", "nothing is thought"),
-    Unsaid("chat", r"reasoning_effort|reasoning\.effort", "it does not think", ("none",)),
-    Unsaid("chat", r"reasoning\.enabled", "it does not think", (False,)),
+    Unsaid("chat", r"thinking\[disabled\]\.budget_tokens", "the model does not think"),
+    Unsaid("chat", r"reasoning_effort|reasoning\.effort", "the model does not think", ("none",)),
+    Unsaid("chat", r"reasoning\.enabled", "the model does not think", (False,)),
     Unsaid(
         "",
         "thinking",
-        "asks for what the model does by itself",
+        "the model does so by default",
         tuple({"type": kind} for kind in ("enabled", "adaptive", "disabled", "between_tools")),
     ),
     Unsaid(
         "",
         r".*(budget_tokens|thinkingBudget)",
-        "goes by the nearest name that there is",
+        "becomes the nearest effort name",
         (2048, 9000),
         "openai",
     ),
-    Unsaid("chat", r"reasoning\.exclude", "nothing is thought that could be shown", (True,)),
-    Unsaid("messages", r"thinking\[.*\]\.display", "nothing is thought that could be shown", ("omitted",)),
-    Unsaid("generateContent", r".*\.includeThoughts", "nothing is thought that could be shown", (False,)),
+    Unsaid("chat", r"reasoning\.exclude", "no thoughts to show", (True,)),
+    Unsaid("messages", r"thinking\[.*\]\.display", "no thoughts to show", ("omitted",)),
+    Unsaid("generateContent", r".*\.includeThoughts", "no thoughts to show", (False,)),
 )
-_WITH_RESULT: Final = "the call and its result find one another by it"
-_WHERE_IT_FITS: Final = "where the schema keeps the rules of the provider's strict mode"
-_BY_NAME: Final = "by name or in tokens, as `models.rst <models.rst>`_ says"
+_WITH_RESULT: Final = "connects the call and its result"
+_WHERE_IT_FITS: Final = "if the schema follows the rules of the provider's strict mode"
+_BY_NAME: Final = "by name or in tokens, see `models.rst <models.rst>`_"
 NOTES: Final[tuple[Note, ...]] = (
-    Note("chat", r".*\[input_audio\]\.cache_control.*", "the mark of the words in its place", "anthropic"),
-    Note("chat", r"messages\[(developer|system)\]\.content", "leading ones; later ones keep their place"),
-    Note("", r"messages\[(user|assistant|system|tool)\]\.content", "a string, or its parts one by one"),
-    Note("", r"system", "a string, or its parts one by one"),
+    Note("chat", r".*\[input_audio\]\.cache_control.*", "set on the text that replaces it", "anthropic"),
+    Note(
+        "chat",
+        r"messages\[(developer|system)\]\.content",
+        "only leading messages; later ones keep their position",
+    ),
+    Note("", r"messages\[(user|assistant|system|tool)\]\.content", "a string, or each part separately"),
+    Note("", r"system", "a string, or each part separately"),
     Note(
         "chat",
         r".*image_url\.url",
-        "``data:`` addresses are taken apart, others are left to the provider to fetch",
+        "``data:`` URLs are decomposed, the provider fetches all others",
     ),
-    Note("chat", r".*image_url\.detail", "one resolution for all images; several are dropped", "gemini"),
-    Note("chat", r".*input_audio\.format", "as media type"),
-    Note("chat", r".*file\.file_data", "its ``data:`` address is taken apart"),
+    Note(
+        "chat", r".*image_url\.detail", "one resolution for all images; different ones are dropped", "gemini"
+    ),
+    Note("chat", r".*input_audio\.format", "as a media type"),
+    Note("chat", r".*file\.file_data", "its ``data:`` URL is decomposed"),
     Note(
         "chat",
         r".*\.arguments",
-        "the object that the text holds; other text stands under the key ``arguments``",
+        "the parsed JSON object; any other text under the key ``arguments``",
     ),
     Note("chat", r".*\.tool_call_id|messages\[function\]\.name", _WITH_RESULT),
     Note("messages", r".*\.tool_use_id", _WITH_RESULT),
     Note("generateContent", r".*\.functionResponse\.name", _WITH_RESULT),
     Note("chat", r"functions\[\]\.parameters", "as the schema of an object"),
-    Note("", r"function_call|tool_choice(\[allowed_tools\].*)?", "each mode by its name there"),
+    Note("", r"function_call|tool_choice(\[allowed_tools\].*)?", "the equivalent mode"),
     Note(
         "generateContent",
         r".*\.functionCallingConfig\..*",
-        "each mode by its name there; several names only where the provider takes them",
+        "the equivalent mode; several names only if the provider accepts them",
     ),
-    Note("chat", "parallel_tool_calls", "``false`` alone is said"),
-    Note("messages", r".*\.disable_parallel_tool_use", "``true`` alone is said"),
+    Note("chat", "parallel_tool_calls", "only ``false`` is sent"),
+    Note("messages", r".*\.disable_parallel_tool_use", "only ``true`` is sent"),
     Note("chat", r"reasoning_effort|reasoning\.(effort|max_tokens|enabled)|thinking.*", _BY_NAME),
     Note("messages", r"output_config\.effort|thinking(\[enabled\]\.budget_tokens)?", _BY_NAME),
     Note("generateContent", r".*\.thinkingConfig\.thinking(Budget|Level)", _BY_NAME),
-    Note("chat", r"reasoning\.exclude", "the other way round"),
-    Note("messages", r"thinking.*\.display", "``omitted`` is no, all else yes"),
-    Note("generateContent", r".*\.includeThoughts", "``false`` is ``omitted``"),
+    Note("chat", r"reasoning\.exclude", "inverted"),
+    Note("messages", r"thinking.*\.display", "``omitted`` becomes ``false``, anything else ``true``"),
+    Note("generateContent", r".*\.includeThoughts", "``false`` becomes ``omitted``"),
     Note(
         "chat",
         "response_format",
-        "any JSON object, or one of a schema; not beside tools where the model refuses that",
+        "any JSON object, or one with a schema; not together with tools if the model rejects that",
         "gemini",
     ),
     Note(
         "chat",
         "response_format",
-        "any JSON object, or one of a schema; a provider that enforces schemas alone gets no other",
+        "any JSON object, or one with a schema; only the latter if the provider enforces nothing else",
     ),
     Note(
         "chat",
         r".*\.json_schema\.strict",
-        "a schema is enforced, asked or not, as far as it keeps the provider's rules; ``false`` is dropped",
+        "a schema is always enforced, as far as it follows the provider's rules; ``false`` is dropped",
         partly=True,
     ),
     Note("chat", r".*\.function\.strict", _WHERE_IT_FITS, "anthropic", partly=True),
     Note("messages", r"tools\[custom\]\.strict", _WHERE_IT_FITS, "openai", partly=True),
-    Note("", "stream", "the method ``streamGenerateContent``", "gemini"),
-    Note("messages", r".*\.source\[base64\]\.(data|media_type)", "as a ``data:`` address", "openai"),
+    Note("", "stream", "selects the method ``streamGenerateContent``", "gemini"),
+    Note("messages", r".*\.source\[base64\]\.(data|media_type)", "as a ``data:`` URL", "openai"),
     Note(
         "messages",
         r".*\[image\]\.source\[base64\]\.media_type",
@@ -196,19 +214,22 @@ NOTES: Final[tuple[Note, ...]] = (
     Note(
         "messages",
         r".*\[document\]\.source\[content\]\.content",
-        "texts become one document, with images they become parts of their own",
+        "texts become one document; with images, each becomes a separate part",
     ),
     Note("messages", r".*\[document\]\.source\[(text|content)\].*\.(data|text)", "as text", "openai"),
-    Note("messages", r".*\[search_result\].*", "as text: title and source, then what it says"),
+    Note("messages", r".*\[search_result\].*", "as text: title and source, then the content"),
     Note(
         "messages",
         r".*\.content\[tool_result\]\.content",
-        "text stays; media move to the next user message where the tool's own holds text only",
+        "text stays; media move to the next user message if the tool message can hold only text",
     ),
-    Note("messages", r"metadata\.user_id", "hashed above 64 characters", "openai", partly=True),
+    Note("messages", r"metadata\.user_id", "hashed if longer than 64 characters", "openai", partly=True),
     Note("messages", r".*\.is_error", "as the key ``error``", "gemini"),
     Note(
-        "messages", r"messages\[assistant\]\.content\[text\]\.text", "all texts of a turn are one", "openai"
+        "messages",
+        r"messages\[assistant\]\.content\[text\]\.text",
+        "all texts of a turn are joined",
+        "openai",
     ),
     Note("messages", r".*\.content\[tool_use\]\.input", "as JSON text", "openai"),
     Note("generateContent", r".*\.functionCall\.args", "as JSON text", "openai"),
@@ -216,22 +237,22 @@ NOTES: Final[tuple[Note, ...]] = (
     Note(
         "generateContent",
         r".*\.functionResponse\.response",
-        "``result``, ``output`` or ``error`` alone as its text, else as JSON text",
+        "a single key ``result``, ``output`` or ``error`` as its text, anything else as JSON text",
     ),
-    Note("generateContent", r".*\.inlineData\.(data|mimeType)", "as a ``data:`` address", "openai"),
+    Note("generateContent", r".*\.inlineData\.(data|mimeType)", "as a ``data:`` URL", "openai"),
     Note(
         "generateContent",
         r".*\.parts\[\]\.thought",
-        "a thought goes back to the family that signed it only; elsewhere it is dropped",
+        "a thought is sent only to the family that signed it, otherwise dropped",
     ),
     Note(
         "generateContent", r".*\.responseMimeType", "JSON without a schema; other types are dropped", "openai"
     ),
-    Note("generateContent", r".*\.(ref|nullable|type|example)", "as JSON Schema spells it"),
+    Note("generateContent", r".*\.(ref|nullable|type|example)", "in the spelling of JSON Schema"),
     Note(
         "generateContent",
         r".*\.responseSchema\..*",
-        "described, where the provider does not enforce it",
+        "moved to the description if the provider does not enforce it",
         "anthropic",
     ),
 )
