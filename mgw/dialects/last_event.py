@@ -22,6 +22,7 @@ from mgw.vocabulary import Dialect
 
 _TAIL: Final = 64
 """As much of the pieces before is kept as a mark may need."""
+_LARGE: Final = 64 * 1024
 _LINE_BEGIN: Final = b"\n"
 _EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
 _ELEMENT_END: Final = re.compile(rb"\}\s*[,\]]?\s*\Z")
@@ -79,9 +80,10 @@ class LastEvent:
 
     def feed(self, data: bytes) -> None:
         """Look at the next piece."""
-        kind, looked = self._kind, self._tail + data
+        kind = self._kind
         if self._array is None:
             self._array = data.lstrip()[:1] == b"["
+        looked = self._tail + data if self._seen or len(data) < _LARGE else self._shortened(data)
         for mark in kind.marks:
             if mark in looked:
                 self._look_for_event(looked)
@@ -92,6 +94,13 @@ class LastEvent:
                 self._seen = self.passed = False
             elif not self.passed:
                 self._look_for_end(looked)
+
+    def _shortened(self, data: bytes) -> bytes:
+        """Return what may hold a mark: a large piece is not copied but where one stands in it."""
+        for mark in self._kind.marks:
+            if mark in data:
+                return self._tail + data
+        return self._tail + data[:_TAIL] + b" " + data[-_TAIL:]
 
     def _look_for_event(self, looked: bytes) -> None:
         kind = self._kind

@@ -22,6 +22,8 @@ _PHRASES: Final = MappingProxyType(
 )
 _LENGTHS: Final = frozenset(map(len, (b"content-length", b"connection", b"keep-alive", b"transfer-encoding")))
 _NO_CONTENT: Final = frozenset({204, 304})
+_LARGE: Final = 64 * 1024
+"""A piece of that size is not copied to stand in one write with its chunk's frame."""
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
@@ -186,7 +188,12 @@ class AnswerWriter:
         """
         framing = self._framing
         if framing is Framing.CHUNKED:
-            self._wire.write(b"%x\r\n%b\r\n" % (len(data), data))
+            if len(data) < _LARGE:
+                self._wire.write(b"%x\r\n%b\r\n" % (len(data), data))
+            else:
+                self._wire.write(b"%x\r\n" % len(data))
+                self._wire.write(data)
+                self._wire.write(b"\r\n")
         elif framing is Framing.COUNTED:
             self._left -= len(data)
             if self._left < 0:

@@ -109,14 +109,14 @@ class EventReader:
         """
         events: list[Event] = []
         if self._bare:
-            self._read_bare(self._begin(bytes(self._line)), events)
+            self._read_bare(bytes(self._begin(self._line)), events)
         self._forget()
         return events
 
     def _end_line(self, line: bytes | bytearray, events: list[Event]) -> None:
         self._line_bytes = 0
         if not self._begun:
-            line = self._begin(bytes(line))
+            line = self._begin(line)
         if not line:
             if self._data:
                 events.append(Event(self._event, self._joined()))
@@ -137,12 +137,12 @@ class EventReader:
                 return
         self._event_bytes += len(line)
 
-    def _begin(self, line: bytes) -> bytes:
+    def _begin(self, line: bytes | bytearray) -> bytes | bytearray:
         """Return a line without the mark that the first may have."""
         if self._begun:
             return line
         self._begun = True
-        return line.removeprefix(_BYTE_ORDER_MARK)
+        return line[len(_BYTE_ORDER_MARK) :] if line.startswith(_BYTE_ORDER_MARK) else line
 
     def _joined(self) -> bytes:
         data = b"\n".join(self._data)

@@ -102,3 +102,26 @@ def test_a_long_last_event_in_many_pieces_is_found() -> None:
     last.feed(b"\n")
     last.feed(b"\n")
     assert last.passed
+
+
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+@pytest.mark.parametrize("place", ["before", "behind", "around"])
+def test_it_is_found_in_a_large_piece(stream: tuple[Dialect, bytes, bytes, bytes], place: str) -> None:
+    dialect, before, needed, _ = stream
+    large = b"data: " + b"x" * 200_000 + b"\n\n"
+    if before.startswith(b"["):
+        large = b" " * 200_000
+    pieces = {
+        "before": (before, large + needed),
+        "behind": (before + large + needed[:9], needed[9:]),
+        "around": (before, large + needed[:9], needed[9:]),
+    }
+    last = fed(dialect, *pieces[place])
+    assert last.passed
+    assert not fed(dialect, before, large).passed
+
+
+def test_a_mark_is_not_put_together_from_the_ends_of_a_large_piece() -> None:
+    half, other = b"\ndata: [DO", b"NE]\n\n"
+    piece = b"x" * (64 - len(half)) + half + b"y" * 200_000 + other + b"z" * (64 - len(other))
+    assert not fed(Dialect.OPENAI_CHAT, CHAT, piece).passed

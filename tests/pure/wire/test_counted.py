@@ -53,3 +53,21 @@ def test_counting_stops_where_it_is_too_much() -> None:
     for _ in range(3):
         assert has_more(b'{"a":[' + b'"",' * 10_000_000 + b"0]}", 100, 100_000)
     assert process_time() - began < 1.0
+
+
+@given(
+    mark=st.sampled_from("{[,"),
+    count=st.sampled_from([0, 1, 255, 256, 257, 300]),
+    in_text=st.booleans(),
+)
+def test_few_marks_in_a_large_body_are_counted_exactly(mark: str, count: int, in_text: bool) -> None:
+    long = '"' + "a" * 10_000 + '"'
+    inner = {"{": "{}", "[": "[]", ",": "0"}[mark]
+    body = (f'"{mark * count}"' if in_text else "[" + ",".join([inner] * (count + 1)) + "]").encode()
+    objects, values = counted(json.loads(body))
+    padded = b"[" + body + b"," + long.encode() + b"]"
+    objects, values = counted(json.loads(padded))
+    assert not has_more(padded, objects, values)
+    if objects:
+        assert has_more(padded, objects - 1, values)
+    assert has_more(padded, objects, values - 1)
