@@ -13,6 +13,7 @@ from typing import Final
 
 from mgw.credentials.provider import Credential
 from mgw.dialects import codec_of
+from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type
 from mgw.exchange.addresses import Turning, turns_body
 from mgw.exchange.client import ClientRequest
@@ -88,15 +89,17 @@ class Passthrough:
         content_type = value_of(answer.headers, b"content-type") or b""
         codec, metered = codec_of(self.route.dialect), self.route.metered
         meter = codec.meter(content_type) if metered else BlindMeter()
+        last_event = LastEvent(self.route.dialect) if is_stream(self.route, answer) else None
         if is_encoded(answer):
-            return PassthroughFilter(meter, Gunzip(_GUNZIPPED_BYTES) if metered else None)
+            gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
+            return PassthroughFilter(meter, gunzip, last_event)
         length = value_of(answer.headers, b"content-length")
         if answer.status >= _ERRORS and _may_be_short(length) and (secrets := self._secrets()):
             return ErrorFilter(meter, secrets=secrets)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
-            return PassthroughFilter(meter)
-        return PunctuatedFilter(meter, sign=codec.sign_of_life)
+            return PassthroughFilter(meter, None, last_event)
+        return PunctuatedFilter(meter, None, last_event, sign=codec.sign_of_life)
 
     def _secrets(self) -> tuple[Secret, ...]:
         """Return what was sent and no error may repeat."""

@@ -14,13 +14,11 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.canonical.reply import TokenUsage
-from mgw.dialects.last_event import LastEvent
 from mgw.errors import Cause, GatewayError
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
 from mgw.time_limit import TimeLimit
 from mgw.upstream.client import Answer
-from mgw.wire.headers import value_of
 
 
 class BodyFilter(Protocol):
@@ -34,6 +32,11 @@ class BodyFilter(Protocol):
     @property
     def whole(self) -> bool:
         """Whether a break of the provider's body would take nothing of it away."""
+        ...
+
+    @property
+    def handed_all(self) -> bool:
+        """Whether what was returned so far ends with the last event of a stream."""
         ...
 
     def feed(self, data: bytes) -> bytes:
@@ -85,8 +88,6 @@ class Relay:
     """The provider's silence after which the client gets a sign of life; ``None``: never."""
     held: HeldHead | None = None
     """``None``: the client has the head."""
-    last_event: LastEvent | None = None
-    """Looks for the end of what the client is handed, where it is a stream that can be read."""
     done: Deferred[None] = field(init=False)
     _silence: TimeLimit | None = field(init=False, default=None)
 
@@ -110,8 +111,6 @@ class Relay:
             self._begin()
         if out:
             self.client.write(out)
-            if self.last_event is not None:
-                self.last_event.feed(out)
             if self._silence is not None and self.keepalive_seconds is not None:
                 self._silence.within(self.keepalive_seconds)
         if self.body_filter.done:
@@ -218,12 +217,8 @@ def relay(
     it broke; where the head was still held, the client was shown nothing.
     """
     exchange.usage = body_filter.usage
-    last_event = None
-    is_stream = exchange.stream or held is not None
-    if is_stream and value_of(answer.headers, b"content-encoding") in (None, b"identity"):
-        seen = last_event = LastEvent(exchange.route.dialect)
-        exchange.handed_all = lambda: seen.passed
-    run = Relay(exchange, answer, body_filter, client, keepalive_seconds, held, last_event)
+    exchange.handed_all = lambda: body_filter.handed_all
+    run = Relay(exchange, answer, body_filter, client, keepalive_seconds, held)
     answer.deliver_to(run)
     if not run.done.called:
         client.register(run)  # not before: a pause of a body that does not flow yet would be forgotten

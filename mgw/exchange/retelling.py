@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
 from mgw.dialects.translator import StreamReader, StreamWriter, Translator
@@ -170,6 +171,7 @@ class StreamRetelling(Telling):
     names: Mapping[str, str]
     """Tools that the provider knows by another name than the client."""
     stopped: Stopped
+    last_event: Callable[[], LastEvent]
     keepalive_seconds: float | None
 
     @property
@@ -192,7 +194,9 @@ class StreamRetelling(Telling):
             message = "the upstream compressed a stream although it was asked not to"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         headers = [(b"Content-Type", content_type), _NO_CACHE, *self.reported]
-        told = StreamFilter(self.reader(), self.writer, self.names, self.stopped, self.hidden)
+        told = StreamFilter(
+            self.reader(), self.writer, self.names, self.stopped, self.hidden, self.last_event()
+        )
         unbegun = Unbegun(told.unsaid, partial(self._unbegun, told, _kept(answer)))
         return Streamed(
             200, b"OK", headers, told, stream=True, keepalive_seconds=self.keepalive_seconds, unbegun=unbegun
@@ -221,6 +225,7 @@ class StreamFilter:
     _names: Mapping[str, str]
     _stopped: Stopped
     _hidden: Callable[[str], str]
+    _last_event: LastEvent
     _unsent: bytes = b""
     """What came in one piece with the error that ended the stream."""
     error: UpstreamError | None = None
@@ -238,12 +243,20 @@ class StreamFilter:
         """Whether all of the answer is there."""
         return self.error is None and self._reader.whole
 
+    @property
+    def handed_all(self) -> bool:
+        """Whether the client's stream has had its last event."""
+        return self._last_event.passed
+
     def feed(self, data: bytes) -> bytes:
         """Return the events that these bytes complete, in the client's grammar.
 
         :raises GatewayError: ``UPSTREAM_BROKEN``.
         """
-        return self._told(self._reader.feed(data))
+        told = self._told(self._reader.feed(data))
+        if told:
+            self._last_event.feed(told)
+        return told
 
     def finish(self) -> bytes:
         """Return the end of the stream.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nsmallest
 from typing import Final
 
@@ -21,6 +22,7 @@ from mgw.canonical.reply import Reply, TokenUsage
 from mgw.config.translation import Base64Embeddings
 from mgw.credentials.provider import Credential
 from mgw.dialects import translator_of
+from mgw.dialects.last_event import LastEvent
 from mgw.dialects.refusal import no_base64
 from mgw.dialects.translator import (
     PLAIN,
@@ -225,6 +227,7 @@ class Translating:
             writer=client.stream_writer(answering),
             names=names,
             stopped=stopped,
+            last_event=partial(LastEvent, self.exchange.route.dialect),
             keepalive_seconds=None if keepalive is None else keepalive.interval,
         )
         streamed.afterwards = tell_stops

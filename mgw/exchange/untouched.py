@@ -7,6 +7,7 @@ from typing import Final
 
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Meter
+from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter
 from mgw.errors import GatewayError
 from mgw.secret import Secret, overwritten
@@ -24,6 +25,8 @@ class PassthroughFilter:
 
     _meter: Meter
     _gunzip: Gunzip | None = field(default=None)
+    _last_event: LastEvent | None = field(default=None)
+    """For a stream."""
     done: bool = False
     """Never before its body has: the client gets what the provider sends."""
     whole: bool = False
@@ -31,8 +34,16 @@ class PassthroughFilter:
 
     def feed(self, data: bytes) -> bytes:
         """Return the same object."""
-        self._meter.feed(data if self._gunzip is None else self._unzipped(data))
+        text = data if self._gunzip is None else self._unzipped(data)
+        self._meter.feed(text)
+        if text and self._last_event is not None:
+            self._last_event.feed(text)
         return data
+
+    @property
+    def handed_all(self) -> bool:
+        """Whether the stream has had its last event; unknown, and so not, where it cannot be read."""
+        return self._last_event is not None and self._last_event.passed
 
     def _unzipped(self, data: bytes) -> bytes:
         """Return what the meter is to see; one that has missed some knows nothing (decisions, part 5)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -206,6 +207,23 @@ def test_a_client_that_leaves_behind_the_last_event_had_all_of_it(path: str) -> 
     done.cancel()
     event = pipeline.event()
     assert (event.status, event.http_status, event.error) == (Outcome.OK, 200, None)
+
+
+def test_a_compressed_stream_is_looked_into_for_its_last_event() -> None:
+    zipped = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    pieces = [
+        zipped.compress(data) + zipped.flush(zlib.Z_SYNC_FLUSH)
+        for data in (b"", CHUNKS % b"null", CHUNKS % b'"stop"', b"data: [DONE]\n\n")
+    ]
+    head = STREAM.replace(b"Transfer-", b"Content-Encoding: gzip\r\nTransfer-")
+    for count, outcome in ((3, Outcome.CLIENT_ABORT), (4, Outcome.OK)):
+        pipeline = Pipeline()
+        _, done = pipeline.ask("/v1/chat/completions", STREAMING)
+        _ = done.addErrback(lambda _: None)
+        pipeline.wire.says(head + chunk(pieces[0][:5]))
+        pipeline.wire.says(chunk(pieces[0][5:] + b"".join(pieces[1:count])))
+        done.cancel()
+        assert pipeline.event().status is outcome
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])

@@ -31,6 +31,7 @@ class Filter:
     failing: bool = False
     done: bool = False
     whole: bool = False
+    handed_all: bool = False
 
     def feed(self, data: bytes) -> bytes:
         if self.feeding:
