@@ -47,7 +47,7 @@ class Ours:
             parsed = asked(body, Asked("bench"))
             setting = Setting(model, kind, self._models.row(model, dialect.family))
             rendered = told(parsed.conversation, setting)
-            parsed.dropped(rendered.lost)
+            parsed.dropped(rendered)
             return rendered.body
 
         return work

@@ -1,8 +1,8 @@
 """The name of each thing that a dialect may fail to carry.
 
-A parser notes under which of the client's paths it met a feature; a renderer returns the features that it
-could not say.  ``dropped_fields`` is then algebra: what nobody read, and the paths of what was lost
-(decisions, part 8).
+A parser notes under which of the client's paths it met a feature; a renderer says which features it carries.
+``dropped_fields`` is then algebra: what nobody read, and the paths of what was said and not carried
+(decisions, part 8).  So a new feature is reported towards every dialect until its renderer carries it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ class Feature(Enum):
     TURN_NAME = auto()
     CACHE = auto()
     """A mark where the prompt is cached."""
-    CITATIONS = auto()
     MEDIA_DETAIL = auto()
     MEDIA_NAME = auto()
     FILE_ID = auto()

@@ -37,11 +37,12 @@ _LARGEST_INTEGER: Final = 2**63
 class Ledger:
     """What became of the fields of one request."""
 
-    __slots__ = ("_unread", "objects", "paths", "snake_too")
+    __slots__ = ("_unread", "objects", "said", "snake_too")
 
     def __init__(self, *, snake_too: bool = False) -> None:
         """Keep account of a request; with ``snake_too``, keys may be in snake case (proto3 JSON)."""
-        self.paths: dict[Feature, set[str]] = {}
+        self.said: dict[Feature, set[str]] = {}
+        """Each feature that the client asked for, and its paths of it."""
         self.snake_too = snake_too
         self.objects: list[Fields] = []
         """What was opened, to be looked at when all have read."""
@@ -49,7 +50,7 @@ class Ledger:
 
     def note(self, feature: Feature, path: str) -> None:
         """Remember that the client said ``feature`` at ``path``."""
-        self.paths.setdefault(feature, set()).add(path)
+        self.said.setdefault(feature, set()).add(path)
 
     def leave(self, path: str) -> None:
         """Report ``path`` as not carried."""

@@ -13,10 +13,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from mgw.canonical.features import Feature
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.wire.riff import MAX_SAMPLES_BYTES, wave_head
 
+CARRIED: Final = frozenset({Feature.SYSTEM})
+"""Instructions; all else that a client says is in :class:`SpeechRequest`, or unread."""
 PCM: Final = "pcm"
 """Samples of 16 bits, signed and little-endian, and nothing else."""
 WAV: Final = "wav"

@@ -54,26 +54,33 @@ class Parsed(Struct, frozen=True):
     conversation: Conversation
     unread: frozenset[str]
     """The client's paths of what was not understood."""
-    paths: Mapping[Feature, frozenset[str]]
-    """Where the client said what may yet be lost."""
+    said: Mapping[Feature, frozenset[str]]
+    """Each feature that the client asked for, and its paths of it."""
     style: AnswerStyle = PLAIN
 
-    def dropped(self, lost: Iterable[Feature]) -> list[str]:
-        """Return the sorted paths of all that does not arrive."""
-        return sorted(self.undelivered(lost))
+    def dropped(self, rendered: Rendered) -> frozenset[str]:
+        """Return the client's paths of all that does not arrive: the rule of decisions, part 8.
 
-    def undelivered(self, lost: Iterable[Feature]) -> set[str]:
-        """Return the paths of all that does not arrive, as they come."""
-        paths = set(self.unread)
-        for feature in lost:
-            paths |= self.paths.get(feature, frozenset())
-        return paths
+        What the renderer does not know is dropped without a word of its own about it.
+        """
+        return dropped(self.unread, self.said, rendered)
 
 
 def parsed(conversation: Conversation, ledger: Ledger, style: AnswerStyle = PLAIN) -> Parsed:
     """Close the account of a request."""
-    paths = {feature: frozenset(found) for feature, found in ledger.paths.items()}
-    return Parsed(conversation, ledger.unread(), paths, style)
+    said = {feature: frozenset(found) for feature, found in ledger.said.items()}
+    return Parsed(conversation, ledger.unread(), said, style)
+
+
+def dropped(
+    unread: Iterable[str], said: Mapping[Feature, Iterable[str]], rendered: Rendered
+) -> frozenset[str]:
+    """Return the paths that nobody read, and those of features that a renderer did not carry."""
+    paths = set(unread)
+    for feature, found in said.items():
+        if feature not in rendered.carried or feature in rendered.lost:
+            paths.update(found)
+    return frozenset(paths)
 
 
 class Setting(Struct, frozen=True):
@@ -102,7 +109,10 @@ class Rendered(Struct, frozen=True):
     target: bytes
     """Path and query below the provider's base address, with its leading ``/``."""
     body: bytes
+    carried: frozenset[Feature]
+    """What the renderer has words for; a feature that is not among them never arrives."""
     lost: frozenset[Feature] = frozenset()
+    """Those of ``carried`` that did not arrive this time, or not everywhere."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Beside ``Content-Type``."""
     renamed: Mapping[str, str] = {}

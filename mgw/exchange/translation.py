@@ -34,6 +34,7 @@ from mgw.dialects.translator import (
     Setting,
     StreamReader,
     Translator,
+    dropped,
 )
 from mgw.dialects.unwrapping import UnwrappedReader, reply_unwrapped
 from mgw.dialects.voices import voice_for
@@ -180,7 +181,7 @@ class Translating:
         parsed = self.client.parse_request(self.body, self._asked())
         conversation, marked = self._with_breakpoints(parsed.conversation)
         rendered = self.provider.render_request(conversation, self._setting())
-        reported = self._reported(parsed.undelivered(rendered.lost), marked)
+        reported = self._reported(parsed.dropped(rendered), marked)
         return self._translation(rendered, self._retelling(parsed, rendered, reported))
 
     def _retelling(self, parsed: Parsed, rendered: Rendered, reported: RawHeaders) -> Telling:
@@ -245,7 +246,7 @@ class Translating:
             headers = [(b"Content-Type", JSON), ESTIMATED, *reported]
             return Whole(200, headers, asking.render_reply(usage))  # no usage: nobody was asked
         rendered = asked.render_request(parsed.conversation, self._setting())
-        reported = self._reported(parsed.undelivered(rendered.lost))
+        reported = self._reported(parsed.dropped(rendered))
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             usage = asked.parse_reply(body)
@@ -262,16 +263,14 @@ class Translating:
         if wanted.base64 and encoding is not Base64Embeddings.ENCODE:
             raise no_base64()
         rendered = giver.render_request(wanted, self._setting())
-        dropped = set(ledger.unread())
-        for feature in rendered.lost:
-            dropped |= ledger.paths.get(feature, set())
+        lost = dropped(ledger.unread(), ledger.said, rendered)
         model = self._answering().model
 
         def convert(body: bytes) -> tuple[bytes, TokenUsage]:
             reply = giver.parse_reply(body)
             return asker.render_reply(reply, wanted, model), TokenUsage(tokens_in=reply.tokens_in)
 
-        return self._translation(rendered, self._told_whole(self._reported(dropped), convert))
+        return self._translation(rendered, self._told_whole(self._reported(lost), convert))
 
     def _speech(self) -> Translation:
         asker, giver = self.client.speech_asker, self.provider.speech_giver
@@ -281,17 +280,17 @@ class Translating:
         if wanted.voice is not None:
             voices = self.exchange.generation.config.translation.voices
             wanted = replace(wanted, voice=voice_for(self.target.family, wanted.voice, voices))
-        dropped: Set[str] = frozenset()
+        lost: Set[str] = frozenset()
         if giver.relay_request is not None and asker.body_of is self.target.family:
             rendered = giver.relay_request(self.body, wanted, self._setting())
         else:
             rendered = giver.render_request(wanted, self._setting())
-            dropped = ledger.unread()
+            lost = dropped(ledger.unread(), ledger.said, rendered)
         telling = SpeechTelling(
             self.client,
             self.provider,
             self.exchange.request_id,
-            self._reported(dropped),
+            self._reported(lost),
             asker,
             giver,
             wanted,

@@ -168,7 +168,7 @@ def sent(client: Client, target: Target, body: Body) -> Sent:
             raise
         return error
     up = {"(path)": rendered.target.decode(), **msgspec.json.decode(rendered.body)}
-    return parsed, up, parsed.dropped(rendered.lost)
+    return parsed, up, sorted(parsed.dropped(rendered))
 
 
 def outcome(client: Client, target: Target, case: Case) -> Outcome:

@@ -189,7 +189,7 @@ def produced(case: Case) -> dict[str, bytes]:
     except GatewayError as error:
         return {"refused.json": _refused(error)}
     files = {"upstream_request.json": pretty(json.loads(sent.rendered.body))}
-    dropped = sent.parsed.dropped(sent.rendered.lost)
+    dropped = sorted(sent.parsed.dropped(sent.rendered))
     if dropped:
         files["dropped.json"] = pretty(dropped)
     try:

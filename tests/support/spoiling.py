@@ -82,7 +82,7 @@ def translate_request(family: Family, body: bytes) -> None:
             is_for(error, Reason.MALFORMED)
         else:
             assert type(msgspec.json.decode(rendered.body)) is dict
-            assert all(type(path) is str for path in parsed.dropped(rendered.lost))
+            assert all(type(path) is str for path in parsed.dropped(rendered))
 
 
 def translate_reply(family: Family, body: bytes) -> None:

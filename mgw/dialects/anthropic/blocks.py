@@ -98,8 +98,6 @@ class Blocks:
         return found
 
     def _text(self, text: Text) -> JsonObject | None:
-        if text.citations:
-            self.lost.add(Feature.CITATIONS)
         if text.signature is not None:
             self.lost.add(Feature.THINKING)
         if not text.text or text.text.isspace():

@@ -36,6 +36,41 @@ SAMPLING_VERSION: Final = "2023-06-01"
 _BINDING_BETA: Final = b"thinking-binding-controls-2026-08-01"
 """What ``thinking.block_binding`` needs (guide on preserved thinking; the SDK's ``BetaMessage``)."""
 _ENCODER: Final = Encoder()
+_CARRIED: Final = frozenset(
+    {
+        Feature.SYSTEM,
+        Feature.CACHE,
+        Feature.MEDIA_DETAIL,
+        Feature.MEDIA_NAME,
+        Feature.FILE_ID,
+        Feature.IMAGE,
+        Feature.DOCUMENT,
+        Feature.AUDIO,
+        Feature.VIDEO,
+        Feature.THINKING,
+        Feature.REFUSAL,
+        Feature.RESULT_ERROR,
+        Feature.RESULT_NAME,
+        Feature.TOOLS,
+        Feature.TOOL_STRICT,
+        Feature.TOOL_CHOICE,
+        Feature.TOOL_CHOICE_NAMES,
+        Feature.PARALLEL_CALLS,
+        Feature.TEMPERATURE,
+        Feature.TOP_P,
+        Feature.TOP_K,
+        Feature.MAX_TOKENS,
+        Feature.STOP,
+        Feature.OUTPUT,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.OUTPUT_STRICT,
+        Feature.REASONING,
+        Feature.THOUGHTS,
+        Feature.USER,
+    }
+)
+"""What this dialect has words for, be it not with every value and for every model."""
 _MESSAGES: Final = b"/messages"
 _COUNT_TOKENS: Final = b"/messages/count_tokens"
 _COUNTED: Final = ("model", "system", "tools", "tool_choice", "messages", "thinking", "output_config")
@@ -79,8 +114,8 @@ class _Draft:
         headers = [(b"anthropic-version", version.encode("latin-1", "replace"))]
         if self.binding:
             headers.append((b"anthropic-beta", _BINDING_BETA))
-        lost = frozenset(self.lost)
-        return Rendered(target, data, lost, tuple(headers), self.names.renamed, thoughts=self.has_thoughts)
+        lost, renamed = frozenset(self.lost), self.names.renamed
+        return Rendered(target, data, _CARRIED, lost, tuple(headers), renamed, thoughts=self.has_thoughts)
 
     def _body(self) -> JsonObject:
         said = self.said
@@ -232,16 +267,3 @@ class _Draft:
             body["metadata"] = {"user_id": said.user}
         if said.stream:
             body["stream"] = True
-        self._lose_rest()
-
-    def _lose_rest(self) -> None:
-        said = self.said
-        unsayable = (
-            (Feature.FREQUENCY_PENALTY, said.sampling.frequency_penalty),
-            (Feature.PRESENCE_PENALTY, said.sampling.presence_penalty),
-            (Feature.SEED, said.sampling.seed),
-            (Feature.LOGPROBS, said.sampling.logprobs),
-            (Feature.TOP_LOGPROBS, said.sampling.top_logprobs),
-            (Feature.CANDIDATES, said.candidates if said.candidates != 1 else None),
-        )
-        self.lost.update(feature for feature, value in unsayable if value is not None)

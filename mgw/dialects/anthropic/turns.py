@@ -32,8 +32,6 @@ def arranged(turns: tuple[Turn, ...], blocks: Blocks) -> list[JsonObject]:
     pairs = paired(turns, ANTHROPIC_ID)
     messages = _Messages(blocks)
     for number, turn in enumerate(turns):
-        if turn.name is not None:
-            blocks.lost.add(Feature.TURN_NAME)
         if turn.role is Role.SYSTEM:
             messages.system(blocks.texts(turn.parts))
         elif turn.role is Role.ASSISTANT:

@@ -55,7 +55,7 @@ def parse_config(config: Fields | None) -> Config:
         sampling=_sampling(config),
         max_tokens=whole_number(config, "maxOutputTokens", Feature.MAX_TOKENS),
         stop=tuple(filter(None, config.texts("stopSequences", Feature.STOP))),
-        candidates=whole_number(config, "candidateCount", Feature.CANDIDATES),
+        candidates=_candidates(config),
         output=_output(config),
         reasoning=_reasoning(config),
         detail=_detail(config),
@@ -100,6 +100,13 @@ def _sampling(config: Fields) -> Sampling:
         logprobs=config.flag("responseLogprobs", Feature.LOGPROBS),
         top_logprobs=whole_number(config, "logprobs", Feature.TOP_LOGPROBS),
     )
+
+
+def _candidates(config: Fields) -> int | None:
+    candidates = whole_number(config, "candidateCount")
+    if candidates not in (None, 1):
+        config.note(Feature.CANDIDATES, "candidateCount")
+    return candidates
 
 
 def _output(config: Fields) -> OutputFormat | None:

@@ -16,7 +16,7 @@ from mgw.canonical.conversation import Conversation, JsonObject
 from mgw.canonical.features import Feature
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.fields import Ledger, open_request
-from mgw.dialects.gemini.render import encoded, model_path, request_body, target_of
+from mgw.dialects.gemini.render import CARRIED, encoded, model_path, request_body, target_of
 from mgw.dialects.gemini.request import parse_conversation
 from mgw.dialects.identifiers import GEMINI_NAME
 from mgw.dialects.metering import Count
@@ -57,7 +57,7 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
     body: JsonObject = request_body(conversation, setting, Names(GEMINI_NAME), lost)
     if len(body) > 1:
         body = {"generateContentRequest": {"model": model_path(setting.model), **body}}
-    return Rendered(target_of(setting.model, b"countTokens"), encoded(body), frozenset(lost))
+    return Rendered(target_of(setting.model, b"countTokens"), encoded(body), CARRIED, frozenset(lost))
 
 
 def parse_reply(body: bytes) -> TokenUsage:

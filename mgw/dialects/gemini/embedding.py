@@ -25,6 +25,7 @@ from mgw.dialects.translator import EmbeddingGiver, Rendered, Setting
 from mgw.errors import GatewayError, Reason
 
 _DOCUMENT: Final = "RETRIEVAL_DOCUMENT"
+_CARRIED: Final = frozenset({Feature.DIMENSIONS, Feature.TASK_TYPE, Feature.EMBEDDING_TITLE})
 _TOLD_IN_TEXT: Final = "gemini-embedding-2"
 _TASKS: Final = MappingProxyType(
     {
@@ -62,9 +63,10 @@ def render_request(request: EmbeddingRequest, setting: Setting) -> Rendered:
     lost: set[Feature] = set()
     asked = [_asked(text, request, setting, lost) for text in request.inputs]
     if request.single and len(asked) == 1:
-        return Rendered(target_of(setting.model, b"embedContent"), encoded(asked[0]), frozenset(lost))
-    target = target_of(setting.model, b"batchEmbedContents")
-    return Rendered(target, encoded({"requests": asked}), frozenset(lost))
+        method, body = b"embedContent", asked[0]
+    else:
+        method, body = b"batchEmbedContents", {"requests": asked}
+    return Rendered(target_of(setting.model, method), encoded(body), _CARRIED, frozenset(lost))
 
 
 def parse_reply(body: bytes) -> EmbeddingReply:

@@ -46,7 +46,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fillers import ATTACHED, BEGIN, BETWEEN, GO_ON, NO_RESULT, left_out, orphaned, told
 from mgw.dialects.gemini.media import readable, render_media
-from mgw.dialects.gemini.parts import call_part, lose_mark, response_part, text_part, thought_part
+from mgw.dialects.gemini.parts import call_part, response_part, text_part, thought_part
 from mgw.dialects.gemini.results import response_of
 from mgw.dialects.identifiers import GEMINI_ID
 from mgw.dialects.model_row import ModelRow
@@ -80,7 +80,7 @@ def render_contents(
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
     """
     contents = _Contents(row, names, lost)
-    for group in _grouped(conversation.turns, lost):
+    for group in _grouped(conversation.turns):
         if group.role == MODEL:
             contents.speak(group)
         else:
@@ -95,7 +95,7 @@ def render_contents(
     return found
 
 
-def _grouped(turns: tuple[Turn, ...], lost: set[Feature]) -> list[_Group]:
+def _grouped(turns: tuple[Turn, ...]) -> list[_Group]:
     pairs = paired(turns, GEMINI_ID)
     groups: list[_Group] = []
     for number, turn in enumerate(turns):
@@ -108,8 +108,6 @@ def _grouped(turns: tuple[Turn, ...], lost: set[Feature]) -> list[_Group]:
                 groups[-1].calls.append(pairs.calls[place])
             if place not in pairs.taken:
                 groups[-1].parts.append(part)
-        if turn.name is not None:
-            lost.add(Feature.TURN_NAME)
     return groups
 
 
@@ -154,7 +152,6 @@ class _Contents:
 
     def _called(self, call: Call, carried: str | None) -> JsonObject:
         said = call.part
-        lose_mark(said.cache, self.lost)
         signature = _own(said.signature) or carried
         return call_part(call.id, self.names[said.name], embedded(said.arguments), signature)
 
@@ -192,7 +189,6 @@ class _Contents:
 
     def _response(self, result: ToolResult) -> tuple[Raw | JsonObject, Parts]:
         """Return what a result says, and the media that stand beside it."""
-        lose_mark(result.cache, self.lost)
         texts: list[str] = []
         media: Parts = []
         for part in result.parts:
@@ -208,9 +204,6 @@ class _Contents:
         """Return the parts for one that is neither a call nor a thought."""
         match part:
             case Text():
-                lose_mark(part.cache, self.lost)
-                if part.citations:
-                    self.lost.add(Feature.CITATIONS)
                 signature = _own(part.signature)
                 return [text_part(part.text, signature)] if part.text or signature else []
             case Media():
@@ -222,7 +215,6 @@ class _Contents:
         return []
 
     def _shown(self, media: Media) -> Parts:
-        lose_mark(media.cache, self.lost)
         if media.text is not None:
             text = told(media)
             return [text_part(text)] if text else []

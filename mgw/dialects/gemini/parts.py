@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from mgw.canonical.conversation import CacheMark, JsonObject
-from mgw.canonical.features import Feature
+from mgw.canonical.conversation import JsonObject
 
 
 def text_part(text: str, signature: str | None = None) -> JsonObject:
@@ -26,12 +25,6 @@ def call_part(call_id: str, name: str, args: Raw | JsonObject, signature: str | 
 def response_part(call_id: str, name: str, response: Raw | JsonObject) -> JsonObject:
     """Return what a function gave back."""
     return {"functionResponse": {"id": call_id, "name": name, "response": response}}
-
-
-def lose_mark(mark: CacheMark | None, lost: set[Feature]) -> None:
-    """Note that a cache mark does not go over."""
-    if mark is not None:
-        lost.add(Feature.CACHE)
 
 
 def _signed(part: JsonObject, signature: str | None) -> JsonObject:

@@ -25,7 +25,6 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.gemini.enforced import is_enforced
 from mgw.dialects.gemini.history import USER, render_contents
-from mgw.dialects.gemini.parts import lose_mark
 from mgw.dialects.gemini.tools import render_tools
 from mgw.dialects.identifiers import GEMINI_NAME
 from mgw.dialects.model_row import ModelRow
@@ -41,6 +40,45 @@ _MOST_STOPS: Final = 5
 _LARGEST_SEED: Final = 2**31
 _RESOLUTIONS: Final = frozenset({"low", "medium", "high"})
 """What ``generationConfig.mediaResolution`` knows; that of single parts is known to few models only."""
+CARRIED: Final = frozenset(
+    {
+        Feature.SYSTEM,
+        Feature.MEDIA_DETAIL,
+        Feature.MEDIA_NAME,
+        Feature.FILE_ID,
+        Feature.IMAGE,
+        Feature.DOCUMENT,
+        Feature.AUDIO,
+        Feature.VIDEO,
+        Feature.THINKING,
+        Feature.REFUSAL,
+        Feature.RESULT_ERROR,
+        Feature.RESULT_NAME,
+        Feature.TOOLS,
+        Feature.TOOL_STRICT,
+        Feature.TOOL_CHOICE,
+        Feature.TOOL_CHOICE_NAMES,
+        Feature.PARALLEL_CALLS,
+        Feature.TEMPERATURE,
+        Feature.TOP_P,
+        Feature.TOP_K,
+        Feature.FREQUENCY_PENALTY,
+        Feature.PRESENCE_PENALTY,
+        Feature.SEED,
+        Feature.LOGPROBS,
+        Feature.TOP_LOGPROBS,
+        Feature.MAX_TOKENS,
+        Feature.STOP,
+        Feature.CANDIDATES,
+        Feature.OUTPUT,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.OUTPUT_STRICT,
+        Feature.REASONING,
+        Feature.THOUGHTS,
+    }
+)
+"""What this dialect has words for, be it not with every value and for every model."""
 _SEEN: Final = frozenset({MediaKind.IMAGE, MediaKind.VIDEO})
 
 
@@ -55,11 +93,9 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
     config = _config(conversation, setting, lost)
     if config:
         body["generationConfig"] = config
-    if conversation.user is not None:
-        lost.add(Feature.USER)
     method = b"streamGenerateContent?alt=sse" if conversation.stream else b"generateContent"
     target = target_of(setting.model, method)
-    return Rendered(target, encoded(body), frozenset(lost), renamed=names.renamed)
+    return Rendered(target, encoded(body), CARRIED, frozenset(lost), renamed=names.renamed)
 
 
 def request_body(
@@ -69,7 +105,7 @@ def request_body(
 
     Raises: :class:`GatewayError` (``MALFORMED``) where nothing is.
     """
-    system = _system(conversation, lost)
+    system = _system(conversation)
     contents = render_contents(conversation, setting.row, names, lost)
     if not contents and not system:
         raise no_messages()
@@ -107,9 +143,7 @@ def encoded(body: JsonObject) -> bytes:
         raise GatewayError(Reason.MALFORMED, "the request cannot be written as JSON") from None
 
 
-def _system(conversation: Conversation, lost: set[Feature]) -> list[JsonObject]:
-    for text in conversation.system:
-        lose_mark(text.cache, lost)
+def _system(conversation: Conversation) -> list[JsonObject]:
     return [{"text": text.text} for text in conversation.system if text.text]
 
 

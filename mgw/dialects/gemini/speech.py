@@ -28,7 +28,7 @@ from mgw.dialects.gemini.render import encoded, target_of
 from mgw.dialects.gemini.stops import FINISHES, block_message, stop_of
 from mgw.dialects.gemini.usage import usage_metadata, usage_of
 from mgw.dialects.media import standard_base64
-from mgw.dialects.speech import PCM, audio_type, bare_type
+from mgw.dialects.speech import CARRIED, PCM, audio_type, bare_type
 from mgw.dialects.translator import Answering, Rendered, Setting, SpeechAsker, SpeechGiver, Spoken
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -186,7 +186,7 @@ def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
         "contents": [{"role": "user", "parts": [{"text": said}]}],
         "generationConfig": config,
     }
-    return Rendered(target_of(setting.model, b"generateContent"), encoded(body))
+    return Rendered(target_of(setting.model, b"generateContent"), encoded(body), CARRIED)
 
 
 def parse_reply(

@@ -12,7 +12,6 @@ from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoic
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.enums import MODES, enum_text
-from mgw.dialects.gemini.parts import lose_mark
 from mgw.dialects.gemini.schema import from_openapi, with_lower_types
 from mgw.dialects.names import Names
 
@@ -88,7 +87,6 @@ def _function(declaration: Fields) -> Tool:
 def _declaration(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
     if tool.strict:
         lost.add(Feature.TOOL_STRICT)
-    lose_mark(tool.cache, lost)
     declaration: JsonObject = {"name": names[tool.name]}
     if tool.description is not None:
         declaration["description"] = tool.description

@@ -14,13 +14,14 @@ penalty of 0, ``logprobs: false``, an effort of ``default``, an empty stop seque
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from mgw.canonical.conversation import OutputFormat, OutputKind, Reasoning, Sampling
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.vocabulary import Effort
 
+_Value = TypeVar("_Value", bound=float)
 _EFFORTS: Final = MappingProxyType({str(effort): effort for effort in Effort})
 
 
@@ -30,12 +31,20 @@ def read_sampling(request: Fields) -> Sampling:
         request.number("temperature", Feature.TEMPERATURE),
         request.number("top_p", Feature.TOP_P),
         request.integer("top_k", Feature.TOP_K),
-        request.number("frequency_penalty", Feature.FREQUENCY_PENALTY) or None,
-        request.number("presence_penalty", Feature.PRESENCE_PENALTY) or None,
+        _noted(request, "frequency_penalty", Feature.FREQUENCY_PENALTY, request.number("frequency_penalty")),
+        _noted(request, "presence_penalty", Feature.PRESENCE_PENALTY, request.number("presence_penalty")),
         request.integer("seed", Feature.SEED),
-        request.flag("logprobs", Feature.LOGPROBS) or None,
-        request.integer("top_logprobs", Feature.TOP_LOGPROBS) or None,
+        _noted(request, "logprobs", Feature.LOGPROBS, request.flag("logprobs")),
+        _noted(request, "top_logprobs", Feature.TOP_LOGPROBS, request.integer("top_logprobs")),
     )
+
+
+def _noted(request: Fields, key: str, feature: Feature, value: _Value | None) -> _Value | None:
+    """Return a value, unless it is what happens anyway: then the client has said nothing."""
+    if not value:
+        return None
+    request.note(feature, key)
+    return value
 
 
 def read_max_tokens(request: Fields) -> int | None:
@@ -51,10 +60,13 @@ def read_max_tokens(request: Fields) -> int | None:
 
 def read_candidates(request: Fields) -> int | None:
     """Take ``n``."""
-    number = request.integer("n", Feature.CANDIDATES)
-    if number is not None and number < 1:
+    number = request.integer("n")
+    if number is None or number == 1:
+        return None
+    if number < 1:
         raise request.wrong("n", "must be at least 1")
-    return None if number == 1 else number
+    request.note(Feature.CANDIDATES, "n")
+    return number
 
 
 def read_stop(request: Fields) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
+from mgw.canonical.conversation import JsonObject, Media, MediaKind
 from mgw.canonical.features import Feature
 from mgw.dialects.fillers import left_out, told
 from mgw.dialects.media import FEATURES, is_fetched, is_text, plain_text
@@ -36,21 +36,11 @@ def text_part(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def note_text(text: Text, lost: set[Feature]) -> None:
-    """Note what this wire does not say beside a text."""
-    if text.cache is not None:
-        lost.add(Feature.CACHE)
-    if text.citations:
-        lost.add(Feature.CITATIONS)
-
-
 def media_parts(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) -> list[JsonObject]:
     """Return the parts that say a piece of media, and note what they do not.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
     """
-    if media.cache is not None:
-        lost.add(Feature.CACHE)
     media = _as_text(media)
     if media.text is not None:
         text = told(media)

@@ -39,6 +39,46 @@ _ENCODER: Final = Encoder()
 _TARGET: Final = b"/chat/completions"
 _MOST_STOPS: Final = 4
 _LONGEST_USER: Final = 64
+_CARRIED: Final = frozenset(
+    {
+        Feature.SYSTEM,
+        Feature.TURN_NAME,
+        Feature.MEDIA_DETAIL,
+        Feature.MEDIA_NAME,
+        Feature.FILE_ID,
+        Feature.IMAGE,
+        Feature.DOCUMENT,
+        Feature.AUDIO,
+        Feature.VIDEO,
+        Feature.THINKING,
+        Feature.REFUSAL,
+        Feature.RESULT_NAME,
+        Feature.TOOLS,
+        Feature.TOOL_STRICT,
+        Feature.TOOL_CHOICE,
+        Feature.TOOL_CHOICE_NAMES,
+        Feature.PARALLEL_CALLS,
+        Feature.TEMPERATURE,
+        Feature.TOP_P,
+        Feature.TOP_K,
+        Feature.FREQUENCY_PENALTY,
+        Feature.PRESENCE_PENALTY,
+        Feature.SEED,
+        Feature.LOGPROBS,
+        Feature.TOP_LOGPROBS,
+        Feature.MAX_TOKENS,
+        Feature.STOP,
+        Feature.CANDIDATES,
+        Feature.OUTPUT,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.OUTPUT_STRICT,
+        Feature.REASONING,
+        Feature.THOUGHTS,
+        Feature.USER,
+    }
+)
+"""What this dialect has words for, be it not with every value and for every model."""
 
 
 def render_request(conversation: Conversation, setting: Setting) -> Rendered:
@@ -64,7 +104,8 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
         body["stream"] = True
         if setting.stream_usage:
             body["stream_options"] = {"include_usage": True}
-    return Rendered(_TARGET, _encoded(body), frozenset(lost), renamed=names.renamed, wrapped=wrapped)
+    data, renamed = _encoded(body), names.renamed
+    return Rendered(_TARGET, data, _CARRIED, frozenset(lost), renamed=renamed, wrapped=wrapped)
 
 
 def _encoded(body: JsonObject) -> bytes:
@@ -90,8 +131,6 @@ def _tools(
 
 
 def _tool(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
-    if tool.cache is not None:
-        lost.add(Feature.CACHE)
     function: JsonObject = {"name": names[tool.name]}
     if tool.description is not None:
         function["description"] = tool.description

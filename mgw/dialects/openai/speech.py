@@ -21,7 +21,7 @@ from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.metering import Count
 from mgw.dialects.openai.errors import error_in
-from mgw.dialects.speech import FORMATS, audio_type, parse_speech
+from mgw.dialects.speech import CARRIED, FORMATS, audio_type, parse_speech
 from mgw.dialects.translator import Answering, Rendered, Setting, SpeechAsker, SpeechGiver, Spoken
 from mgw.dialects.voices import DEFAULT_VOICE
 from mgw.errors import GatewayError, Reason
@@ -71,7 +71,7 @@ def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
     if request.instructions is not None:
         body["instructions"] = request.instructions
     try:
-        return Rendered(_TARGET, _ENCODER.encode(body))
+        return Rendered(_TARGET, _ENCODER.encode(body), CARRIED)
     except ValueError:  # a lone surrogate
         raise GatewayError(Reason.MALFORMED, "the request cannot be written as JSON") from None
 
@@ -88,7 +88,7 @@ def relay_request(body: bytes, request: SpeechRequest, setting: Setting) -> Rend
         voice = find_model(body, "voice")
         if voice is not None:
             body = splice(body, voice, request.voice)
-    return Rendered(_TARGET, body)
+    return Rendered(_TARGET, body, CARRIED)
 
 
 def parse_reply(body: bytes, content_type: bytes, request: SpeechRequest) -> SpeechReply:

@@ -38,7 +38,7 @@ from mgw.dialects.fillers import ATTACHED, BETWEEN, NO_RESULT, orphaned
 from mgw.dialects.identifiers import CHAT_ID
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
-from mgw.dialects.openai.parts import media_parts, note_text, text_part
+from mgw.dialects.openai.parts import media_parts, text_part
 from mgw.dialects.openai.thoughts import host_fields
 from mgw.dialects.pairs import Call, Pairs, paired
 from mgw.vocabulary import Family, Kind
@@ -85,11 +85,7 @@ class _Messages:
 
     def instruct(self, texts: Iterable[Text]) -> None:
         """Write instructions as one string: many hosts know but one such message, and no parts in it."""
-        told = []
-        for text in texts:
-            note_text(text, self._lost)
-            if text.text:
-                told.append(text.text)
+        told = [text.text for text in texts if text.text]
         if told:
             self.written.append({"role": "system", "content": BETWEEN.join(told)})
 
@@ -144,15 +140,10 @@ class _Messages:
         """Return what the user said as parts."""
         if isinstance(part, Media):
             return media_parts(part, self._kind, self._row, self._lost)
-        note_text(part, self._lost)
         return [text_part(part.text)] if part.text else []
 
     def _result(self, result: ToolResult) -> tuple[str, list[JsonObject]]:
         """Return the text of a result, and its media, which have to move; what becomes text need not."""
-        if result.is_error:
-            self._lost.add(Feature.RESULT_ERROR)
-        if result.cache is not None:
-            self._lost.add(Feature.CACHE)
         texts: list[str] = []
         media: list[JsonObject] = []
         for part in result.parts:
@@ -191,7 +182,6 @@ class _Messages:
         for index, part in enumerate(turn.parts):
             match part:
                 case Text():
-                    note_text(part, self._lost)
                     spoken.texts.append(part.text)
                     spoken.signature = self._own(part.signature) or spoken.signature
                 case Refusal():
@@ -226,8 +216,6 @@ class _Messages:
 
     def _call(self, call: Call) -> JsonObject:
         said = call.part
-        if said.cache is not None:
-            self._lost.add(Feature.CACHE)
         arguments = "{}" if is_empty(said.arguments) else said.arguments
         written: JsonObject = {
             "id": call.id,

@@ -42,7 +42,7 @@ def test_a_feature_is_noted_where_it_was_said_and_only_then() -> None:
     (message,) = root.each("m")
     message.integer("x", Feature.SEED)
     message.integer("y", Feature.TOP_K)
-    assert ledger.paths == {Feature.SEED: {"m[].x"}}
+    assert ledger.said == {Feature.SEED: {"m[].x"}}
 
 
 def test_an_object_that_is_left_is_reported_as_one() -> None:
@@ -57,7 +57,7 @@ def test_snake_case_is_read_and_reported_as_spelled() -> None:
     root = open_request(b'{"max_output_tokens":5,"top_k":1,"stopSequences":["a"]}', ledger)
     assert root.integer("maxOutputTokens", Feature.MAX_TOKENS) == 5
     assert root.texts("stopSequences") == ("a",)
-    assert ledger.paths == {Feature.MAX_TOKENS: {"max_output_tokens"}}
+    assert ledger.said == {Feature.MAX_TOKENS: {"max_output_tokens"}}
     assert ledger.unread() == {"top_k"}
 
 

@@ -26,6 +26,7 @@ from mgw.dialects.models import Models
 from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family, Kind
+from tests.support.said import undelivered
 
 MODELS = {
     Family.OPENAI: "gpt-4.1",
@@ -101,7 +102,8 @@ def test_a_result_without_a_call_says_what_it_is_of(family: Family) -> None:
 def test_a_cache_mark_is_reported_once_whatever_bears_it(family: Family) -> None:
     mark = CacheMark("1h")
     for parts in ((Text("a", mark),), (ToolResult("9", (Text("a"),), cache=mark),)):
-        assert render(family, user(*parts)).lost == {Feature.CACHE}
+        turn = user(*parts)
+        assert undelivered(Conversation((turn,)), render(family, turn)) == {Feature.CACHE}
 
 
 @pytest.mark.parametrize("family", [Family.OPENAI, Family.GEMINI])

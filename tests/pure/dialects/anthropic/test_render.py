@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     CacheMark,
-    Citation,
     Conversation,
     OutputFormat,
     OutputKind,
@@ -23,7 +22,7 @@ from mgw.canonical.conversation import (
     ToolMode,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.render import render_count
+from mgw.dialects.anthropic.render import render_count, render_request
 from mgw.simulator.anthropic_messages import count_tokens
 from mgw.vocabulary import Effort
 from tests.support.messages import (
@@ -44,6 +43,7 @@ from tests.support.messages import (
     turn,
     write,
 )
+from tests.support.said import undelivered
 
 
 def test_a_plain_request_states_the_version_and_the_default_limit() -> None:
@@ -273,16 +273,15 @@ def test_thinking_goes_without_sampling() -> None:
 
 
 def test_what_this_wire_cannot_say_is_named() -> None:
-    _, rendered = write(
-        replace(turn(USER, "Hi", Text("cited", citations=(Citation("https://x"),))), name="ann"),
+    said = Conversation(
+        (replace(turn(USER, "Hi"), name="ann"),),
         candidates=2,
         sampling=Sampling(frequency_penalty=0.0, presence_penalty=1.0, seed=1, logprobs=True, top_logprobs=2),
         stop=("\n", "END"),
         user="ann@example.com",
     )
-    assert rendered.lost == {
+    assert undelivered(said, render_request(said, setting(ADAPTIVE))) == {
         Feature.TURN_NAME,
-        Feature.CITATIONS,
         Feature.CANDIDATES,
         Feature.FREQUENCY_PENALTY,
         Feature.PRESENCE_PENALTY,

@@ -213,7 +213,7 @@ def test_what_is_not_understood_is_reported() -> None:
 
 
 def test_what_may_yet_be_lost_has_the_clients_own_paths() -> None:
-    paths = parse_request(json.dumps(RICH).encode(), ASKED).paths
+    paths = parse_request(json.dumps(RICH).encode(), ASKED).said
     assert paths[Feature.THINKING] == {
         "messages[].content[thinking]",
         "messages[].content[redacted_thinking]",
@@ -326,7 +326,7 @@ def test_the_old_name_of_the_output_format_is_understood() -> None:
     said = read(output_format={"type": "json_schema", "schema": schema})
     assert said.conversation.output is not None
     assert said.conversation.output.schema == schema
-    assert said.paths[Feature.OUTPUT] == {"output_format.schema"}
+    assert said.said[Feature.OUTPUT] == {"output_format.schema"}
 
 
 def test_leading_system_messages_are_instructions() -> None:

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
-    Citation,
     Conversation,
     Media,
     MediaKind,
@@ -31,6 +30,7 @@ from mgw.dialects.translator import Asked, Setting
 from mgw.simulator.gemini_fields import GENERATE, require
 from mgw.simulator.gemini_turns import check
 from mgw.vocabulary import Family, Kind
+from tests.support.said import undelivered
 
 Json = dict[str, Any]
 LAX: Final = ModelRow("*", Family.GEMINI, "x")
@@ -54,7 +54,7 @@ def result(call_id: str, *parts: Text | Media, is_error: bool = False) -> ToolRe
 
 def rendered(*turns: Turn, row: ModelRow = LAX) -> tuple[list[Json], frozenset[Feature]]:
     found = TRANSLATOR.render_request(Conversation(turns), Setting("m", Kind.GEMINI, row))
-    return json.loads(found.body)["contents"], found.lost
+    return json.loads(found.body)["contents"], undelivered(Conversation(turns), found)
 
 
 def contents_of(*turns: Turn, row: ModelRow = LAX) -> list[Json]:
@@ -301,11 +301,6 @@ def test_the_first_call_of_each_step_of_the_running_turn_skips_the_check() -> No
         *("call 4a!", "call 4b"),
     ]
     assert not any("!" in said for _, parts in spoken(*turns) for said in parts)
-
-
-def test_citations_are_lost_and_told() -> None:
-    cited = Text("b", citations=(Citation("https://x.org"),))
-    assert rendered(user(Text("a")), assistant(cited))[1] == {Feature.CITATIONS}
 
 
 # Whatever comes -------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from mgw.dialects.model_row import ModelRow
 from mgw.dialects.translator import Asked, Rendered, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family, Kind
+from tests.support.said import undelivered
 
 Json = dict[str, Any]
 OLD: Final = ModelRow("*", Family.GEMINI, "x", budget=(1, 24_576), off=True, max_output=1000)
@@ -276,7 +277,7 @@ def test_what_google_cannot_say_is_lost() -> None:
         user="u",
         sampling=Sampling(top_logprobs=3),
     )
-    assert rendered(conversation).lost == {
+    assert undelivered(conversation, rendered(conversation)) == {
         Feature.CACHE,
         Feature.TURN_NAME,
         Feature.TOOL_STRICT,

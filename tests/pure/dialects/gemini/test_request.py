@@ -159,7 +159,7 @@ def test_a_rich_request_is_understood_whole() -> None:
 
 
 def test_every_feature_is_noted_where_the_client_says_it() -> None:
-    assert parse(RICH).paths == {
+    assert parse(RICH).said == {
         feature: frozenset(paths)
         for feature, paths in {
             Feature.SYSTEM: {"systemInstruction"},
@@ -253,7 +253,7 @@ def snaked(value: Any) -> Any:
 
 def test_keys_may_be_in_snake_case() -> None:
     assert parse(snaked(RICH)).conversation == parse(RICH).conversation
-    assert parse(snaked(RICH)).paths[Feature.MAX_TOKENS] == {"generation_config.max_output_tokens"}
+    assert parse(snaked(RICH)).said[Feature.MAX_TOKENS] == {"generation_config.max_output_tokens"}
 
 
 def test_a_single_object_stands_for_an_array_of_one() -> None:

@@ -46,7 +46,7 @@ def test_everything_is_taken_or_reported() -> None:
     )
     assert asked == EmbeddingRequest(("a", "b"), dimensions=8, task_type="RETRIEVAL_QUERY", title="t")
     assert ledger.unread() == {"user"}
-    assert set(ledger.paths) == {Feature.DIMENSIONS, Feature.TASK_TYPE, Feature.EMBEDDING_TITLE}
+    assert set(ledger.said) == {Feature.DIMENSIONS, Feature.TASK_TYPE, Feature.EMBEDDING_TITLE}
 
 
 @pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]], ["a", 1]], ids=["one", "several", "mixed"])

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     CacheMark,
-    Citation,
     Conversation,
     Media,
     MediaKind,
@@ -45,6 +44,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.simulator.openai_errors import require
 from mgw.simulator.openai_request import REQUEST, check
 from mgw.vocabulary import Effort, Family, Kind
+from tests.support.said import undelivered
 
 Json = Any  # Any: JSON as it was found
 
@@ -63,7 +63,7 @@ def rendered(conversation: Conversation, setting: Setting = OPENAI) -> Json:
 
 
 def lost(conversation: Conversation, setting: Setting = OPENAI) -> frozenset[Feature]:
-    return render_request(conversation, setting).lost
+    return undelivered(conversation, render_request(conversation, setting))
 
 
 def messages(*turns: Turn, setting: Setting = OPENAI) -> list[Json]:
@@ -283,9 +283,8 @@ def test_names_that_the_wire_refuses_are_reported() -> None:
     assert lost(Conversation((replace(HI, name="bob smith"),))) == {Feature.TURN_NAME}
 
 
-def test_marks_and_citations_of_texts_are_reported() -> None:
-    texts = asked(Text("a", CacheMark()), Text("b", citations=(Citation("https://a"),)))
-    assert lost(Conversation((texts,))) == {Feature.CACHE, Feature.CITATIONS}
+def test_marks_of_texts_are_reported() -> None:
+    assert lost(Conversation((asked(Text("a", CacheMark())),))) == {Feature.CACHE}
 
 
 def test_tools_are_functions_whose_schemas_keep_their_order() -> None:

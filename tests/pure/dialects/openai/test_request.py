@@ -159,9 +159,9 @@ def test_media_is_noted_under_the_type_of_its_part() -> None:
     found = parsed(
         {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1", "filename": "a"}}]}
     )
-    assert found.paths[Feature.DOCUMENT] == {"messages[].content[file]"}
-    assert found.paths[Feature.FILE_ID] == {"messages[].content[].file.file_id"}
-    assert found.paths[Feature.MEDIA_NAME] == {"messages[].content[].file.filename"}
+    assert found.said[Feature.DOCUMENT] == {"messages[].content[file]"}
+    assert found.said[Feature.FILE_ID] == {"messages[].content[].file.file_id"}
+    assert found.said[Feature.MEDIA_NAME] == {"messages[].content[].file.filename"}
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "aGVsbG8=", "data:text/plain,hello", "ftp://a/b"])
@@ -213,7 +213,7 @@ def test_an_assistants_message_has_thoughts_then_words_then_calls() -> None:
         Text("said"),
         ToolCall("1", "f", '{"a":1}'),
     )
-    assert found.paths[Feature.THINKING] == {"messages[].reasoning_content"}
+    assert found.said[Feature.THINKING] == {"messages[].reasoning_content"}
     assert not found.unread
 
 
