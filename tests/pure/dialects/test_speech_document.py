@@ -27,4 +27,4 @@ def test_the_table_of_voices_is_the_codes() -> None:
 
 
 def test_the_default_voice_is_named() -> None:
-    assert f"Without one ``{DEFAULT_VOICE}`` speaks" in section()
+    assert f"The default is ``{DEFAULT_VOICE}``, because OpenAI requires a voice." in section()
