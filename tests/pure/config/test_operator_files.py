@@ -74,11 +74,12 @@ def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
     assert warnings(config) == []
 
 
-def test_every_example_of_the_document_works() -> None:
-    document = publish_doctree((ROOT / "docs" / "configuration.rst").read_text(encoding="utf-8"))
+@pytest.mark.parametrize(("page", "least"), [("configuration", 6), ("models", 1)])
+def test_every_example_of_a_document_works(page: str, least: int) -> None:
+    document = publish_doctree((ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8"))
     blocks = [block.astext() for block in document.findall(literal_block)]
     examples = [block for block in blocks if block.partition(":")[0] in WrittenFile.model_fields]
-    assert len(examples) >= 6
+    assert len(examples) >= least
     for example in examples:
         assert warnings(parse(f"{ONE}{example}\n", "mgw.yaml", {}, DENIABLE)) == []
 
