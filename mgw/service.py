@@ -262,7 +262,7 @@ class GatewayService(Service):
             )
         await self._drain(seconds)
         if self.site.in_flight:
-            _log.warn("the time to drain is over: {count} requests are cut off", count=self.site.in_flight)
+            _log.warn("the drain time is over: {count} requests are cut off", count=self.site.in_flight)
         self.site.cut()
         await self.channels.last_requests()
         for port in self._ports:

@@ -94,7 +94,7 @@ class Document:
         if len(self._nodes) >= MAX_VALUES:
             raise _UnreadableError(f"more than {MAX_VALUES} values, do its aliases nest?", mark)
         if id(node) in self._above:
-            raise _UnreadableError("an alias that holds itself", mark)
+            raise _UnreadableError("an alias that contains itself", mark)
         self._nodes[path] = node
         self.report.marks.setdefault(path, mark)
         if isinstance(node, yaml.ScalarNode):

@@ -313,7 +313,7 @@ class Metrics:
         yield bodies
         connected, allowed, refused = self.clients()
         yield gauge("mgw_client_connections", "Open client connections.", connected)
-        yield gauge("mgw_client_connections_max", "Most client connections allowed at a time.", allowed)
+        yield gauge("mgw_client_connections_max", "Maximum number of client connections.", allowed)
         yield counter(
             "mgw_client_connections_refused",
             "Client connections refused because the limit was reached.",

@@ -33,10 +33,10 @@ def corrections(raw_path: str) -> Iterator[tuple[str, str]]:
         yield tidy, "remove the slash from the end of the base URL"
     versioned = _VERSIONED.fullmatch(tidy)
     if versioned is not None:
-        yield versioned[2], f"take {versioned[1]} off the end of the base URL"
+        yield versioned[2], f"remove {versioned[1]} from the end of the base URL"
     elif tidy:
         version = "/v1beta" if _VERB.search(tidy) else "/v1"
-        yield version + tidy, f"put {version} at the end of the base URL"
+        yield version + tidy, f"add {version} to the end of the base URL"
 
 
 def hint(raw_path: str, advice: str, family: Family) -> str:
@@ -44,4 +44,4 @@ def hint(raw_path: str, advice: str, family: Family) -> str:
 
     :param raw_path: of those that :func:`corrections` yields, the one that is served.
     """
-    return f", but {raw_path} is: {advice} ({_WANTED[family]})"
+    return f", but it serves {raw_path}: {advice} ({_WANTED[family]})"

@@ -250,7 +250,7 @@ class LineWriter:
         self.errors += 1
         if self._reports.due():
             _log.error(
-                "{name}: cannot write: {error}; {waiting} lines wait, {dropped} were dropped",
+                "{name}: cannot write: {error}; {waiting} lines are waiting, {dropped} were dropped",
                 name=self.name,
                 error=error.strerror or str(error),
                 waiting=len(self._lines),

@@ -223,7 +223,7 @@ class EdgeGate:
             return "the Authorization header is not of the form 'Bearer <key>'"
         flaw = _IN_NO_CREDENTIAL.search(value)
         if flaw is not None:
-            return f"the credential {_shown(carrier)} holds {_named(flaw[0])}, which no key contains"
+            return f"the credential {_shown(carrier)} contains {_named(flaw[0])}, which no key does"
         readings = _readings(value)
         encoded = any(map(_IN_NO_CREDENTIAL.search, _decodings(value)))
         if encoded or any(map(self._wraps, readings)) or any(map(self._mentions, readings)):
@@ -256,12 +256,12 @@ def _readings(raw: bytes) -> list[bytes]:
 
 
 def _shown(carrier: bytes) -> str:
-    return "behind Bearer" if carrier == _AUTHORIZATION else f"in {carrier.decode()}"
+    return "after Bearer" if carrier == _AUTHORIZATION else f"in {carrier.decode()}"
 
 
 def _named(character: bytes) -> str:
     if character in b" \t":
-        return "a blank"
+        return "a space or tab"
     if character in b"\r\n":
         return "a line break"
     if character == b",":

@@ -56,7 +56,7 @@ class RenewableCertificate:
             self._context = options.getContext()
         except SSL.Error as error:  # a key that OpenSSL deems too weak
             raise ValueError(
-                f"tls: OpenSSL refuses {without_keys(files.cert_file)}: {_reasons(error)}"
+                f"tls: OpenSSL rejects {without_keys(files.cert_file)}: {_reasons(error)}"
             ) from None
         self.files = files
 

@@ -163,7 +163,7 @@ def test_a_stream_that_outlasts_the_drain_ends_visibly_broken(upstream: RawUpstr
         running.drain()
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
         assert running.gateway.process.wait(PATIENCE) == 0
-        assert b"the time to drain is over: 1 requests are cut off" in running.gateway.stderr.data
+        assert b"the drain time is over: 1 requests are cut off" in running.gateway.stderr.data
     (event,) = events_of(running.gateway)
     assert (event["status"], event["http_status"], event["stream"]) == ("rejected", 200, True)
     assert event["ttft_ms"]

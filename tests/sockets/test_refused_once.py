@@ -74,17 +74,17 @@ REFUSED: dict[str, tuple[int, Callable[[GatewayProcess], object]]] = {
 
 def test_a_wrong_base_address_is_told_to_each_sdk(gateway: GatewayProcess) -> None:
     key, url = "edge-canary-1", gateway.url
-    with pytest.raises(openai.NotFoundError, match="put /v1 at the end of the base URL"):
+    with pytest.raises(openai.NotFoundError, match="add /v1 to the end of the base URL"):
         openai.OpenAI(base_url=url, api_key=key).responses.create(model="m", input="x")
-    with pytest.raises(openai.NotFoundError, match="take /v1 off the end of the base URL"):
+    with pytest.raises(openai.NotFoundError, match="remove /v1 from the end of the base URL"):
         openai.OpenAI(base_url=f"{url}/v1/v1", api_key=key).models.list()
-    with pytest.raises(anthropic.NotFoundError, match="take /v1 off the end of the base URL"):
+    with pytest.raises(anthropic.NotFoundError, match="remove /v1 from the end of the base URL"):
         anthropic.Anthropic(base_url=f"{url}/v1", api_key=key).messages.create(
             model="m", max_tokens=1, messages=LONG[:0]
         )
     for wrong in ("v1", "v1beta"):
         options = types.HttpOptions(base_url=f"{url}/{wrong}")
-        told = pytest.raises(errors.ClientError, match=f"take /{wrong} off the end of the base URL")
+        told = pytest.raises(errors.ClientError, match=f"remove /{wrong} from the end of the base URL")
         with genai.Client(api_key=key, http_options=options) as client, told:
             client.models.generate_content(model="g", contents="x")
 

@@ -66,7 +66,7 @@ def content(message: Fields, role: Role) -> tuple[Part, ...]:
         roles, read = known
         if role not in roles:
             where = " and ".join(one.value for one in roles)
-            raise block.wrong("type", f"{kind} blocks stand in messages of the role {where} only")
+            raise block.wrong("type", f"{kind} blocks are allowed only in messages of the role {where}")
         parts += read(message, block)
     return tuple(parts)
 

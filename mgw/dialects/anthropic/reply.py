@@ -166,7 +166,7 @@ def frame(message_id: str | None, model: str | None, answering: Answering) -> Js
 def left_out(media: Media) -> str:
     """Return what stands in place of media."""
     named = f"{media.kind.value} ({media.media_type})" if media.media_type else media.kind.value
-    return f"[The model answered with {named}, which this interface cannot carry.]"
+    return f"[The model answered with {named}, which this API cannot represent.]"
 
 
 def written_signature(signature: Signature | None, thought: Digest | str | None = None) -> str:

@@ -40,7 +40,7 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     """
     found = wire.response_of(body) or wire.joined_response_of(body)
     if found is None:
-        raise _no_answer(body, "the provider's response is not one of generateContent")
+        raise _no_answer(body, "the provider's response is not a generateContent response")
     if found.error:
         raise _no_answer(body, "the upstream failed with an unreadable error")
     blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None

@@ -200,7 +200,7 @@ def parse_reply(
     """
     found = wire.response_of(body)
     if found is None:
-        raise _silent("the provider's response is not one of generateContent")
+        raise _silent("the provider's response is not a generateContent response")
     if found.error is not None:
         told = upstream_error(found.error)
         words = "the error cannot be read" if told is None else told.message

@@ -259,15 +259,15 @@ def test_what_vendors_hand_out_as_credentials_stays_as_it_is(value: bytes) -> No
 @pytest.mark.parametrize(
     ("headers", "query", "words"),
     [
-        ([(b"Authorization", b"Bearer my key")], None, "behind Bearer holds a blank"),
+        ([(b"Authorization", b"Bearer my key")], None, "after Bearer contains a space"),
         ([(b"Authorization", b"Bearer\tkey")], None, "not of the form 'Bearer <key>'"),
         ([(b"Authorization", b"key")], None, "not of the form 'Bearer <key>'"),
         ([(b"Authorization", b"Bearer ")], None, "not of the form 'Bearer <key>'"),
-        ([(b"Authorization", b'Bearer "key"')], None, "behind Bearer holds a quotation mark"),
-        ([(b"X-Api-Key", b"one, two")], None, "in x-api-key holds a comma"),
-        ([(b"x-goog-api-key", b"k\xe9y")], None, "in x-goog-api-key holds a character outside visible ASCII"),
-        ([], b"key=key%0A", "in ?key= holds a line break"),
-        ([(b"Authorization", b"Bearer key%0A")], None, "behind Bearer is encoded"),
+        ([(b"Authorization", b'Bearer "key"')], None, "after Bearer contains a quotation mark"),
+        ([(b"X-Api-Key", b"one, two")], None, "in x-api-key contains a comma"),
+        ([(b"x-goog-api-key", b"k\xe9y")], None, "in x-goog-api-key contains a character outside visible ASCII"),
+        ([], b"key=key%0A", "in ?key= contains a line break"),
+        ([(b"Authorization", b"Bearer key%0A")], None, "after Bearer is encoded"),
     ],
 )
 def test_a_refusal_says_what_is_wrong_with_a_credential(

@@ -51,7 +51,7 @@ def test_an_alias_repeats_a_value() -> None:
 
 
 def test_an_alias_that_holds_itself_is_refused() -> None:
-    assert problems_of("a: &x\n  - *x\n") == ["mgw.yaml:1: an alias that holds itself"]
+    assert problems_of("a: &x\n  - *x\n") == ["mgw.yaml:1: an alias that contains itself"]
 
 
 def test_nested_aliases_do_not_explode() -> None:

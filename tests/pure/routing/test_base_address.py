@@ -12,14 +12,14 @@ from mgw.vocabulary import Family
 TABLE = RouteTable(ROUTES)
 
 WRONG = [
-    ("/chat/completions", "/v1/chat/completions", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
-    ("/v1/v1/chat/completions", "/v1/chat/completions", "take /v1 off", "OpenAI's SDKs", Family.OPENAI),
+    ("/chat/completions", "/v1/chat/completions", "add /v1 to the end", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1/v1/chat/completions", "/v1/chat/completions", "remove /v1 from", "OpenAI's SDKs", Family.OPENAI),
     ("/v1/chat/completions/", "/v1/chat/completions", "remove the slash", "OpenAI's SDKs", Family.OPENAI),
     ("/v1//chat/completions", "/v1/chat/completions", "remove the slash", "OpenAI's SDKs", Family.OPENAI),
-    ("//chat/completions", "/v1/chat/completions", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
-    ("/responses", "/v1/responses", "put /v1 at the end", "OpenAI's SDKs", Family.OPENAI),
-    ("/v1/v1/messages", "/v1/messages", "take /v1 off", "Anthropic's SDKs", Family.ANTHROPIC),
-    ("/messages", "/v1/messages", "put /v1 at the end", "Anthropic's SDKs", Family.ANTHROPIC),
+    ("//chat/completions", "/v1/chat/completions", "add /v1 to the end", "OpenAI's SDKs", Family.OPENAI),
+    ("/responses", "/v1/responses", "add /v1 to the end", "OpenAI's SDKs", Family.OPENAI),
+    ("/v1/v1/messages", "/v1/messages", "remove /v1 from", "Anthropic's SDKs", Family.ANTHROPIC),
+    ("/messages", "/v1/messages", "add /v1 to the end", "Anthropic's SDKs", Family.ANTHROPIC),
     ("//v1/messages", "/v1/messages", "remove the slash", "Anthropic's SDKs", Family.ANTHROPIC),
     (
         "/v1/messages/count_tokens/",
@@ -31,21 +31,21 @@ WRONG = [
     (
         "/v1/v1beta/models/gemini-2.5-pro:generateContent",
         "/v1beta/models/gemini-2.5-pro:generateContent",
-        "take /v1 off",
+        "remove /v1 from",
         "Google's SDKs",
         Family.GEMINI,
     ),
     (
         "/v1beta/v1beta/models/g:streamGenerateContent",
         "/v1beta/models/g:streamGenerateContent",
-        "take /v1beta off",
+        "remove /v1beta from",
         "Google's SDKs",
         Family.GEMINI,
     ),
     (
         "/models/g:generateContent",
         "/v1beta/models/g:generateContent",
-        "put /v1beta",
+        "add /v1beta",
         "Google's",
         Family.GEMINI,
     ),
@@ -60,7 +60,7 @@ def test_a_path_that_would_be_served_says_which_base_address_to_set(
         TABLE.match("POST", path, None, [])
     assert caught.value.reason is Reason.UNKNOWN_ROUTE
     message = caught.value.message
-    assert message.startswith(f"the gateway serves nothing at {path}, but {meant} is: {advice}")
+    assert message.startswith(f"the gateway serves nothing at {path}, but it serves {meant}: {advice}")
     assert whose in message
     assert TABLE.dialect_of(path, None, []).family is family
 

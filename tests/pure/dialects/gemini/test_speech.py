@@ -308,7 +308,7 @@ def test_a_refusal_to_speak_is_an_error_that_asking_again_does_not_help(body: Js
     ("body", "words"),
     [
         ({}, "no candidates"),
-        ([], "not one of generateContent"),
+        ([], "not a generateContent response"),
         ({"candidates": []}, "no candidates"),
         ({"error": {"message": "too busy"}}, "too busy"),
         (answer(finishReason="OTHER"), "(OTHER)"),
