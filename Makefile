@@ -8,19 +8,20 @@ QUICK := tests/documents tests/pure/config tests/pure/routing tests/pure/wire te
 .PHONY: help run check test test-agents lint format schema routes dist soak bench bench-shapes bench-translation clean
 
 help:
-	@echo 'make run      a gateway that answers, with the built-in simulator as its upstream; needs no key'
-	@echo 'make check    lint, and the tests that take less than a minute'
-	@echo 'make test     all tests'
-	@echo 'make lint     ruff, mypy and the rules about who may import whom'
-	@echo 'make format   let ruff put the code into shape'
-	@echo 'make schema   write etc/mgw.schema.json anew'
-	@echo 'make routes   write docs/routes.rst anew'
+	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
+	@echo 'make check    run the linter and the quick tests, in about a minute'
+	@echo 'make test     run all tests'
+	@echo 'make lint     run ruff, mypy and the import rules'
+	@echo 'make format   format the code with ruff'
+	@echo 'make schema   regenerate etc/mgw.schema.json'
+	@echo 'make routes   regenerate docs/routes.rst'
 	@echo 'make dist     build the wheel and the source archive into dist/'
-	@echo 'make soak     a million mixed exchanges, each of which must get its own answer and leave one event'
-	@echo 'make bench, make bench-shapes, make bench-translation, make test-agents   measure, and try coding agents'
-	@echo 'make clean    remove all that make has made'
+	@echo 'make soak     send a million mixed requests through a gateway and check every response'
+	@echo 'make bench, make bench-shapes, make bench-translation   measure the gateway'
+	@echo 'make test-agents   test coding agents with the gateway'
+	@echo 'make clean    remove everything that make has created'
 	@echo
-	@echo 'Python 3.11 or newer is needed: make run PYTHON=python3.12 takes another than python3.'
+	@echo 'This needs Python 3.11 or newer. To use another one than python3: make run PYTHON=python3.12'
 
 run: $(VENV)/run.stamp
 	@exec $(BIN)/twistd -n --pidfile= mgw -c etc/mgw-demo.yaml --demo

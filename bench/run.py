@@ -49,7 +49,7 @@ def _options() -> argparse.Namespace:
         nargs="?",
         const="unary",
         choices=["unary", "large", "streams"],
-        help="the gateway alone under cProfile, with 1 kB bodies, 100 kB bodies, or streams",
+        help="profile only the gateway with cProfile, with 1 kB bodies, 100 kB bodies, or streams",
     )
     everything = ",".join(["direct", *COMMANDS])
     parser.add_argument("--targets", default=everything, help=f"what to measure (default: {everything})")

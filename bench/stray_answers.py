@@ -165,9 +165,9 @@ def _certificate(folder: Path) -> tuple[tuple[str, str], str]:
 def main() -> None:
     """Read the command line and run."""
     parser = ArgumentParser(prog="python -m bench.stray_answers", description=__doc__)
-    parser.add_argument("--answers", type=int, default=10_000, help="how many second answers (10000)")
-    parser.add_argument("--every", type=int, default=1, help="one behind every so many answers (1)")
-    parser.add_argument("--tls", action="store_true")
+    parser.add_argument("--answers", type=int, default=10_000, help="number of second answers (10000)")
+    parser.add_argument("--every", type=int, default=1, help="send one after every N answers (1)")
+    parser.add_argument("--tls", action="store_true", help="connect to the provider over TLS")
     options = parser.parse_args()
     strange: list[int] = []
 

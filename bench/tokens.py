@@ -44,7 +44,7 @@ class Row(NamedTuple):
 def main() -> None:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="tokens", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="keep the tokenizer's counts for the tests")
+    parser.add_argument("--write", action="store_true", help="save the tokenizer's counts for the tests")
     options = parser.parse_args()
     count = _tokenizer()
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(CORPUS.glob("*.txt"))}

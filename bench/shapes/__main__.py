@@ -179,7 +179,7 @@ def table(results: list[Result]) -> str:
             '   "shape", "MiB", "ms of CPU at once", "ms of CPU in all", "MiB taken"',
             *rows,
             "",
-            f"{kept} of {len(results)} shapes keep within the bounds.  {machine}",
+            f"{kept} of {len(results)} shapes stay within the limits.  {machine}",
         ]
     )
 
@@ -187,10 +187,11 @@ def table(results: list[Result]) -> str:
 def main() -> int:
     """Print a line for each shape; the exit status says whether all keep within the bounds."""
     parser = argparse.ArgumentParser(prog="python -m bench.shapes")
-    parser.add_argument("--csv", type=Path)
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--root", default=str(Path(__file__).resolve().parents[2]))
-    parser.add_argument("part", nargs="?", default="")
+    parser.add_argument("--csv", type=Path, help="write all results to this file")
+    parser.add_argument("--table", action="store_true", help="print the worst results as a table")
+    root = str(Path(__file__).resolve().parents[2])
+    parser.add_argument("--root", default=root, help="the source tree to measure (default: this one)")
+    parser.add_argument("part", nargs="?", default="", help="measure only shapes whose name contains this")
     options = parser.parse_args()
     results: list[Result] = []
     with TemporaryDirectory() as folder, Gateway(folder, Upstream(), options.root) as gateway:

@@ -21,10 +21,10 @@ from bench.soak.run import Soak, Wanted
 def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="bench.soak", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--exchanges", type=int, default=1_000_000)
-    parser.add_argument("--slice", type=int, default=50_000)
-    parser.add_argument("--clients", type=int, default=48)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--exchanges", type=int, default=1_000_000, help="number of requests (1000000)")
+    parser.add_argument("--slice", type=int, default=50_000, help="requests between two checks (50000)")
+    parser.add_argument("--clients", type=int, default=48, help="number of clients (48)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random requests (1)")
     said = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="mgw-soak-") as folder:
         soak = Soak(Wanted(said.exchanges, said.slice, said.clients, said.seed), Path(folder))

@@ -67,7 +67,7 @@ def _options() -> argparse.Namespace:
         metavar="PYTHON",
         help=f"an interpreter that has LiteLLM and LLM-Rosetta (default: {RIVALS_PYTHON.relative_to(ROOT)})",
     )
-    parser.add_argument("--only", choices=["conversions", "gateway"], help="the one part alone")
+    parser.add_argument("--only", choices=["conversions", "gateway"], help="measure only this part")
     parser.add_argument("--quick", action="store_true", help="one short round of everything")
     return parser.parse_args()
 

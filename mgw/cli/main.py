@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         "--listen",
         metavar="HOST:PORT",
         default="127.0.0.1:8788",
-        help="where to listen; port 0 takes a free one (%(default)s)",
+        help="where to listen; port 0 picks a free one (%(default)s)",
     )
     _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
     _add(commands, "example", _example, "print a configuration with every setting, explained")

@@ -27,8 +27,8 @@ from mgw.simulator.service import SimulatorService
 
 class _ForegroundOptions(Options):
     optFlags = [  # noqa: RUF012  Twisted's way
-        ["announce-port", None, "print the address when it listens"],
-        ["until-eof", None, "end when standard input ends"],
+        ["announce-port", None, "print the address once it listens"],
+        ["until-eof", None, "exit when standard input closes"],
     ]
 
 

@@ -24,7 +24,7 @@ class Options(usage.Options):
 
     synopsis = "[options]"
     longdesc = "An upstream that speaks OpenAI's, Anthropic's and Google's APIs without any key."
-    optParameters = [["listen", "l", DEFAULT_LISTEN, "host:port to listen on; port 0 takes a free one"]]  # noqa: RUF012  Twisted's way
+    optParameters = [["listen", "l", DEFAULT_LISTEN, "host:port to listen on; port 0 picks a free one"]]  # noqa: RUF012  Twisted's way
 
     def postOptions(self) -> None:
         """Check what was given."""
