@@ -265,7 +265,7 @@ def test_what_vendors_hand_out_as_credentials_stays_as_it_is(value: bytes) -> No
         ([(b"Authorization", b"Bearer ")], None, "not of the form 'Bearer <key>'"),
         ([(b"Authorization", b'Bearer "key"')], None, "after Bearer contains a quotation mark"),
         ([(b"X-Api-Key", b"one, two")], None, "in x-api-key contains a comma"),
-        ([(b"x-goog-api-key", b"k\xe9y")], None, "in x-goog-api-key contains a character outside visible ASCII"),
+        ([(b"x-goog-api-key", b"k\xe9y")], None, "x-goog-api-key contains a character outside visible ASCII"),
         ([], b"key=key%0A", "in ?key= contains a line break"),
         ([(b"Authorization", b"Bearer key%0A")], None, "after Bearer is encoded"),
     ],
