@@ -1,4 +1,4 @@
-"""The shipped rows: the current models of the three vendors, as their references stood on 2026-11-21.
+"""The shipped rows: the current models of the three vendors, as their references stood on 2026-11-22.
 
 The first match counts, so the specific stands before the general.  Efforts of OpenAI's models are those of
 chat completions, which ends at ``xhigh`` also where Responses knows ``max``.  Where a reference is silent, a
@@ -27,6 +27,7 @@ _NONE_TO_XHIGH: Final = (Effort.NONE, *_TO_XHIGH)
 
 _CLAUDE: Final = "https://platform.claude.com/docs/en/"
 _THINKING: Final = f"{_CLAUDE}build-with-claude/thinking-troubleshooting"
+_FORCING: Final = f"{_CLAUDE}build-with-claude/thinking"
 _FABLE_5_2: Final = f"{_CLAUDE}models/fable-5-2/whats-new-fable-5-2"
 _FABLE_5_1: Final = f"{_CLAUDE}models/fable-5-1/whats-new-fable-5-1"
 
@@ -113,8 +114,8 @@ _ANTHROPIC_ROWS: Final = (
         _NEW_CLAUDE, match="claude-*-[5-9]-[0-9]", binds_thoughts=True
     ),  # point releases newer than the table
     replace(_NEW_CLAUDE, match="claude-*-[5-9]-[0-9]-*", binds_thoughts=True),
-    replace(_CLAUDE_5, match="claude-fable-5*"),
-    replace(_CLAUDE_5, match="claude-mythos-5*"),
+    replace(_CLAUDE_5, match="claude-fable-5*", source=_FORCING, forced_tools=ForcedTools.ALWAYS),
+    replace(_CLAUDE_5, match="claude-mythos-5*", source=_FORCING, forced_tools=ForcedTools.ALWAYS),
     replace(
         _CLAUDE_5,
         match="claude-mythos-preview*",
@@ -155,6 +156,7 @@ _EFFORT_LIST: Final = (
     "-across-gpt-5-series/1371738"
 )
 _TOOLS_5_2: Final = "https://github.com/livekit/agents/pull/5088"
+_SEARCH_4O: Final = "https://github.com/vercel/ai/pull/5647"
 
 _NEW_GPT: Final = ModelRow(
     "*",
@@ -201,24 +203,27 @@ _OPENAI_ROWS: Final = (
     _only("gpt-5.4-pro*", _MEDIUM, _HIGH, Effort.XHIGH, default=_HIGH),
     replace(_GPT_OFF, match="gpt-5.4*", source=f"{_OPENAI}models/gpt-5.4", default=Effort.NONE),
     _only("gpt-5.3-codex*", *_TO_XHIGH),
-    _only("gpt-5.?-chat*", _MEDIUM),
+    replace(_only("gpt-5.?-chat*", _MEDIUM), max_output=16_384),
     _only("gpt-5.2-pro*", _MEDIUM, _HIGH, Effort.XHIGH),
     _only("gpt-5.2-codex*", *_TO_XHIGH),
     replace(_GPT_OFF, match="gpt-5.2*", source=_TOOLS_5_2, default=Effort.NONE),
     _only("gpt-5.1-codex-max*", *_TO_XHIGH),
     _only("gpt-5.1-codex*", *_TO_HIGH),
     replace(_GPT_5_1, match="gpt-5.1*"),
-    replace(_UNREASONING, match="gpt-5-chat*", source=_EFFORT_LIST),
+    replace(_UNREASONING, match="gpt-5-chat*", source=_EFFORT_LIST, max_output=16_384),
     _only("gpt-5-pro*", _HIGH, default=_HIGH),
     _only("gpt-5-codex*", *_TO_HIGH),
-    replace(_UNREASONING, match="gpt-5-search*", source=_EFFORT_LIST, sampling=False),
+    replace(_NEW_GPT, match="gpt-5-search*", source=_EFFORT_LIST, efforts=(), default=Effort.NONE),
     replace(_GPT_5, match="gpt-5-*"),
     replace(_GPT_5, match="gpt-5"),
     replace(_COMPATIBLE, match="gpt-oss*", source="https://huggingface.co/openai/gpt-oss-20b"),
+    replace(_UNREASONING, match="gpt-4o*-search*", source=_SEARCH_4O, sampling=False, max_output=16_384),
+    replace(_UNREASONING, match="gpt-4o-2024-05-13*", source=f"{_OPENAI}models/gpt-4o", max_output=4096),
     replace(_UNREASONING, match="gpt-4o*", source=f"{_OPENAI}models/gpt-4o", max_output=16_384),
+    replace(_UNREASONING, match="gpt-4.1*", source=f"{_OPENAI}models/gpt-4.1", max_output=32_768),
     replace(_UNREASONING, match="gpt-4*"),
     replace(_UNREASONING, match="gpt-3.5*"),
-    replace(_UNREASONING, match="gpt-audio*"),
+    replace(_UNREASONING, match="gpt-audio*", source=f"{_OPENAI}models/gpt-audio", max_output=16_384),
     replace(_UNREASONING, match="chatgpt-4o*"),
     replace(_NEW_GPT, match="gpt-*"),
     _only("codex-mini*", *_TO_HIGH),
@@ -240,6 +245,7 @@ _OPENAI_ROWS: Final = (
 _GUIDES: Final = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models/guides/"
 _LEVELS: Final = "https://ai.google.dev/gemini-api/docs/generate-content/thinking"
 _MODELS: Final = "https://ai.google.dev/gemini-api/docs/models"
+_ROBOTICS: Final = "https://ai.google.dev/gemini-api/docs/robotics-overview"
 _NO_JSON: Final = "https://github.com/google-gemini/cookbook/issues/1028"
 
 _NEW_GEMINI: Final = ModelRow(
@@ -273,7 +279,9 @@ _SILENT: Final = ModelRow(
     "*", Family.GEMINI, _MODELS, penalties=False, logprobs=False, candidates=1, json_with_tools=False
 )
 """Nothing is known of how it is told to think, so nothing is said."""
+_GEMINI_3_IMAGE: Final = replace(_SILENT, signatures=True, max_output=32_768)
 _GEMINI_2: Final = replace(_SILENT, candidates=8)
+_GEMINI_1: Final = replace(_GEMINI_2, default=Effort.NONE, addresses=False, max_output=8192)
 
 _GEMINI_ROWS: Final = (
     replace(
@@ -288,15 +296,43 @@ _GEMINI_ROWS: Final = (
     ),
     replace(_NEW_GEMINI, match="gemini-4-argon*", source=f"{_GUIDES}gemini-4-argon"),
     replace(_NEW_GEMINI, match="gemini-4-carbon*", source=f"{_GUIDES}gemini-4-carbon"),
-    replace(_SILENT, match="gemini-*-tts*", system=False, structured=False),
+    replace(
+        _SILENT,
+        match="gemini-*-tts*",
+        source=f"{_MODELS}/gemini-3.8-flash-tts",
+        system=False,
+        structured=False,
+        max_output=16_384,
+    ),
     replace(_SILENT, match="gemini-*-transcribe*"),
-    replace(_GEMINI_3, match="gemini-3.1-flash-lite-image*", efforts=(_MINIMAL, _HIGH), default=_MINIMAL),
-    replace(_SILENT, match="gemini-3*-image*", signatures=True),
-    replace(_SILENT, match="gemini-*-image*", source=_NO_JSON, system=False, structured=False),
+    replace(
+        _GEMINI_3,
+        match="gemini-3.1-flash-lite-image*",
+        source=f"{_MODELS}/gemini-3.1-flash-lite-image",
+        efforts=(_MINIMAL, _HIGH),
+        default=_MINIMAL,
+        structured=False,
+        max_output=4096,
+    ),
+    replace(
+        _GEMINI_3_IMAGE,
+        match="gemini-3.1-flash-image*",
+        source=f"{_MODELS}/gemini-3.1-flash-image",
+        structured=False,
+    ),
+    replace(_GEMINI_3_IMAGE, match="gemini-3*-image*"),
+    replace(
+        _SILENT,
+        match="gemini-*-image*",
+        source=_NO_JSON,
+        system=False,
+        structured=False,
+        max_output=32_768,
+    ),
     replace(_SILENT, match="gemini-nano-banana*", signatures=True),
     replace(_SILENT, match="nano-banana*", signatures=True),
     replace(_SILENT, match="gemini-omni*"),
-    replace(_SILENT, match="gemini-robotics-er*"),
+    replace(_SILENT, match="gemini-robotics-er*", source=_ROBOTICS, max_output=65_536),
     replace(_NEW_GEMINI, match="gemini-3.8-flash*", source=f"{_GUIDES}gemini-3-8-flash"),
     replace(_NEW_GEMINI, match="gemini-3.7-flash*", source=f"{_GUIDES}gemini-3-8-flash"),
     replace(
@@ -315,11 +351,18 @@ _GEMINI_ROWS: Final = (
     replace(_BUDGETED, match="gemini-2.5-flash*"),
     replace(_GEMINI_2, match="gemini-2.5*"),
     replace(
-        _GEMINI_2, match="gemini-2.0*", default=Effort.NONE, penalties=True, logprobs=True, addresses=False
+        _GEMINI_1, match="gemini-2.0*", source=f"{_MODELS}/gemini-2.0-flash", penalties=True, logprobs=True
     ),
-    replace(_GEMINI_2, match="gemini-1*", default=Effort.NONE, addresses=False),
-    replace(_SILENT, match="gemma-4*", source=_LEVELS, efforts=(_MINIMAL, _HIGH), default=_HIGH),
-    replace(_SILENT, match="gemma-*", default=Effort.NONE, system=False, structured=False),
+    replace(_GEMINI_1, match="gemini-1*"),
+    replace(
+        _SILENT,
+        match="gemma-4*",
+        source=_LEVELS,
+        efforts=(_MINIMAL, _HIGH),
+        default=_HIGH,
+        max_output=32_768,
+    ),
+    replace(_SILENT, match="gemma-*", default=Effort.NONE, system=False, structured=False, max_output=8192),
     replace(_NEW_GEMINI, match="gemini-*-latest"),
 )
 

@@ -106,6 +106,8 @@ def test_the_specific_row_comes_before_the_general(family: Family, model: str, m
         ("gemini-2.5-pro", {"candidates": 8}),
         ("gemini-2.5-flash-image", {"system": False, "structured": False}),
         ("gemini-3-pro-image", {}),
+        ("gemini-3.1-flash-image-preview", {"structured": False}),
+        ("gemini-3.1-flash-lite-image", {"structured": False, "json_with_tools": True}),
         ("gemini-3-flash-preview", {"json_with_tools": True}),
         ("gemini-3.8-flash", {"json_with_tools": True}),
         ("gemini-4-argon", {"json_with_tools": True}),
@@ -121,6 +123,61 @@ def test_what_googles_models_refuse(model: str, taken: dict[str, object]) -> Non
     refused = {"penalties": False, "logprobs": False, "candidates": 1, "json_with_tools": False}
     refused |= {"system": True, "structured": True}
     assert {name: getattr(row, name) for name in refused} == refused | taken
+
+
+@pytest.mark.parametrize(
+    ("model", "forced"),
+    [
+        ("claude-fable-5", ForcedTools.ALWAYS),
+        ("claude-mythos-5", ForcedTools.ALWAYS),
+        ("claude-opus-5", ForcedTools.UNTHINKING),
+        ("claude-haiku-5-5", ForcedTools.UNTHINKING),
+        ("claude-haiku-4-5", ForcedTools.UNTHINKING),
+        ("claude-3-haiku-20240307", ForcedTools.ALWAYS),
+        ("claude-fable-5-1", ForcedTools.NEVER),
+        ("claude-mythos-5-2", ForcedTools.NEVER),
+        ("claude-opus-5-5", ForcedTools.NEVER),
+        ("claude-sonnet-5-5", ForcedTools.NEVER),
+        ("claude-of-tomorrow", ForcedTools.NEVER),
+    ],
+)
+def test_a_call_is_forced_from_claude_models_that_take_it(model: str, forced: ForcedTools) -> None:
+    assert Models().row(model, Family.ANTHROPIC).forced_tools is forced
+
+
+@pytest.mark.parametrize(
+    "model", ["gpt-4o-search-preview", "gpt-4o-mini-search-preview-2025-03-11", "gpt-5-search-api"]
+)
+def test_models_that_search_are_told_no_sampling(model: str) -> None:
+    assert Models().row(model, Family.OPENAI).sampling is False
+
+
+def test_gpt_5_with_search_is_asked_as_the_rest_of_gpt_5() -> None:
+    row = Models().row("gpt-5-search-api", Family.OPENAI)
+    assert (row.stop, row.max_completion_tokens, row.efforts) == (False, True, ())
+
+
+@pytest.mark.parametrize(
+    ("family", "model", "most"),
+    [
+        (Family.OPENAI, "gpt-4.1-mini", 32_768),
+        (Family.OPENAI, "gpt-4o-2024-05-13", 4096),
+        (Family.OPENAI, "gpt-4o-2024-11-20", 16_384),
+        (Family.OPENAI, "gpt-5-chat-latest", 16_384),
+        (Family.OPENAI, "gpt-5.3-chat-latest", 16_384),
+        (Family.OPENAI, "gpt-audio-1.5", 16_384),
+        (Family.GEMINI, "gemini-3.1-flash-lite-image", 4096),
+        (Family.GEMINI, "gemini-3.1-flash-image", 32_768),
+        (Family.GEMINI, "gemini-3-pro-image", 32_768),
+        (Family.GEMINI, "gemini-2.5-flash-image", 32_768),
+        (Family.GEMINI, "gemini-3.8-flash-tts", 16_384),
+        (Family.GEMINI, "gemini-robotics-er-2-preview", 65_536),
+        (Family.GEMINI, "gemini-2.0-flash", 8192),
+        (Family.GEMINI, "gemma-4-31b-it", 32_768),
+    ],
+)
+def test_no_model_is_asked_for_more_than_it_puts_out(family: Family, model: str, most: int) -> None:
+    assert Models().row(model, family).max_output == most
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.match)

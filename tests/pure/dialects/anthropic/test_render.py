@@ -89,9 +89,10 @@ def test_the_choice_of_tools_is_said(
         (EXTENDED, {"type": "any"}, None, {Feature.REASONING}),
         (FIXED, {"type": "any"}, {"type": "disabled"}, {Feature.REASONING}),
         (NEWEST, {"type": "auto"}, {"type": "adaptive", "display": "summarized"}, {Feature.TOOL_CHOICE}),
+        ("claude-fable-5", {"type": "any"}, {"type": "adaptive", "display": "summarized"}, set()),
     ],
 )
-def test_a_forced_call_and_thinking_are_not_asked_for_together(
+def test_a_forced_call_and_thinking_go_together_only_where_the_model_takes_both(
     model: str, choice: dict[str, str], thinking: dict[str, str] | None, lost: set[Feature]
 ) -> None:
     body, rendered = write(
