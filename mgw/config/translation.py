@@ -87,8 +87,12 @@ class ModelRow(Settings):
     """The most answers that one request may ask for."""
     stop: bool | None = None
     """It takes stop sequences."""
+    tools: bool | None = None
+    """It takes function tools."""
     chat_tools: ChatTools | None = None
     """When it takes function tools on chat completions."""
+    parallel_calls: bool | None = None
+    """It takes the wish for one tool call at a time."""
     max_completion_tokens: bool | None = None
     """It refuses ``max_tokens`` and demands this name."""
     json_with_tools: bool | None = None

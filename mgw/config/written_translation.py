@@ -89,8 +89,14 @@ class WrittenModelRow(Written):
         default=None, description="Maximum number of candidates per request (Gemini)."
     )
     stop: Stated[OnOff] = Field(default=None, description="Whether the model accepts stop sequences.")
+    tools: Stated[OnOff] = Field(
+        default=None, description="Whether the model accepts function tools (Gemini)."
+    )
     chat_tools: Stated[ChatToolsName] = Field(
         default=None, description="When the model accepts function tools in chat completions (OpenAI)."
+    )
+    parallel_calls: Stated[OnOff] = Field(
+        default=None, description="Whether the model accepts parallel_tool_calls (OpenAI)."
     )
     max_completion_tokens: Stated[OnOff] = Field(
         default=None,

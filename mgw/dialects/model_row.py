@@ -57,7 +57,11 @@ class ModelRow(Struct, frozen=True):
     """Gemini: the most answers that one request may ask for."""
     stop: bool = True
     """Takes stop sequences."""
+    tools: bool = True
+    """Gemini: takes function tools."""
     chat_tools: ChatTools = ChatTools.ALWAYS
+    parallel_calls: bool = True
+    """OpenAI: takes the wish for one tool call at a time."""
     max_completion_tokens: bool = False
     """OpenAI: refuses ``max_tokens`` and demands this name."""
     json_with_tools: bool = True
@@ -104,7 +108,9 @@ class OverrideRow(Struct, frozen=True):
     logprobs: bool | UnsetType = UNSET
     candidates: int | UnsetType = UNSET
     stop: bool | UnsetType = UNSET
+    tools: bool | UnsetType = UNSET
     chat_tools: ChatTools | UnsetType = UNSET
+    parallel_calls: bool | UnsetType = UNSET
     max_completion_tokens: bool | UnsetType = UNSET
     json_with_tools: bool | UnsetType = UNSET
     signatures: bool | UnsetType = UNSET

@@ -156,6 +156,9 @@ _EFFORT_LIST: Final = (
     "-across-gpt-5-series/1371738"
 )
 _TOOLS_5_2: Final = "https://github.com/livekit/agents/pull/5088"
+_ONE_CALL: Final = (
+    "https://community.openai.com/t/what-models-support-parallel-tool-calls-and-when-to-use-it/1310788"
+)
 _SEARCH_4O: Final = "https://github.com/vercel/ai/pull/5647"
 
 _NEW_GPT: Final = ModelRow(
@@ -178,6 +181,7 @@ _GPT_5_1: Final = replace(
     _GPT_OFF, source=_EFFORT_LIST, efforts=_NONE_TO_HIGH, default=Effort.NONE, chat_tools=ChatTools.ALWAYS
 )
 _GPT_5: Final = replace(_NEW_GPT, source=_EFFORT_LIST, efforts=_FROM_MINIMAL, max_output=128_000)
+_O: Final = replace(_NEW_GPT, source=_ONE_CALL, parallel_calls=False, max_output=100_000)
 _UNREASONING: Final = ModelRow("*", Family.OPENAI, f"{_OPENAI}models", default=Effort.NONE)
 _COMPATIBLE: Final = ModelRow(
     "*", Family.OPENAI, "https://docs.vllm.ai/en/stable/features/reasoning_outputs/", efforts=_TO_HIGH
@@ -229,10 +233,10 @@ _OPENAI_ROWS: Final = (
     _only("codex-mini*", *_TO_HIGH),
     replace(_NEW_GPT, match="o1-preview*", efforts=()),
     replace(_NEW_GPT, match="o1-mini*", efforts=()),
-    replace(_only("o1*", *_TO_HIGH), stop=True, max_output=100_000),
-    replace(_only("o3-mini*", *_TO_HIGH), stop=True, max_output=100_000),
-    replace(_only("o3*", *_TO_HIGH), max_output=100_000),
-    replace(_only("o4-mini*", *_TO_HIGH), max_output=100_000),
+    replace(_O, match="o1*", stop=True),
+    replace(_O, match="o3-mini*", stop=True),
+    replace(_O, match="o3*"),
+    replace(_O, match="o4-mini*"),
     replace(_COMPATIBLE, match="*qwen*", tokens=1.06),  # distilled DeepSeek keeps Qwen's tokenizer
     replace(_COMPATIBLE, match="*mistral*", tokens=1.1),
     replace(_COMPATIBLE, match="*mixtral*", tokens=1.1),
@@ -246,6 +250,8 @@ _GUIDES: Final = "https://docs.cloud.google.com/gemini-enterprise-agent-platform
 _LEVELS: Final = "https://ai.google.dev/gemini-api/docs/generate-content/thinking"
 _MODELS: Final = "https://ai.google.dev/gemini-api/docs/models"
 _ROBOTICS: Final = "https://ai.google.dev/gemini-api/docs/robotics-overview"
+_NO_TOOLS: Final = "https://github.com/owndev/Open-WebUI-Functions/issues/181"
+_GEMMA_3: Final = "https://github.com/agno-agi/agno/issues/3505"
 _NO_JSON: Final = "https://github.com/google-gemini/cookbook/issues/1028"
 
 _NEW_GEMINI: Final = ModelRow(
@@ -279,7 +285,7 @@ _SILENT: Final = ModelRow(
     "*", Family.GEMINI, _MODELS, penalties=False, logprobs=False, candidates=1, json_with_tools=False
 )
 """Nothing is known of how it is told to think, so nothing is said."""
-_GEMINI_3_IMAGE: Final = replace(_SILENT, signatures=True, max_output=32_768)
+_GEMINI_3_IMAGE: Final = replace(_SILENT, signatures=True, tools=False, max_output=32_768)
 _GEMINI_2: Final = replace(_SILENT, candidates=8)
 _GEMINI_1: Final = replace(_GEMINI_2, default=Effort.NONE, addresses=False, max_output=8192)
 
@@ -302,6 +308,7 @@ _GEMINI_ROWS: Final = (
         source=f"{_MODELS}/gemini-3.8-flash-tts",
         system=False,
         structured=False,
+        tools=False,
         max_output=16_384,
     ),
     replace(_SILENT, match="gemini-*-transcribe*"),
@@ -312,6 +319,7 @@ _GEMINI_ROWS: Final = (
         efforts=(_MINIMAL, _HIGH),
         default=_MINIMAL,
         structured=False,
+        tools=False,
         max_output=4096,
     ),
     replace(
@@ -327,10 +335,11 @@ _GEMINI_ROWS: Final = (
         source=_NO_JSON,
         system=False,
         structured=False,
+        tools=False,
         max_output=32_768,
     ),
-    replace(_SILENT, match="gemini-nano-banana*", signatures=True),
-    replace(_SILENT, match="nano-banana*", signatures=True),
+    replace(_SILENT, match="gemini-nano-banana*", source=_NO_TOOLS, signatures=True, tools=False),
+    replace(_SILENT, match="nano-banana*", source=_NO_TOOLS, signatures=True, tools=False),
     replace(_SILENT, match="gemini-omni*"),
     replace(_SILENT, match="gemini-robotics-er*", source=_ROBOTICS, max_output=65_536),
     replace(_NEW_GEMINI, match="gemini-3.8-flash*", source=f"{_GUIDES}gemini-3-8-flash"),
@@ -362,7 +371,16 @@ _GEMINI_ROWS: Final = (
         default=_HIGH,
         max_output=32_768,
     ),
-    replace(_SILENT, match="gemma-*", default=Effort.NONE, system=False, structured=False, max_output=8192),
+    replace(
+        _SILENT,
+        match="gemma-*",
+        source=_GEMMA_3,
+        default=Effort.NONE,
+        system=False,
+        structured=False,
+        tools=False,
+        max_output=8192,
+    ),
     replace(_NEW_GEMINI, match="gemini-*-latest"),
 )
 

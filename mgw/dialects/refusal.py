@@ -99,6 +99,12 @@ def no_addresses(url: str) -> GatewayError:
     return GatewayError(Reason.MALFORMED, message)
 
 
+def no_tools() -> GatewayError:
+    """Return the refusal of tools for a model that takes none: without them it would be another request."""
+    message = "this model does not accept tools: send the request without them, or to another model"
+    return GatewayError(Reason.MALFORMED, message, param="tools")
+
+
 def no_base64() -> GatewayError:
     """Return the refusal of embeddings in base64 where the operator has not asked the gateway to write it."""
     message = (

@@ -92,7 +92,15 @@ LEAST_TARGETS: Final = (
         "openai",
         Family.OPENAI,
         Kind.OPENAI,
-        ModelRow("*", Family.OPENAI, "-", sampling=False, stop=False, max_completion_tokens=True),
+        ModelRow(
+            "*",
+            Family.OPENAI,
+            "-",
+            sampling=False,
+            stop=False,
+            max_completion_tokens=True,
+            parallel_calls=False,
+        ),
     ),
     Target(
         "openai_compat",

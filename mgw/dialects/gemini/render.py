@@ -30,7 +30,7 @@ from mgw.dialects.identifiers import GEMINI_NAME
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.reasoning import for_gemini
-from mgw.dialects.refusal import no_messages
+from mgw.dialects.refusal import no_messages, no_tools
 from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.wire.target import path_of_model
@@ -103,8 +103,10 @@ def request_body(
 ) -> JsonObject:
     """Return what is asked, without how to answer.
 
-    Raises: :class:`GatewayError` (``MALFORMED``) where nothing is.
+    Raises: :class:`GatewayError` (``MALFORMED``) where nothing is, and for tools that the model refuses.
     """
+    if conversation.tools and not setting.row.tools:
+        raise no_tools()
     system = _system(conversation)
     contents = render_contents(conversation, setting.row, names, lost)
     if not contents and not system:

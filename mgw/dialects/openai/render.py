@@ -94,7 +94,7 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
         raise no_messages()
     body: JsonObject = {"model": setting.model, "messages": messages}
     if conversation.tools:
-        _tools(body, conversation, setting.kind, names, lost)
+        _tools(body, conversation, setting, names, lost)
     wrapped = _output(body, conversation.output)
     _thinking_and_sampling(body, conversation, setting, lost)
     _limits(body, conversation, setting, lost)
@@ -120,14 +120,16 @@ def _encoded(body: JsonObject) -> bytes:
 
 
 def _tools(
-    body: JsonObject, conversation: Conversation, kind: Kind, names: Names, lost: set[Feature]
+    body: JsonObject, conversation: Conversation, setting: Setting, names: Names, lost: set[Feature]
 ) -> None:
     """Write the tools, also for a model whose row says that it takes none here: the upstream knows better."""
     body["tools"] = [_tool(tool, names, lost) for tool in conversation.tools]
     if conversation.tool_choice is not None:
-        body["tool_choice"] = _tool_choice(conversation.tool_choice, kind, names, lost)
-    if conversation.parallel_calls is False:
+        body["tool_choice"] = _tool_choice(conversation.tool_choice, setting.kind, names, lost)
+    if conversation.parallel_calls is False and setting.row.parallel_calls:
         body["parallel_tool_calls"] = False
+    elif conversation.parallel_calls is False:
+        lost.add(Feature.PARALLEL_CALLS)
 
 
 def _tool(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:

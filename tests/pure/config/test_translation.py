@@ -81,6 +81,8 @@ translation:
       stop: false
       chat_tools: unreasoned
       max_completion_tokens: true
+      parallel_calls: false
+      tools: false
       json_with_tools: false
       signatures: true
       prefill: false
@@ -110,6 +112,8 @@ translation:
             stop=False,
             chat_tools=ChatTools.UNREASONED,
             max_completion_tokens=True,
+            parallel_calls=False,
+            tools=False,
             json_with_tools=False,
             signatures=True,
             prefill=False,

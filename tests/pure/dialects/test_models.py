@@ -104,24 +104,28 @@ def test_the_specific_row_comes_before_the_general(family: Family, model: str, m
         ("gemini-2.0-flash", {"penalties": True, "logprobs": True, "candidates": 8}),
         ("gemini-2.5-flash", {"candidates": 8}),
         ("gemini-2.5-pro", {"candidates": 8}),
-        ("gemini-2.5-flash-image", {"system": False, "structured": False}),
-        ("gemini-3-pro-image", {}),
-        ("gemini-3.1-flash-image-preview", {"structured": False}),
-        ("gemini-3.1-flash-lite-image", {"structured": False, "json_with_tools": True}),
+        ("gemini-2.5-flash-image", {"system": False, "structured": False, "tools": False}),
+        ("gemini-3-pro-image", {"tools": False}),
+        ("gemini-3.1-flash-image-preview", {"structured": False, "tools": False}),
+        ("gemini-3.1-flash-lite-image", {"structured": False, "tools": False, "json_with_tools": True}),
+        ("gemini-nano-banana-2.1", {"tools": False}),
+        ("nano-banana-pro-preview", {"tools": False}),
+        ("gemini-robotics-er-2-preview", {}),
         ("gemini-3-flash-preview", {"json_with_tools": True}),
         ("gemini-3.8-flash", {"json_with_tools": True}),
         ("gemini-4-argon", {"json_with_tools": True}),
         ("gemini-flash-latest", {"json_with_tools": True}),
         ("gemini-7", {"json_with_tools": True}),
-        ("gemini-2.5-flash-preview-tts", {"system": False, "structured": False}),
-        ("gemma-3-27b-it", {"system": False, "structured": False}),
+        ("gemini-2.5-flash-preview-tts", {"system": False, "structured": False, "tools": False}),
+        ("gemini-3.8-flash-lite-tts", {"system": False, "structured": False, "tools": False}),
+        ("gemma-3-27b-it", {"system": False, "structured": False, "tools": False}),
         ("gemma-4-31b-it", {}),
     ],
 )
 def test_what_googles_models_refuse(model: str, taken: dict[str, object]) -> None:
     row = Models().row(model, Family.GEMINI)
     refused = {"penalties": False, "logprobs": False, "candidates": 1, "json_with_tools": False}
-    refused |= {"system": True, "structured": True}
+    refused |= {"system": True, "structured": True, "tools": True}
     assert {name: getattr(row, name) for name in refused} == refused | taken
 
 
@@ -155,6 +159,23 @@ def test_models_that_search_are_told_no_sampling(model: str) -> None:
 def test_gpt_5_with_search_is_asked_as_the_rest_of_gpt_5() -> None:
     row = Models().row("gpt-5-search-api", Family.OPENAI)
     assert (row.stop, row.max_completion_tokens, row.efforts) == (False, True, ())
+
+
+@pytest.mark.parametrize(
+    ("model", "taken"),
+    [
+        ("o1", False),
+        ("o3-mini", False),
+        ("o3", False),
+        ("o4-mini-2025-04-16", False),
+        ("gpt-5", True),
+        ("gpt-4.1", True),
+        ("gpt-6-astra", True),
+        ("qwen3-32b", True),
+    ],
+)
+def test_the_o_models_refuse_the_wish_for_one_call_at_a_time(model: str, *, taken: bool) -> None:
+    assert Models().row(model, Family.OPENAI).parallel_calls is taken
 
 
 @pytest.mark.parametrize(
@@ -200,11 +221,11 @@ def test_every_row_agrees_with_itself(row: ModelRow) -> None:
 
 FOREIGN = {
     Family.OPENAI: {"budget", "adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
-    | {"prefill", "system", "candidates", "json_with_tools", "binds_thoughts", "structured"},
+    | {"prefill", "system", "candidates", "json_with_tools", "binds_thoughts", "structured", "tools"},
     Family.ANTHROPIC: {"off_sampling", "chat_tools", "max_completion_tokens", "signatures", "tokens"}
-    | {"penalties", "logprobs", "system", "candidates", "json_with_tools"},
+    | {"penalties", "logprobs", "system", "candidates", "json_with_tools", "tools", "parallel_calls"},
     Family.GEMINI: {"adaptive", "between_tools", "hides_thoughts", "forced_tools", "system_turns"}
-    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens", "binds_thoughts"},
+    | {"off_sampling", "chat_tools", "max_completion_tokens", "tokens", "binds_thoughts", "parallel_calls"},
 }
 
 

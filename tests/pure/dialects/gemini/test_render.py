@@ -199,6 +199,14 @@ def test_json_is_not_asked_of_models_that_refuse_it(output: OutputFormat) -> Non
     assert found.lost == {Feature.OUTPUT}
 
 
+def test_tools_for_a_model_that_takes_none_are_refused() -> None:
+    refusing = replace(OLD, tools=False)
+    with pytest.raises(GatewayError, match="does not accept tools") as caught:
+        rendered(replace(HELLO, tools=(Tool("f"),)), refusing)
+    assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, "tools")
+    assert rendered(HELLO, refusing).body == rendered(HELLO, OLD).body
+
+
 def test_an_effort_is_a_level_where_the_model_has_levels() -> None:
     config = config_of(replace(HELLO, reasoning=Reasoning(Effort.HIGH)), NEW)
     assert config["thinkingConfig"] == {"includeThoughts": True, "thinkingLevel": "HIGH"}

@@ -337,6 +337,15 @@ def test_choices_are_told(choice: ToolChoice, openai: Json, host: Json) -> None:
     assert lost(conversation, HOST) == ({Feature.TOOL_CHOICE_NAMES} if len(choice.names) > 1 else set())
 
 
+def test_one_call_at_a_time_is_asked_only_of_models_that_take_the_wish() -> None:
+    conversation = Conversation((HI,), tools=(TOOL,), parallel_calls=False)
+    setting = Setting("m", Kind.OPENAI, replace(ROW, parallel_calls=False))
+    assert rendered(conversation)["parallel_tool_calls"] is False
+    assert "parallel_tool_calls" not in rendered(conversation, setting)
+    assert lost(conversation, setting) == {Feature.PARALLEL_CALLS}
+    assert lost(conversation) == lost(Conversation((HI,), tools=(TOOL,)), setting) == set()
+
+
 def test_what_is_about_tools_is_left_out_without_them() -> None:
     conversation = Conversation((HI,), tool_choice=ToolChoice(ToolMode.ANY), parallel_calls=False)
     assert set(rendered(conversation)) == {"model", "messages"}
