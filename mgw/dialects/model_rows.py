@@ -160,6 +160,7 @@ _ONE_CALL: Final = (
     "https://community.openai.com/t/what-models-support-parallel-tool-calls-and-when-to-use-it/1310788"
 )
 _SEARCH_4O: Final = "https://github.com/vercel/ai/pull/5647"
+_CATALOGUE: Final = "https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json"
 
 _NEW_GPT: Final = ModelRow(
     "*",
@@ -229,6 +230,8 @@ _OPENAI_ROWS: Final = (
     replace(_UNREASONING, match="gpt-3.5*"),
     replace(_UNREASONING, match="gpt-audio*", source=f"{_OPENAI}models/gpt-audio", max_output=16_384),
     replace(_UNREASONING, match="chatgpt-4o*"),
+    replace(_only("chat-latest*", _MEDIUM), source=_CATALOGUE, max_output=128_000),
+    replace(_NEW_GPT, match="*daybreak-*", source=_CATALOGUE, max_output=128_000),
     replace(_NEW_GPT, match="gpt-*"),
     _only("codex-mini*", *_TO_HIGH),
     replace(_NEW_GPT, match="o1-preview*", efforts=()),

@@ -25,7 +25,7 @@ OPERATOR: Final = "translation.models"
 """The ``source`` of a row that the operator changed."""
 
 _CACHED: Final = 1024  # model names come from clients, so what is remembered is bounded
-_BEFORE_THE_NAME: Final = re.compile(r"(?:[a-z]{2,6}(?:-gov)?\.)?(?:anthropic|openai|google)\.")
+_BEFORE_THE_NAME: Final = re.compile(r"(?:[a-z]{2,6}(?:-gov)?\.)?(?:anthropic|openai|google)\.|ft:")
 _MATCH_ONLY: Final = frozenset({"match", "family"})
 
 
@@ -33,7 +33,8 @@ def bare_model(model: str) -> str:
     """Return the model's name alone, in lower case.
 
     Cut off are paths (``models/``, ``publishers/google/models/``, ``anthropic/``, the resource of a Bedrock
-    address) and Bedrock's vendor and region (``us.anthropic.``).  ``claude-opus-4.6`` becomes
+    address), Bedrock's vendor and region (``us.anthropic.``), and the ``ft:`` of OpenAI's fine-tuned models,
+    which take what the model takes that they were made from.  ``claude-opus-4.6`` becomes
     ``claude-opus-4-6``, as Anthropic spells it.
     """
     name = model.lower().rpartition("/")[2]

@@ -64,6 +64,7 @@ def test_every_model_that_the_sdks_name_has_a_row_of_its_own(family: Family, mod
         ("arn:aws:bedrock:eu-west-1:1:inference-profile/eu.anthropic.claude-opus-5", "claude-opus-5"),
         ("claude-opus-4-1@20250805", "claude-opus-4-1@20250805"),
         ("openai/GPT-5.6-Sol", "gpt-5.6-sol"),
+        ("ft:gpt-4.1-mini-2025-04-14:acme::Abc", "gpt-4.1-mini-2025-04-14:acme::abc"),
         ("Qwen/Qwen3-32B", "qwen3-32b"),
         ("", ""),
     ],
@@ -88,6 +89,9 @@ def test_what_clouds_put_around_a_name_does_not_count(model: str, bare: str) -> 
         (Family.OPENAI, "gpt-5.7", "gpt-*"),
         (Family.OPENAI, "gpt-6.2-astra-law", "gpt-6.2-*"),
         (Family.OPENAI, "o3-mini-2025-01-31", "o3-mini*"),
+        (Family.OPENAI, "ft:gpt-4o-mini-2024-07-18:acme::abc", "gpt-4o*"),
+        (Family.OPENAI, "ft:o4-mini-2025-04-16:acme::abc", "o4-mini*"),
+        (Family.OPENAI, "gpt-daybreak-red-latest", "*daybreak-*"),
         (Family.GEMINI, "gemini-2.5-flash-lite-preview-09-2025", "gemini-2.5-flash-lite*"),
         (Family.GEMINI, "gemini-3-pro-image-preview", "gemini-3*-image*"),
         (Family.GEMINI, "gemini-4-argon-cyber-permissive", "gemini-4-*-cyber-permissive*"),
@@ -154,6 +158,17 @@ def test_a_call_is_forced_from_claude_models_that_take_it(model: str, forced: Fo
 )
 def test_models_that_search_are_told_no_sampling(model: str) -> None:
     assert Models().row(model, Family.OPENAI).sampling is False
+
+
+def test_what_chatgpt_runs_thinks_as_much_as_it_will() -> None:
+    row = Models().row("chat-latest", Family.OPENAI)
+    assert (row.efforts, row.default) == ((Effort.MEDIUM,), Effort.MEDIUM)
+    assert (row.sampling, row.stop, row.max_completion_tokens, row.max_output) == (
+        False,
+        False,
+        True,
+        128_000,
+    )
 
 
 def test_gpt_5_with_search_is_asked_as_the_rest_of_gpt_5() -> None:
