@@ -46,7 +46,7 @@ class EagerWriter:
             sent = 0
         if sent != len(data):
             self._behind = True
-            self.transport.write(memoryview(data)[sent:] if sent else data)  # type: ignore[arg-type]  # it joins buffers
+            self.transport.write(data[sent:] if sent else data)
 
     def caught_up(self) -> None:
         """Note that the transport holds nothing, which its producer is told."""

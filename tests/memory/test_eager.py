@@ -39,7 +39,8 @@ class Transport(Connection):
         return self.kernel
 
     def write(self, data: bytes) -> None:
-        self.buffered.append(bytes(data))
+        assert type(data) is bytes, "Twisted takes nothing else"
+        self.buffered.append(data)
 
     def drain(self) -> None:
         self.kernel.taken += self.buffered
