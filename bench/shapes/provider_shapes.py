@@ -236,12 +236,12 @@ def _metered() -> list[Shape]:
             counted=8 * MIB,
         ),
         Shape(
-            "results_url: 64 MiB of values",
+            "results_url: 16 MiB of values",
             "/v1/messages/batches",
             lambda: b"",
             (("anthropic-version", "2023-06-01"),),
-            answer=_answered(filled(b'{"data":[', b"{},", b"0]}", 60 * MIB)),
-            counted=60 * MIB,
+            answer=_answered(filled(b'{"data":[', b"{},", b"0]}", 15 * MIB)),
+            counted=15 * MIB,
             method="GET",
         ),
     ]

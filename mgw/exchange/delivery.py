@@ -81,6 +81,7 @@ class Gathered(Struct, frozen=True):
     """Tells the reactor's thread what :attr:`complete` found beside."""
     coded: bool = False
     """Whether the body has a content coding, and may swell."""
+    max_bytes: int = MAX_ANSWER_BYTES
 
 
 class Plan(Protocol):
@@ -109,7 +110,7 @@ async def deliver(exchange: Exchange, answer: Answer, how: Streamed | Gathered, 
     :raises GatewayError: what broke it; the client was shown it, if anything was sent.
     """
     if isinstance(how, Gathered):
-        body = await gather(exchange, answer)
+        body = await gather(exchange, answer, how.max_bytes)
         large = len(body) > (CODED_BYTES if how.coded else LARGE_BYTES)
         complete = partial(how.complete, body)
         del body
@@ -203,6 +204,7 @@ class _Giving:
 class _Gathering:
     exchange: Exchange
     answer: Answer
+    max_bytes: int
     done: Deferred[bytes] = field(init=False)
     _kept: GatheredBytes = field(default_factory=GatheredBytes)
     _size: int = 0
@@ -216,8 +218,8 @@ class _Gathering:
         self._kept.keep(data)
         self._size += len(data)
         try:
-            if self._size > MAX_ANSWER_BYTES:
-                message = f"the upstream's response has more than {MAX_ANSWER_BYTES} bytes"
+            if self._size > self.max_bytes:
+                message = f"the upstream's response has more than {self.max_bytes} bytes"
                 raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
             self.exchange.hold(len(data))
         except GatewayError as error:
@@ -233,11 +235,11 @@ class _Gathering:
         self.done.errback(error)
 
 
-def gather(exchange: Exchange, answer: Answer) -> Deferred[bytes]:
+def gather(exchange: Exchange, answer: Answer, max_bytes: int) -> Deferred[bytes]:
     """Read an answer to its end; cancel to stop.
 
     The Deferred fails with a :class:`GatewayError` where the body breaks or is too large.
     """
-    gathering = _Gathering(exchange, answer)
+    gathering = _Gathering(exchange, answer, max_bytes)
     answer.deliver_to(gathering)
     return gathering.done

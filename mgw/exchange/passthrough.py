@@ -32,6 +32,8 @@ from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import path_of_model, without_parameter
 
 _ERRORS: Final = 400
+_TURNED_BYTES: Final = 16 * 1024 * 1024
+"""A page of Anthropic's list has at most 1,000 batches of less than a kilobyte."""
 _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
@@ -76,7 +78,8 @@ class Passthrough:
         if self.turning is not None:
             headers = self.turning.headers(headers)
             if self._is_looked_at(answer):
-                return Gathered(partial(_turned, answer.status, headers, self.turning))
+                complete = partial(_turned, answer.status, headers, self.turning)
+                return Gathered(complete, max_bytes=_TURNED_BYTES)
         if answer.status >= _ERRORS:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)

@@ -75,7 +75,7 @@ async def _once_more(
     """
     refused = plan.delivery(answer)
     assert isinstance(refused, Gathered), "a refusal is no stream"
-    body = await gather(exchange, answer)
+    body = await gather(exchange, answer, refused.max_bytes)
     if plan.again is None or not plan.is_refused_for_thoughts(answer.status, body):
         return answer, refused.complete(body)
     other = await done(exchange.aside, plan.again.without_thoughts, large=plan.again.is_large)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from twisted.python.failure import Failure
 
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES
@@ -186,3 +187,12 @@ def test_the_provider_that_was_chosen_is_kept_in_the_address() -> None:
 )
 def test_what_cannot_be_turned_comes_as_it_is(body: bytes) -> None:
     assert results(body).body == body
+
+
+def test_a_list_that_is_far_larger_than_any_page_is_refused() -> None:
+    bench, failures = Pipeline(), list[Failure]()
+    client, work = bench.ask("/v1/messages/batches", b"", ANTHROPIC, method="GET", own_address=OWN)
+    _ = work.addErrback(failures.append)
+    bench.wire.says(answered(b'{"data":[' + b"{}," * (6 * 1024 * 1024) + b"{}]}"))
+    assert not client.started
+    assert "more than 16777216 bytes" in str(failures[0].value)
