@@ -70,8 +70,8 @@ def _failures(found: Found) -> Value:
     return float(sum(run.failed for run in runs)) if runs else None
 
 
-PACED = "64 streams, a chunk each 10 ms"
-FLAT = "64 streams, as fast as taken"
+PACED = "64 streams, a chunk every 10 ms"
+FLAT = "64 streams, at full speed"
 ROWS = [
     *_unary_rows(1),
     *_unary_rows(100),

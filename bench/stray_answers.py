@@ -1,10 +1,10 @@
-"""Whether an answer that nobody asked for reaches the next client::
+"""Check that a response that nobody asked for never reaches the next client::
 
     python -m bench.stray_answers --answers 10000 [--tls] [--every 3]
 
-A provider, in a process of its own, sends a whole second answer behind each answer, or behind one in so many:
-at once, or up to five milliseconds later.  Clients ask for numbered answers at any moment around that, and
-every answer must be their own.  The last line says how many were not; the status is 1 where any was.
+A provider in its own process sends a complete second response after each response (or after one in every N),
+at once or up to five milliseconds later.  Meanwhile, clients request numbered responses and check that each
+one is theirs.  The last line counts those that were not; the exit status is 1 if there were any.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Case:
     @property
     def how(self) -> str:
         """How many pass at a time, and at whose pace."""
-        return f"{self.at_once} at a time, {f'slow {self.slow}' if self.slow else 'as fast as taken'}"
+        return f"{self.at_once} at a time, {f'slow {self.slow}' if self.slow else 'at full speed'}"
 
     def __str__(self) -> str:
         return f"{self.what}, {self.how}"

@@ -40,7 +40,7 @@ ELSEWHERE = ("nginx", "wrk", "gcc")
 def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(prog="bench.transfers", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="only as fast as taken, about 10 s")
+    parser.add_argument("--quick", action="store_true", help="only at full speed, about 10 s")
     quick = parser.parse_args().quick
     os.sched_setaffinity(0, {LOAD_CORE})
     signal.signal(signal.SIGTERM, _end)

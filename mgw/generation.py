@@ -115,7 +115,7 @@ def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
     except ValueError as error:
         if provider.ca_file is None:
             raise ValueError(f"{where}.base_url: {error}") from None
-        reason = f"{without_keys(provider.ca_file)} holds no PEM certificate"
+        reason = f"{without_keys(provider.ca_file)} contains no PEM certificate"
     raise ValueError(f"{where}.ca_file: {reason}")
 
 

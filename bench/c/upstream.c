@@ -7,7 +7,7 @@
  * which stands in the body's first bytes, or in the path:
  *
  *     bench-<n>k                 a whole answer of exactly n * 1024 bytes
- *     bench-stream-<n>-<ms>      an event stream of n chunks, one each <ms> milliseconds, 0 = as fast as taken
+ *     bench-stream-<n>-<ms>      an event stream of n chunks, one every <ms> milliseconds, 0 = at full speed
  *     bench-idle                 the head and one chunk of a stream, then silence
  *     anything else              404; so a proxy that forgot to rewrite "up/bench-1k" shows in the results
  *

@@ -55,7 +55,7 @@ def _passing(ours: Found, case: str, what: str, direction: Direction) -> float |
 
 def served(found: dict[Direction, Served]) -> str:
     """The table of the running gateway."""
-    titles = ["a request of 4 kB", "a chunk each 10 ms", "a chunk, as fast as taken"]
+    titles = ["a request of 4 kB", "a chunk every 10 ms", "a chunk, at full speed"]
     return _table("µs of CPU of the process", titles, (_served(found, direction) for direction in found))
 
 

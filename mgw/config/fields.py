@@ -188,11 +188,11 @@ def _budget(value: object) -> object:
     if value is False:
         return value
     if not isinstance(value, list) or len(value) != 2 or not all(map(_counts, value)):
-        raise _expected("[least, most] in whole tokens, or false")
+        raise _expected("[min, max] in whole tokens, or false")
     least, most = value
     if 0 <= least <= most:
         return least, most
-    words = f"expected [least, most] with 0 <= least <= most, found [{least}, {most}]"
+    words = f"expected [min, max] with 0 <= min <= max, found [{least}, {most}]"
     raise PydanticCustomError(REFUSED, "{text}", {"text": words})
 
 

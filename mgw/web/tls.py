@@ -79,7 +79,7 @@ def _read(setting: str, path: str, load: Callable[[bytes], T]) -> T:
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         wanted = "PEM key without a passphrase" if load is _private_key else "PEM certificate"
         raise ValueError(
-            f"{setting}: {without_keys(path)} holds no {wanted} ({type(error).__name__})"
+            f"{setting}: {without_keys(path)} contains no {wanted} ({type(error).__name__})"
         ) from None
 
 

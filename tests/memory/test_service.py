@@ -214,7 +214,7 @@ def test_a_certificate_that_cannot_be_read_leaves_the_old_output_too(tmp_path: P
     with ended(bench):
         files.cert_file.write_text("nothing")
         bench.reload(config(text + f"hooks: {{jsonl: {{output: {new}}}}}\n"))
-        assert log.has("holds no PEM certificate")
+        assert log.has("contains no PEM certificate")
         bench.request(post(b"{}", path="/v1/messages"))
     assert b'"http_status":400' in old.read_bytes()
     assert new.read_bytes() == b""

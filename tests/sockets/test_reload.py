@@ -262,5 +262,5 @@ def test_a_renewed_certificate_is_shown_after_sighup_and_a_broken_one_is_not(
         assert second != first
         files.cert_file.write_text("no certificate")
         log = refused_reload(gateway, text)
-        assert f"tls.cert_file: {files.cert_file} holds no PEM certificate" in log
+        assert f"tls.cert_file: {files.cert_file} contains no PEM certificate" in log
         assert serial(gateway, by.ca_file) == second

@@ -196,16 +196,16 @@ def test_bad_files_are_told_in_one_readable_line(
             expected = f"tls.cert_file: {cert} cannot be read: No such file or directory"
         case "no certificate":
             cert.write_text("nothing")
-            expected = f"tls.cert_file: {cert} holds no PEM certificate"
+            expected = f"tls.cert_file: {cert} contains no PEM certificate"
         case "no key":
             key.write_text("nothing")
-            expected = f"tls.key_file: {key} holds no PEM key"
+            expected = f"tls.key_file: {key} contains no PEM key"
         case "no pair":
             shutil.copy(issue(by, "127.0.0.1").key_file, key)
             expected = f"tls: the key in {key} does not belong to the certificate in {cert}"
         case _:
             key.write_bytes(encrypted_key())
-            expected = f"tls.key_file: {key} holds no PEM key without a passphrase"
+            expected = f"tls.key_file: {key} contains no PEM key without a passphrase"
     text = "providers: {main: {kind: openai, api_key: sk-canary}}\n"
     text += f"tls: {{cert_file: {cert}, key_file: {key}}}"
     done = twistd("mgw", "-c", str(write_config(tmp_path, text)), *arguments, folder=tmp_path)
