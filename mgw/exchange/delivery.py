@@ -81,7 +81,8 @@ class Gathered(Struct, frozen=True):
     """Tells the reactor's thread what :attr:`complete` found beside."""
     coded: bool = False
     """Whether the body has a content coding, and may swell."""
-    max_bytes: int = MAX_ANSWER_BYTES
+    max_bytes: int | None = None
+    """Of the provider's body; ``None``: :data:`MAX_ANSWER_BYTES`."""
 
 
 class Plan(Protocol):
@@ -204,7 +205,7 @@ class _Giving:
 class _Gathering:
     exchange: Exchange
     answer: Answer
-    max_bytes: int
+    max_bytes: int | None
     done: Deferred[bytes] = field(init=False)
     _kept: GatheredBytes = field(default_factory=GatheredBytes)
     _size: int = 0
@@ -218,8 +219,9 @@ class _Gathering:
         self._kept.keep(data)
         self._size += len(data)
         try:
-            if self._size > self.max_bytes:
-                message = f"the upstream's response has more than {self.max_bytes} bytes"
+            most = MAX_ANSWER_BYTES if self.max_bytes is None else self.max_bytes
+            if self._size > most:
+                message = f"the upstream's response has more than {most} bytes"
                 raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
             self.exchange.hold(len(data))
         except GatewayError as error:
@@ -235,7 +237,7 @@ class _Gathering:
         self.done.errback(error)
 
 
-def gather(exchange: Exchange, answer: Answer, max_bytes: int) -> Deferred[bytes]:
+def gather(exchange: Exchange, answer: Answer, max_bytes: int | None) -> Deferred[bytes]:
     """Read an answer to its end; cancel to stop.
 
     The Deferred fails with a :class:`GatewayError` where the body breaks or is too large.
