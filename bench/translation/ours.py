@@ -11,8 +11,16 @@ from collections.abc import Callable, Iterator
 from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 from mgw import __version__
 from mgw.dialects import codec_of
+from mgw.dialects.dialect import (
+    PLAIN,
+    ClientSide,
+    ProviderSide,
+    RenderOptions,
+    ReplyContext,
+    ReplySource,
+    RequestContext,
+)
 from mgw.dialects.models import Models
-from mgw.dialects.translator import PLAIN, Answering, Asked, Setting, Translator
 from mgw.exchange.untouched import PassthroughFilter
 from mgw.vocabulary import Dialect, Kind
 from mgw.wire.splice import find_model, splice
@@ -39,14 +47,14 @@ class Ours:
         model = MODELS[provider]
         if client == provider:
             return None if client == GEMINI else lambda: _with_model(body, model)  # there the path has it
-        asked = _translator(client).parse_request
-        told = _translator(provider).render_request
+        asked = _client(client).text.parse_request
+        told = _provider(provider).text.render_request
         dialect, kind = _DIALECTS[provider], _KINDS[provider]
 
         def work() -> bytes:
-            parsed = asked(body, Asked("bench"))
-            setting = Setting(model, kind, self._models.row(model, dialect.family))
-            rendered = told(parsed.conversation, setting)
+            parsed = asked(body, RequestContext("bench"))
+            setting = RenderOptions(model, kind, self._models.row(model, dialect.family))
+            rendered = told(parsed.request, setting)
             parsed.dropped(rendered)
             return rendered.body
 
@@ -55,17 +63,18 @@ class Ours:
     def answer(self, client: str, provider: str, asked: bytes, body: bytes) -> Work | None:
         if client == provider:
             return lambda: _passed(client, _JSON, [body])
-        understood, told = _translator(provider).parse_reply, _translator(client).render_reply
-        return lambda: told(understood(body, _SEED), Answering(_SEED, MODELS[provider], 1_782_900_000, PLAIN))
+        understood, told = _provider(provider).text.parse_reply, _client(client).text.render_reply
+        return lambda: told(
+            understood(body, ReplySource(_SEED)), ReplyContext(_SEED, MODELS[provider], 1_782_900_000, PLAIN)
+        )
 
     def stream(self, client: str, provider: str, asked: bytes, events: list[bytes]) -> Work | None:
         if client == provider:
             return lambda: _passed(client, _EVENTS, events)
-        reader, writer = _translator(provider).stream_reader, _translator(client).stream_writer
-        style = (
-            _translator(client).parse_request(asked, Asked("bench", stream=True, raw_query=b"alt=sse")).style
-        )
-        answering = Answering(_SEED, MODELS[provider], 1_782_900_000, style)
+        reader, writer = _provider(provider).stream_reader, _client(client).stream_writer
+        context = RequestContext("bench", stream=True, raw_query=b"alt=sse")
+        options = _client(client).text.parse_request(asked, context).reply_options
+        answering = ReplyContext(_SEED, MODELS[provider], 1_782_900_000, options)
 
         def work() -> bytes:
             understood, told = reader(_SEED), writer(answering)
@@ -83,10 +92,16 @@ def side() -> Ours:
     return Ours()
 
 
-def _translator(wire: str) -> Translator:
-    translator = codec_of(_DIALECTS[wire]).translator
-    assert translator is not None
-    return translator
+def _client(wire: str) -> ClientSide:
+    client = codec_of(_DIALECTS[wire]).client
+    assert client is not None
+    return client
+
+
+def _provider(wire: str) -> ProviderSide:
+    provider = codec_of(_DIALECTS[wire]).provider
+    assert provider is not None
+    return provider
 
 
 def _with_model(body: bytes, model: str) -> bytes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+
 
 class EmbeddingRequest(Struct, frozen=True):
     """Texts to be turned into vectors."""
@@ -15,12 +17,10 @@ class EmbeddingRequest(Struct, frozen=True):
     task_type: str | None = None
     """Google's word for what the vectors are for (``RETRIEVAL_QUERY``)."""
     title: str | None = None
-    base64: bool = False
-    """The client wants each vector as base64 of little-endian float32."""
 
 
 class EmbeddingReply(Struct, frozen=True):
     """The vectors, in the order of the inputs."""
 
     vectors: tuple[tuple[float, ...], ...]
-    tokens_in: int | None = None
+    usage: TokenUsage = NO_USAGE

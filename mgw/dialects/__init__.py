@@ -9,19 +9,20 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.dialects import anthropic, gemini, openai
-from mgw.dialects.dialect import Codec, Meter, ModelLister, ModelPage
-from mgw.dialects.translator import Translator
+from mgw.dialects.dialect import ClientSide, Codec, Meter, ModelLister, ModelPage, ProviderSide
 from mgw.vocabulary import Dialect, Family
 
 __all__ = [
+    "ClientSide",
     "Codec",
     "Meter",
     "ModelLister",
     "ModelPage",
-    "Translator",
+    "ProviderSide",
+    "client_side_of",
     "codec_of",
     "lister_of",
-    "translator_of",
+    "provider_side_of",
 ]
 
 _CODECS: Final = MappingProxyType(
@@ -49,11 +50,18 @@ def codec_of(dialect: Dialect) -> Codec:
     return _CODECS[dialect]
 
 
-def translator_of(family: Family) -> Translator:
-    """Return how providers of ``family`` are spoken to."""
-    translator = _CODECS[_SPOKEN[family]].translator
-    assert translator is not None, "every spoken dialect translates"
-    return translator
+def client_side_of(family: Family) -> ClientSide:
+    """Return how clients of ``family`` are answered across families."""
+    client = _CODECS[_SPOKEN[family]].client
+    assert client is not None, "every spoken dialect translates"
+    return client
+
+
+def provider_side_of(family: Family) -> ProviderSide:
+    """Return how providers of ``family`` are asked across families."""
+    provider = _CODECS[_SPOKEN[family]].provider
+    assert provider is not None, "every spoken dialect translates"
+    return provider
 
 
 def lister_of(family: Family) -> ModelLister:

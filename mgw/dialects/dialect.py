@@ -1,17 +1,220 @@
-"""What every dialect brings: the words of its refusals, its meter and its model list."""
+"""What a dialect brings: its errors, meter and model list, and its two sides of a translation.
+
+All of it is pure.  There are four operations (text, token counts, embeddings, speech), all of one shape.  A
+request walks ``parse_request`` of the client's side, then ``render_request`` of the provider's; a complete
+answer walks ``parse_reply`` of the provider's side, then ``render_reply`` of the client's.  Text in pieces
+walks :class:`StreamReader` and :class:`StreamWriter`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from operator import attrgetter
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
-from mgw.canonical.reply import TokenUsage
-from mgw.dialects.translator import Translator
+from mgw.canonical.conversation import Conversation
+from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
+from mgw.canonical.features import Feature
+from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
+from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.fields import Ledger
+from mgw.dialects.models import ModelRow
+from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.errors import GatewayError
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import Dialect, Family, Kind
+
+JSON: Final = b"application/json"
+
+Request = TypeVar("Request")
+"""A request in its canonical form."""
+Answer = TypeVar("Answer")
+"""An answer in its canonical form."""
+
+
+def itself(usage: TokenUsage) -> TokenUsage:
+    """Return the usage that a token count is."""
+    return usage
+
+
+def _json(_: object) -> bytes:
+    return JSON
+
+
+class RequestContext(Struct, frozen=True):
+    """What a request says outside of its body."""
+
+    model: str
+    """As the client names it."""
+    stream: bool = False
+    """The path asks for a stream (Gemini's wire)."""
+    raw_query: bytes | None = None
+
+
+class ReplyOptions(Struct, frozen=True):
+    """How the client wants its answer written, where its dialect leaves a choice."""
+
+    include_usage: bool = False
+    """Chat: a last chunk with usage, and ``usage: null`` in the others (``stream_options``)."""
+    legacy_functions: bool = False
+    """Chat: the request spoke of ``functions``; the answer says ``function_call``."""
+    in_array: bool = False
+    """Gemini: an array in pieces in place of an event stream."""
+    base64_vectors: bool = False
+    """Embeddings: each vector as base64 of little-endian float32."""
+    audio_format: str | None = None
+    """Speech: ``wav`` asks for the head of a WAVE file before bare samples."""
+
+
+PLAIN: Final = ReplyOptions()
+"""Nothing special."""
+
+
+class Parsed(Struct, Generic[Request], frozen=True):
+    """A request, understood."""
+
+    request: Request
+    unread: frozenset[str]
+    """The client's paths of what was not understood."""
+    said: Mapping[Feature, frozenset[str]]
+    """Each feature that the client asked for, and its paths of it."""
+    reply_options: ReplyOptions = PLAIN
+
+    def dropped(self, rendered: Rendered) -> frozenset[str]:
+        """Return the client's paths of all that does not arrive: the rule of decisions, part 8.
+
+        What the renderer does not know is dropped without a word of its own about it.
+        """
+        paths = set(self.unread)
+        for feature, found in self.said.items():
+            if feature not in rendered.carried or feature in rendered.lost:
+                paths |= found
+        return frozenset(paths)
+
+
+def parsed(request: Request, ledger: Ledger, reply_options: ReplyOptions = PLAIN) -> Parsed[Request]:
+    """Close the account of a request."""
+    said = {feature: frozenset(found) for feature, found in ledger.said.items()}
+    return Parsed(request, ledger.unread(), said, reply_options)
+
+
+class RenderOptions(Struct, frozen=True):
+    """What a request is rendered for: the target, and what the operator settled."""
+
+    model: str
+    """The provider's own id."""
+    kind: Kind
+    row: ModelRow
+    default_max_tokens: int = 8192
+    max_tokens_field: str = "max_completion_tokens"
+    """Chat: ``max_tokens`` or ``max_completion_tokens``."""
+    stream_usage: bool = True
+    """Chat: ask for usage in streams."""
+    extra_fields: frozenset[str] = frozenset()
+    """Chat: what the provider takes beyond OpenAI's own fields (``top_k``)."""
+    version: str | None = None
+    """Anthropic: the API version that the client stated."""
+    thoughts: bool = True
+    """Whether thoughts of earlier turns go with the request; not, where the provider has refused them."""
+
+
+class Rendered(Struct, frozen=True):
+    """A request in a provider's wire."""
+
+    target: bytes
+    """Path and query below the provider's base address, with its leading ``/``."""
+    body: bytes
+    carried: frozenset[Feature]
+    """What the renderer has words for; a feature that is not among them never arrives."""
+    lost: frozenset[Feature] = frozenset()
+    """Those of ``carried`` that did not arrive this time, or not everywhere."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Beside ``Content-Type``."""
+    renamed: Mapping[str, str] = {}
+    """Names of tools as the provider knows them, and the client's own, for :mod:`mgw.canonical.renaming`."""
+    wrapped: bool = False
+    """The answer comes in a wrapping, for :mod:`mgw.dialects.unwrapping`."""
+    thoughts: bool = False
+    """Whether it holds thoughts of earlier turns that the provider may refuse."""
+
+
+class ReplyContext(Struct, frozen=True):
+    """What an answer is written with."""
+
+    request_id: str
+    model: str
+    """The upstream model, for a provider that does not name it."""
+    created: int
+    """Unix seconds."""
+    options: ReplyOptions = PLAIN
+
+
+class ReplySource(Struct, frozen=True):
+    """Where a complete answer comes from."""
+
+    seed: str
+    """For identifiers that the provider did not give."""
+    content_type: bytes = JSON
+    request: Any = None
+    """What was asked, in its canonical form."""
+
+
+class ClientOperation(Struct, Generic[Request, Answer], frozen=True):
+    """One operation as clients of a dialect ask for it, and read its answer."""
+
+    parse_request: Callable[[bytes, RequestContext], Parsed[Request]]
+    """Raises :class:`GatewayError` (``MALFORMED``)."""
+    render_reply: Callable[[Answer, ReplyContext], bytes]
+    content_type: Callable[[Answer], bytes] = _json
+    """Of what ``render_reply`` returns."""
+    body_of: Family | None = None
+    """Whose request body it is, if a provider of that family may get the client's own."""
+    natively: Callable[[bytes], bytes] | None = None
+    """Makes a request to a provider of the client's own family ask for sound, where another path does not."""
+
+
+class ProviderOperation(Struct, Generic[Request, Answer], frozen=True):
+    """One operation as providers of a dialect are asked for it, and answer."""
+
+    render_request: Callable[[Request, RenderOptions], Rendered]
+    """Raises :class:`GatewayError` (``MALFORMED``) for what the target can in no way do."""
+    parse_reply: Callable[[bytes, ReplySource], Answer]
+    """Raises :class:`GatewayError` (``UPSTREAM_BROKEN``), ``AnswerError`` for an error of the provider's."""
+    usage: Callable[[Answer], TokenUsage] = attrgetter("usage")
+    """What the answer says that it took."""
+    accept: bytes = JSON
+    """What the provider is asked to answer with."""
+    relay_request: Callable[[bytes, Request, RenderOptions], Rendered] | None = None
+    """Takes a body in the provider's own words, of a client of another family."""
+
+
+class ClientSide(Struct, frozen=True):
+    """How clients of a dialect are answered across families."""
+
+    text: ClientOperation[Conversation, Reply]
+    stream_writer: Callable[[ReplyContext], StreamWriter]
+    render_error: Callable[[UpstreamError, str], tuple[int, bytes]]
+    """The status and body for the client; takes the request id."""
+    count: ClientOperation[Conversation, TokenUsage] | None = None
+    embedding: ClientOperation[EmbeddingRequest, EmbeddingReply] | None = None
+    speech: ClientOperation[SpeechRequest, SpeechReply] | None = None
+
+
+class ProviderSide(Struct, frozen=True):
+    """How providers of a dialect are asked across families."""
+
+    text: ProviderOperation[Conversation, Reply]
+    stream_reader: Callable[[str], StreamReader]
+    """Takes the seed for identifiers."""
+    parse_error: Callable[[int, bytes], UpstreamError]
+    """The status and body of a refused request; never raises."""
+    refuses_thoughts: Callable[[UpstreamError], bool] | None = None
+    """Whether a refusal is about thoughts of earlier turns, without which the request may be sent again."""
+    count: ProviderOperation[Conversation, TokenUsage] | None = None
+    embedding: ProviderOperation[EmbeddingRequest, EmbeddingReply] | None = None
+    speech: ProviderOperation[SpeechRequest, SpeechReply] | None = None
 
 
 class Meter(Protocol):
@@ -50,7 +253,7 @@ class ModelLister(Struct, frozen=True):
 
 
 class Codec(Struct, frozen=True):
-    """One dialect's side of a same-family exchange."""
+    """All that one dialect brings."""
 
     dialect: Dialect
     error_body: Callable[[GatewayError, str], bytes]
@@ -65,5 +268,7 @@ class Codec(Struct, frozen=True):
     """How upstreams that speak it list their models."""
     sign_of_life: bytes
     """What may stand between two events of a stream and means nothing (decisions, part 2)."""
-    translator: Translator | None = None
-    """Its side of a translation; ``None``: it has none."""
+    client: ClientSide | None = None
+    """Its clients' side of a translation; ``None``: they are not translated."""
+    provider: ProviderSide | None = None
+    """Its providers' side of a translation; ``None``: nobody is asked in it."""

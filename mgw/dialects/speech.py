@@ -15,11 +15,14 @@ from msgspec.structs import replace
 
 from mgw.canonical.features import Feature
 from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.dialect import Parsed, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.wire.riff import MAX_SAMPLES_BYTES, wave_head
 
 CARRIED: Final = frozenset({Feature.SYSTEM})
 """Instructions; all else that a client says is in :class:`SpeechRequest`, or unread."""
+ANYTHING: Final = b"*/*"
+"""What speech is asked for with: sound, or an error in JSON."""
 PCM: Final = "pcm"
 """Samples of 16 bits, signed and little-endian, and nothing else."""
 WAV: Final = "wav"
@@ -45,7 +48,7 @@ _USUAL_RATE: Final = 24_000
 _MOST_CHANNELS: Final = 8
 
 
-def parse_speech(body: bytes) -> tuple[SpeechRequest, Ledger]:
+def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - this wire says all in its body
     """Understand a speech request in OpenAI's words; the ledger knows what was not understood.
 
     A voice of the client's own making (``{"id": ...}``) is known to OpenAI alone, as are compressed formats.
@@ -61,7 +64,8 @@ def parse_speech(body: bytes) -> tuple[SpeechRequest, Ledger]:
     said = request.text("response_format")
     if said not in {None, PCM, WAV}:
         request.leave("response_format")
-    return SpeechRequest(text, _voice(request), request.text("instructions") or None, said), ledger
+    asked = SpeechRequest(text, _voice(request), request.text("instructions") or None, said)
+    return parsed(asked, ledger)
 
 
 def _voice(request: Fields) -> str | None:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import Part, Text
 from mgw.canonical.reply import Candidate, Ended, Reply, ReplyEvent, TextAdded, TokenUsage
-from mgw.dialects.translator import StreamReader
+from mgw.dialects.stream import StreamReader
 
 MEMBER: Final = "value"
 """The member of the wrapping that holds the value."""

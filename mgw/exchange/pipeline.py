@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.unkeyed import Unkeyed
-from mgw.dialects import translator_of
+from mgw.dialects import client_side_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.addresses import turning_of
 from mgw.exchange.aiming import aim, place_models
@@ -158,10 +158,10 @@ def _place(exchange: Exchange, request: ClientRequest, target: Target, content: 
 
 
 async def _asking_for_sound(exchange: Exchange, request: ClientRequest, content: Content) -> Content:
-    asker = translator_of(exchange.route.family).speech_asker
-    if asker is None or asker.natively is None:
+    speech = client_side_of(exchange.route.family).speech
+    if speech is None or speech.natively is None:
         return content
-    return await changed(exchange, request, asker.natively)
+    return await changed(exchange, request, speech.natively)
 
 
 def _source(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.dialects.dialect import ClientSide, ProviderSide
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
-from mgw.dialects.translator import StreamReader, StreamWriter, Translator
+from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.delivery import MAX_ANSWER_BYTES, Gathered, Streamed, Unbegun, Whole
 from mgw.secret import Secret, without
@@ -46,10 +47,11 @@ _BYTES_FOR_EACH: Final = 4
 MAX_ERROR_BYTES: Final = 1024 * 1024
 """A refusal that is longer says nothing but its status."""
 
-Convert = Callable[[bytes], tuple[bytes, TokenUsage]]
-"""Makes the client's body of the provider's; raises :class:`GatewayError` (``UPSTREAM_BROKEN``)."""
-Tell = Callable[[bytes], Whole]
-"""Makes the client's answer of the provider's body; raises as :data:`Convert` does."""
+Convert = Callable[[bytes, bytes], tuple[bytes, bytes, TokenUsage]]
+"""Makes the client's body, and its media type, of the provider's body and its media type.
+
+Raises :class:`GatewayError` (``UPSTREAM_BROKEN``).
+"""
 Stopped = Callable[[str], None]
 """Takes a stop reason that nobody knows."""
 
@@ -62,8 +64,8 @@ def _nothing() -> None:
 class Telling(ABC):
     """How one request's answer is told; what all ways of it share."""
 
-    client: Translator
-    provider: Translator
+    client: ClientSide
+    provider: ProviderSide
     request_id: str
     reported: RawHeaders
     """What the head says of the translation."""
@@ -92,25 +94,9 @@ class Telling(ABC):
         """Return a provider's words without the credential."""
         return without(text, self._secrets, lambda _: "[key]")
 
-    def whole(
-        self,
-        answer: Answer,
-        convert: Convert,
-        content_type: bytes,
-        *,
-        stream: bool,
-    ) -> Gathered:
+    def whole(self, answer: Answer, convert: Convert, *, stream: bool) -> Gathered:
         """Tell the answer, or the refusal that it is, once it is whole."""
-
-        def tell(body: bytes) -> Whole:
-            told, usage = convert(body)
-            return Whole(200, [(b"Content-Type", content_type), *self.reported], told, usage, stream)
-
-        return self.gathered(answer, tell)
-
-    def gathered(self, answer: Answer, tell: Tell) -> Gathered:
-        """Tell what ``tell`` makes of the answer, or the refusal that it is, once it is whole."""
-        status = answer.status
+        status, media_type = answer.status, value_of(answer.headers, b"content-type") or b""
         encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
         kept = _kept(answer)
 
@@ -122,7 +108,8 @@ class Telling(ABC):
             if _holds_too_much(body):
                 raise _broken("has too many JSON values")
             try:
-                return tell(body)
+                told, own_type, usage = convert(body, media_type)
+                return Whole(200, [(b"Content-Type", own_type), *self.reported], told, usage, stream)
             except AnswerError as refused:
                 return self.refusal(refused.error, kept)
             except GatewayError as error:
@@ -153,10 +140,16 @@ class Retelling(Telling):
     """A JSON document made of another."""
 
     convert: Convert
+    asks_for: bytes = JSON
+
+    @property
+    def accept(self) -> bytes:
+        """What the operation asks for."""
+        return self.asks_for
 
     def delivery(self, answer: Answer) -> Gathered:
         """Tell the answer once it is whole."""
-        return self.whole(answer, self.convert, JSON, stream=False)
+        return self.whole(answer, self.convert, stream=False)
 
 
 @dataclass(slots=True)
@@ -165,7 +158,7 @@ class StreamRetelling(Telling):
 
     convert: Convert
     """For a refusal."""
-    parse: Callable[[bytes], Reply]
+    parse: Callable[[bytes, bytes], Reply]
     reader: Callable[[], StreamReader]
     writer: StreamWriter
     names: Mapping[str, str]
@@ -185,10 +178,10 @@ class StreamRetelling(Telling):
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a stream in a coding that was not asked for.
         """
         if not 200 <= answer.status < 300:
-            return self.whole(answer, self.convert, JSON, stream=False)
+            return self.whole(answer, self.convert, stream=False)
         content_type = self.writer.content_type
         if media_type(value_of(answer.headers, b"content-type") or b"") not in _STREAMS:
-            return self.whole(answer, self._replayed, content_type, stream=True)
+            return self.whole(answer, self._replayed, stream=True)
         coding = (value_of(answer.headers, b"content-encoding") or b"identity").strip().lower()
         if coding != b"identity":
             message = "the upstream compressed a stream although it was asked not to"
@@ -211,9 +204,10 @@ class StreamRetelling(Telling):
             error = replace(error, retry_after=_REST_SECONDS)
         return replace(self.refusal(error, kept), usage=told.usage())
 
-    def _replayed(self, body: bytes) -> tuple[bytes, TokenUsage]:
-        reply = self.parse(body)
-        return self.writer.write(events_of(reply)) + self.writer.finish(), reply.usage
+    def _replayed(self, body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
+        reply = self.parse(body, content_type)
+        events = self.writer.write(events_of(reply)) + self.writer.finish()
+        return events, self.writer.content_type, reply.usage
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -21,21 +21,24 @@ from mgw.canonical.renaming import reply_with_names
 from mgw.canonical.reply import Reply, TokenUsage
 from mgw.config.translation import Base64Embeddings
 from mgw.credentials.provider import Credential
-from mgw.dialects import translator_of
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import (
+    PLAIN,
+    ClientOperation,
+    ClientSide,
+    Parsed,
+    ProviderOperation,
+    ProviderSide,
+    Rendered,
+    RenderOptions,
+    ReplyContext,
+    ReplyOptions,
+    ReplySource,
+    RequestContext,
+)
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.refusal import no_base64
-from mgw.dialects.translator import (
-    PLAIN,
-    Answering,
-    AnswerStyle,
-    Asked,
-    Parsed,
-    Rendered,
-    Setting,
-    StreamReader,
-    Translator,
-    dropped,
-)
+from mgw.dialects.stream import StreamReader
 from mgw.dialects.unwrapping import UnwrappedReader, reply_unwrapped
 from mgw.dialects.voices import voice_for
 from mgw.errors import GatewayError, Reason
@@ -45,8 +48,7 @@ from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.outgoing import completed, forwarded, secrets_sent
 from mgw.exchange.reported import ESTIMATED, report_headers
-from mgw.exchange.retelling import JSON, MAX_ERROR_BYTES, Convert, Retelling, StreamRetelling, Telling
-from mgw.exchange.speech import SpeechTelling
+from mgw.exchange.retelling import JSON, MAX_ERROR_BYTES, Retelling, StreamRetelling, Telling
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Answer, UpstreamRequest
@@ -75,6 +77,9 @@ MAX_VALUES: Final = 400_000
 _MANY_OBJECTS: Final = 2_000
 """So many take a few milliseconds."""
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"
+
+Request = TypeVar("Request")
+Answered = TypeVar("Answered")
 
 
 @dataclass(slots=True)
@@ -131,15 +136,15 @@ class Translating:
     target: Target
     body: bytes
     """Without any content coding."""
-    client: Translator = field(init=False)
-    provider: Translator = field(init=False)
+    client: ClientSide = field(init=False)
+    provider: ProviderSide = field(init=False)
     _dropped: Sequence[str] = field(init=False, default=())
     _rendered_bytes: int = field(init=False, default=0)
     _thoughts: bool = True
 
     def __post_init__(self) -> None:
-        self.client = translator_of(self.exchange.route.family)
-        self.provider = translator_of(self.target.family)
+        self.client = client_side_of(self.exchange.route.family)
+        self.provider = provider_side_of(self.target.family)
 
     @property
     def is_large(self) -> bool:
@@ -177,17 +182,19 @@ class Translating:
         self.exchange.dropped_fields = self._dropped
         self.exchange.hold(self._rendered_bytes)
 
-    def _conversation(self) -> Translation:
-        parsed = self.client.parse_request(self.body, self._asked())
-        conversation, marked = self._with_breakpoints(parsed.conversation)
-        rendered = self.provider.render_request(conversation, self._setting())
+    def _text(self) -> Translation:
+        parsed = self.client.text.parse_request(self.body, self._request_context())
+        conversation, marked = self._with_breakpoints(parsed.request)
+        rendered = self.provider.text.render_request(conversation, self._render_options())
         reported = self._reported(parsed.dropped(rendered), marked)
-        return self._translation(rendered, self._retelling(parsed, rendered, reported))
+        return self._translation(rendered, self._text_telling(parsed, rendered, reported))
 
-    def _retelling(self, parsed: Parsed, rendered: Rendered, reported: RawHeaders) -> Telling:
+    def _text_telling(
+        self, parsed: Parsed[Conversation], rendered: Rendered, reported: RawHeaders
+    ) -> Telling:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
         names, wrapped = rendered.renamed, rendered.wrapped  # but not its body, which need not live as long
-        answering = self._answering(parsed.style)
+        context = self._reply_context(parsed.reply_options)
 
         unknown: list[str] = []
 
@@ -198,21 +205,22 @@ class Translating:
             for word in unknown:
                 stopped(word)
 
-        def parse(body: bytes) -> Reply:
-            reply = reply_with_names(provider.parse_reply(body, seed), names)
+        def parse(body: bytes, content_type: bytes) -> Reply:
+            reply = provider.text.parse_reply(body, ReplySource(seed, content_type))
+            reply = reply_with_names(reply, names)
             return reply_unwrapped(reply) if wrapped else reply
 
         def reader() -> StreamReader:
             found = provider.stream_reader(seed)
             return UnwrappedReader(found) if wrapped else found
 
-        def convert(body: bytes) -> tuple[bytes, TokenUsage]:
-            reply = parse(body)
+        def convert(body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
+            reply = parse(body, content_type)
             unknown.extend(one.unknown_stop for one in reply.candidates if one.unknown_stop is not None)
-            return client.render_reply(reply, answering), reply.usage
+            return client.text.render_reply(reply, context), JSON, reply.usage
 
         stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
-        if not parsed.conversation.stream:
+        if not parsed.request.stream:
             whole = Retelling(client, provider, seed, reported, convert)
             whole.afterwards = tell_stops
             return whole
@@ -225,7 +233,7 @@ class Translating:
             convert,
             parse=parse,
             reader=reader,
-            writer=client.stream_writer(answering),
+            writer=client.stream_writer(context),
             names=names,
             stopped=stopped,
             last_event=partial(LastEvent, self.exchange.route.dialect),
@@ -235,75 +243,65 @@ class Translating:
         return streamed
 
     def _count(self) -> Translation | Whole:
-        asking, asked = self.client.counting, self.provider.counting
-        if asking is None:
+        client, provider = self.client.count, self.provider.count
+        if client is None:
             raise self._unsupported()
-        parsed = asking.parse_request(self.body, self._asked())
-        if asked is None:
-            reported = self._reported(parsed.unread)
-            factor = self._setting().row.tokens
-            usage = TokenUsage(tokens_in=estimated_tokens(parsed.conversation, factor))
-            headers = [(b"Content-Type", JSON), ESTIMATED, *reported]
-            return Whole(200, headers, asking.render_reply(usage))  # no usage: nobody was asked
-        rendered = asked.render_request(parsed.conversation, self._setting())
-        reported = self._reported(parsed.dropped(rendered))
-
-        def convert(body: bytes) -> tuple[bytes, TokenUsage]:
-            usage = asked.parse_reply(body)
-            return asking.render_reply(usage), usage
-
-        return self._translation(rendered, self._told_whole(reported, convert))
+        parsed = client.parse_request(self.body, self._request_context())
+        if provider is not None:
+            return self._told_whole(client, provider, parsed)
+        usage = TokenUsage(tokens_in=estimated_tokens(parsed.request, self._render_options().row.tokens))
+        headers = [(b"Content-Type", JSON), ESTIMATED, *self._reported(parsed.unread)]
+        return Whole(200, headers, client.render_reply(usage, self._reply_context()))  # nobody was asked
 
     def _embedding(self) -> Translation:
-        asker, giver = self.client.embedding_asker, self.provider.embedding_giver
-        if asker is None or giver is None:
+        client, provider = self.client.embedding, self.provider.embedding
+        if client is None or provider is None:
             raise self._unsupported()
-        wanted, ledger = asker.parse_request(self.body)
+        parsed = client.parse_request(self.body, self._request_context())
         encoding = self.exchange.generation.config.translation.base64_embeddings
-        if wanted.base64 and encoding is not Base64Embeddings.ENCODE:
+        if parsed.reply_options.base64_vectors and encoding is not Base64Embeddings.ENCODE:
             raise no_base64()
-        rendered = giver.render_request(wanted, self._setting())
-        lost = dropped(ledger.unread(), ledger.said, rendered)
-        model = self._answering().model
-
-        def convert(body: bytes) -> tuple[bytes, TokenUsage]:
-            reply = giver.parse_reply(body)
-            return asker.render_reply(reply, wanted, model), TokenUsage(tokens_in=reply.tokens_in)
-
-        return self._translation(rendered, self._told_whole(self._reported(lost), convert))
+        return self._told_whole(client, provider, parsed)
 
     def _speech(self) -> Translation:
-        asker, giver = self.client.speech_asker, self.provider.speech_giver
-        if asker is None or giver is None:
+        client, provider = self.client.speech, self.provider.speech
+        if client is None or provider is None:
             raise self._unsupported()
-        wanted, ledger = asker.parse_request(self.body)
-        if wanted.voice is not None:
+        parsed = client.parse_request(self.body, self._request_context())
+        voice = parsed.request.voice
+        if voice is not None:
             voices = self.exchange.generation.config.translation.voices
-            wanted = replace(wanted, voice=voice_for(self.target.family, wanted.voice, voices))
-        lost: Set[str] = frozenset()
-        if giver.relay_request is not None and asker.body_of is self.target.family:
-            rendered = giver.relay_request(self.body, wanted, self._setting())
+            voice = voice_for(self.target.family, voice, voices)
+            parsed = replace(parsed, request=replace(parsed.request, voice=voice))
+        return self._told_whole(client, provider, parsed)
+
+    def _told_whole(
+        self,
+        client: ClientOperation[Request, Answered],
+        provider: ProviderOperation[Request, Answered],
+        parsed: Parsed[Request],
+    ) -> Translation:
+        """Render a request whose answer is told once it is whole."""
+        request, options = parsed.request, self._render_options()
+        dropped = frozenset[str]()
+        if provider.relay_request is not None and client.body_of is self.target.family:
+            rendered = provider.relay_request(self.body, request, options)
         else:
-            rendered = giver.render_request(wanted, self._setting())
-            lost = dropped(ledger.unread(), ledger.said, rendered)
-        telling = SpeechTelling(
-            self.client,
-            self.provider,
-            self.exchange.request_id,
-            self._reported(lost),
-            asker,
-            giver,
-            wanted,
-            self._answering(),
-        )
+            rendered = provider.render_request(request, options)
+            dropped = parsed.dropped(rendered)
+        seed, context = self.exchange.request_id, self._reply_context(parsed.reply_options)
+
+        def convert(body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
+            reply = provider.parse_reply(body, ReplySource(seed, content_type, request))
+            return client.render_reply(reply, context), client.content_type(reply), provider.usage(reply)
+
+        reported = self._reported(dropped)
+        telling = Retelling(self.client, self.provider, seed, reported, convert, provider.accept)
         return self._translation(rendered, telling)
 
-    def _answering(self, style: AnswerStyle = PLAIN) -> Answering:
+    def _reply_context(self, options: ReplyOptions = PLAIN) -> ReplyContext:
         model = (self.target.upstream_model or "").removeprefix("models/")
-        return Answering(self.exchange.request_id, model, int(self.exchange.wall), style)
-
-    def _told_whole(self, reported: RawHeaders, convert: Convert) -> Retelling:
-        return Retelling(self.client, self.provider, self.exchange.request_id, reported, convert)
+        return ReplyContext(self.exchange.request_id, model, int(self.exchange.wall), options)
 
     def _translation(self, rendered: Rendered, retelling: Telling) -> Translation:
         headers = forwarded(self.request, self.exchange.route.family, self.target)
@@ -329,17 +327,17 @@ class Translating:
             self._dropped = [name[:MAX_TEXT] for name in _first(dropped)]
         return report_headers(self.exchange.route.family, self.exchange.request_id, self._dropped, marked)
 
-    def _asked(self) -> Asked:
+    def _request_context(self) -> RequestContext:
         route = self.exchange.route
-        return Asked(self.target.asked_model or "", route.in_pieces, self.request.raw_query)
+        return RequestContext(self.target.asked_model or "", route.in_pieces, self.request.raw_query)
 
-    def _setting(self) -> Setting:
+    def _render_options(self) -> RenderOptions:
         generation, provider = self.exchange.generation, self.target.provider
         model = self.target.upstream_model or ""
         version = None
         for name in VERSION_HEADERS:
             version = value_of(self.request.headers, name) or version
-        return Setting(
+        return RenderOptions(
             model=model,
             kind=provider.kind,
             row=generation.models.row(model, self.target.family),
@@ -363,7 +361,7 @@ def _first(paths: Set[str]) -> list[str]:
 
 
 _TREATMENTS: Final = {
-    Treatment.CONVERSE: Translating._conversation,
+    Treatment.CONVERSE: Translating._text,
     Treatment.COUNT: Translating._count,
     Treatment.EMBED: Translating._embedding,
     Treatment.SPEAK: Translating._speech,

@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
-from mgw.dialects import translator_of
+from mgw.canonical.conversation import Conversation
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import Parsed, RenderOptions, RequestContext
 from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
-from mgw.dialects.translator import Asked, Parsed, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family, Kind
 from tests.support.field_cases import ABSENT, Body, Case, Client
@@ -32,11 +33,11 @@ class Target:
     row: ModelRow
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> RenderOptions:
         """What a renderer is told."""
         field_name = "max_completion_tokens" if self.kind is Kind.OPENAI else "max_tokens"
         extra = frozenset({"top_k"}) if self.kind is Kind.OPENAI_COMPAT else frozenset[str]()
-        return Setting("a-model", self.kind, self.row, max_tokens_field=field_name, extra_fields=extra)
+        return RenderOptions("a-model", self.kind, self.row, max_tokens_field=field_name, extra_fields=extra)
 
 
 _EVERY_EFFORT: Final = tuple(Effort)
@@ -162,15 +163,15 @@ class Outcome:
         return frozenset().union(*self.found)
 
 
-Sent = tuple[Parsed, Body, list[str]] | GatewayError
+Sent = tuple[Parsed[Conversation], Body, list[str]] | GatewayError
 
 
 def sent(client: Client, target: Target, body: Body) -> Sent:
     """Return a request's translation: what was understood, what goes up, and what is reported."""
-    asked = Asked("a-model")
+    asked = RequestContext("a-model")
     try:
-        parsed = translator_of(client.family).parse_request(msgspec.json.encode(body), asked)
-        rendered = translator_of(target.family).render_request(parsed.conversation, target.setting)
+        parsed = client_side_of(client.family).text.parse_request(msgspec.json.encode(body), asked)
+        rendered = provider_side_of(target.family).text.render_request(parsed.request, target.setting)
     except GatewayError as error:
         if error.reason is not Reason.MALFORMED:
             raise

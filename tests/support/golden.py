@@ -37,11 +37,12 @@ from typing import Any, Final, cast
 
 import yaml
 
+from mgw.canonical.conversation import Conversation
 from mgw.canonical.renaming import events_with_names, reply_with_names
 from mgw.canonical.reply import TokenUsage
-from mgw.dialects import translator_of
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.models import Models
-from mgw.dialects.translator import Answering, Asked, Parsed, Rendered, Setting
 from mgw.errors import GatewayError
 from mgw.exchange.delivery import Gathered
 from mgw.exchange.retelling import Retelling
@@ -128,23 +129,25 @@ def cases() -> list[Case]:
     return [Case(path.parent) for path in sorted(GOLDEN.glob("*/*/*/case.yaml"))]
 
 
-def parse(case: Case) -> Parsed:
+def parse(case: Case) -> Parsed[Conversation]:
     """Read the client's request."""
     body = case.bytes_of("request.json")
     assert body is not None, f"{case.name}: no request.json"
     query = b"alt=sse" if case.streams and not case.said.get("array") else None
     gemini = case.client is Family.GEMINI
-    asked = Asked("gateway-model", stream=case.streams and gemini, raw_query=query if gemini else None)
-    return translator_of(case.client).parse_request(body, asked)
+    asked = RequestContext(
+        "gateway-model", stream=case.streams and gemini, raw_query=query if gemini else None
+    )
+    return client_side_of(case.client).text.parse_request(body, asked)
 
 
-def render(case: Case, parsed: Parsed) -> Rendered:
+def render(case: Case, parsed: Parsed[Conversation]) -> Rendered:
     """Write the provider's request."""
     kind = Kind(case.said.get("kind", case.upstream.value))
     field = "max_tokens" if kind is Kind.OPENAI_COMPAT else "max_completion_tokens"
     row = _ROWS.row(case.model, case.upstream)
-    setting = Setting(case.model, kind, row, max_tokens_field=field)
-    return translator_of(case.upstream).render_request(parsed.conversation, setting)
+    setting = RenderOptions(case.model, kind, row, max_tokens_field=field)
+    return provider_side_of(case.upstream).text.render_request(parsed.request, setting)
 
 
 @dataclass(frozen=True)
@@ -152,13 +155,13 @@ class Sent:
     """A request on its way: what the client said, and what the provider gets."""
 
     case: Case
-    parsed: Parsed
+    parsed: Parsed[Conversation]
     rendered: Rendered
 
     @property
-    def answering(self) -> Answering:
+    def answering(self) -> ReplyContext:
         """What an answer is written with."""
-        return Answering(REQUEST_ID, self.case.model, CREATED, self.parsed.style)
+        return ReplyContext(REQUEST_ID, self.case.model, CREATED, self.parsed.reply_options)
 
 
 def send(case: Case) -> Sent:
@@ -169,8 +172,8 @@ def send(case: Case) -> Sent:
 
 def translated_stream(sent: Sent, pieces: Iterable[bytes]) -> bytes:
     """Return the client's stream for the provider's, cut in these pieces."""
-    reader = translator_of(sent.case.upstream).stream_reader(SEED)
-    writer = translator_of(sent.case.client).stream_writer(sent.answering)
+    reader = provider_side_of(sent.case.upstream).stream_reader(SEED)
+    writer = client_side_of(sent.case.client).stream_writer(sent.answering)
     names = sent.rendered.renamed
     told: list[bytes] = []
     try:
@@ -201,14 +204,14 @@ def produced(case: Case) -> dict[str, bytes]:
 
 def _answered(sent: Sent) -> Iterator[tuple[str, bytes]]:
     case = sent.case
-    upstream, client = translator_of(case.upstream), translator_of(case.client)
+    upstream, client = provider_side_of(case.upstream).text, client_side_of(case.client).text
     reply = case.bytes_of("upstream_reply.json")
     stream = case.bytes_of("upstream_stream.txt")
     error = case.json_of("upstream_error.json")
     if stream is not None:
         yield "stream.txt", translated_stream(sent, [stream])
     elif reply is not None:
-        told = reply_with_names(upstream.parse_reply(reply, SEED), sent.rendered.renamed)
+        told = reply_with_names(upstream.parse_reply(reply, ReplySource(SEED)), sent.rendered.renamed)
         answer = client.render_reply(told, sent.answering)
         yield "reply.json", pretty(json.loads(answer))
     elif error is not None:
@@ -222,11 +225,11 @@ def _retold(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
     given = [(name.encode(), value.encode()) for name, value in error.get("headers", {}).items()]
     head = cast("Answer", SimpleNamespace(status=error["status"], headers=given))  # all that is looked at
     retelling = Retelling(
-        translator_of(case.client),
-        translator_of(case.upstream),
+        client_side_of(case.client),
+        provider_side_of(case.upstream),
         REQUEST_ID,
         [],
-        lambda raw: (raw, TokenUsage()),
+        lambda raw, content_type: (raw, content_type, TokenUsage()),
     )
     delivery = retelling.delivery(head)
     assert isinstance(delivery, Gathered), case.name

@@ -19,8 +19,8 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.dialects.anthropic.render import render_request
+from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.models import Models
-from mgw.dialects.translator import Rendered, Setting
 from mgw.simulator.answer import Call
 from mgw.simulator.anthropic_messages import messages as answer_of
 from mgw.simulator.anthropic_turns import redact, sign
@@ -38,8 +38,8 @@ PNG = Media(MediaKind.IMAGE, "image/png", data="iVBORw0KGgo=")
 LOOK = Tool("look", schema={"type": "object", "properties": {}})
 
 
-def setting(model: str, version: str | None = None) -> Setting:
-    return Setting(model, Kind.ANTHROPIC, MODELS.row(model, Family.ANTHROPIC), version=version)
+def setting(model: str, version: str | None = None) -> RenderOptions:
+    return RenderOptions(model, Kind.ANTHROPIC, MODELS.row(model, Family.ANTHROPIC), version=version)
 
 
 def asked(rendered: Rendered) -> Call:

@@ -27,7 +27,7 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.translator import Rendered
+from mgw.dialects.dialect import Rendered
 
 Place = tuple[type[Struct], str]
 """A field of a struct."""

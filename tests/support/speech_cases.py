@@ -10,13 +10,22 @@ from functools import cache
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 from openai.types.audio.speech_create_params import SpeechCreateParams
 
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects import translator_of
+from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import (
+    ClientOperation,
+    ProviderOperation,
+    RenderOptions,
+    ReplyContext,
+    ReplySource,
+    RequestContext,
+)
 from mgw.dialects.model_row import ModelRow
-from mgw.dialects.speech import contained
-from mgw.dialects.translator import Answering, Setting, SpeechAsker, SpeechGiver, Spoken
+from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family, Kind
 from tests.support.field_cases import Body, Client
@@ -46,23 +55,23 @@ GENERATE_SPEECH: Final = Client(
 )
 
 
-def asker_of(family: Family) -> SpeechAsker:
+def asker_of(family: Family) -> ClientOperation[SpeechRequest, SpeechReply]:
     """Return the client's side."""
-    asker = translator_of(family).speech_asker
+    asker = client_side_of(family).speech
     assert asker is not None
     return asker
 
 
-def giver_of(family: Family) -> SpeechGiver:
+def giver_of(family: Family) -> ProviderOperation[SpeechRequest, SpeechReply]:
     """Return the provider's side."""
-    giver = translator_of(family).speech_giver
+    giver = provider_side_of(family).speech
     assert giver is not None
     return giver
 
 
-def setting_of(family: Family) -> Setting:
+def setting_of(family: Family) -> RenderOptions:
     """Return what a renderer is told."""
-    return Setting("a-model", KINDS[family], ModelRow("*", family, "-"))
+    return RenderOptions("a-model", KINDS[family], ModelRow("*", family, "-"))
 
 
 @dataclass(frozen=True)
@@ -77,14 +86,22 @@ class Sent:
 def sent(client: Family, provider: Family, body: bytes) -> Sent | GatewayError:
     """Return a request's translation."""
     try:
-        wanted, ledger = asker_of(client).parse_request(body)
-        rendered = giver_of(provider).render_request(wanted, setting_of(provider))
+        parsed = asker_of(client).parse_request(body, RequestContext("a-model"))
+        rendered = giver_of(provider).render_request(parsed.request, setting_of(provider))
     except GatewayError as error:
         if error.reason is not Reason.MALFORMED:
             raise
         return error
     assert not rendered.lost
-    return Sent(msgspec.json.decode(rendered.body), ledger.unread())
+    return Sent(msgspec.json.decode(rendered.body), parsed.dropped(rendered))
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """Speech as the client gets it."""
+
+    body: bytes
+    content_type: bytes
 
 
 def told(client: Family, provider: Family, body: bytes, content_type: bytes) -> Spoken | UpstreamError:
@@ -92,8 +109,11 @@ def told(client: Family, provider: Family, body: bytes, content_type: bytes) -> 
     asked: Any = (
         b'{"input":"Hello"}' if client is not Family.GEMINI else b'{"contents":[{"parts":[{"text":"a"}]}]}'
     )
-    wanted, _ = asker_of(client).parse_request(asked)
-    reply = giver_of(provider).parse_reply(body, content_type, wanted)
-    if isinstance(reply, UpstreamError):
-        return reply
-    return asker_of(client).render_reply(contained(reply, "wav"), Answering("req_1", "a-model", 0))
+    wanted = asker_of(client).parse_request(asked, RequestContext("a-model")).request
+    source = ReplySource("seed", content_type, replace(wanted, format="wav"))
+    try:
+        reply = giver_of(provider).parse_reply(body, source)
+    except AnswerError as refused:
+        return refused.error
+    context = ReplyContext("req_1", "a-model", 0)
+    return Spoken(asker_of(client).render_reply(reply, context), asker_of(client).content_type(reply))

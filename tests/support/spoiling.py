@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from hypothesis import strategies as st
 
-from mgw.dialects import translator_of
-from mgw.dialects.translator import Answering, Asked
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS
@@ -20,7 +20,7 @@ Path = tuple[str | int, ...]
 FAMILIES: Final = list(Family)
 WRONG: Final[list[Json]] = [None, True, 7, -1, 1e308, "x", "", [], {}, [None], [[]], {"type": "x"}]
 DEEP: Final = 10_000
-ANSWERING: Final = Answering("req_1", "a-model", 1)
+ANSWERING: Final = ReplyContext("req_1", "a-model", 1)
 
 
 def random_json() -> st.SearchStrategy[Json]:
@@ -71,13 +71,15 @@ def translate_request(family: Family, body: bytes) -> None:
     """Translate a request for all others; anything but a refusal of the client's request rises."""
     for stream in (False, True):
         try:
-            parsed = translator_of(family).parse_request(body, Asked("a-model", stream, b"alt=sse"))
+            parsed = client_side_of(family).text.parse_request(
+                body, RequestContext("a-model", stream, b"alt=sse")
+            )
         except GatewayError as error:
             is_for(error, Reason.MALFORMED)
             return
     for target in TARGETS:
         try:
-            rendered = translator_of(target.family).render_request(parsed.conversation, target.setting)
+            rendered = provider_side_of(target.family).text.render_request(parsed.request, target.setting)
         except GatewayError as error:
             is_for(error, Reason.MALFORMED)
         else:
@@ -88,21 +90,21 @@ def translate_request(family: Family, body: bytes) -> None:
 def translate_reply(family: Family, body: bytes) -> None:
     """Translate a whole answer for all others; anything but a broken upstream rises."""
     try:
-        reply = translator_of(family).parse_reply(body, "seed")
+        reply = provider_side_of(family).text.parse_reply(body, ReplySource("seed"))
     except GatewayError as error:
         is_for(error, Reason.UPSTREAM_BROKEN)
         return
     for other in FAMILIES:
         try:
-            translator_of(other).render_reply(reply, ANSWERING)
+            client_side_of(other).text.render_reply(reply, ANSWERING)
         except GatewayError as error:
             is_for(error, Reason.UPSTREAM_BROKEN)
 
 
 def translate_stream(family: Family, chunks: list[bytes]) -> int:
     """Translate a stream for all others, and return how much was written."""
-    reader = translator_of(family).stream_reader("seed")
-    writers = [translator_of(other).stream_writer(ANSWERING) for other in FAMILIES]
+    reader = provider_side_of(family).stream_reader("seed")
+    writers = [client_side_of(other).stream_writer(ANSWERING) for other in FAMILIES]
     written = 0
     try:
         for chunk in chunks:

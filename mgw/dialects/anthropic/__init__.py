@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.dialects.anthropic import speech
+from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
-from mgw.dialects.anthropic.count import COUNTING
 from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
 from mgw.dialects.anthropic.frames import PING
 from mgw.dialects.anthropic.meter import meter
@@ -15,26 +14,28 @@ from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.anthropic.request import parse_request
 from mgw.dialects.anthropic.writer import Writer
-from mgw.dialects.dialect import Codec
-from mgw.dialects.translator import Translator
+from mgw.dialects.dialect import ClientOperation, ClientSide, Codec, ProviderOperation, ProviderSide
 from mgw.vocabulary import Dialect
 
-TRANSLATOR: Final = Translator(
-    parse_request,
-    render_request,
-    parse_reply,
-    render_reply,
-    Reader,
-    Writer,
-    parse_error,
-    render_error,
-    refuses_thoughts,
-    COUNTING,
-    speech_asker=speech.ASKER,
+CLIENT: Final = ClientSide(
+    text=ClientOperation(parse_request, render_reply),
+    stream_writer=Writer,
+    render_error=render_error,
+    count=count.CLIENT,
+    speech=speech.CLIENT,
 )
-"""Its side of a translation."""
+"""Messages, their token count, and speech in OpenAI's words."""
+
+PROVIDER: Final = ProviderSide(
+    text=ProviderOperation(render_request, parse_reply),
+    stream_reader=Reader,
+    parse_error=parse_error,
+    refuses_thoughts=refuses_thoughts,
+    count=count.PROVIDER,
+)
+"""Messages and their token count."""
 
 CODEC: Final = Codec(
-    Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, PING, TRANSLATOR
+    Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, PING, CLIENT, PROVIDER
 )
 """What this dialect brings."""

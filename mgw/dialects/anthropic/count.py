@@ -13,8 +13,8 @@ from msgspec.json import Decoder, Encoder
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.anthropic.render import render_count
 from mgw.dialects.anthropic.request import parse_count
+from mgw.dialects.dialect import ClientOperation, ProviderOperation, ReplyContext, ReplySource, itself
 from mgw.dialects.metering import Count
-from mgw.dialects.translator import Counting
 from mgw.errors import GatewayError, Reason
 
 
@@ -26,7 +26,7 @@ _DECODER: Final = Decoder(_Counted, strict=False)
 _ENCODER: Final = Encoder()
 
 
-def parse_reply(body: bytes) -> TokenUsage:
+def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001 - it needs no identifiers
     """Read the answer."""
     try:
         return TokenUsage(_DECODER.decode(body).input_tokens)
@@ -34,10 +34,12 @@ def parse_reply(body: bytes) -> TokenUsage:
         raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a token count") from None
 
 
-def render_reply(usage: TokenUsage) -> bytes:
+def render_reply(usage: TokenUsage, context: ReplyContext) -> bytes:  # noqa: ARG001 - it has no identifiers
     """Write the answer."""
     return _ENCODER.encode(_Counted(usage.tokens_in or 0))
 
 
-COUNTING: Final = Counting(parse_count, render_count, parse_reply, render_reply)
-"""This dialect's token count."""
+CLIENT: Final = ClientOperation(parse_count, render_reply)
+"""The clients' side of token counts."""
+PROVIDER: Final = ProviderOperation(render_count, parse_reply, usage=itself)
+"""The providers' side of token counts."""

@@ -21,12 +21,12 @@ from mgw.dialects.anthropic.marks import Marks
 from mgw.dialects.anthropic.schema import enforceable
 from mgw.dialects.anthropic.tools import choice_of, forces, tools_of
 from mgw.dialects.anthropic.turns import arranged, forget_thoughts, hold_thoughts, refuses_thinking
+from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.identifiers import ANTHROPIC_NAME
 from mgw.dialects.model_row import ForcedTools
 from mgw.dialects.names import Names
 from mgw.dialects.reasoning import AnthropicThinking, for_anthropic
 from mgw.dialects.refusal import no_messages
-from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort
 
@@ -78,15 +78,15 @@ _PERSONAL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\+?[\d\s().-]{7,}")
 """An e-mail address or a telephone number, which ``metadata.user_id`` must not be (BerriAI/litellm#10106)."""
 
 
-def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Write a request for an answer."""
-    draft = _Draft(conversation, setting)
+    draft = _Draft(conversation, options)
     return draft.rendered(_MESSAGES)
 
 
-def render_count(conversation: Conversation, setting: Setting) -> Rendered:
+def render_count(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Write a request for a count of tokens: what of it is part of the prompt."""
-    draft = _Draft(conversation, setting)
+    draft = _Draft(conversation, options)
     return draft.rendered(_COUNT_TOKENS, _COUNTED)
 
 
@@ -95,7 +95,7 @@ class _Draft:
     """One request being written."""
 
     said: Conversation
-    setting: Setting
+    options: RenderOptions
     lost: set[Feature] = field(default_factory=set)
     names: Names = field(default_factory=lambda: Names(ANTHROPIC_NAME))
     has_thoughts: bool = False
@@ -110,7 +110,7 @@ class _Draft:
             data = _ENCODER.encode({key: body[key] for key in keys if key in body} if keys else body)
         except RecursionError:
             raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
-        version = self.setting.version or SAMPLING_VERSION
+        version = self.options.version or SAMPLING_VERSION
         headers = [(b"anthropic-version", version.encode("latin-1", "replace"))]
         if self.binding:
             headers.append((b"anthropic-beta", _BINDING_BETA))
@@ -120,8 +120,8 @@ class _Draft:
     def _body(self) -> JsonObject:
         said = self.said
         marks = Marks(self.lost)
-        row = self.setting.row
-        blocks = Blocks(row, self.names, marks, self.lost, self.setting.thoughts)
+        row = self.options.row
+        blocks = Blocks(row, self.names, marks, self.lost, self.options.thoughts)
         tools = tools_of(said, self.names, marks, self.lost, strict=row.structured)
         system, messages = blocks.texts(said.system), arranged(said.turns, blocks)
         if not messages:  # instructions alone: they are what there is to answer
@@ -129,7 +129,7 @@ class _Draft:
         if not messages[0]["content"]:
             raise no_messages()
         thinking = self._thinking(messages)
-        body: JsonObject = {"model": self.setting.model, "max_tokens": thinking.max_tokens}
+        body: JsonObject = {"model": self.options.model, "max_tokens": thinking.max_tokens}
         if system:
             body["system"] = system
         if tools:
@@ -153,10 +153,10 @@ class _Draft:
             thinking = self._asked(Reasoning(Effort.NONE))
         if thinking.lost:
             self.lost.add(Feature.REASONING)
-        if thinking.kind == "disabled" or (thinking.kind is None and self.setting.row.default is Effort.NONE):
+        if thinking.kind == "disabled" or (thinking.kind is None and self.options.row.default is Effort.NONE):
             forget_thoughts(messages, self.lost)
         self.has_thoughts = hold_thoughts(messages)
-        most = self.setting.row.max_output
+        most = self.options.row.max_output
         if self.said.max_tokens is not None and most is not None and self.said.max_tokens > most:
             self.lost.add(Feature.MAX_TOKENS)
         return thinking
@@ -164,15 +164,15 @@ class _Draft:
     def _asked(self, reasoning: Reasoning) -> AnthropicThinking:
         return for_anthropic(
             reasoning,
-            self.setting.row,
+            self.options.row,
             self.said.max_tokens,
-            self.setting.default_max_tokens,
+            self.options.default_max_tokens,
             forced=forces(self.said),
         )
 
     def _may_force(self, thinking: AnthropicThinking) -> bool:
         """Whether a call can be forced from this model while it thinks as it will."""
-        row = self.setting.row
+        row = self.options.row
         if row.forced_tools is not ForcedTools.UNTHINKING:
             return row.forced_tools is ForcedTools.ALWAYS
         if thinking.kind is None:
@@ -185,7 +185,7 @@ class _Draft:
         A model that binds thoughts thinks adaptively by itself, so that saying it changes nothing else (guide
         on preserved thinking).
         """
-        row = self.setting.row
+        row = self.options.row
         if not (row.binds_thoughts and self.has_thoughts and thinking.kind in {None, "adaptive", "enabled"}):
             return thinking
         if thinking.kind is None and not row.adaptive:
@@ -218,7 +218,7 @@ class _Draft:
         if output.kind is OutputKind.TEXT:
             return None
         if (
-            output.schema is None or not self.setting.row.structured
+            output.schema is None or not self.options.row.structured
         ):  # any JSON object: a schema that every object of it meets is refused
             self.lost.add(Feature.OUTPUT)
             return None
@@ -232,7 +232,7 @@ class _Draft:
         return schema
 
     def _put_sampling(self, body: JsonObject) -> None:
-        if (self.setting.version or SAMPLING_VERSION) != SAMPLING_VERSION:
+        if (self.options.version or SAMPLING_VERSION) != SAMPLING_VERSION:
             self._lose_sampling()
             return
         sampling = self.said.sampling

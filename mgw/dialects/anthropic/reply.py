@@ -27,10 +27,10 @@ from mgw.dialects.anthropic import usage
 from mgw.dialects.anthropic.errors import answered
 from mgw.dialects.anthropic.stops import StopDetails, read_stop, written_stop
 from mgw.dialects.arguments import NOTHING, compact, embedded
+from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.identifiers import ANTHROPIC_ID, made_id, unused_id
 from mgw.dialects.refusal import AnswerError, spoken_by_proxy
 from mgw.dialects.signatures import Digest, tagged
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
@@ -80,8 +80,8 @@ _UNSIGNED: Final = tagged(Signature(Family.ANTHROPIC, ""))
 """What signs a thought of nobody knows whom: no provider gets it back."""
 
 
-def parse_reply(body: bytes, seed: str) -> Reply:
-    """Read a whole answer; a call without an identifier gets one of ``seed``."""
+def parse_reply(body: bytes, source: ReplySource) -> Reply:
+    """Read a whole answer; a call without an identifier gets one of the source's seed."""
     try:
         message = _DECODER.decode(body)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -91,7 +91,7 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     parts: list[Part] = []
     calls = 0
     for raw in message.content:
-        part = _part(raw, seed, calls)
+        part = _part(raw, source.seed, calls)
         if part is not None:
             parts.append(part)
             calls += isinstance(part, ToolCall)
@@ -134,7 +134,7 @@ def _part(raw: Raw, seed: str, calls: int) -> Part | None:
     return None
 
 
-def render_reply(reply: Reply, answering: Answering) -> bytes:
+def render_reply(reply: Reply, context: ReplyContext) -> bytes:
     """Write a whole answer."""
     candidate = reply.candidates[0] if reply.candidates else Candidate((), StopReason.END)
     content = _Content()
@@ -145,7 +145,7 @@ def render_reply(reply: Reply, answering: Answering) -> bytes:
     )
     return _ENCODER.encode(
         {
-            **frame(reply.id, reply.model, answering),
+            **frame(reply.id, reply.model, context),
             "content": content.blocks,
             **ending,
             "usage": usage.rendered(reply.usage),
@@ -153,13 +153,13 @@ def render_reply(reply: Reply, answering: Answering) -> bytes:
     )
 
 
-def frame(message_id: str | None, model: str | None, answering: Answering) -> JsonObject:
+def frame(message_id: str | None, model: str | None, context: ReplyContext) -> JsonObject:
     """Return what a message says of itself before its content."""
     return {
-        "id": message_id or f"msg_{answering.request_id}",
+        "id": message_id or f"msg_{context.request_id}",
         "type": "message",
         "role": "assistant",
-        "model": model or answering.model,
+        "model": model or context.model,
     }
 
 

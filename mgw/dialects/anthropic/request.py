@@ -24,8 +24,8 @@ from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.content import content, system_texts
 from mgw.dialects.anthropic.errors import NO_THREADS
 from mgw.dialects.anthropic.tools import read_choice, read_tools
+from mgw.dialects.dialect import Parsed, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
-from mgw.dialects.translator import Asked, Parsed, parsed
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort
 
@@ -37,7 +37,7 @@ _THINKING: Final = ("enabled", "adaptive", "disabled", "between_tools")
 _DISPLAYS: Final = MappingProxyType({"summarized": True, "omitted": False})
 
 
-def parse_request(body: bytes, _asked: Asked) -> Parsed:
+def parse_request(body: bytes, _asked: RequestContext) -> Parsed[Conversation]:
     """Read a request for an answer."""
     ledger = Ledger()
     root = open_request(body, ledger)
@@ -46,7 +46,7 @@ def parse_request(body: bytes, _asked: Asked) -> Parsed:
     return parsed(_conversation(root), ledger)
 
 
-def parse_count(body: bytes, _asked: Asked) -> Parsed:
+def parse_count(body: bytes, _asked: RequestContext) -> Parsed[Conversation]:
     """Read a request for a count of tokens, which needs no limit of the answer."""
     ledger = Ledger()
     return parsed(_conversation(open_request(body, ledger)), ledger)

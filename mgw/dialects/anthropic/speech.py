@@ -14,25 +14,24 @@ from mgw.canonical.speech import SpeechReply
 from mgw.dialects.anthropic import usage
 from mgw.dialects.anthropic.reply import frame
 from mgw.dialects.anthropic.stops import written_stop
+from mgw.dialects.dialect import ClientOperation, ReplyContext
 from mgw.dialects.speech import parse_speech
-from mgw.dialects.translator import Answering, SpeechAsker, Spoken
 from mgw.vocabulary import Family
 
 _ENCODER: Final = Encoder()  # writes bytes as base64
-_JSON: Final = b"application/json"
 
 
-def render_reply(reply: SpeechReply, answering: Answering) -> Spoken:
+def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
     """Write the message."""
     source = {"type": "base64", "media_type": reply.media_type, "data": reply.audio}
     message = {
-        **frame(reply.id, reply.model, answering),
+        **frame(reply.id, reply.model, context),
         "content": [{"type": "audio", "source": source}],
         **written_stop(reply.stop, None, calls=False, refused=False),
         "usage": usage.rendered(reply.usage),
     }
-    return Spoken(_ENCODER.encode(message), _JSON)
+    return _ENCODER.encode(message)
 
 
-ASKER: Final = SpeechAsker(parse_speech, render_reply, Family.OPENAI)
-"""The client's side of speech."""
+CLIENT: Final = ClientOperation(parse_speech, render_reply, body_of=Family.OPENAI)
+"""The clients' side of speech."""

@@ -37,8 +37,8 @@ from mgw.dialects.anthropic.frames import PING, Frames
 from mgw.dialects.anthropic.reply import frame, left_out
 from mgw.dialects.anthropic.stops import written_stop
 from mgw.dialects.arguments import embedded
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.metering import updated
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 
 MAX_HELD_BYTES: Final = 32 * 1024 * 1024
@@ -65,11 +65,11 @@ class Writer:
     """Writes events; it cannot write a wrong order."""
 
     __slots__ = (
-        "_answering",
         "_began",
         "_call",
         "_called",
         "_calls",
+        "_context",
         "_ending",
         "_frames",
         "_held_bytes",
@@ -80,8 +80,8 @@ class Writer:
         "broken",
     )
 
-    def __init__(self, answering: Answering) -> None:
-        self._answering = answering
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
         self._frames = Frames()
         self._began = False
         self._over = False
@@ -151,7 +151,7 @@ class Writer:
     def _begin(self, event: Began) -> None:
         if not self._began:
             self._began = True
-            self._frames.begin(frame(event.id, event.model, self._answering), self._usage)
+            self._frames.begin(frame(event.id, event.model, self._context), self._usage)
 
     def _say(self, event: ReplyEvent) -> None:
         match event:
@@ -266,7 +266,7 @@ class Writer:
             self._break(GatewayError(Reason.UPSTREAM_BROKEN, error))
 
     def _break(self, error: GatewayError | UpstreamError) -> None:
-        request_id = self._answering.request_id
+        request_id = self._context.request_id
         if isinstance(error, GatewayError):
             self._frames.error(error_body(error, request_id))
         else:

@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.dialects.dialect import Codec
+from mgw.dialects.dialect import ClientOperation, ClientSide, Codec, ProviderOperation, ProviderSide
+from mgw.dialects.gemini import count, embedding, speech
+from mgw.dialects.gemini.answer import render_reply
 from mgw.dialects.gemini.catalog import LISTER, render_entry, render_list
-from mgw.dialects.gemini.errors import error_body
+from mgw.dialects.gemini.errors import error_body, parse_error, render_error
 from mgw.dialects.gemini.meter import meter
-from mgw.dialects.gemini.translator import TRANSLATOR
-from mgw.dialects.gemini.writer import SIGN_OF_LIFE
+from mgw.dialects.gemini.reader import Reader
+from mgw.dialects.gemini.render import render_request
+from mgw.dialects.gemini.reply import parse_reply
+from mgw.dialects.gemini.request import parse_request
+from mgw.dialects.gemini.writer import SIGN_OF_LIFE, Writer
 from mgw.vocabulary import Dialect
 
+CLIENT: Final = ClientSide(
+    text=ClientOperation(parse_request, render_reply),
+    stream_writer=Writer,
+    render_error=render_error,
+    count=count.CLIENT,
+    speech=speech.CLIENT,
+)
+"""generateContent, countTokens and speech."""
+
+PROVIDER: Final = ProviderSide(
+    text=ProviderOperation(render_request, parse_reply),
+    stream_reader=Reader,
+    parse_error=parse_error,
+    count=count.PROVIDER,
+    embedding=embedding.PROVIDER,
+    speech=speech.PROVIDER,
+)
+"""The same, and embeddings."""
+
 CODEC: Final = Codec(
-    Dialect.GEMINI, error_body, meter, render_list, render_entry, LISTER, SIGN_OF_LIFE, TRANSLATOR
+    Dialect.GEMINI, error_body, meter, render_list, render_entry, LISTER, SIGN_OF_LIFE, CLIENT, PROVIDER
 )
 """What this dialect brings."""

@@ -27,6 +27,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.reply import Candidate, Reply, StopReason, TokenLogprob
 from mgw.dialects.arguments import NOTHING, embedded, is_empty, object_of
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.fillers import left_out
 from mgw.dialects.gemini.media import render_media
 from mgw.dialects.gemini.parts import call_part, text_part, thought_part
@@ -34,7 +35,6 @@ from mgw.dialects.gemini.stops import FINISHES
 from mgw.dialects.gemini.thoughts import WrittenThoughts
 from mgw.dialects.gemini.usage import usage_metadata
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
-from mgw.dialects.translator import Answering
 from mgw.vocabulary import Family
 
 _ENCODER: Final = Encoder()
@@ -42,7 +42,7 @@ _CUT: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 """Ends in the middle of something."""
 
 
-def render_reply(reply: Reply, answering: Answering) -> bytes:
+def render_reply(reply: Reply, context: ReplyContext) -> bytes:
     """Return an answer as Google's clients read it."""
     body: JsonObject = {
         "candidates": [_rendered(candidate, index) for index, candidate in enumerate(reply.candidates)]
@@ -50,8 +50,8 @@ def render_reply(reply: Reply, answering: Answering) -> bytes:
     usage = usage_metadata(reply.usage)
     if usage:
         body["usageMetadata"] = usage
-    body["modelVersion"] = reply.model or answering.model
-    body["responseId"] = reply.id or answering.request_id
+    body["modelVersion"] = reply.model or context.model
+    body["responseId"] = reply.id or context.request_id
     return _ENCODER.encode(body)
 
 

@@ -15,13 +15,24 @@ from msgspec.json import Decoder, Encoder
 from mgw.canonical.conversation import Conversation, JsonObject
 from mgw.canonical.features import Feature
 from mgw.canonical.reply import TokenUsage
+from mgw.dialects.dialect import (
+    ClientOperation,
+    Parsed,
+    ProviderOperation,
+    Rendered,
+    RenderOptions,
+    ReplyContext,
+    ReplySource,
+    RequestContext,
+    itself,
+    parsed,
+)
 from mgw.dialects.fields import Ledger, open_request
 from mgw.dialects.gemini.render import CARRIED, encoded, model_path, request_body, target_of
 from mgw.dialects.gemini.request import parse_conversation
 from mgw.dialects.identifiers import GEMINI_NAME
 from mgw.dialects.metering import Count
 from mgw.dialects.names import Names
-from mgw.dialects.translator import Asked, Counting, Parsed, Rendered, Setting, parsed
 from mgw.errors import GatewayError, Reason
 
 
@@ -35,7 +46,7 @@ _DECODER: Final = Decoder(_Answer, strict=False)
 _ENCODER: Final = Encoder()
 
 
-def parse_request(body: bytes, asked: Asked) -> Parsed:
+def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
     """Return what is to be counted.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
@@ -48,19 +59,19 @@ def parse_request(body: bytes, asked: Asked) -> Parsed:
     return parsed(parse_conversation(request if inner is None else inner, asked), ledger)
 
 
-def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Return the request to Google; how to answer does not count.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
     """
     lost: set[Feature] = set()
-    body: JsonObject = request_body(conversation, setting, Names(GEMINI_NAME), lost)
+    body: JsonObject = request_body(conversation, options, Names(GEMINI_NAME), lost)
     if len(body) > 1:
-        body = {"generateContentRequest": {"model": model_path(setting.model), **body}}
-    return Rendered(target_of(setting.model, b"countTokens"), encoded(body), CARRIED, frozenset(lost))
+        body = {"generateContentRequest": {"model": model_path(options.model), **body}}
+    return Rendered(target_of(options.model, b"countTokens"), encoded(body), CARRIED, frozenset(lost))
 
 
-def parse_reply(body: bytes) -> TokenUsage:
+def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001 - it needs no identifiers
     """Return the count.
 
     Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is none.
@@ -72,7 +83,7 @@ def parse_reply(body: bytes) -> TokenUsage:
     return TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count)
 
 
-def render_reply(usage: TokenUsage) -> bytes:
+def render_reply(usage: TokenUsage, context: ReplyContext) -> bytes:  # noqa: ARG001 - it has no identifiers
     """Return the count as Google's clients read it."""
     answer: JsonObject = {"totalTokens": usage.tokens_in or 0}
     if usage.cache_read is not None:
@@ -80,5 +91,7 @@ def render_reply(usage: TokenUsage) -> bytes:
     return _ENCODER.encode(answer)
 
 
-COUNTING: Final = Counting(parse_request, render_request, parse_reply, render_reply)
-"""Both sides of countTokens."""
+CLIENT: Final = ClientOperation(parse_request, render_reply)
+"""The clients' side of token counts."""
+PROVIDER: Final = ProviderOperation(render_request, parse_reply, usage=itself)
+"""The providers' side of token counts."""

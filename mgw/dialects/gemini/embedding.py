@@ -18,10 +18,11 @@ from msgspec.json import Decoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects.dialect import ProviderOperation, Rendered, RenderOptions, ReplySource
 from mgw.dialects.gemini.render import encoded, model_path, target_of
 from mgw.dialects.gemini.usage import usage_of
 from mgw.dialects.models import bare_model
-from mgw.dialects.translator import EmbeddingGiver, Rendered, Setting
 from mgw.errors import GatewayError, Reason
 
 _DOCUMENT: Final = "RETRIEVAL_DOCUMENT"
@@ -30,7 +31,7 @@ _TOLD_IN_TEXT: Final = "gemini-embedding-2"
 _TASKS: Final = MappingProxyType(
     {
         "RETRIEVAL_QUERY": "search result",
-        "QUESTION_ANSWERING": "question answering",
+        "QUESTION_ANSWERING": "question context",
         "FACT_VERIFICATION": "fact checking",
         "CODE_RETRIEVAL_QUERY": "code retrieval",
         "CLASSIFICATION": "classification",
@@ -53,7 +54,7 @@ class _Answer(Struct, frozen=True, rename="camel"):
 _DECODER: Final = Decoder(_Answer, strict=False)
 
 
-def render_request(request: EmbeddingRequest, setting: Setting) -> Rendered:
+def render_request(request: EmbeddingRequest, options: RenderOptions) -> Rendered:
     """Return the request to Google.
 
     Raises: :class:`GatewayError` (``MALFORMED``) where there is nothing to embed.
@@ -61,15 +62,15 @@ def render_request(request: EmbeddingRequest, setting: Setting) -> Rendered:
     if not request.inputs:
         raise GatewayError(Reason.MALFORMED, "there is no text to embed", param="input")
     lost: set[Feature] = set()
-    asked = [_asked(text, request, setting, lost) for text in request.inputs]
+    asked = [_asked(text, request, options, lost) for text in request.inputs]
     if request.single and len(asked) == 1:
         method, body = b"embedContent", asked[0]
     else:
         method, body = b"batchEmbedContents", {"requests": asked}
-    return Rendered(target_of(setting.model, method), encoded(body), _CARRIED, frozenset(lost))
+    return Rendered(target_of(options.model, method), encoded(body), _CARRIED, frozenset(lost))
 
 
-def parse_reply(body: bytes) -> EmbeddingReply:
+def parse_reply(body: bytes, source: ReplySource) -> EmbeddingReply:  # noqa: ARG001 - it has no identifiers
     """Return the vectors.
 
     Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there are none.
@@ -81,18 +82,17 @@ def parse_reply(body: bytes) -> EmbeddingReply:
     vectors = found.embeddings or ((found.embedding,) if found.embedding is not None else ())
     if not vectors:
         raise GatewayError(Reason.UPSTREAM_BROKEN, "the provider's response has no embeddings")
-    return EmbeddingReply(
-        tuple(vector.values for vector in vectors), usage_of(bytes(found.usage_metadata)).tokens_in
-    )
+    usage = TokenUsage(usage_of(bytes(found.usage_metadata)).tokens_in)
+    return EmbeddingReply(tuple(vector.values for vector in vectors), usage)
 
 
-def _asked(text: str, request: EmbeddingRequest, setting: Setting, lost: set[Feature]) -> JsonObject:
+def _asked(text: str, request: EmbeddingRequest, options: RenderOptions, lost: set[Feature]) -> JsonObject:
     task = request.task_type.upper() if request.task_type else None
     title = request.title if task in {None, _DOCUMENT} else None
     if request.title is not None and title is None:
         lost.add(Feature.EMBEDDING_TITLE)
-    asked: JsonObject = {"model": model_path(setting.model)}
-    if bare_model(setting.model).startswith(_TOLD_IN_TEXT):
+    asked: JsonObject = {"model": model_path(options.model)}
+    if bare_model(options.model).startswith(_TOLD_IN_TEXT):
         asked["content"] = {"parts": [{"text": _with_task(text, task, title, lost)}]}
     else:
         asked["content"] = {"parts": [{"text": text}]}
@@ -118,5 +118,5 @@ def _with_task(text: str, task: str | None, title: str | None, lost: set[Feature
     return f"task: {told} | query: {text}"
 
 
-GIVER: Final = EmbeddingGiver(render_request, parse_reply)
-"""The provider's side of embeddings."""
+PROVIDER: Final = ProviderOperation(render_request, parse_reply)
+"""The providers' side of embeddings."""

@@ -23,6 +23,7 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.gemini.enforced import is_enforced
 from mgw.dialects.gemini.history import USER, render_contents
 from mgw.dialects.gemini.tools import render_tools
@@ -31,7 +32,6 @@ from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.reasoning import for_gemini
 from mgw.dialects.refusal import no_messages, no_tools
-from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.wire.target import path_of_model
 
@@ -82,37 +82,37 @@ CARRIED: Final = frozenset(
 _SEEN: Final = frozenset({MediaKind.IMAGE, MediaKind.VIDEO})
 
 
-def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Return the request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way do.
     """
     lost: set[Feature] = set()
     names = Names(GEMINI_NAME)
-    body = request_body(conversation, setting, names, lost)
-    config = _config(conversation, setting, lost)
+    body = request_body(conversation, options, names, lost)
+    config = _config(conversation, options, lost)
     if config:
         body["generationConfig"] = config
     method = b"streamGenerateContent?alt=sse" if conversation.stream else b"generateContent"
-    target = target_of(setting.model, method)
+    target = target_of(options.model, method)
     return Rendered(target, encoded(body), CARRIED, frozenset(lost), renamed=names.renamed)
 
 
 def request_body(
-    conversation: Conversation, setting: Setting, names: Names, lost: set[Feature]
+    conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
 ) -> JsonObject:
     """Return what is asked, without how to answer.
 
     Raises: :class:`GatewayError` (``MALFORMED``) where nothing is, and for tools that the model refuses.
     """
-    if conversation.tools and not setting.row.tools:
+    if conversation.tools and not options.row.tools:
         raise no_tools()
     system = _system(conversation)
-    contents = render_contents(conversation, setting.row, names, lost)
+    contents = render_contents(conversation, options.row, names, lost)
     if not contents and not system:
         raise no_messages()
     body: JsonObject = {}
-    if contents and not setting.row.system:
+    if contents and not options.row.system:
         contents[0]["parts"][:0] = system  # the first is the user's
     elif system and contents:
         body["systemInstruction"] = {"parts": system}
@@ -149,8 +149,8 @@ def _system(conversation: Conversation) -> list[JsonObject]:
     return [{"text": text.text} for text in conversation.system if text.text]
 
 
-def _config(conversation: Conversation, setting: Setting, lost: set[Feature]) -> JsonObject:
-    row = setting.row
+def _config(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
+    row = options.row
     config = _sampling(conversation.sampling, row, lost)
     for key, wanted, most, feature in (
         ("maxOutputTokens", conversation.max_tokens, row.max_output, Feature.MAX_TOKENS),
@@ -167,7 +167,7 @@ def _config(conversation: Conversation, setting: Setting, lost: set[Feature]) ->
         if row.stop:
             config["stopSequences"] = stops[:_MOST_STOPS]
     config |= _output(conversation, row, lost)
-    thinking = _thinking(conversation, setting, lost)
+    thinking = _thinking(conversation, options, lost)
     if thinking:
         config["thinkingConfig"] = thinking
     resolution = _resolution(conversation, lost)
@@ -238,8 +238,8 @@ def _is_enforced(schema: JsonObject | None) -> bool:
         return False
 
 
-def _thinking(conversation: Conversation, setting: Setting, lost: set[Feature]) -> JsonObject:
-    said = for_gemini(conversation.reasoning, setting.row)
+def _thinking(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
+    said = for_gemini(conversation.reasoning, options.row)
     if said.lost:
         lost.add(Feature.REASONING)
     config: JsonObject = {}

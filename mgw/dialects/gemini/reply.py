@@ -18,6 +18,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.reply import Candidate, Reply, StopReason
 from mgw.dialects.arguments import compact
+from mgw.dialects.dialect import ReplySource
 from mgw.dialects.gemini import wire
 from mgw.dialects.gemini.calls import answered_id
 from mgw.dialects.gemini.errors import error_in
@@ -30,8 +31,8 @@ from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
 
-def parse_reply(body: bytes, seed: str) -> Reply:
-    """Return an answer; ``seed`` makes the identifiers of calls that have none.
+def parse_reply(body: bytes, source: ReplySource) -> Reply:
+    """Return an answer; the source's seed makes the identifiers of calls that have none.
 
     An array in place of an answer is a stream, which hosts send that do not know ``alt=sse``.
 
@@ -45,6 +46,7 @@ def parse_reply(body: bytes, seed: str) -> Reply:
         raise _no_answer(body, "the upstream failed with an unreadable error")
     blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None
     if found.candidates:
+        seed = source.seed
         candidates = [_candidate(candidate, seed, place) for place, candidate in enumerate(found.candidates)]
     elif blocked:
         explained = found.prompt_feedback.block_reason_message if found.prompt_feedback else None

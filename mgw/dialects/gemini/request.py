@@ -7,16 +7,16 @@ takes keys in camel and in snake case.
 from __future__ import annotations
 
 from mgw.canonical.conversation import Conversation
+from mgw.dialects.dialect import Parsed, ReplyOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.gemini.config import parse_config
 from mgw.dialects.gemini.content import parse_contents, parse_system
 from mgw.dialects.gemini.tools import parse_choice, parse_tools
-from mgw.dialects.translator import AnswerStyle, Asked, Parsed, parsed
 from mgw.errors import GatewayError, Reason
 from mgw.wire.target import query_value
 
 
-def parse_request(body: bytes, asked: Asked) -> Parsed:
+def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
     """Return what a client asks; without ``alt=sse`` a stream is answered as an array.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
@@ -24,10 +24,10 @@ def parse_request(body: bytes, asked: Asked) -> Parsed:
     ledger = Ledger(snake_too=True)
     conversation = parse_conversation(open_request(body, ledger), asked)
     in_array = asked.stream and query_value(asked.raw_query, "alt") != "sse"
-    return parsed(conversation, ledger, AnswerStyle(in_array=in_array))
+    return parsed(conversation, ledger, ReplyOptions(in_array=in_array))
 
 
-def parse_conversation(request: Fields, asked: Asked) -> Conversation:
+def parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
     """Return the conversation that a request is.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
@@ -38,7 +38,7 @@ def parse_conversation(request: Fields, asked: Asked) -> Conversation:
         raise GatewayError(Reason.MALFORMED, "the request is nested too deeply") from None
 
 
-def _conversation(request: Fields, asked: Asked) -> Conversation:
+def _conversation(request: Fields, asked: RequestContext) -> Conversation:
     request.skip("model")  # the path names it
     config = parse_config(request.nested("generationConfig"))
     contents = request.each_or_one("contents")

@@ -19,6 +19,17 @@ from msgspec.json import Encoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import StopReason, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.dialect import (
+    ClientOperation,
+    Parsed,
+    ProviderOperation,
+    Rendered,
+    RenderOptions,
+    ReplyContext,
+    ReplySource,
+    RequestContext,
+    parsed,
+)
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 from mgw.dialects.gemini import wire
 from mgw.dialects.gemini.content import leave_part, parse_system
@@ -28,12 +39,12 @@ from mgw.dialects.gemini.render import encoded, target_of
 from mgw.dialects.gemini.stops import FINISHES, block_message, stop_of
 from mgw.dialects.gemini.usage import usage_metadata, usage_of
 from mgw.dialects.media import standard_base64
-from mgw.dialects.speech import CARRIED, PCM, audio_type, bare_type
-from mgw.dialects.translator import Answering, Rendered, Setting, SpeechAsker, SpeechGiver, Spoken
+from mgw.dialects.refusal import AnswerError
+from mgw.dialects.speech import ANYTHING, CARRIED, PCM, audio_type, bare_type, contained
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
-__all__ = ["ASKER", "GIVER"]
+__all__ = ["CLIENT", "PROVIDER"]
 
 _AUDIO: Final = "AUDIO"
 _ROLES: Final = ("user", "model", "function")
@@ -56,14 +67,13 @@ _BLOCKED: Final = 400
 """Asking again would not help."""
 _BLOCKED_CODE: Final = "content_filter"
 _MOST_CHARACTERS: Final = 64
-_JSON: Final = b"application/json"
 _ENCODER: Final = Encoder()  # writes bytes as base64
 
 
 # The client's side ----------------------------------------------------------------------------------------
 
 
-def parse_request(body: bytes) -> tuple[SpeechRequest, Ledger]:
+def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - it cannot be streamed
     """Understand a generateContent request that is to be spoken.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, or has no words in it.
@@ -79,7 +89,7 @@ def parse_request(body: bytes) -> tuple[SpeechRequest, Ledger]:
     instructions = "" if system is None else "\n".join(text.text for text in parse_system(system))
     config = request.nested("generationConfig")
     voice, said = (None, None) if config is None else (_voice(config), _format(config))
-    return SpeechRequest("\n".join(texts), voice, instructions or None, said or PCM), ledger
+    return parsed(SpeechRequest("\n".join(texts), voice, instructions or None, said or PCM), ledger)
 
 
 def _texts(content: Fields) -> list[str]:
@@ -149,7 +159,7 @@ def _known(fields: Fields, key: str, media_type: str | None) -> str | None:
     return found
 
 
-def render_reply(reply: SpeechReply, answering: Answering) -> Spoken:
+def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
     """Write the answer."""
     blob = {"mimeType": reply.media_type, "data": reply.audio}
     body: JsonObject = {
@@ -164,15 +174,15 @@ def render_reply(reply: SpeechReply, answering: Answering) -> Spoken:
     usage = usage_metadata(reply.usage)
     if usage:
         body["usageMetadata"] = usage
-    body["modelVersion"] = reply.model or answering.model
-    body["responseId"] = reply.id or answering.request_id
-    return Spoken(_ENCODER.encode(body), _JSON)
+    body["modelVersion"] = reply.model or context.model
+    body["responseId"] = reply.id or context.request_id
+    return _ENCODER.encode(body)
 
 
 # The provider's side --------------------------------------------------------------------------------------
 
 
-def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
+def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
     """Return the request to Google.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
@@ -186,17 +196,14 @@ def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
         "contents": [{"role": "user", "parts": [{"text": said}]}],
         "generationConfig": config,
     }
-    return Rendered(target_of(setting.model, b"generateContent"), encoded(body), CARRIED)
+    return Rendered(target_of(options.model, b"generateContent"), encoded(body), CARRIED)
 
 
-def parse_reply(
-    body: bytes,
-    content_type: bytes,  # noqa: ARG001 - it is always JSON
-    request: SpeechRequest,  # noqa: ARG001 - the answer says what it is
-) -> SpeechReply | UpstreamError:
-    """Return the sound, or why there is none.
+def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
+    """Return the sound.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where asking again may help.
+    Raises: :class:`AnswerError` where the provider refuses to say the text, :class:`GatewayError`
+    (``UPSTREAM_BROKEN``) where asking again may help.
     """
     found = wire.response_of(body)
     if found is None:
@@ -206,15 +213,17 @@ def parse_reply(
         words = "the error cannot be read" if told is None else told.message
         raise _silent(f"the upstream failed: {words}")
     if not found.candidates:
-        return _blocked(found.prompt_feedback)
+        raise AnswerError(_blocked(found.prompt_feedback))
     candidate = found.candidates[0]
     blobs = [part.inline_data for part in (candidate.content.parts if candidate.content else None) or ()]
     stop, _ = stop_of(candidate.finish_reason or "STOP", calls=False)
     media_type, audio = _joined([blob for blob in blobs if blob is not None])
     if media_type is None:
-        return _refused(candidate, stop)
+        raise AnswerError(_refused(candidate, stop))
     usage = usage_of(bytes(found.usage_metadata))
-    return SpeechReply(audio, media_type, found.response_id, found.model_version, stop, usage)
+    reply = SpeechReply(audio, media_type, found.response_id, found.model_version, stop, usage)
+    request: SpeechRequest = source.request
+    return contained(reply, request.format)
 
 
 def _joined(blobs: list[wire.Blob]) -> tuple[str | None, bytes]:
@@ -262,7 +271,9 @@ def _silent(message: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 
-ASKER: Final = SpeechAsker(parse_request, render_reply, Family.GEMINI, with_audio_modality)
-"""The client's side of speech."""
-GIVER: Final = SpeechGiver(render_request, parse_reply)
-"""The provider's side of speech."""
+CLIENT: Final = ClientOperation(
+    parse_request, render_reply, body_of=Family.GEMINI, natively=with_audio_modality
+)
+"""The clients' side of speech."""
+PROVIDER: Final = ProviderOperation(render_request, parse_reply, accept=ANYTHING)
+"""The providers' side of speech."""

@@ -42,6 +42,7 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.gemini.answer import (
     call_signature,
     citation_metadata,
@@ -57,7 +58,6 @@ from mgw.dialects.gemini.stops import FINISHES
 from mgw.dialects.gemini.thoughts import WrittenThoughts
 from mgw.dialects.gemini.usage import usage_metadata
 from mgw.dialects.metering import updated
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.wire.array import ArrayWriter
 from mgw.wire.sse import on_its_line
@@ -111,7 +111,7 @@ class _Speaking:
 class Writer:
     """Writes one answer."""
 
-    answering: Answering
+    context: ReplyContext
     _array: ArrayWriter | None = field(init=False)
     _tail: bytes = field(init=False)
     """What closes every response."""
@@ -123,7 +123,7 @@ class Writer:
     _over: bool = False
 
     def __post_init__(self) -> None:
-        self._array = ArrayWriter() if self.answering.style.in_array else None
+        self._array = ArrayWriter() if self.context.options.in_array else None
         self._name(None, None)
 
     @property
@@ -172,7 +172,7 @@ class Writer:
             return b""
         self._over = self.broken = True
         if isinstance(error, GatewayError):
-            body = error_body(error, self.answering.request_id)
+            body = error_body(error, self.context.request_id)
         else:
             body = _encode(error_value(error))
         return self._framed(body) + self._closed()
@@ -191,8 +191,8 @@ class Writer:
 
     def _name(self, model: str | None, response_id: str | None) -> None:
         named = {
-            "modelVersion": model or self.answering.model,
-            "responseId": response_id or self.answering.request_id,
+            "modelVersion": model or self.context.model,
+            "responseId": response_id or self.context.request_id,
         }
         self._tail = b"," + _encode(named)[1:]
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from mgw.canonical.conversation import Citation, JsonObject, Signature
 from mgw.canonical.reply import Alternative, StopReason, TokenLogprob, TokenUsage
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import tagged
-from mgw.dialects.translator import Answering
 
 _FINISHES: Final = MappingProxyType(
     {
@@ -33,9 +33,9 @@ def finish_word(stop: StopReason, *, calls: bool, deprecated: bool) -> str:
     return "stop" if stop is StopReason.TOOL_USE else _FINISHES[stop]
 
 
-def completion_id(own: str | None, answering: Answering) -> str:
+def completion_id(own: str | None, context: ReplyContext) -> str:
     """Return the provider's identifier, else one made from the request's."""
-    return own or f"chatcmpl-{answering.request_id}"
+    return own or f"chatcmpl-{context.request_id}"
 
 
 def usage_object(usage: TokenUsage) -> JsonObject:

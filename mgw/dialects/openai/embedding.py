@@ -17,6 +17,7 @@ from msgspec.json import Encoder
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import ClientOperation, Parsed, ReplyContext, ReplyOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 
 MAX_INPUTS: Final = 2048
@@ -26,8 +27,8 @@ MAX_TITLE_CHARS: Final = 4096
 _ENCODER: Final = Encoder()
 
 
-def parse_request(body: bytes) -> tuple[EmbeddingRequest, Ledger]:
-    """Understand a request; the ledger knows what was not understood.
+def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingRequest]:  # noqa: ARG001 - this wire says all in its body
+    """Understand a request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, for tokens in place of texts,
     and for an ``encoding_format`` that is neither ``float`` nor ``base64``.
@@ -48,9 +49,8 @@ def parse_request(body: bytes) -> tuple[EmbeddingRequest, Ledger]:
         dimensions,
         _short(request, "task_type", Feature.TASK_TYPE),
         _short(request, "title", Feature.EMBEDDING_TITLE),
-        base64=form == "base64",
     )
-    return asked, ledger
+    return parsed(asked, ledger, ReplyOptions(base64_vectors=form == "base64"))
 
 
 def _short(request: Fields, key: str, feature: Feature) -> str | None:
@@ -95,14 +95,14 @@ class _List(Struct, frozen=True, kw_only=True):
     usage: _Usage
 
 
-def render_reply(reply: EmbeddingReply, asked: EmbeddingRequest, model: str) -> bytes:
+def render_reply(reply: EmbeddingReply, context: ReplyContext) -> bytes:
     """Write the vectors as they were asked for; usage, which the SDK demands, is 0 where nobody counts."""
-    tokens = reply.tokens_in or 0
-    base64 = asked.base64
+    tokens = reply.usage.tokens_in or 0
+    base64 = context.options.base64_vectors
     return _ENCODER.encode(
         _List(
             data=[_written(index, vector, base64=base64) for index, vector in enumerate(reply.vectors)],
-            model=model,
+            model=context.model,
             usage=_Usage(tokens, tokens),
         )
     )
@@ -119,3 +119,7 @@ def _packed(vector: tuple[float, ...]) -> str:
     if sys.byteorder == "big":
         packed.byteswap()
     return b64encode(packed).decode()
+
+
+CLIENT: Final = ClientOperation(parse_request, render_reply)
+"""The clients' side of embeddings."""

@@ -23,6 +23,7 @@ from mgw.canonical.conversation import (
     ToolMode,
 )
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.fillers import ANSWER_IN_JSON
 from mgw.dialects.identifiers import CHAT_NAME
 from mgw.dialects.names import Names
@@ -31,7 +32,6 @@ from mgw.dialects.openai.strict import fits_strict
 from mgw.dialects.openai.turns import render_messages
 from mgw.dialects.reasoning import for_openai
 from mgw.dialects.refusal import no_messages
-from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Kind
 
@@ -81,7 +81,7 @@ _CARRIED: Final = frozenset(
 """What this dialect has words for, be it not with every value and for every model."""
 
 
-def render_request(conversation: Conversation, setting: Setting) -> Rendered:
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
     """Write a request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a conversation that says nothing, an address that the
@@ -89,20 +89,20 @@ def render_request(conversation: Conversation, setting: Setting) -> Rendered:
     """
     lost: set[Feature] = set()
     names = Names(CHAT_NAME)
-    messages = render_messages(conversation, setting.kind, setting.row, names, lost)
+    messages = render_messages(conversation, options.kind, options.row, names, lost)
     if not messages:
         raise no_messages()
-    body: JsonObject = {"model": setting.model, "messages": messages}
+    body: JsonObject = {"model": options.model, "messages": messages}
     if conversation.tools:
-        _tools(body, conversation, setting, names, lost)
+        _tools(body, conversation, options, names, lost)
     wrapped = _output(body, conversation.output)
-    _thinking_and_sampling(body, conversation, setting, lost)
-    _limits(body, conversation, setting, lost)
+    _thinking_and_sampling(body, conversation, options, lost)
+    _limits(body, conversation, options, lost)
     if conversation.user is not None:
-        body["safety_identifier" if setting.kind is Kind.OPENAI else "user"] = _user(conversation.user)
+        body["safety_identifier" if options.kind is Kind.OPENAI else "user"] = _user(conversation.user)
     if conversation.stream:
         body["stream"] = True
-        if setting.stream_usage:
+        if options.stream_usage:
             body["stream_options"] = {"include_usage": True}
     data, renamed = _encoded(body), names.renamed
     return Rendered(_TARGET, data, _CARRIED, frozenset(lost), renamed=renamed, wrapped=wrapped)
@@ -120,13 +120,13 @@ def _encoded(body: JsonObject) -> bytes:
 
 
 def _tools(
-    body: JsonObject, conversation: Conversation, setting: Setting, names: Names, lost: set[Feature]
+    body: JsonObject, conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
 ) -> None:
     """Write the tools, also for a model whose row says that it takes none here: the upstream knows better."""
     body["tools"] = [_tool(tool, names, lost) for tool in conversation.tools]
     if conversation.tool_choice is not None:
-        body["tool_choice"] = _tool_choice(conversation.tool_choice, setting.kind, names, lost)
-    if conversation.parallel_calls is False and setting.row.parallel_calls:
+        body["tool_choice"] = _tool_choice(conversation.tool_choice, options.kind, names, lost)
+    if conversation.parallel_calls is False and options.row.parallel_calls:
         body["parallel_tool_calls"] = False
     elif conversation.parallel_calls is False:
         lost.add(Feature.PARALLEL_CALLS)
@@ -214,9 +214,9 @@ def _texts(messages: list[JsonObject]) -> Iterable[str]:
 
 
 def _thinking_and_sampling(
-    body: JsonObject, conversation: Conversation, setting: Setting, lost: set[Feature]
+    body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
 ) -> None:
-    thinking = for_openai(conversation.reasoning, setting.row, tools=bool(conversation.tools))
+    thinking = for_openai(conversation.reasoning, options.row, tools=bool(conversation.tools))
     if thinking.effort is not None:
         body["reasoning_effort"] = thinking.effort
     if thinking.lost:
@@ -235,7 +235,7 @@ def _thinking_and_sampling(
     ):
         if value is None:
             continue
-        if thinking.sampling and _is_taken(key, conversation, setting):
+        if thinking.sampling and _is_taken(key, conversation, options):
             body[key] = value
         else:
             lost.add(feature)
@@ -243,31 +243,31 @@ def _thinking_and_sampling(
         body["seed"] = sampling.seed
 
 
-def _is_taken(key: str, conversation: Conversation, setting: Setting) -> bool:
+def _is_taken(key: str, conversation: Conversation, options: RenderOptions) -> bool:
     if key == "top_k":
-        return key in setting.extra_fields
+        return key in options.extra_fields
     return key != "top_logprobs" or conversation.sampling.logprobs is True  # refused without the other
 
 
-def _limits(body: JsonObject, conversation: Conversation, setting: Setting, lost: set[Feature]) -> None:
-    row = setting.row
+def _limits(body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> None:
+    row = options.row
     if conversation.max_tokens is not None:
-        field = "max_completion_tokens" if row.max_completion_tokens else setting.max_tokens_field
+        field = "max_completion_tokens" if row.max_completion_tokens else options.max_tokens_field
         body[field] = limit = min(conversation.max_tokens, row.max_output or conversation.max_tokens)
         if limit < conversation.max_tokens:
             lost.add(Feature.MAX_TOKENS)
     if conversation.stop:
-        _stop(body, conversation.stop, setting, lost)
+        _stop(body, conversation.stop, options, lost)
     if conversation.candidates is not None and conversation.candidates > 1:
         body["n"] = conversation.candidates
 
 
-def _stop(body: JsonObject, stop: tuple[str, ...], setting: Setting, lost: set[Feature]) -> None:
+def _stop(body: JsonObject, stop: tuple[str, ...], options: RenderOptions, lost: set[Feature]) -> None:
     """Write the stop sequences: OpenAI takes four, and some of its models none."""
-    if not setting.row.stop:
+    if not options.row.stop:
         lost.add(Feature.STOP)
         return
-    if setting.kind is Kind.OPENAI and len(stop) > _MOST_STOPS:
+    if options.kind is Kind.OPENAI and len(stop) > _MOST_STOPS:
         lost.add(Feature.STOP)
         stop = stop[:_MOST_STOPS]
     body["stop"] = list(stop)

@@ -24,6 +24,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.reply import NO_USAGE, Broke, Candidate, Reply, ReplyEvent
 from mgw.dialects.arguments import is_empty
+from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.identifiers import CHAT_ID, unused_id
 from mgw.dialects.metering import attempt
 from mgw.dialects.openai.answer import (
@@ -42,7 +43,6 @@ from mgw.dialects.openai.gather import gathered
 from mgw.dialects.openai.meter import read_usage
 from mgw.dialects.openai.thoughts import Thoughts
 from mgw.dialects.refusal import AnswerError, spoken_by_proxy
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 
 
@@ -59,8 +59,8 @@ _DECODER: Final = Decoder(_Completion)
 _ENCODER: Final = Encoder()
 
 
-def parse_reply(body: bytes, seed: str) -> Reply:
-    """Understand a whole answer; identifiers that it lacks are made from ``seed``.
+def parse_reply(body: bytes, source: ReplySource) -> Reply:
+    """Understand a whole answer; identifiers that it lacks are made from the source's seed.
 
     Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer.
     """
@@ -73,7 +73,7 @@ def parse_reply(body: bytes, seed: str) -> Reply:
     if not found.choices:
         raise _no_answer(body, "the upstream's response has no choices")
     return Reply(
-        tuple(_candidate(choice, number, seed) for number, choice in enumerate(found.choices)),
+        tuple(_candidate(choice, number, source.seed) for number, choice in enumerate(found.choices)),
         found.id if type(found.id) is str else None,
         found.model if type(found.model) is str else None,
         attempt(read_usage, body, NO_USAGE),
@@ -104,15 +104,15 @@ def _candidate(choice: Choice, number: int, seed: str) -> Candidate:
     return gathered(events)
 
 
-def render_reply(reply: Reply, answering: Answering) -> bytes:
+def render_reply(reply: Reply, context: ReplyContext) -> bytes:
     """Write a whole answer."""
     completion: JsonObject = {
-        "id": completion_id(reply.id, answering),
+        "id": completion_id(reply.id, context),
         "object": "chat.completion",
-        "created": answering.created,
-        "model": reply.model or answering.model,
+        "created": context.created,
+        "model": reply.model or context.model,
         "choices": [
-            _choice(candidate, index, deprecated=answering.style.legacy_functions)
+            _choice(candidate, index, deprecated=context.options.legacy_functions)
             for index, candidate in enumerate(reply.candidates)
         ],
     }

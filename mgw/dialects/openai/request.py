@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from mgw.canonical.conversation import Conversation
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import Parsed, ReplyOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.openai.messages import History
 from mgw.dialects.openai.options import (
@@ -21,10 +22,9 @@ from mgw.dialects.openai.options import (
     read_user,
 )
 from mgw.dialects.openai.tools import read_function_choice, read_functions, read_tool_choice, read_tools
-from mgw.dialects.translator import AnswerStyle, Asked, Parsed, parsed
 
 
-def parse_request(body: bytes, asked: Asked) -> Parsed:  # noqa: ARG001 - this wire says all in its body
+def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  # noqa: ARG001 - this wire says all in its body
     """Understand a request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, and for tools that are no
@@ -40,7 +40,7 @@ def parse_request(body: bytes, asked: Asked) -> Parsed:  # noqa: ARG001 - this w
         choice = read_function_choice(request)
     stream = request.flag("stream") or False
     options = request.nested("stream_options")
-    style = AnswerStyle(
+    style = ReplyOptions(
         include_usage=bool(options is not None and options.flag("include_usage")),
         legacy_functions=bool(functions and not tools),
     )

@@ -19,10 +19,17 @@ from msgspec.json import Decoder, Encoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.dialect import (
+    ClientOperation,
+    ProviderOperation,
+    Rendered,
+    RenderOptions,
+    ReplyContext,
+    ReplySource,
+)
 from mgw.dialects.metering import Count
 from mgw.dialects.openai.errors import error_in
-from mgw.dialects.speech import CARRIED, FORMATS, audio_type, parse_speech
-from mgw.dialects.translator import Answering, Rendered, Setting, SpeechAsker, SpeechGiver, Spoken
+from mgw.dialects.speech import ANYTHING, CARRIED, FORMATS, audio_type, contained, parse_speech
 from mgw.dialects.voices import DEFAULT_VOICE
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -51,18 +58,23 @@ class _Event(Struct, frozen=True):
 _DECODER: Final = Decoder(_Event, strict=False)
 
 
-def render_reply(reply: SpeechReply, answering: Answering) -> Spoken:  # noqa: ARG001 - the sound and no more
+def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:  # noqa: ARG001 - the sound and no more
     """Return the sound."""
-    return Spoken(reply.audio, reply.media_type.encode("ascii"))
+    return reply.audio
 
 
-def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
+def content_type(reply: SpeechReply) -> bytes:
+    """Return the media type of the sound."""
+    return reply.media_type.encode("ascii")
+
+
+def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
     """Return the request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
     """
     body: JsonObject = {
-        "model": setting.model,
+        "model": options.model,
         "input": request.text,
         "voice": request.voice or DEFAULT_VOICE,
     }
@@ -76,14 +88,14 @@ def render_request(request: SpeechRequest, setting: Setting) -> Rendered:
         raise GatewayError(Reason.MALFORMED, "the request cannot be written as JSON") from None
 
 
-def relay_request(body: bytes, request: SpeechRequest, setting: Setting) -> Rendered:
+def relay_request(body: bytes, request: SpeechRequest, options: RenderOptions) -> Rendered:
     """Return a request that is OpenAI's already: its bytes, with the model and the voice replaced.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
     found = find_model(body)
     if found is not None:
-        body = splice(body, found, setting.model)
+        body = splice(body, found, options.model)
     if request.voice is not None:  # else it is no string, or not there
         voice = find_model(body, "voice")
         if voice is not None:
@@ -91,12 +103,13 @@ def relay_request(body: bytes, request: SpeechRequest, setting: Setting) -> Rend
     return Rendered(_TARGET, body, CARRIED)
 
 
-def parse_reply(body: bytes, content_type: bytes, request: SpeechRequest) -> SpeechReply:
+def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
     """Return the sound.
 
     Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where there is none.
     """
-    stated = content_type.decode("latin-1")
+    request: SpeechRequest = source.request
+    stated = source.content_type.decode("latin-1")
     bare = stated.partition(";")[0].strip().lower()
     assumed = FORMATS.get(request.format or _USUAL, FORMATS[_USUAL])
     usage = NO_USAGE
@@ -109,7 +122,7 @@ def parse_reply(body: bytes, content_type: bytes, request: SpeechRequest) -> Spe
         raise _silent(f"the provider's response is not audio; its media type is {bare[:64]!r}")
     if not body:
         raise _silent("the provider's response is empty; try again")
-    return SpeechReply(body, media_type, usage=usage)
+    return contained(SpeechReply(body, media_type, usage=usage), request.format)
 
 
 def _gathered(body: bytes) -> tuple[bytes, TokenUsage]:
@@ -135,7 +148,7 @@ def _silent(message: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 
-ASKER: Final = SpeechAsker(parse_speech, render_reply, Family.OPENAI)
-"""The client's side of speech."""
-GIVER: Final = SpeechGiver(render_request, parse_reply, relay_request)
-"""The provider's side of speech."""
+CLIENT: Final = ClientOperation(parse_speech, render_reply, content_type, Family.OPENAI)
+"""The clients' side of speech."""
+PROVIDER: Final = ProviderOperation(render_request, parse_reply, accept=ANYTHING, relay_request=relay_request)
+"""The providers' side of speech."""

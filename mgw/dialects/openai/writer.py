@@ -43,6 +43,7 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.identifiers import CHAT_ID, unused_id
 from mgw.dialects.metering import updated
 from mgw.dialects.openai.answer import (
@@ -57,7 +58,6 @@ from mgw.dialects.openai.answer import (
 from mgw.dialects.openai.content import image_object
 from mgw.dialects.openai.errors import error_body, render_error
 from mgw.dialects.openai.thoughts import Thoughts
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.wire.sse import on_its_line, render
 
@@ -117,9 +117,9 @@ class ChatStreamWriter:
     """Writes a stream of chat completions; whatever events come, in whatever order, the grammar holds."""
 
     __slots__ = (
-        "_answering",
         "_choices",
         "_closed",
+        "_context",
         "_deprecated",
         "_held",
         "_shared",
@@ -131,9 +131,9 @@ class ChatStreamWriter:
     content_type = b"text/event-stream"
     """The media type of the stream."""
 
-    def __init__(self, answering: Answering) -> None:
-        self._answering = answering
-        self._deprecated = answering.style.legacy_functions
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
+        self._deprecated = context.options.legacy_functions
         self._choices: list[_Choice] = []
         self._closed = False
         self.broken = False
@@ -142,7 +142,7 @@ class ChatStreamWriter:
         """Characters that wait."""
         self._shared: bytes | None = None
         """What every chunk begins with; ``None`` before anything began."""
-        self._tail = b',"usage":null}\n\n' if answering.style.include_usage else b"}\n\n"
+        self._tail = b',"usage":null}\n\n' if context.options.include_usage else b"}\n\n"
         self._usage: TokenUsage = NO_USAGE
 
     def write(self, events: Iterable[ReplyEvent]) -> bytes:
@@ -161,7 +161,7 @@ class ChatStreamWriter:
         if not self._choices or not all(choice.ended for choice in self._choices):
             return self.fail(GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response has no end"))
         self._closed = True
-        if not self._answering.style.include_usage:
+        if not self._context.options.include_usage:
             return _DONE
         usage = _ENCODER.encode(usage_object(self._usage))
         return b"".join((self._start(), b'"choices":[],"usage":', usage, b"}\n\n", _DONE))
@@ -172,9 +172,9 @@ class ChatStreamWriter:
             return b""
         self._closed = self.broken = True
         if isinstance(error, GatewayError):
-            body = error_body(error, self._answering.request_id)
+            body = error_body(error, self._context.request_id)
         else:
-            body = render_error(error, self._answering.request_id)[1]
+            body = render_error(error, self._context.request_id)[1]
         return on_its_line(render(b"", body))
 
     def keepalive(self) -> bytes:
@@ -184,12 +184,12 @@ class ChatStreamWriter:
     def _start(self, own_id: str | None = None, model: str | None = None) -> bytes:
         """Return what every chunk begins with, settled the first time."""
         if self._shared is None:
-            answering = self._answering
+            context = self._context
             frame = {
-                "id": completion_id(own_id, answering),
+                "id": completion_id(own_id, context),
                 "object": "chat.completion.chunk",
-                "created": answering.created,
-                "model": model or answering.model,
+                "created": context.created,
+                "model": model or context.model,
             }
             self._shared = b"data: " + _ENCODER.encode(frame)[:-1] + b","
         return self._shared

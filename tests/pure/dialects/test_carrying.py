@@ -36,8 +36,8 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects import translator_of
-from mgw.dialects.translator import Asked, Parsed, Rendered
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import Parsed, Rendered, RequestContext
 from mgw.errors import GatewayError
 from mgw.vocabulary import Effort, Family
 from tests.support.accounting import TARGETS, Target
@@ -200,7 +200,7 @@ PAIRS: Final[dict[Place, tuple[Conversation, Conversation]]] = {
 
 
 def render(target: Target, conversation: Conversation) -> Rendered:
-    return translator_of(target.family).render_request(conversation, target.setting)
+    return provider_side_of(target.family).text.render_request(conversation, target.setting)
 
 
 def structs(kind: object) -> set[type[Struct]]:
@@ -245,7 +245,9 @@ def test_every_feature_is_said_by_some_client() -> None:
         for case in cases(client):
             for body in case.bodies:
                 with suppress(GatewayError):
-                    parsed = translator_of(client.family).parse_request(encode(body), Asked("a-model"))
+                    parsed = client_side_of(client.family).text.parse_request(
+                        encode(body), RequestContext("a-model")
+                    )
                     found |= parsed.said.keys()
     assert found == set(Feature)
 

@@ -20,10 +20,10 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects import translator_of
+from mgw.dialects import provider_side_of
+from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.fillers import ATTACHED, NO_RESULT
 from mgw.dialects.models import Models
-from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family, Kind
 from tests.support.said import undelivered
@@ -39,8 +39,8 @@ CALL = ToolCall("1", "f", "{}")
 
 def render(family: Family, *turns: Turn) -> Rendered:
     row = Models().row(MODELS[family], family)
-    setting = Setting(MODELS[family], Kind(family.value), row)
-    return translator_of(family).render_request(Conversation(turns), setting)
+    setting = RenderOptions(MODELS[family], Kind(family.value), row)
+    return provider_side_of(family).text.render_request(Conversation(turns), setting)
 
 
 def user(*parts: Part) -> Turn:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgw.dialects import translator_of
-from mgw.dialects.translator import Asked
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import RequestContext
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS
 from tests.support.field_cases import CLIENTS, Client, cases
@@ -39,9 +39,9 @@ CLIENT_IDS: Final = [client.name for client in CLIENTS]
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_rich_request_is_translated(family: Family) -> None:
     body = msgspec.json.encode(REQUESTS[family])
-    parsed = translator_of(family).parse_request(body, Asked("a-model"))
+    parsed = client_side_of(family).text.parse_request(body, RequestContext("a-model"))
     for target in TARGETS:
-        translator_of(target.family).render_request(parsed.conversation, target.setting)
+        provider_side_of(target.family).text.render_request(parsed.request, target.setting)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

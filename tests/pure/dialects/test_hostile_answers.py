@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mgw.dialects import translator_of
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import ReplySource
 from mgw.vocabulary import Family
 from tests.support.rich_answers import REPLIES, STREAMS
 from tests.support.spoiling import (
@@ -37,9 +38,11 @@ from tests.support.spoiling import (
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_rich_answer_and_stream_are_translated(family: Family) -> None:
-    reply = translator_of(family).parse_reply(msgspec.json.encode(REPLIES[family]), "seed")
+    reply = provider_side_of(family).text.parse_reply(
+        msgspec.json.encode(REPLIES[family]), ReplySource("seed")
+    )
     assert len(reply.candidates[0].parts) >= 3
-    reader = translator_of(family).stream_reader("seed")
+    reader = provider_side_of(family).stream_reader("seed")
     events = [one for event in STREAMS[family] for one in reader.feed(framed(family, event))]
     assert len(events + reader.finish()) >= 8
 
@@ -154,8 +157,8 @@ def test_many_small_deltas_cost_linear_time_and_no_memory(family: Family) -> Non
     small = piece("ab") * 50
     for other in FAMILIES:
         reader, writer = (
-            translator_of(family).stream_reader("s"),
-            translator_of(other).stream_writer(ANSWERING),
+            provider_side_of(family).stream_reader("s"),
+            client_side_of(other).stream_writer(ANSWERING),
         )
         writer.write(reader.feed(head))
 
@@ -200,8 +203,8 @@ def test_arguments_that_never_end_break_before_they_fill_the_memory(family: Fami
         delta = {"type": "input_json_delta", "partial_json": text}
         more = framed(family, {"type": "content_block_delta", "index": 2, "delta": delta})
     head = begun if family is Family.ANTHROPIC else framed(family, STREAMS[family][0]) + begun
-    reader = translator_of(family).stream_reader("s")
-    writer = translator_of(Family.GEMINI).stream_writer(ANSWERING)
+    reader = provider_side_of(family).stream_reader("s")
+    writer = client_side_of(Family.GEMINI).stream_writer(ANSWERING)
     writer.write(reader.feed(head))
     written = b"".join(writer.write(reader.feed(more)) for _ in range(80))
     assert b'"error"' in written

@@ -21,8 +21,8 @@ from mgw.canonical.conversation import (
     ToolCall,
     ToolResult,
 )
-from mgw.dialects import translator_of
-from mgw.dialects.translator import Asked
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import RequestContext
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS, Target
 from tests.support.field_cases import CLIENTS, Client
@@ -53,12 +53,12 @@ PAIRS: Final = [
 
 def there_and_back(body: Body, stream: bool, one: Family, other: Family) -> tuple[Conversation, Conversation]:
     """Return a client's request as it was understood, at first and after its way."""
-    asked = Asked("a-model", stream)
-    first = translator_of(one).parse_request(msgspec.json.encode(body), asked).conversation
-    there = translator_of(other).render_request(first, TARGET_OF[other].setting)
-    read = translator_of(other).parse_request(there.body, asked).conversation
-    back = translator_of(one).render_request(read, TARGET_OF[one].setting)
-    return first, translator_of(one).parse_request(back.body, asked).conversation
+    asked = RequestContext("a-model", stream)
+    first = client_side_of(one).text.parse_request(msgspec.json.encode(body), asked).request
+    there = provider_side_of(other).text.render_request(first, TARGET_OF[other].setting)
+    read = client_side_of(other).text.parse_request(there.body, asked).request
+    back = provider_side_of(one).text.render_request(read, TARGET_OF[one].setting)
+    return first, client_side_of(one).text.parse_request(back.body, asked).request
 
 
 Said = tuple[Any, ...]  # Any: a word for what it is, then texts and JSON
@@ -143,13 +143,13 @@ def test_tools_formats_and_efforts_come_back_the_same(one: Family, other: Family
 @given(wish=wishes())
 def test_a_wish_says_in_every_wire_what_it_means(family: Family, wish: Wish) -> None:
     body = msgspec.json.encode(written(wish, family))
-    parsed = translator_of(family).parse_request(body, Asked("a-model", wish.stream))
+    parsed = client_side_of(family).text.parse_request(body, RequestContext("a-model", wish.stream))
     assert not parsed.unread
-    assert [text for text, *_ in said(parsed.conversation)[-1:]] == [Role.USER]
-    assert ("text", wish.last) in said(parsed.conversation)[-1][1]
+    assert [text for text, *_ in said(parsed.request)[-1:]] == [Role.USER]
+    assert ("text", wish.last) in said(parsed.request)[-1][1]
     for name, value in wish.plain.items():
         if family in PATHS[name]:
-            found = plain_of(parsed.conversation, name)
+            found = plain_of(parsed.request, name)
             assert (list(found) if name == "stop" else found) == value
 
 

@@ -10,19 +10,20 @@ from typing import Any
 import pytest
 
 from mgw.canonical.speech import SpeechReply, SpeechRequest
-from mgw.dialects.fields import Ledger
+from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.speech import audio_type, contained, parse_speech
 from mgw.errors import GatewayError, Reason
 
 SAMPLES = bytes(range(240)) * 2
 
 
-def parsed(**fields: Any) -> tuple[SpeechRequest, Ledger]:  # Any: JSON as a client writes it
-    return parse_speech(json.dumps({"model": "m", "input": "Hello", **fields}).encode())
+def parsed(**fields: Any) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:  # Any: JSON as a client writes it
+    found = parse_speech(json.dumps({"model": "m", "input": "Hello", **fields}).encode(), RequestContext("m"))
+    return found.request, found
 
 
 def test_everything_is_taken_or_reported() -> None:
-    asked, ledger = parsed(
+    asked, found = parsed(
         voice="alloy",
         instructions="Whisper.",
         response_format="wav",
@@ -31,31 +32,31 @@ def test_everything_is_taken_or_reported() -> None:
         lang_code="en",
     )
     assert asked == SpeechRequest("Hello", "alloy", "Whisper.", "wav")
-    assert ledger.unread() == {"speed", "stream_format", "lang_code"}
+    assert found.unread == {"speed", "stream_format", "lang_code"}
 
 
 def test_a_request_of_three_fields_reports_nothing() -> None:
-    asked, ledger = parsed(voice="alloy")
+    asked, found = parsed(voice="alloy")
     assert asked == SpeechRequest("Hello", "alloy")
-    assert ledger.unread() == frozenset()
+    assert found.unread == frozenset()
 
 
 @pytest.mark.parametrize("said", ["mp3", "opus", "aac", "flac", "WAV", "unheard-of"])
 def test_a_format_that_would_take_an_encoder_is_reported(said: str) -> None:
-    asked, ledger = parsed(response_format=said)
+    asked, found = parsed(response_format=said)
     assert asked.format == said
-    assert ledger.unread() == {"response_format"}
+    assert found.unread == {"response_format"}
 
 
 @pytest.mark.parametrize("said", ["pcm", "wav"])
 def test_raw_samples_and_their_file_are_not_reported(said: str) -> None:
-    assert parsed(response_format=said)[1].unread() == frozenset()
+    assert parsed(response_format=said)[1].unread == frozenset()
 
 
 def test_a_voice_of_the_clients_own_is_reported() -> None:
-    asked, ledger = parsed(voice={"id": "voice_1234"})
+    asked, found = parsed(voice={"id": "voice_1234"})
     assert asked.voice is None
-    assert ledger.unread() == {"voice"}
+    assert found.unread == {"voice"}
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import pytest
 
 from mgw.canonical.conversation import Signature, Text, Thinking, ToolCall
 from mgw.canonical.reply import Candidate, Reply, StopReason
-from mgw.dialects import translator_of
+from mgw.dialects import client_side_of, provider_side_of
+from mgw.dialects.dialect import RenderOptions, ReplyContext, RequestContext
 from mgw.dialects.models import Models
-from mgw.dialects.translator import Answering, Asked, Setting
 from mgw.vocabulary import Family, Kind
 
 STEPS: Final = 12
@@ -99,15 +99,15 @@ class History:
 @pytest.mark.parametrize(("client", "provider"), PAIRS)
 def test_every_thought_of_a_long_loop_comes_back_as_it_was(client: Family, provider: Family) -> None:
     model, kind = MODELS[provider]
-    setting = Setting(model, kind, Models().row(model, provider))
-    asking, asked = translator_of(client), translator_of(provider)
+    setting = RenderOptions(model, kind, Models().row(model, provider))
+    asking, asked = client_side_of(client).text, provider_side_of(provider).text
     history = History(client)
     history.begin()
     for step in range(STEPS):
-        answer = asking.render_reply(reply(provider, step), Answering(f"r{step}", "m", 0))
+        answer = asking.render_reply(reply(provider, step), ReplyContext(f"r{step}", "m", 0))
         history.hear(json.loads(answer))
-        parsed = asking.parse_request(history.body(), Asked("m"))
-        rendered = asked.render_request(parsed.conversation, setting)
+        parsed = asking.parse_request(history.body(), RequestContext("m"))
+        rendered = asked.render_request(parsed.request, setting)
         assert not parsed.dropped(rendered)
         sent = rendered.body.decode()
         places = [sent.find(signed(one)) for one in range(step + 1)]
@@ -147,17 +147,17 @@ def test_a_thought_that_its_client_altered_is_left_out_and_told(
     client: Family, provider: Family, others: str
 ) -> None:
     model, kind = MODELS[provider]
-    setting = Setting(model, kind, Models().row(model, provider))
-    asking, asked = translator_of(client), translator_of(provider)
+    setting = RenderOptions(model, kind, Models().row(model, provider))
+    asking, asked = client_side_of(client).text, provider_side_of(provider).text
     history = History(client)
     history.begin()
     for step in range(4):
-        answer = asking.render_reply(reply(provider, step), Answering(f"r{step}", "m", 0))
+        answer = asking.render_reply(reply(provider, step), ReplyContext(f"r{step}", "m", 0))
         history.hear(json.loads(answer))
     spoken = [turn for turn in history.turns if turn["role"] in {"assistant", "model"}]
     altered(client, spoken[1], "Thought 1.\n", others)
-    parsed = asking.parse_request(history.body(), Asked("m"))
-    rendered = asked.render_request(parsed.conversation, setting)
+    parsed = asking.parse_request(history.body(), RequestContext("m"))
+    rendered = asked.render_request(parsed.request, setting)
     sent = rendered.body.decode()
     assert [signed(step) in sent for step in range(4)] == [True, False, True, True]
     assert "never thought" not in sent

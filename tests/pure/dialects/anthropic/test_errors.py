@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mgw.canonical.reply import UpstreamError
 from mgw.dialects.anthropic.errors import MAX_MESSAGE_BYTES, parse_error, render_error
 from mgw.dialects.anthropic.reply import parse_reply
+from mgw.dialects.dialect import ReplySource
 from mgw.dialects.refusal import AnswerError
 
 
@@ -138,5 +139,5 @@ def test_an_answer_of_good_status_that_is_an_error_has_the_status_of_its_words(
     body: bytes, status: int
 ) -> None:
     with pytest.raises(AnswerError) as caught:
-        parse_reply(body, "seed")
+        parse_reply(body, ReplySource("seed"))
     assert (caught.value.error.status, caught.value.error.message) == (status, "busy")

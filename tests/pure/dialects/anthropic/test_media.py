@@ -21,9 +21,9 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.request import parse_request
+from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.fillers import GO_ON
 from mgw.dialects.models import Models, OverrideRow
-from mgw.dialects.translator import Asked, Setting
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family, Kind
 from tests.support.messages import (
@@ -179,7 +179,7 @@ def test_a_model_that_fetches_no_addresses_is_asked_for_none(url: str, shown: st
     row = Models((OverrideRow("claude-*", addresses=False),)).row(ADAPTIVE, Family.ANTHROPIC)
     said = Conversation((turn(USER, Media(MediaKind.IMAGE, url=url)),))
     with pytest.raises(GatewayError) as caught:
-        render_request(said, Setting(ADAPTIVE, Kind.ANTHROPIC, row))
+        render_request(said, RenderOptions(ADAPTIVE, Kind.ANTHROPIC, row))
     assert caught.value.message.endswith(f"send the file itself, in base64, in place of {shown}")
 
 
@@ -196,7 +196,7 @@ def made(kind: str, content: list[Json], **fields: Json) -> Any:  # Any: a part 
         block = {"type": "document", "source": {"type": "content", "content": content}}
     said = [{"role": "user", "content": [{**block, **fields}]}]
     body = json.dumps({"model": "m", "max_tokens": 1, "messages": said}).encode()
-    return parse_request(body, Asked("m")).conversation.turns[0].parts[-1]
+    return parse_request(body, RequestContext("m")).request.turns[0].parts[-1]
 
 
 @pytest.mark.parametrize("kind", ["search_result", "document"])

@@ -36,6 +36,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.anthropic.reader import Reader
 from mgw.dialects.anthropic.reply import parse_reply
+from mgw.dialects.dialect import ReplySource
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -167,7 +168,7 @@ def test_a_stream_and_a_whole_answer_mean_the_same() -> None:
         {"type": "tool_use", "id": "toolu_2", "name": "wait", "input": {"whole": True}},
     ]
     message = {**BEGIN["message"], "content": content, "stop_reason": "tool_use", "usage": {}}
-    replayed = dump(events_of(parse_reply(json.dumps(message).encode(), "seed")))
+    replayed = dump(events_of(parse_reply(json.dumps(message).encode(), ReplySource("seed"))))
     assert replayed == dump(READ)
 
 
@@ -381,7 +382,7 @@ def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
     for data in (sse(BEGIN, start(0, **block), END, STOP), sse(begin(content=[block]), END, STOP)):
         assert isinstance(read([data])[-1], Broke)
     with pytest.raises(GatewayError, match="without a name"):
-        parse_reply(json.dumps({"content": [block], "stop_reason": "tool_use"}).encode(), "seed")
+        parse_reply(json.dumps({"content": [block], "stop_reason": "tool_use"}).encode(), ReplySource("seed"))
 
 
 @pytest.mark.parametrize(

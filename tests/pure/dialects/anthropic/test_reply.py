@@ -25,15 +25,15 @@ from mgw.canonical.conversation import (
 from mgw.canonical.renaming import events_with_names, reply_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import CallBegan, Candidate, Reply, StopReason, TokenUsage
-from mgw.dialects.anthropic import TRANSLATOR
+from mgw.dialects.anthropic import CLIENT, PROVIDER
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
+from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.signatures import tagged
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar import check_message
 
-ANSWERING = Answering("req_1", "claude", 0)
+ANSWERING = ReplyContext("req_1", "claude", 0)
 OWN = Signature(Family.ANTHROPIC, "c2ln")
 GEMINIS = Signature(Family.GEMINI, "Zm9v")
 
@@ -82,7 +82,7 @@ def written(reply: Reply) -> dict[str, Any]:
 
 
 def read(**changes: object) -> Reply:
-    return parse_reply(json.dumps({**MESSAGE, **changes}).encode(), "seed")
+    return parse_reply(json.dumps({**MESSAGE, **changes}).encode(), ReplySource("seed"))
 
 
 def test_an_answer_is_understood_whole() -> None:
@@ -136,7 +136,7 @@ def test_the_words_of_a_refusal_are_told() -> None:
 )
 def test_what_is_no_message_is_a_broken_upstream(body: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
-        parse_reply(body, "seed")
+        parse_reply(body, ReplySource("seed"))
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
 
 
@@ -290,7 +290,7 @@ def test_counts_there_and_back_are_the_same(
     )
     body = render_reply(whole(Text("x"), usage=usage), ANSWERING)
     check_message(body)
-    back = parse_reply(body, "s").usage
+    back = parse_reply(body, ReplySource("s")).usage
     assert back.tokens_out == (tokens_out or 0)
     assert (back.cache_read, back.cache_write) == (cache_read or 0, cache_write or 0)
     assert back.reasoning == usage.reasoning
@@ -299,9 +299,10 @@ def test_counts_there_and_back_are_the_same(
 
 
 def test_counts_of_a_prompt_are_told_both_ways() -> None:
-    counting = TRANSLATOR.counting
-    assert counting is not None
-    assert counting.render_reply(TokenUsage(42)) == b'{"input_tokens":42}'
-    assert counting.parse_reply(b'{"input_tokens": 42}') == TokenUsage(42)
+    assert CLIENT.count is not None
+    assert PROVIDER.count is not None
+    context, source = ReplyContext("r", "m", 0), ReplySource("seed")
+    assert CLIENT.count.render_reply(TokenUsage(42), context) == b'{"input_tokens":42}'
+    assert PROVIDER.count.parse_reply(b'{"input_tokens": 42}', source) == TokenUsage(42)
     with pytest.raises(GatewayError):
-        counting.parse_reply(b"<html>")
+        PROVIDER.count.parse_reply(b"<html>", source)

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from mgw.canonical.conversation import (
     CacheMark,
+    Conversation,
     Media,
     MediaKind,
     OutputKind,
@@ -34,12 +35,12 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.request import parse_count, parse_request
+from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.signatures import tagged
-from mgw.dialects.translator import Asked, Parsed
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family
 
-ASKED = Asked("claude")
+ASKED = RequestContext("claude")
 GEMINIS = Signature(Family.GEMINI, "Zm9v")
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
@@ -129,15 +130,15 @@ RICH: dict[str, Any] = {
 }
 
 
-def read(**changes: object) -> Parsed:
+def read(**changes: object) -> Parsed[Conversation]:
     """A request of one message, with these fields in addition or instead."""
     whole = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], **changes}
     return parse_request(json.dumps(whole).encode(), ASKED)
 
 
 def test_an_empty_stop_sequence_is_none() -> None:
-    assert read(stop_sequences=["", "END"]).conversation.stop == ("END",)
-    assert read(stop_sequences=[""]).conversation == read().conversation
+    assert read(stop_sequences=["", "END"]).request.stop == ("END",)
+    assert read(stop_sequences=[""]).request == read().request
 
 
 def refusal(**changes: object) -> GatewayError:
@@ -147,9 +148,9 @@ def refusal(**changes: object) -> GatewayError:
     return caught.value
 
 
-def attempt(body: bytes) -> Parsed | GatewayError:
+def attempt(body: bytes) -> Parsed[Conversation] | GatewayError:
     """What is read, or the refusal; nothing else may happen."""
-    found: Parsed | GatewayError
+    found: Parsed[Conversation] | GatewayError
     try:
         found = parse_request(body, ASKED)
     except GatewayError as error:
@@ -159,7 +160,7 @@ def attempt(body: bytes) -> Parsed | GatewayError:
 
 
 def test_a_rich_request_is_understood() -> None:
-    said = parse_request(json.dumps(RICH).encode(), ASKED).conversation
+    said = parse_request(json.dumps(RICH).encode(), ASKED).request
     assert said.system == (Text("Be brief.", CacheMark("1h")),)
     assert [turn.role for turn in said.turns] == [Role.USER, Role.ASSISTANT, Role.USER, Role.SYSTEM]
     assert said.turns[1].parts == (
@@ -299,7 +300,7 @@ def test_a_limit_that_only_warms_a_cache_is_refused() -> None:
 def test_the_choice_of_tools_is_understood(
     choice: dict[str, object], expected: ToolChoice, parallel: bool | None
 ) -> None:
-    said = read(tool_choice=choice, tools=[{"name": "f", "input_schema": {}}]).conversation
+    said = read(tool_choice=choice, tools=[{"name": "f", "input_schema": {}}]).request
     assert (said.tool_choice, said.parallel_calls) == (expected, parallel)
 
 
@@ -318,14 +319,14 @@ def test_the_choice_of_tools_is_understood(
     ids=["adaptive", "disabled", "between tools", "effort", "both"],
 )
 def test_thinking_is_understood(fields: dict[str, object], expected: Reasoning) -> None:
-    assert read(**fields).conversation.reasoning == expected
+    assert read(**fields).request.reasoning == expected
 
 
 def test_the_old_name_of_the_output_format_is_understood() -> None:
     schema = {"type": "object"}
     said = read(output_format={"type": "json_schema", "schema": schema})
-    assert said.conversation.output is not None
-    assert said.conversation.output.schema == schema
+    assert said.request.output is not None
+    assert said.request.output.schema == schema
     assert said.said[Feature.OUTPUT] == {"output_format.schema"}
 
 
@@ -333,7 +334,7 @@ def test_leading_system_messages_are_instructions() -> None:
     said = read(
         system="One.",
         messages=[{"role": "system", "content": "Two."}, {"role": "user", "content": "Hi"}],
-    ).conversation
+    ).request
     assert said.system == (Text("One."), Text("Two."))
     assert len(said.turns) == 1
 
@@ -345,19 +346,19 @@ def test_a_reminder_for_one_turn_is_gone_in_the_next() -> None:
         {"role": "assistant", "content": "2"},
         {"role": "user", "content": "3"},
     )
-    shown = read(messages=[first, reminder]).conversation.turns
+    shown = read(messages=[first, reminder]).request.turns
     assert [turn.role for turn in shown] == [Role.USER, Role.SYSTEM]
-    cleared = read(messages=[first, reminder, answer, second]).conversation.turns
+    cleared = read(messages=[first, reminder, answer, second]).request.turns
     assert [turn.role for turn in cleared] == [Role.USER, Role.ASSISTANT, Role.USER]
 
 
 def test_a_document_of_texts_is_one_and_a_document_with_images_is_its_parts() -> None:
     texts = {"type": "content", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     block = {"type": "document", "source": texts, "title": "T"}
-    part = read(messages=[{"role": "user", "content": [block]}]).conversation.turns[0].parts
+    part = read(messages=[{"role": "user", "content": [block]}]).request.turns[0].parts
     assert part == (Media(MediaKind.DOCUMENT, "text/plain", text="a\nb", name="T"),)
     texts["content"].append({"type": "image", "source": PNG})  # type: ignore[attr-defined]  # a list
-    parts = read(messages=[{"role": "user", "content": [block]}]).conversation.turns[0].parts
+    parts = read(messages=[{"role": "user", "content": [block]}]).request.turns[0].parts
     assert parts == (
         Text("T"),
         Text("a"),
@@ -369,7 +370,7 @@ def test_a_document_of_texts_is_one_and_a_document_with_images_is_its_parts() ->
 def test_the_vendors_summary_of_a_compacted_conversation_is_kept() -> None:
     block = {"type": "compaction", "content": "They spoke of bees.", "signature": "s"}
     parsed = read(messages=[{"role": "assistant", "content": [block]}, {"role": "user", "content": "And?"}])
-    assert parsed.conversation.turns[0].parts == (Text("They spoke of bees.\n\n"),)
+    assert parsed.request.turns[0].parts == (Text("They spoke of bees.\n\n"),)
 
 
 def test_a_thread_that_the_vendor_holds_cannot_be_continued() -> None:
@@ -385,8 +386,8 @@ def test_what_the_reference_requires_is_required(missing: str) -> None:
 def test_a_count_needs_no_limit_of_the_answer() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "system": "S"}
     parsed = parse_count(json.dumps(body).encode(), ASKED)
-    assert parsed.conversation.max_tokens is None
-    assert parsed.conversation.system == (Text("S"),)
+    assert parsed.request.max_tokens is None
+    assert parsed.request.system == (Text("S"),)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +408,7 @@ def test_a_block_in_a_message_of_the_wrong_role_is_refused(role: str, block: dic
 def test_a_damaged_signature_leaves_its_thought_out() -> None:
     block = {"type": "thinking", "thinking": "Hm.", "signature": tagged(GEMINIS)[:9]}
     parsed = read(messages=[{"role": "assistant", "content": [block, {"type": "text", "text": "x"}]}])
-    assert parsed.conversation.turns[0].parts == (Text("x"),)
+    assert parsed.request.turns[0].parts == (Text("x"),)
     assert parsed.unread == {"messages[].content[thinking]"}
 
 
@@ -416,11 +417,11 @@ def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
         return {"type": "thinking", "thinking": words, "signature": tagged(GEMINIS, "Hm.")}
 
     kept = read(messages=[{"role": "assistant", "content": [thought("Hm.")]}])
-    assert kept.conversation.turns[0].parts == (Thinking("Hm.", GEMINIS),)
+    assert kept.request.turns[0].parts == (Thinking("Hm.", GEMINIS),)
     assert not kept.unread
     for words in ("Hm. ", "", "Other."):
         altered = read(messages=[{"role": "assistant", "content": [thought(words)]}])
-        assert altered.conversation.turns[0].parts == ()
+        assert altered.request.turns[0].parts == ()
         assert altered.unread == {"messages[].content[thinking]"}
 
 
@@ -473,7 +474,7 @@ def test_nesting_without_end_is_refused_or_read(depth: int) -> None:
 def test_a_compaction_is_a_paragraph_of_its_own(role: str) -> None:
     blocks = [{"type": "compaction", "content": "We spoke."}, {"type": "text", "text": "And now?"}]
     parsed = read(messages=[{"role": role, "content": blocks}])
-    assert parsed.conversation.turns[0].parts == (Text("We spoke.\n\n"), Text("And now?"))
+    assert parsed.request.turns[0].parts == (Text("We spoke.\n\n"), Text("And now?"))
     assert not parsed.unread
 
 
@@ -495,6 +496,6 @@ BILLED = "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli;
 )
 def test_what_claude_code_is_billed_by_is_left_out_and_reported(system: Any, kept: tuple[Text, ...]) -> None:
     parsed = read(system=system, messages=[{"role": "user", "content": BILLED}])
-    assert parsed.conversation.system == kept
+    assert parsed.request.system == kept
     assert parsed.unread == {"system[x-anthropic-billing-header]"}
-    assert parsed.conversation.turns[0].parts == (Text(BILLED),)
+    assert parsed.request.turns[0].parts == (Text(BILLED),)

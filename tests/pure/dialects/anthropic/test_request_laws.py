@@ -30,7 +30,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.request import parse_request
-from mgw.dialects.translator import Asked
+from mgw.dialects.dialect import RequestContext
 from mgw.errors import GatewayError
 from mgw.simulator.answer import Refusal as Refused
 from mgw.simulator.anthropic_messages import messages as answer_of
@@ -164,9 +164,9 @@ def test_what_was_written_reads_as_it_was_meant(said: Conversation) -> None:
         rendered = render_request(said, setting(ADAPTIVE))
     except GatewayError:
         return
-    again = parse_request(rendered.body, Asked(ADAPTIVE))
+    again = parse_request(rendered.body, RequestContext(ADAPTIVE))
     assert not again.unread
-    second = render_request(again.conversation, setting(ADAPTIVE))
+    second = render_request(again.request, setting(ADAPTIVE))
     first_body, second_body = json.loads(rendered.body), json.loads(second.body)
     assert second_body["messages"] == first_body["messages"]
     assert second_body.get("system") == first_body.get("system")

@@ -9,18 +9,17 @@ from anthropic.types import Message, Usage
 
 from mgw.canonical.reply import StopReason, TokenUsage
 from mgw.canonical.speech import SpeechReply
-from mgw.dialects.anthropic.speech import ASKER
-from mgw.dialects.translator import Answering
+from mgw.dialects.anthropic.speech import CLIENT
+from mgw.dialects.dialect import ReplyContext
 from mgw.vocabulary import Family
 
-ANSWERING = Answering("req_1", "tts-x", 0)
+ANSWERING = ReplyContext("req_1", "tts-x", 0)
 
 
 def test_the_answer_is_a_message_with_the_sound_in_it() -> None:
     reply = SpeechReply(b"\x00\xff", "audio/mpeg", "up_1", "tts-real", StopReason.END, TokenUsage(3, 9))
-    spoken = ASKER.render_reply(reply, ANSWERING)
-    assert spoken.content_type == b"application/json"
-    assert json.loads(spoken.body) == {
+    assert CLIENT.content_type(reply) == b"application/json"
+    assert json.loads(CLIENT.render_reply(reply, ANSWERING)) == {
         "id": "up_1",
         "type": "message",
         "role": "assistant",
@@ -44,13 +43,13 @@ def test_the_answer_is_a_message_with_the_sound_in_it() -> None:
 
 
 def test_what_is_not_known_is_made_up_as_in_every_message() -> None:
-    message = json.loads(ASKER.render_reply(SpeechReply(b"sound", "audio/wav"), ANSWERING).body)
+    message = json.loads(CLIENT.render_reply(SpeechReply(b"sound", "audio/wav"), ANSWERING))
     assert (message["id"], message["model"]) == ("msg_req_1", "tts-x")
     assert message["usage"]["input_tokens"] == 0
 
 
 def test_the_sdk_reads_the_message() -> None:
-    body = json.loads(ASKER.render_reply(SpeechReply(b"sound", "audio/wav"), ANSWERING).body)
+    body = json.loads(CLIENT.render_reply(SpeechReply(b"sound", "audio/wav"), ANSWERING))
     message = Message.construct(**body)
     assert Usage.model_validate(body["usage"], strict=True).output_tokens == 0
     (block,) = message.model_dump(warnings=False)["content"]
@@ -58,4 +57,4 @@ def test_the_sdk_reads_the_message() -> None:
 
 
 def test_the_request_is_openais() -> None:
-    assert ASKER.body_of is Family.OPENAI
+    assert CLIENT.body_of is Family.OPENAI

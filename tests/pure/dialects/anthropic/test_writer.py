@@ -50,13 +50,13 @@ from mgw.canonical.reply import (
 from mgw.dialects.anthropic import writer as writer_module
 from mgw.dialects.anthropic.reply import render_reply
 from mgw.dialects.anthropic.writer import Writer
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import tagged
-from mgw.dialects.translator import Answering
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar import check_messages_stream
 
-ANSWERING = Answering("req_1", "claude", 0)
+ANSWERING = ReplyContext("req_1", "claude", 0)
 OWN = Signature(Family.ANTHROPIC, "c2ln")
 GEMINIS = Signature(Family.GEMINI, "Zm9v")
 NOBODYS = Signature(Family.OPENAI, "")

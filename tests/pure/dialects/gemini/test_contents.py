@@ -22,23 +22,23 @@ from mgw.canonical.conversation import (
     ToolResult,
     Turn,
 )
-from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.dialect import Parsed, RequestContext
+from mgw.dialects.gemini import CLIENT
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
-from mgw.dialects.translator import Asked, Parsed
 from mgw.vocabulary import Family
 
 Json = dict[str, Any]
-ASKED: Final = Asked("m")
+ASKED: Final = RequestContext("m")
 UNSIGNED: Final = Signature(Family.GEMINI, "")
 BYTES: Final = b"\xfb\xef\xff\xff"
 
 
-def parse(body: Json, asked: Asked = ASKED) -> Parsed:
-    return TRANSLATOR.parse_request(json.dumps(body).encode(), asked)
+def parse(body: Json, asked: RequestContext = ASKED) -> Parsed[Conversation]:
+    return CLIENT.text.parse_request(json.dumps(body).encode(), asked)
 
 
 def said(*contents: Json, **fields: Any) -> Conversation:
-    return parse({"contents": list(contents), **fields}).conversation
+    return parse({"contents": list(contents), **fields}).request
 
 
 def user(*parts: Json) -> Json:
@@ -290,7 +290,7 @@ def test_a_signature_that_a_call_carries_is_that_of_the_thought_before_it(text: 
     found = parse(
         {"contents": [model(thought(text, signed), {**call("f", "a"), "thoughtSignature": signed})]}
     )
-    assert found.conversation.turns[0].parts == (
+    assert found.request.turns[0].parts == (
         Thinking(text, CARRIED),
         ToolCall("a", "f", "{}"),
     )
@@ -311,7 +311,7 @@ def test_a_thought_that_is_all_signature_comes_back_from_its_call(signature: Sig
 
 def test_a_thought_whose_words_the_client_has_dropped_is_reported() -> None:
     found = parse({"contents": [model({**call("f", "a"), "thoughtSignature": tagged(CARRIED, "Hm.")})]})
-    assert found.conversation.turns[0].parts == (ToolCall("a", "f", "{}"),)
+    assert found.request.turns[0].parts == (ToolCall("a", "f", "{}"),)
     assert found.unread == {"contents[].parts[].thoughtSignature"}
 
 
@@ -320,13 +320,13 @@ def test_a_thought_that_the_client_has_not_altered_is_kept(pieces: tuple[str, ..
     *before, last = pieces
     parts = [{"text": text, "thought": True} for text in before]
     found = parse({"contents": [model(*parts, thought(last, tagged(CARRIED, "Hm. Oh.")))]})
-    assert found.conversation.turns[0].parts == (Thinking("Hm. Oh.", CARRIED),)
+    assert found.request.turns[0].parts == (Thinking("Hm. Oh.", CARRIED),)
     assert not found.unread
 
 
 def test_a_thought_that_the_client_has_altered_is_left_out_and_reported() -> None:
     found = parse({"contents": [model(thought("Ha.", tagged(CARRIED, "Hm.")), {"text": "a"})]})
-    assert found.conversation.turns[0].parts == (Text("a"),)
+    assert found.request.turns[0].parts == (Text("a"),)
     assert found.unread == {"contents[].parts[thought]"}
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
-from mgw.dialects.gemini.embedding import GIVER
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects.dialect import Rendered, RenderOptions, ReplySource
+from mgw.dialects.gemini.embedding import PROVIDER
 from mgw.dialects.model_row import ModelRow
-from mgw.dialects.translator import Rendered, Setting
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family, Kind
 
@@ -20,7 +21,9 @@ NEW: Final = "gemini-embedding-2-preview"
 
 
 def rendered(request: EmbeddingRequest, model: str = OLD) -> Rendered:
-    return GIVER.render_request(request, Setting(model, Kind.GEMINI, ModelRow("*", Family.GEMINI, "x")))
+    return PROVIDER.render_request(
+        request, RenderOptions(model, Kind.GEMINI, ModelRow("*", Family.GEMINI, "x"))
+    )
 
 
 def test_one_text_is_embedded_alone() -> None:
@@ -81,18 +84,18 @@ def test_the_second_model_is_told_its_task_in_the_text(
                 "embeddings": [{"values": [0.5]}, {"values": [1.5]}],
                 "usageMetadata": {"promptTokenCount": 3},
             },
-            EmbeddingReply(((0.5,), (1.5,)), 3),
+            EmbeddingReply(((0.5,), (1.5,)), TokenUsage(3)),
         ),
     ],
 )
 def test_vectors_are_read(body: Any, reply: EmbeddingReply) -> None:
-    assert GIVER.parse_reply(json.dumps(body).encode()) == reply
+    assert PROVIDER.parse_reply(json.dumps(body).encode(), ReplySource("seed")) == reply
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"embeddings":[{"values":["x"]}]}'])
 def test_what_holds_no_vectors_is_broken(body: bytes) -> None:
     with pytest.raises(GatewayError):
-        GIVER.parse_reply(body)
+        PROVIDER.parse_reply(body, ReplySource("seed"))
 
 
 def test_nothing_to_embed_is_refused() -> None:

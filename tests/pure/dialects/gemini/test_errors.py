@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.gemini import CLIENT, PROVIDER
 
 
 def parse(status: int, body: Any) -> UpstreamError:
-    return TRANSLATOR.parse_error(status, json.dumps(body).encode())
+    return PROVIDER.parse_error(status, json.dumps(body).encode())
 
 
 def test_an_error_keeps_its_status_its_words_and_its_code() -> None:
@@ -63,7 +63,7 @@ def test_the_time_to_wait_is_read_from_the_details(details: Any, seconds: float 
     ],
 )
 def test_what_says_nothing_is_told_by_its_status(body: bytes, message: str) -> None:
-    assert TRANSLATOR.parse_error(502, body).message == message
+    assert PROVIDER.parse_error(502, body).message == message
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_a_message_is_cut() -> None:
 @settings(deadline=None)
 @given(st.binary(max_size=30) | st.text('{}[]":,erocdmsatu0', max_size=30).map(str.encode))
 def test_no_bytes_make_it_raise(body: bytes) -> None:
-    assert TRANSLATOR.parse_error(500, body).status == 500
+    assert PROVIDER.parse_error(500, body).status == 500
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_no_bytes_make_it_raise(body: bytes) -> None:
     ],
 )
 def test_an_error_of_others_is_read_by_googles_sdk(status: int, said: int, name: str) -> None:
-    found, body = TRANSLATOR.render_error(UpstreamError(status, "Do otherwise.", "some_code"), "req_1")
+    found, body = CLIENT.render_error(UpstreamError(status, "Do otherwise.", "some_code"), "req_1")
     assert found == said
     with pytest.raises(genai_errors.APIError) as caught:
         genai_errors.APIError.raise_error(found, json.loads(body), None)
@@ -121,5 +121,5 @@ def test_an_error_of_others_is_read_by_googles_sdk(status: int, said: int, name:
 
 
 def test_lone_surrogates_do_not_break_an_error() -> None:
-    _, body = TRANSLATOR.render_error(UpstreamError(400, "a\ud800", "b\ud800"), "req_1")
+    _, body = CLIENT.render_error(UpstreamError(400, "a\ud800", "b\ud800"), "req_1")
     assert json.loads(body)["error"]["message"] == "a?"

@@ -23,10 +23,10 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.dialect import RenderOptions, RequestContext
+from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.signatures import SKIP_VALIDATOR
-from mgw.dialects.translator import Asked, Setting
 from mgw.simulator.gemini_fields import GENERATE, require
 from mgw.simulator.gemini_turns import check
 from mgw.vocabulary import Family, Kind
@@ -53,7 +53,7 @@ def result(call_id: str, *parts: Text | Media, is_error: bool = False) -> ToolRe
 
 
 def rendered(*turns: Turn, row: ModelRow = LAX) -> tuple[list[Json], frozenset[Feature]]:
-    found = TRANSLATOR.render_request(Conversation(turns), Setting("m", Kind.GEMINI, row))
+    found = PROVIDER.text.render_request(Conversation(turns), RenderOptions("m", Kind.GEMINI, row))
     return json.loads(found.body)["contents"], undelivered(Conversation(turns), found)
 
 
@@ -204,7 +204,7 @@ def test_an_error_goes_under_its_own_key() -> None:
 def test_the_bytes_of_a_result_are_not_touched() -> None:
     text = '{"b" :  1e2,\n"a":"\\u00e9" }'
     turns = (assistant(ToolCall("1", "f", text)), user(result("1", Text(text))))
-    found = TRANSLATOR.render_request(Conversation(turns), Setting("m", Kind.GEMINI, LAX))
+    found = PROVIDER.text.render_request(Conversation(turns), RenderOptions("m", Kind.GEMINI, LAX))
     assert found.body.count(text.encode()) == 2
 
 
@@ -341,7 +341,7 @@ TURNS: Final = st.lists(
 @given(turns=TURNS)
 def test_whatever_the_history_an_independent_provider_takes_it(turns: list[Turn]) -> None:
     turns = [user(Text("begin")), *turns]
-    found = TRANSLATOR.render_request(Conversation(tuple(turns)), Setting("m", Kind.GEMINI, STRICT))
+    found = PROVIDER.text.render_request(Conversation(tuple(turns)), RenderOptions("m", Kind.GEMINI, STRICT))
     body = require(json.loads(found.body), GENERATE, lenient=False)
     check(body, signed=True)
     assert body["contents"][-1]["role"] == "user"
@@ -353,10 +353,10 @@ def test_whatever_the_history_an_independent_provider_takes_it(turns: list[Turn]
 @settings(deadline=None)
 @given(turns=TURNS)
 def test_a_history_that_was_rendered_is_parsed_and_rendered_the_same(turns: list[Turn]) -> None:
-    setting = Setting("m", Kind.GEMINI, LAX)
+    setting = RenderOptions("m", Kind.GEMINI, LAX)
     conversation = Conversation((user(Text("begin")), *turns))
     bodies: list[bytes] = []
     for _ in range(3):
-        bodies.append(TRANSLATOR.render_request(conversation, setting).body)
-        conversation = TRANSLATOR.parse_request(bodies[-1], Asked("m")).conversation
+        bodies.append(PROVIDER.text.render_request(conversation, setting).body)
+        conversation = CLIENT.text.parse_request(bodies[-1], RequestContext("m")).request
     assert bodies[1] == bodies[2]  # neighbouring texts have become one by then

@@ -32,8 +32,9 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects.dialect import ReplySource
+from mgw.dialects.gemini import PROVIDER
 from mgw.dialects.gemini.stops import FAILURES
-from mgw.dialects.gemini.translator import TRANSLATOR
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -60,7 +61,7 @@ def array(*chunks: Json) -> bytes:
 
 
 def events_of(*pieces: bytes) -> list[ReplyEvent]:
-    reader = TRANSLATOR.stream_reader("seed")
+    reader = PROVIDER.stream_reader("seed")
     found = [event for piece in pieces for event in reader.feed(piece)]
     return found + reader.finish()
 
@@ -131,7 +132,7 @@ def test_any_cut_gives_the_same_events(sizes: list[int], in_array: bool) -> None
 
 
 def test_every_event_comes_as_soon_as_its_chunk_is_there() -> None:
-    reader = TRANSLATOR.stream_reader("s")
+    reader = PROVIDER.stream_reader("s")
     assert TextAdded("a") in reader.feed(sse(chunk({"text": "a"})))
     assert reader.feed(sse(chunk({"text": "b"}))) == [TextAdded("b")]
     assert reader.usage == TokenUsage()
@@ -223,7 +224,7 @@ def test_a_failure_behind_a_text_is_an_end() -> None:
 @pytest.mark.parametrize("make", [sse, array])
 def test_an_error_in_the_middle_breaks_the_stream_and_nothing_follows(make: Any) -> None:
     error = {"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"}}
-    reader = TRANSLATOR.stream_reader("s")
+    reader = PROVIDER.stream_reader("s")
     found = reader.feed(make(chunk({"text": "a"}), error, chunk({"text": "b"})))
     broke = found[-1]
     assert isinstance(broke, Broke)
@@ -269,7 +270,7 @@ def test_an_error_in_lines_without_a_field_is_read_however_it_is_cut(
 
 
 def test_an_error_without_a_field_comes_with_its_last_line() -> None:
-    reader = TRANSLATOR.stream_reader("s")
+    reader = PROVIDER.stream_reader("s")
     *lines, last = json.dumps(QUOTA, indent=2).encode().splitlines(keepends=True)
     assert [event for line in lines for event in reader.feed(line)] == []
     assert isinstance(reader.feed(last + b"\n")[0], Broke)
@@ -341,7 +342,7 @@ def test_a_text_beside_something_else_is_not_lost(beside: Json) -> None:
         TextAdded,
         CallBegan if "functionCall" in beside else MediaAdded,
     ]
-    whole = TRANSLATOR.parse_reply(json.dumps(chunk(both, finish="STOP")).encode(), "s")
+    whole = PROVIDER.text.parse_reply(json.dumps(chunk(both, finish="STOP")).encode(), ReplySource("s"))
     assert [type(part) for part in whole.candidates[0].parts] == [
         Text,
         ToolCall if "functionCall" in beside else Media,

@@ -29,9 +29,9 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.gemini.translator import TRANSLATOR
+from mgw.dialects.dialect import Rendered, RenderOptions, RequestContext
+from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.model_row import ModelRow
-from mgw.dialects.translator import Asked, Rendered, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family, Kind
 from tests.support.said import undelivered
@@ -45,7 +45,7 @@ HELLO: Final = Conversation((Turn(Role.USER, (Text("Hello"),)),))
 
 
 def rendered(conversation: Conversation, row: ModelRow = OLD, model: str = "gemini-2.5-flash") -> Rendered:
-    return TRANSLATOR.render_request(conversation, Setting(model, Kind.GEMINI, row))
+    return PROVIDER.text.render_request(conversation, RenderOptions(model, Kind.GEMINI, row))
 
 
 def body_of(conversation: Conversation, row: ModelRow = OLD) -> Json:
@@ -514,6 +514,6 @@ def test_what_is_rendered_is_parsed_again() -> None:
         output=OutputFormat(OutputKind.SCHEMA, {"type": "object"}),
         reasoning=Reasoning(budget=2000, thoughts=True),
     )
-    found = TRANSLATOR.parse_request(rendered(conversation).body, Asked("m"))
-    assert found.conversation == conversation
+    found = CLIENT.text.parse_request(rendered(conversation).body, RequestContext("m"))
+    assert found.request == conversation
     assert not found.unread

@@ -30,21 +30,21 @@ from mgw.canonical.reply import (
     TokenLogprob,
     TokenUsage,
 )
+from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
+from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.gemini.stops import FAILURES
-from mgw.dialects.gemini.translator import TRANSLATOR
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
-from mgw.dialects.translator import Answering, Asked
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
 Json = dict[str, Any]
-ANSWERING: Final = Answering("req_1", "gpt", 0)
+ANSWERING: Final = ReplyContext("req_1", "gpt", 0)
 FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
 
 
 def parse(body: Json) -> Reply:
-    return TRANSLATOR.parse_reply(json.dumps(body).encode(), "seed")
+    return PROVIDER.text.parse_reply(json.dumps(body).encode(), ReplySource("seed"))
 
 
 def candidate(*parts: Json, finish: str | None = "STOP", **fields: Any) -> Json:
@@ -57,7 +57,7 @@ def parsed(*parts: Json, finish: str | None = "STOP", **fields: Any) -> Candidat
 
 
 def render(reply: Reply) -> Json:
-    found: Json = json.loads(TRANSLATOR.render_reply(reply, ANSWERING))
+    found: Json = json.loads(CLIENT.text.render_reply(reply, ANSWERING))
     GenerateContentResponse.model_validate(deepcopy(found))  # which changes what it is given
     return found
 
@@ -114,7 +114,7 @@ def test_an_answer_is_read_whole() -> None:
 def test_arguments_are_compact_and_else_as_the_model_wrote_them() -> None:
     args = b'{ "a" : 1e2 ,\n"b":1.50}'
     body = b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":%b}}]}}]}' % args
-    part = TRANSLATOR.parse_reply(body, "s").candidates[0].parts[0]
+    part = PROVIDER.text.parse_reply(body, ReplySource("s")).candidates[0].parts[0]
     assert isinstance(part, ToolCall)
     assert part.arguments == '{"a":1e2,"b":1.50}'
 
@@ -125,7 +125,7 @@ def test_made_identifiers_differ_within_an_answer_and_between_answers() -> None:
     identifiers = [
         part.id
         for seed in ("a", "b")
-        for one in TRANSLATOR.parse_reply(data, seed).candidates
+        for one in PROVIDER.text.parse_reply(data, ReplySource(seed)).candidates
         for part in one.parts
         if isinstance(part, ToolCall)
     ]
@@ -200,7 +200,7 @@ def test_an_answer_that_is_nothing_but_a_failure_is_broken(finish: str, parts: t
 )
 def test_what_is_no_answer_is_broken(body: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
-        TRANSLATOR.parse_reply(body, "s")
+        PROVIDER.text.parse_reply(body, ReplySource("s"))
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
 
 
@@ -208,7 +208,7 @@ def test_what_is_no_answer_is_broken(body: bytes) -> None:
 @given(st.binary(max_size=40) | st.text('{}[]",:candtesprx0', max_size=40).map(str.encode))
 def test_no_bytes_make_anything_but_an_answer_or_a_broken_one(body: bytes) -> None:
     try:
-        TRANSLATOR.parse_reply(body, "s")
+        PROVIDER.text.parse_reply(body, ReplySource("s"))
     except GatewayError as error:
         assert error.reason is Reason.UPSTREAM_BROKEN  # noqa: PT017 - an answer is as good
 
@@ -304,7 +304,7 @@ def test_an_answer_without_a_name_gets_the_gateways() -> None:
 )
 def test_an_answer_that_is_an_error_has_its_status_and_its_words(body: bytes, status: int) -> None:
     with pytest.raises(AnswerError) as caught:
-        TRANSLATOR.parse_reply(body, "s")
+        PROVIDER.text.parse_reply(body, ReplySource("s"))
     assert (caught.value.error.status, caught.value.error.message) == (status, "Slow down.")
 
 
@@ -325,7 +325,7 @@ def test_an_array_of_responses_is_one_answer() -> None:
             "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2},
         },
     ]
-    found = TRANSLATOR.parse_reply(json.dumps(pieces).encode(), "s")
+    found = PROVIDER.text.parse_reply(json.dumps(pieces).encode(), ReplySource("s"))
     assert [(one.parts, one.stop) for one in found.candidates] == [
         ((Text("ab"),), StopReason.END),
         ((Text("x"),), StopReason.LENGTH),
@@ -432,4 +432,4 @@ def test_what_a_client_keeps_of_an_answer_comes_back_as_it_was() -> None:
     assert content is not None
     kept = content.model_dump(mode="json", by_alias=True, exclude_none=True)  # as the SDK sends it
     request = json.dumps({"contents": [kept]}).encode()
-    assert TRANSLATOR.parse_request(request, Asked("m")).conversation.turns[0].parts == parts
+    assert CLIENT.text.parse_request(request, RequestContext("m")).request.turns[0].parts == parts

@@ -30,21 +30,21 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.gemini.translator import TRANSLATOR
-from mgw.dialects.translator import Asked, Parsed
+from mgw.dialects.dialect import Parsed, RequestContext
+from mgw.dialects.gemini import CLIENT
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family
 
 Json = dict[str, Any]
-ASKED: Final = Asked("m")
+ASKED: Final = RequestContext("m")
 
 
-def parse(body: Json, asked: Asked = ASKED) -> Parsed:
-    return TRANSLATOR.parse_request(json.dumps(body).encode(), asked)
+def parse(body: Json, asked: RequestContext = ASKED) -> Parsed[Conversation]:
+    return CLIENT.text.parse_request(json.dumps(body).encode(), asked)
 
 
 def said(*contents: Json, **fields: Any) -> Conversation:
-    return parse({"contents": list(contents), **fields}).conversation
+    return parse({"contents": list(contents), **fields}).request
 
 
 def user(*parts: Json) -> Json:
@@ -123,7 +123,7 @@ def test_a_rich_request_is_understood_whole() -> None:
     found = parse(RICH)
     image = Media(MediaKind.IMAGE, "image/png", data="AAAA")
     signature = Signature(Family.GEMINI, "c2ln")
-    assert found.conversation == Conversation(
+    assert found.request == Conversation(
         system=(Text("Be brief."), Text("Be kind.")),
         turns=(
             Turn(Role.USER, (Text("Look."), image)),
@@ -237,7 +237,7 @@ def test_what_no_other_family_has_is_reported() -> None:
         "generationConfig.responseMimeType",
         "generationConfig.responseSchema",
     }
-    assert found.conversation.output is None
+    assert found.request.output is None
 
 
 def snaked(value: Any) -> Any:
@@ -252,7 +252,7 @@ def snaked(value: Any) -> Any:
 
 
 def test_keys_may_be_in_snake_case() -> None:
-    assert parse(snaked(RICH)).conversation == parse(RICH).conversation
+    assert parse(snaked(RICH)).request == parse(RICH).request
     assert parse(snaked(RICH)).said[Feature.MAX_TOKENS] == {"generation_config.max_output_tokens"}
 
 
@@ -263,7 +263,7 @@ def test_a_single_object_stands_for_an_array_of_one() -> None:
             "systemInstruction": {"parts": {"text": "Be brief."}},
             "tools": {"functionDeclarations": {"name": "f"}},
         }
-    ).conversation
+    ).request
     assert found == Conversation(
         (Turn(Role.USER, (Text("Hi"),)),), system=(Text("Be brief."),), tools=(Tool("f"),)
     )
@@ -293,8 +293,8 @@ def test_what_is_no_number_is_refused(value: object) -> None:
     ],
 )
 def test_a_stream_without_alt_sse_is_an_array(query: bytes | None, stream: bool, in_array: bool) -> None:
-    found = parse({"contents": [user({"text": "a"})]}, Asked("m", stream, query))
-    assert (found.style.in_array, found.conversation.stream) == (in_array, stream)
+    found = parse({"contents": [user({"text": "a"})]}, RequestContext("m", stream, query))
+    assert (found.reply_options.in_array, found.request.stream) == (in_array, stream)
 
 
 # Settings -------------------------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_any_json_anywhere_is_understood_or_refused(place: tuple[Any, ...], valu
     except GatewayError as error:
         assert error.reason is Reason.MALFORMED  # noqa: PT017 - being understood is as good
     else:
-        assert isinstance(found.conversation, Conversation)
+        assert isinstance(found.request, Conversation)
 
 
 @pytest.mark.parametrize("opening", ['{"items":', '{"anyOf":[', '{"properties":{"a":'])
@@ -426,7 +426,7 @@ def test_nesting_without_end_is_refused(opening: str, field: str) -> None:
         tools = f'[{{"functionDeclarations":[{{"name":"f","{field}":{schema}}}]}}]'
         body = f'{{"contents":[{{"parts":[{{"text":"a"}}]}}],"tools":{tools}}}'
         try:
-            TRANSLATOR.parse_request(body.encode(), ASKED)
+            CLIENT.text.parse_request(body.encode(), ASKED)
         except GatewayError as error:
             assert error.reason is Reason.MALFORMED  # noqa: PT017 - shallow ones are taken
 
@@ -455,7 +455,7 @@ def test_the_numbers_of_enumerations_are_read() -> None:
         }
     )
     assert not found.unread
-    conversation = found.conversation
+    conversation = found.request
     assert conversation.tools[0].schema == {
         "type": "object",
         "properties": {"a": {"type": "string"}, "b": {"type": "array", "items": {"type": "integer"}}},
@@ -479,7 +479,7 @@ def test_a_number_that_names_nothing_is_refused(mode: object) -> None:
 
 def test_empty_stop_sequences_say_nothing() -> None:
     found = parse({"contents": [user({"text": "a"})], "generationConfig": {"stopSequences": ["", "a", ""]}})
-    assert found.conversation.stop == ("a",)
+    assert found.request.stop == ("a",)
     assert not found.unread
 
 

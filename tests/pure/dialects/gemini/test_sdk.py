@@ -24,11 +24,11 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.gemini.translator import TRANSLATOR
-from mgw.dialects.translator import Answering, Asked, Parsed
+from mgw.dialects.dialect import Parsed, ReplyContext, RequestContext
+from mgw.dialects.gemini import CLIENT
 from mgw.vocabulary import Family
 
-ANSWERING: Final = Answering("req_1", "gpt", 0)
+ANSWERING: Final = ReplyContext("req_1", "gpt", 0)
 SIGNATURE: Final = Signature(Family.ANTHROPIC, "c2ln")
 REPLY: Final = Reply(
     (
@@ -53,16 +53,16 @@ class Gateway:
 
     def __init__(self, events: list[ReplyEvent]) -> None:
         self.events = events
-        self.asked: list[Parsed] = []
+        self.asked: list[Parsed[Conversation]] = []
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         stream = b":streamGenerateContent" in request.url.raw_path
-        asked = Asked("m", stream, request.url.query)
-        self.asked.append(TRANSLATOR.parse_request(request.read(), asked))
+        asked = RequestContext("m", stream, request.url.query)
+        self.asked.append(CLIENT.text.parse_request(request.read(), asked))
         if not stream:
-            data = TRANSLATOR.render_reply(REPLY, ANSWERING)
+            data = CLIENT.text.render_reply(REPLY, ANSWERING)
             return httpx2.Response(200, content=data, headers={"content-type": "application/json"})
-        writer = TRANSLATOR.stream_writer(ANSWERING)
+        writer = CLIENT.stream_writer(ANSWERING)
         pieces = [writer.keepalive()]
         for event in self.events:
             pieces += [writer.write([event]), writer.keepalive()]
@@ -72,7 +72,7 @@ class Gateway:
     @property
     def conversation(self) -> Conversation:
         """What was asked last."""
-        return self.asked[-1].conversation
+        return self.asked[-1].request
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_what_the_sdk_sends_is_understood_whole(gateway: Gateway, client: genai.
     client.models.generate_content(model="m", contents=["Look.", image], config=config)
     found = gateway.asked[-1]
     assert found.unread == {"tools[].functionDeclarations[].response_json_schema"}  # what the tool returns
-    conversation = found.conversation
+    conversation = found.request
     assert [type(part) for part in conversation.turns[0].parts] == [Text, Media]
     picture = conversation.turns[0].parts[1]
     assert isinstance(picture, Media)

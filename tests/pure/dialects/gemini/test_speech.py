@@ -11,15 +11,15 @@ from google.genai.types import GenerateContentResponse
 
 from mgw.canonical.reply import StopReason, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
-from mgw.dialects.fields import Ledger
-from mgw.dialects.gemini.speech import ASKER, GIVER
+from mgw.dialects.dialect import Parsed, RenderOptions, ReplyContext, ReplySource, RequestContext
+from mgw.dialects.gemini.speech import CLIENT, PROVIDER
 from mgw.dialects.model_row import ModelRow
-from mgw.dialects.translator import Answering, Setting
+from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family, Kind
 
 Json = Any  # JSON of whatever type
-SETTING = Setting("gem-tts", Kind.GEMINI, ModelRow("*", Family.GEMINI, "x"))
+SETTING = RenderOptions("gem-tts", Kind.GEMINI, ModelRow("*", Family.GEMINI, "x"))
 L16 = "audio/L16;codec=pcm;rate=24000"
 HELLO: Json = [{"role": "user", "parts": [{"text": "Hello"}]}]
 
@@ -27,11 +27,12 @@ HELLO: Json = [{"role": "user", "parts": [{"text": "Hello"}]}]
 # Asked by Google's clients --------------------------------------------------------------------------------
 
 
-def parsed(contents: Json = HELLO, **fields: Json) -> tuple[SpeechRequest, Ledger]:
-    return ASKER.parse_request(json.dumps({"contents": contents, **fields}).encode())
+def parsed(contents: Json = HELLO, **fields: Json) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:
+    found = CLIENT.parse_request(json.dumps({"contents": contents, **fields}).encode(), RequestContext("m"))
+    return found.request, found
 
 
-def voiced(speech: Json) -> tuple[SpeechRequest, Ledger]:
+def voiced(speech: Json) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:
     return parsed(generationConfig={"speechConfig": speech})
 
 
@@ -40,7 +41,7 @@ def named(name: str) -> Json:
 
 
 def test_a_request_is_understood() -> None:
-    asked, ledger = parsed(
+    asked, found = parsed(
         model="models/x",
         systemInstruction={"parts": [{"text": "Whisper."}, {"text": "Slowly."}]},
         generationConfig={
@@ -50,7 +51,7 @@ def test_a_request_is_understood() -> None:
         },
     )
     assert asked == SpeechRequest("Hello", "Kore", "Whisper.\nSlowly.", "wav")
-    assert ledger.unread() == frozenset()
+    assert found.unread == frozenset()
 
 
 def test_who_says_no_format_gets_raw_samples() -> None:
@@ -58,7 +59,7 @@ def test_who_says_no_format_gets_raw_samples() -> None:
 
 
 def test_snake_case_is_read_alike() -> None:
-    asked, ledger = parsed(
+    asked, found = parsed(
         system_instruction={"parts": [{"text": "Whisper."}]},
         generation_config={
             "response_modalities": ["AUDIO"],
@@ -66,11 +67,11 @@ def test_snake_case_is_read_alike() -> None:
         },
     )
     assert asked == SpeechRequest("Hello", "Kore", "Whisper.", "pcm")
-    assert ledger.unread() == frozenset()
+    assert found.unread == frozenset()
 
 
 def test_all_words_of_the_user_are_spoken_in_their_order() -> None:
-    asked, ledger = parsed(
+    asked, found = parsed(
         [
             {"parts": [{"text": "One"}, {"text": ""}, {"text": "two"}]},
             {"role": "model", "parts": [{"text": "What else?"}]},
@@ -78,7 +79,7 @@ def test_all_words_of_the_user_are_spoken_in_their_order() -> None:
         ]
     )
     assert asked.text == "One\ntwo\nthree"
-    assert ledger.unread() == {"contents[model]", "contents[].parts[thought]"}
+    assert found.unread == {"contents[model]", "contents[].parts[thought]"}
 
 
 def test_a_single_content_and_part_need_no_list() -> None:
@@ -86,7 +87,7 @@ def test_a_single_content_and_part_need_no_list() -> None:
 
 
 def test_what_is_not_said_in_words_is_reported() -> None:
-    _, ledger = parsed(
+    _, found = parsed(
         [
             {
                 "role": "user",
@@ -97,7 +98,7 @@ def test_what_is_not_said_in_words_is_reported() -> None:
         generationConfig={"temperature": 1, "speechConfig": {"languageCode": "en-US"}},
         safetySettings=[],
     )
-    assert ledger.unread() == {
+    assert found.unread == {
         "contents[].parts[].inlineData",
         "generationConfig.temperature",
         "generationConfig.speechConfig.languageCode",
@@ -111,9 +112,9 @@ def test_of_several_speakers_the_first_speaks_and_that_is_reported() -> None:
         {"speaker": "A", "voiceConfig": named("Puck")},
         {"speaker": "B", "voiceConfig": named("Kore")},
     ]
-    asked, ledger = voiced({"multiSpeakerVoiceConfig": {"speakerVoiceConfigs": speakers}})
+    asked, found = voiced({"multiSpeakerVoiceConfig": {"speakerVoiceConfigs": speakers}})
     assert asked.voice == "Puck"
-    assert ledger.unread() == {"generationConfig.speechConfig.multiSpeakerVoiceConfig"}
+    assert found.unread == {"generationConfig.speechConfig.multiSpeakerVoiceConfig"}
 
 
 def test_the_one_speaker_comes_before_several() -> None:
@@ -122,14 +123,14 @@ def test_the_one_speaker_comes_before_several() -> None:
 
 
 def test_a_voice_may_be_named_at_once() -> None:
-    asked, ledger = voiced({"voiceConfig": {"voice": "Kore"}})
-    assert (asked.voice, ledger.unread()) == ("Kore", frozenset())
+    asked, found = voiced({"voiceConfig": {"voice": "Kore"}})
+    assert (asked.voice, found.unread) == ("Kore", frozenset())
 
 
 def test_a_voice_of_the_clients_own_is_reported() -> None:
-    asked, ledger = voiced({"voiceConfig": {"replicatedVoiceConfig": {"mimeType": "audio/wav"}}})
+    asked, found = voiced({"voiceConfig": {"replicatedVoiceConfig": {"mimeType": "audio/wav"}}})
     assert asked.voice is None
-    assert ledger.unread() == {"generationConfig.speechConfig.voiceConfig.replicatedVoiceConfig"}
+    assert found.unread == {"generationConfig.speechConfig.voiceConfig.replicatedVoiceConfig"}
 
 
 @pytest.mark.parametrize(
@@ -148,8 +149,8 @@ def test_formats_have_openais_names(media_type: str, said: str) -> None:
         {"responseMimeType": media_type},
         {"responseFormat": [{"audio": {"mimeType": media_type}}]},
     ):
-        asked, ledger = parsed(generationConfig=config)
-        assert (asked.format, ledger.unread()) == (said, frozenset())
+        asked, found = parsed(generationConfig=config)
+        assert (asked.format, found.unread) == (said, frozenset())
 
 
 @pytest.mark.parametrize(
@@ -170,9 +171,9 @@ def test_formats_have_openais_names(media_type: str, said: str) -> None:
     ],
 )
 def test_what_no_format_can_say_is_reported(config: Json, reported: str) -> None:
-    asked, ledger = parsed(generationConfig=config)
+    asked, found = parsed(generationConfig=config)
     assert asked.format == "pcm"
-    assert ledger.unread() == {reported}
+    assert found.unread == {reported}
 
 
 @pytest.mark.parametrize(
@@ -208,15 +209,15 @@ def test_a_request_without_words_is_refused(contents: Json) -> None:
 )
 def test_what_is_wrong_is_named(body: Json, param: str) -> None:
     with pytest.raises(GatewayError) as caught:
-        ASKER.parse_request(json.dumps(body).encode())
+        CLIENT.parse_request(json.dumps(body).encode(), RequestContext("m"))
     assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, param)
 
 
 def test_googles_clients_read_the_answer() -> None:
     reply = SpeechReply(b"\x00\xff", "audio/mpeg", usage=TokenUsage(3, 9))
-    spoken = ASKER.render_reply(reply, Answering("req_1", "tts-x", 0))
-    assert spoken.content_type == b"application/json"
-    found = GenerateContentResponse.model_validate_json(spoken.body)
+    body = CLIENT.render_reply(reply, ReplyContext("req_1", "tts-x", 0))
+    assert CLIENT.content_type(reply) == b"application/json"
+    found = GenerateContentResponse.model_validate_json(body)
     assert found.candidates is not None
     assert found.candidates[0].finish_reason == "STOP"
     assert found.parts is not None
@@ -229,7 +230,7 @@ def test_googles_clients_read_the_answer() -> None:
 
 
 def test_an_answer_says_nothing_of_counts_that_nobody_knows() -> None:
-    body = ASKER.render_reply(SpeechReply(b"x", "audio/mpeg"), Answering("req_1", "tts-x", 0)).body
+    body = CLIENT.render_reply(SpeechReply(b"x", "audio/mpeg"), ReplyContext("req_1", "tts-x", 0))
     assert "usageMetadata" not in json.loads(body)
 
 
@@ -237,7 +238,7 @@ def test_an_answer_says_nothing_of_counts_that_nobody_knows() -> None:
 
 
 def test_instructions_go_before_the_text() -> None:
-    rendered = GIVER.render_request(SpeechRequest("Hello", "Kore", "Whisper.", "mp3"), SETTING)
+    rendered = PROVIDER.render_request(SpeechRequest("Hello", "Kore", "Whisper.", "mp3"), SETTING)
     assert rendered.target == b"/models/gem-tts:generateContent"
     assert json.loads(rendered.body) == {
         "contents": [{"role": "user", "parts": [{"text": "Whisper.\n\nHello"}]}],
@@ -246,7 +247,7 @@ def test_instructions_go_before_the_text() -> None:
 
 
 def test_who_names_no_voice_gets_googles_own() -> None:
-    body = json.loads(GIVER.render_request(SpeechRequest("Hello"), SETTING).body)
+    body = json.loads(PROVIDER.render_request(SpeechRequest("Hello"), SETTING).body)
     assert body["generationConfig"] == {"responseModalities": ["AUDIO"]}
 
 
@@ -259,7 +260,11 @@ def answer(*parts: Json, **beside: Json) -> Json:
 
 
 def heard(body: Json) -> SpeechReply | UpstreamError:
-    return GIVER.parse_reply(json.dumps(body).encode(), b"application/json", SpeechRequest("Hello"))
+    source = ReplySource("seed", b"application/json", SpeechRequest("Hello"))
+    try:
+        return PROVIDER.parse_reply(json.dumps(body).encode(), source)
+    except AnswerError as refused:
+        return refused.error
 
 
 def test_the_sound_is_decoded_and_keeps_its_media_type() -> None:

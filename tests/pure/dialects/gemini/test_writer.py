@@ -35,25 +35,26 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects.dialect import ReplyContext, ReplyOptions
+from mgw.dialects.gemini import CLIENT
 from mgw.dialects.gemini import writer as module
-from mgw.dialects.gemini.translator import TRANSLATOR
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
-from mgw.dialects.translator import Answering, AnswerStyle, StreamWriter
+from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
 Json = dict[str, Any]
-SSE: Final = Answering("req_1", "gpt", 0)
-ARRAY: Final = Answering("req_1", "gpt", 0, AnswerStyle(in_array=True))
+SSE: Final = ReplyContext("req_1", "gpt", 0)
+ARRAY: Final = ReplyContext("req_1", "gpt", 0, ReplyOptions(in_array=True))
 FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
 END: Final = Ended(StopReason.END)
 
 
-def writer(answering: Answering = SSE) -> StreamWriter:
-    return TRANSLATOR.stream_writer(answering)
+def writer(answering: ReplyContext = SSE) -> StreamWriter:
+    return CLIENT.stream_writer(answering)
 
 
-def whole(*events: ReplyEvent, answering: Answering = SSE) -> bytes:
+def whole(*events: ReplyEvent, answering: ReplyContext = SSE) -> bytes:
     one = writer(answering)
     return one.write(events) + one.finish()
 
@@ -279,7 +280,7 @@ def test_every_kind_of_part_has_its_chunk() -> None:
 
 
 @pytest.mark.parametrize("answering", [SSE, ARRAY], ids=["sse", "array"])
-def test_a_break_is_shown_and_nothing_follows(answering: Answering) -> None:
+def test_a_break_is_shown_and_nothing_follows(answering: ReplyContext) -> None:
     error = UpstreamError(529, "Overloaded.", "overloaded_error")
     one = writer(answering)
     data = one.write([Began(), TextAdded("a"), Broke(error), TextAdded("b")])
@@ -432,7 +433,7 @@ def test_calls_stand_where_the_whole_answer_has_them() -> None:
 @given(parts=PARTS, stop=st.sampled_from(StopReason))
 def test_a_stream_says_what_the_whole_answer_says(parts: list[Part], stop: StopReason) -> None:
     reply = Reply((Candidate(tuple(parts), stop),), "r", "m", TokenUsage(3, 2, reasoning=1))
-    unary = json.loads(TRANSLATOR.render_reply(reply, SSE))
+    unary = json.loads(CLIENT.text.render_reply(reply, SSE))
     chunks = chunks_of(whole(*events_of(reply)))
     pieces = [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
     unread = any(isinstance(part, ToolCall) and part.arguments == "{" for part in parts)

@@ -14,13 +14,19 @@ from openai.types import CreateEmbeddingResponse, Embedding
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
-from mgw.dialects.fields import Ledger
+from mgw.canonical.reply import TokenUsage
+from mgw.dialects.dialect import Parsed, ReplyContext, ReplyOptions, RequestContext
 from mgw.dialects.openai.embedding import MAX_INPUTS, MAX_TITLE_CHARS, parse_request, render_reply
 from mgw.errors import GatewayError, Reason
 
+CONTEXT = RequestContext("m")
 
-def parsed(**fields: Any) -> tuple[EmbeddingRequest, Ledger]:  # Any: JSON as a client writes it
-    return parse_request(json.dumps({"model": "m", **fields}).encode())
+
+def parsed(
+    **fields: Any,
+) -> tuple[EmbeddingRequest, Parsed[EmbeddingRequest]]:  # Any: JSON as a client writes it
+    found = parse_request(json.dumps({"model": "m", **fields}).encode(), CONTEXT)
+    return found.request, found
 
 
 def refused(**fields: Any) -> GatewayError:  # Any: as above
@@ -36,7 +42,7 @@ def test_one_text_and_several_are_told_apart() -> None:
 
 
 def test_everything_is_taken_or_reported() -> None:
-    asked, ledger = parsed(
+    asked, found = parsed(
         input=["a", "b"],
         dimensions=8,
         task_type="RETRIEVAL_QUERY",
@@ -45,8 +51,8 @@ def test_everything_is_taken_or_reported() -> None:
         user="u",
     )
     assert asked == EmbeddingRequest(("a", "b"), dimensions=8, task_type="RETRIEVAL_QUERY", title="t")
-    assert ledger.unread() == {"user"}
-    assert set(ledger.said) == {Feature.DIMENSIONS, Feature.TASK_TYPE, Feature.EMBEDDING_TITLE}
+    assert found.unread == {"user"}
+    assert set(found.said) == {Feature.DIMENSIONS, Feature.TASK_TYPE, Feature.EMBEDDING_TITLE}
 
 
 @pytest.mark.parametrize("tokens", [[1, 2], [[1, 2], [3]], ["a", 1]], ids=["one", "several", "mixed"])
@@ -57,13 +63,15 @@ def test_tokens_are_refused_in_so_many_words(tokens: object) -> None:
 def test_what_the_sdk_asks_for_by_itself_is_base64() -> None:
     """The SDK would read floats, too, but its request states base64 as if the user had."""
     sent = prepare_embedding_request(None, {"model": "m", "input": "a"}, encoding_format=omit).body
-    assert parse_request(json.dumps(sent).encode())[0] == EmbeddingRequest(("a",), single=True, base64=True)
+    found = parse_request(json.dumps(sent).encode(), CONTEXT)
+    assert found.request == EmbeddingRequest(("a",), single=True)
+    assert found.reply_options.base64_vectors
 
 
 @given(st.lists(st.lists(st.floats(width=32, allow_nan=False), max_size=4), min_size=1, max_size=3))
 def test_the_sdk_reads_the_same_numbers_in_base64(vectors: list[list[float]]) -> None:
     reply = EmbeddingReply(tuple(map(tuple, vectors)))
-    body = render_reply(reply, EmbeddingRequest(("a",), base64=True), "m")
+    body = render_reply(reply, ReplyContext("r", "m", 0, ReplyOptions(base64_vectors=True)))
     sent = CreateEmbeddingResponse.model_construct(**json.loads(body))
     assert all(type(one["embedding"]) is str for one in json.loads(body)["data"])
     sent.data = [Embedding.model_construct(**one) for one in json.loads(body)["data"]]
@@ -88,7 +96,7 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:  # 
 
 
 def test_the_answer_is_the_sdks() -> None:
-    body = render_reply(EmbeddingReply(((0.5, 1.0), (2.0, 3.0)), 7), EmbeddingRequest(("a", "b")), "m")
+    body = render_reply(EmbeddingReply(((0.5, 1.0), (2.0, 3.0)), TokenUsage(7)), ReplyContext("r", "m", 0))
     found = CreateEmbeddingResponse.model_validate_json(body, strict=True)
     assert [one.embedding for one in found.data] == [[0.5, 1.0], [2.0, 3.0]]
     assert [one.index for one in found.data] == [0, 1]

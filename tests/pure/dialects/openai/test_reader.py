@@ -41,6 +41,7 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects.dialect import ReplySource
 from mgw.dialects.openai.arguments import ArgumentsScanner
 from mgw.dialects.openai.gather import gathered
 from mgw.dialects.openai.reader import ChatStreamReader
@@ -95,13 +96,13 @@ def calls_in(*calls: Json) -> list[tuple[str, str, str]]:
 def whole(message: Json, finish: str = "stop", **fields: Json) -> Reply:
     choice = {"index": 0, "message": message, "finish_reason": finish}
     return parse_reply(
-        json.dumps({"id": "c1", "model": "m1", "choices": [choice], **fields}).encode(), "seed"
+        json.dumps({"id": "c1", "model": "m1", "choices": [choice], **fields}).encode(), ReplySource("seed")
     )
 
 
 def broken(data: bytes) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
-        parse_reply(data, "seed")
+        parse_reply(data, ReplySource("seed"))
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
     return caught.value
 
@@ -797,7 +798,7 @@ def test_an_error_with_a_good_status_is_told() -> None:
 )
 def test_an_answer_that_is_an_error_has_the_status_that_it_names(answer: Json, error: UpstreamError) -> None:
     with pytest.raises(AnswerError) as caught:
-        parse_reply(json.dumps(answer).encode(), "seed")
+        parse_reply(json.dumps(answer).encode(), ReplySource("seed"))
     assert caught.value.error == error
 
 

@@ -35,11 +35,11 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.model_row import ChatTools
 from mgw.dialects.models import Models
 from mgw.dialects.openai.render import render_request
 from mgw.dialects.openai.request import parse_request
-from mgw.dialects.translator import Asked, Setting
 from mgw.errors import GatewayError, Reason
 from mgw.simulator.openai_errors import require
 from mgw.simulator.openai_request import REQUEST, check
@@ -49,8 +49,8 @@ from tests.support.said import undelivered
 Json = Any  # Any: JSON as it was found
 
 ROW = Models(()).row("gpt-4.1", Family.OPENAI)
-OPENAI = Setting("gpt-4.1", Kind.OPENAI, ROW)
-HOST = Setting("host-model", Kind.OPENAI_COMPAT, ROW, max_tokens_field="max_tokens")
+OPENAI = RenderOptions("gpt-4.1", Kind.OPENAI, ROW)
+HOST = RenderOptions("host-model", Kind.OPENAI_COMPAT, ROW, max_tokens_field="max_tokens")
 
 HI = Turn(Role.USER, (Text("hi"),))
 CALL = ToolCall("1", "f", '{"a":1}')
@@ -58,15 +58,15 @@ PNG = Media(MediaKind.IMAGE, "image/png", "aWs=")
 TOOL = Tool("f", "d", {"type": "object", "properties": {"b": {}, "a": {}}})
 
 
-def rendered(conversation: Conversation, setting: Setting = OPENAI) -> Json:
+def rendered(conversation: Conversation, setting: RenderOptions = OPENAI) -> Json:
     return json.loads(render_request(conversation, setting).body)
 
 
-def lost(conversation: Conversation, setting: Setting = OPENAI) -> frozenset[Feature]:
+def lost(conversation: Conversation, setting: RenderOptions = OPENAI) -> frozenset[Feature]:
     return undelivered(conversation, render_request(conversation, setting))
 
 
-def messages(*turns: Turn, setting: Setting = OPENAI) -> list[Json]:
+def messages(*turns: Turn, setting: RenderOptions = OPENAI) -> list[Json]:
     found: list[Json] = rendered(Conversation(turns), setting)["messages"]
     return found
 
@@ -139,7 +139,7 @@ def test_media_has_its_part_or_is_reported() -> None:
         "application/a+xml",
     ],
 )
-def test_a_document_that_is_text_becomes_text_with_its_title(media_type: str, setting: Setting) -> None:
+def test_a_document_that_is_text_becomes_text_with_its_title(media_type: str, setting: RenderOptions) -> None:
     data = b64encode("né\n".encode()).decode()
     turn = asked(Media(MediaKind.DOCUMENT, media_type, data, name="notes"))
     assert messages(turn, setting=setting)[0]["content"] == "notes\n\nné\n"
@@ -171,7 +171,7 @@ def test_media_that_this_wire_cannot_say_is_reported(media: Media, feature: Feat
 
 
 def test_an_address_is_refused_where_the_model_fetches_none() -> None:
-    setting = Setting("m", Kind.OPENAI_COMPAT, replace(ROW, addresses=False))
+    setting = RenderOptions("m", Kind.OPENAI_COMPAT, replace(ROW, addresses=False))
     with pytest.raises(GatewayError) as caught:
         rendered(Conversation((asked(Media(MediaKind.IMAGE, url="https://a")),)), setting)
     assert caught.value.reason is Reason.MALFORMED
@@ -339,7 +339,7 @@ def test_choices_are_told(choice: ToolChoice, openai: Json, host: Json) -> None:
 
 def test_one_call_at_a_time_is_asked_only_of_models_that_take_the_wish() -> None:
     conversation = Conversation((HI,), tools=(TOOL,), parallel_calls=False)
-    setting = Setting("m", Kind.OPENAI, replace(ROW, parallel_calls=False))
+    setting = RenderOptions("m", Kind.OPENAI, replace(ROW, parallel_calls=False))
     assert rendered(conversation)["parallel_tool_calls"] is False
     assert "parallel_tool_calls" not in rendered(conversation, setting)
     assert lost(conversation, setting) == {Feature.PARALLEL_CALLS}
@@ -352,7 +352,7 @@ def test_what_is_about_tools_is_left_out_without_them() -> None:
 
 
 def test_tools_go_up_where_the_table_says_that_the_model_takes_none() -> None:
-    setting = Setting("m", Kind.OPENAI, replace(ROW, chat_tools=ChatTools.NEVER))
+    setting = RenderOptions("m", Kind.OPENAI, replace(ROW, chat_tools=ChatTools.NEVER))
     assert rendered(Conversation((HI,), tools=(TOOL,)), setting)["tools"]
 
 
@@ -390,7 +390,7 @@ def test_limits_are_told_in_the_providers_words() -> None:
 
 
 def test_a_limit_is_never_above_what_the_model_can_put_out() -> None:
-    setting = Setting("m", Kind.OPENAI, replace(ROW, max_output=100))
+    setting = RenderOptions("m", Kind.OPENAI, replace(ROW, max_output=100))
     lowered = Conversation((HI,), max_tokens=5000)
     assert rendered(lowered, setting)["max_completion_tokens"] == 100
     assert lost(lowered, setting) == {Feature.MAX_TOKENS}
@@ -488,7 +488,7 @@ def test_sampling_is_told_where_the_model_takes_it() -> None:
     assert rendered(conversation, taking)["top_k"] == 4
     assert not lost(conversation, taking)
     assert lost(conversation) == {Feature.TOP_K}
-    strict = Setting("m", Kind.OPENAI, replace(ROW, sampling=False))
+    strict = RenderOptions("m", Kind.OPENAI, replace(ROW, sampling=False))
     assert set(rendered(conversation, strict)) == {"model", "messages", "seed"}
     assert lost(conversation, strict) == {
         *(Feature.TEMPERATURE, Feature.TOP_P, Feature.TOP_K, Feature.FREQUENCY_PENALTY),
@@ -501,7 +501,7 @@ def test_sampling_is_told_where_the_model_takes_it() -> None:
 def test_effort_is_told_by_name() -> None:
     row = Models(()).row("o3", Family.OPENAI)
     conversation = Conversation((HI,), reasoning=Reasoning(Effort.HIGH, thoughts=True))
-    setting = Setting("o3", Kind.OPENAI, row)
+    setting = RenderOptions("o3", Kind.OPENAI, row)
     assert rendered(conversation, setting)["reasoning_effort"] == "high"
     assert lost(conversation, setting) == {Feature.THOUGHTS}
 
@@ -534,7 +534,7 @@ OPEN: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
 @pytest.mark.parametrize("setting", [OPENAI, HOST])
-def test_a_tool_is_strict_only_where_its_schema_is_one_for_strict_mode(setting: Setting) -> None:
+def test_a_tool_is_strict_only_where_its_schema_is_one_for_strict_mode(setting: RenderOptions) -> None:
     fits = Conversation((HI,), tools=(Tool("f", schema=CLOSED, strict=True),))
     assert rendered(fits, setting)["tools"][0]["function"]["strict"] is True
     assert lost(fits, setting) == set()
@@ -643,7 +643,7 @@ histories = st.lists(user_turns | assistant_turns | system_turns, max_size=6).ma
 
 @settings(deadline=None)
 @given(histories, st.sampled_from([OPENAI, HOST]))
-def test_any_history_becomes_one_that_the_wire_takes(turns: tuple[Turn, ...], setting: Setting) -> None:
+def test_any_history_becomes_one_that_the_wire_takes(turns: tuple[Turn, ...], setting: RenderOptions) -> None:
     conversation = Conversation((HI, *turns), (Text("s"),), (TOOL,))
     body = rendered(conversation, setting)
     require(body, REQUEST, lenient=setting is HOST)
@@ -656,9 +656,9 @@ def test_what_was_read_is_written_as_it_was_understood(turns: tuple[Turn, ...]) 
     """Written, read and written again, a conversation stays the same from the first writing on."""
     bare = [Turn(turn.role, tuple(map(unsigned, turn.parts))) for turn in turns]
     body = render_request(Conversation((HI, *bare), (Text("s"),), (TOOL,)), HOST).body
-    again = parse_request(body, Asked("m"))
+    again = parse_request(body, RequestContext("m"))
     assert not again.unread
-    assert render_request(again.conversation, HOST).body == body
+    assert render_request(again.request, HOST).body == body
 
 
 def unsigned(part: Part) -> Part:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
     CacheMark,
+    Conversation,
     Media,
     MediaKind,
     OutputFormat,
@@ -32,9 +33,9 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.openai.request import parse_request
 from mgw.dialects.signatures import tagged
-from mgw.dialects.translator import Asked, Parsed
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family
 from tests.support.collector import no_collector
@@ -46,13 +47,13 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
 SEAL = Signature(Family.ANTHROPIC, "c2VhbA==")
 
 
-def parsed(*messages: Json, **fields: Json) -> Parsed:
+def parsed(*messages: Json, **fields: Json) -> Parsed[Conversation]:
     body = {"model": "m", "messages": list(messages) or [HI], **fields}
-    return parse_request(json.dumps(body).encode(), Asked("m"))
+    return parse_request(json.dumps(body).encode(), RequestContext("m"))
 
 
 def turns(*messages: Json) -> tuple[Turn, ...]:
-    return parsed(*messages).conversation.turns
+    return parsed(*messages).request.turns
 
 
 def refused(*messages: Json, **fields: Json) -> GatewayError:
@@ -68,7 +69,7 @@ def test_leading_instructions_are_the_conversations_own_and_later_ones_keep_thei
         {"role": "developer", "content": [{"type": "text", "text": "b"}]},
         HI,
         {"role": "system", "content": "c"},
-    ).conversation
+    ).request
     assert found.system == (Text("a"), Text("b"))
     assert found.turns == (Turn(Role.USER, (Text("hi"),)), Turn(Role.SYSTEM, (Text("c"),)))
 
@@ -190,9 +191,9 @@ def test_cache_marks_of_hosts_are_understood_and_those_of_openai_reported() -> N
         tools=[{**TOOL, **mark}],
         prompt_cache_key="k",
     )
-    assert found.conversation.system == (Text("a", CacheMark("1h")),)
-    assert found.conversation.turns[0].parts == (Text("b", CacheMark("1h")), Text("c"))
-    assert found.conversation.tools[0].cache == CacheMark("1h")
+    assert found.request.system == (Text("a", CacheMark("1h")),)
+    assert found.request.turns[0].parts == (Text("b", CacheMark("1h")), Text("c"))
+    assert found.request.tools[0].cache == CacheMark("1h")
     assert found.unread == {"messages[].content[].prompt_cache_breakpoint", "prompt_cache_key"}
 
 
@@ -208,7 +209,7 @@ def test_an_assistants_message_has_thoughts_then_words_then_calls() -> None:
         "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}],
     }
     found = parsed(HI, message)
-    assert found.conversation.turns[1].parts == (
+    assert found.request.turns[1].parts == (
         Thinking("thought", Signature(Family.OPENAI, "")),
         Text("said"),
         ToolCall("1", "f", '{"a":1}'),
@@ -240,13 +241,13 @@ def test_calls_of_the_deprecated_kind_get_identifiers_that_their_results_share()
     call = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
     result = {"role": "function", "name": "f", "content": "r"}
     found = parsed(HI, call, result, call, result, functions=[{"name": "f"}], function_call={"name": "f"})
-    parts = [turn.parts[0] for turn in found.conversation.turns[1:]]
+    parts = [turn.parts[0] for turn in found.request.turns[1:]]
     ids = [part.id if isinstance(part, ToolCall) else part.call_id for part in parts]  # type: ignore[union-attr]  # calls and results only
     assert ids[0] == ids[1] != ids[2] == ids[3]
-    assert found.style.legacy_functions
-    assert found.conversation.tools == (Tool("f"),)
-    assert found.conversation.tool_choice == ToolChoice(ToolMode.ANY, ("f",))
-    assert found.conversation.parallel_calls is False
+    assert found.reply_options.legacy_functions
+    assert found.request.tools == (Tool("f"),)
+    assert found.request.tool_choice == ToolChoice(ToolMode.ANY, ("f",))
+    assert found.request.parallel_calls is False
 
 
 def test_a_tagged_signature_comes_back_with_the_thought_that_it_seals() -> None:
@@ -294,10 +295,10 @@ def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
     for told in ("as it was", None, "as it never was"):
         message = {"role": "assistant", "content": "b", "reasoning_content": told}
         kept = parsed(HI, {**message, "reasoning_details": [detail]})
-        assert Thinking("as it was", SEAL) in kept.conversation.turns[1].parts
+        assert Thinking("as it was", SEAL) in kept.request.turns[1].parts
         assert not kept.unread
     altered = parsed(HI, {**message, "reasoning_details": [{**detail, "text": "as it is now"}]})
-    assert Thinking("as it is now", SEAL) not in altered.conversation.turns[1].parts
+    assert Thinking("as it is now", SEAL) not in altered.request.turns[1].parts
     assert altered.unread == {"messages[].reasoning_details"}
 
 
@@ -316,13 +317,13 @@ def test_googles_place_for_signatures_is_read_on_calls_and_on_messages() -> None
     assert found == (Text("a", signature=seal), ToolCall("1", "f", "{}", seal))
     raw = {"extra_content": {"google": {"thought_signature": "c2ln"}}}
     own = parsed(HI, {"role": "assistant", "content": "a", **raw})
-    assert own.conversation.turns[1].parts == (Text("a"),)
+    assert own.request.turns[1].parts == (Text("a"),)
     assert own.unread == {"messages[].extra_content"}
 
 
 def test_tools_and_choices_are_understood() -> None:
     function = {"name": "f", "description": "d", "parameters": {"b": 1, "a": 2}, "strict": True}
-    found = parsed(tools=[{"type": "function", "function": function}]).conversation
+    found = parsed(tools=[{"type": "function", "function": function}]).request
     assert found.tools == (Tool("f", "d", {"b": 1, "a": 2}, strict=True),)
     named = {"type": "function", "function": {"name": "f"}}
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named, named]}}
@@ -333,7 +334,7 @@ def test_tools_and_choices_are_understood() -> None:
         (named, ToolChoice(ToolMode.ANY, ("f",))),
         (allowed, ToolChoice(ToolMode.ANY, ("f", "f"))),
     ):
-        assert parsed(tools=[TOOL], tool_choice=said).conversation.tool_choice == meant
+        assert parsed(tools=[TOOL], tool_choice=said).request.tool_choice == meant
 
 
 @pytest.mark.parametrize(
@@ -388,7 +389,7 @@ def test_tools_that_are_no_functions_are_refused_by_their_type(fields: Json) -> 
 )
 def test_every_spelling_of_reasoning_is_understood(fields: Json, reasoning: Reasoning) -> None:
     found = parsed(**fields)
-    assert found.conversation.reasoning == reasoning
+    assert found.request.reasoning == reasoning
     assert not found.unread
 
 
@@ -413,12 +414,12 @@ def test_limits_sampling_and_format_are_understood() -> None:
         stream_options={"include_usage": True},
         parallel_tool_calls=False,
     )
-    asked = found.conversation
+    asked = found.request
     assert (asked.sampling.temperature, asked.sampling.top_p, asked.sampling.top_k) == (0.5, 1, 4)
     assert (asked.sampling.logprobs, asked.sampling.top_logprobs, asked.sampling.seed) == (True, 3, 7)
     assert (asked.max_tokens, asked.candidates, asked.stop, asked.user) == (9, 2, ("end",), "u")
     assert asked.output == OutputFormat(OutputKind.SCHEMA, {"type": "object"}, "n", "d", strict=True)
-    assert (asked.stream, asked.parallel_calls, found.style.include_usage) == (True, False, True)
+    assert (asked.stream, asked.parallel_calls, found.reply_options.include_usage) == (True, False, True)
     assert found.unread == {"max_tokens"}
 
 
@@ -434,7 +435,7 @@ def test_what_asks_for_nothing_unusual_says_nothing() -> None:
         response_format={"type": "text"},
         tools=[],
     )
-    assert found.conversation == parsed().conversation
+    assert found.request == parsed().request
     assert not found.unread
 
 
@@ -451,12 +452,12 @@ def test_what_asks_for_nothing_unusual_says_nothing() -> None:
 )
 def test_what_says_nothing_asks_for_nothing(fields: Json) -> None:
     said = parsed(HI, **fields)
-    assert said.conversation == parsed(HI).conversation
+    assert said.request == parsed(HI).request
     assert not said.unread
 
 
 def test_an_empty_stop_sequence_is_none() -> None:
-    assert parsed(HI, stop=["", "a", ""]).conversation.stop == ("a",)
+    assert parsed(HI, stop=["", "a", ""]).request.stop == ("a",)
 
 
 def test_what_is_not_understood_is_reported() -> None:
@@ -585,20 +586,20 @@ def test_any_json_anywhere_is_understood_or_refused(place: tuple[str | int, ...]
         inner = inner[key]
     inner[place[-1]] = value
     try:
-        parse_request(json.dumps(body).encode(), Asked("m"))
+        parse_request(json.dumps(body).encode(), RequestContext("m"))
     except GatewayError as error:
         assert error.reason is Reason.MALFORMED  # noqa: PT017 - either outcome is right
 
 
 def test_the_rich_request_is_understood() -> None:
-    found = parse_request(json.dumps(RICH).encode(), Asked("m"))
+    found = parse_request(json.dumps(RICH).encode(), RequestContext("m"))
     assert found.unread == {"function_call", "messages[].extra_content"}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"null", b"[" * 100_000])
 def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
-        parse_request(body, Asked("m"))
+        parse_request(body, RequestContext("m"))
     assert caught.value.reason is Reason.MALFORMED
 
 

@@ -10,12 +10,12 @@ from pydantic import BaseModel
 from mgw.canonical.conversation import Signature, Text, Thinking, ToolCall
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Candidate, Reply, StopReason, TextAdded, TokenUsage, UpstreamError
+from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.writer import ChatStreamWriter
-from mgw.dialects.translator import Answering, AnswerStyle
 from mgw.vocabulary import Family
 
-ANSWERING = Answering("req_1", "m", 1_770_000_000, AnswerStyle(include_usage=True))
+ANSWERING = ReplyContext("req_1", "m", 1_770_000_000, ReplyOptions(include_usage=True))
 PARTS = (
     Thinking("hm", Signature(Family.ANTHROPIC, "c2ln")),
     Text('{"number":'),

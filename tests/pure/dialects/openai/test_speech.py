@@ -10,20 +10,18 @@ import pytest
 
 from mgw.canonical.reply import TokenUsage
 from mgw.canonical.speech import SpeechReply, SpeechRequest
+from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource
 from mgw.dialects.model_row import ModelRow
-from mgw.dialects.openai.speech import ASKER, GIVER
-from mgw.dialects.translator import Answering, Setting
+from mgw.dialects.openai.speech import CLIENT, PROVIDER
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family, Kind
 
-SETTING = Setting("tts-x", Kind.OPENAI, ModelRow("*", Family.OPENAI, "x"))
+SETTING = RenderOptions("tts-x", Kind.OPENAI, ModelRow("*", Family.OPENAI, "x"))
 ASKED = SpeechRequest("Hello", "nova", "Whisper.", "pcm")
 
 
 def heard(body: bytes, content_type: bytes, request: SpeechRequest = ASKED) -> SpeechReply:
-    reply = GIVER.parse_reply(body, content_type, request)
-    assert isinstance(reply, SpeechReply)
-    return reply
+    return PROVIDER.parse_reply(body, ReplySource("seed", content_type, request))
 
 
 def events(*said: dict[str, Any]) -> bytes:
@@ -35,7 +33,7 @@ def delta(audio: bytes) -> dict[str, Any]:
 
 
 def test_a_request_says_all_of_it() -> None:
-    rendered = GIVER.render_request(ASKED, SETTING)
+    rendered = PROVIDER.render_request(ASKED, SETTING)
     assert rendered.target == b"/audio/speech"
     assert json.loads(rendered.body) == {
         "model": "tts-x",
@@ -48,21 +46,21 @@ def test_a_request_says_all_of_it() -> None:
 
 
 def test_a_request_without_a_voice_gets_the_stock_one() -> None:
-    body = json.loads(GIVER.render_request(SpeechRequest("Hello"), SETTING).body)
+    body = json.loads(PROVIDER.render_request(SpeechRequest("Hello"), SETTING).body)
     assert body == {"model": "tts-x", "input": "Hello", "voice": "alloy"}
 
 
 def test_a_relayed_request_keeps_every_other_byte() -> None:
     body = b'{ "input":"H\\u00e9llo", "speed": 1.50,\n"model" : "main/tts-x","voice":"Kore", "own":{"a":1}}'
-    assert GIVER.relay_request is not None
-    rendered = GIVER.relay_request(body, SpeechRequest("Héllo", "alloy"), SETTING)
+    assert PROVIDER.relay_request is not None
+    rendered = PROVIDER.relay_request(body, SpeechRequest("Héllo", "alloy"), SETTING)
     assert rendered.body == body.replace(b"main/tts-x", b"tts-x").replace(b"Kore", b"alloy")
 
 
 def test_a_relayed_request_keeps_a_voice_that_is_no_name() -> None:
     body = b'{"model":"tts-x","input":"Hello","voice":{"id":"voice_1"}}'
-    assert GIVER.relay_request is not None
-    assert GIVER.relay_request(body, SpeechRequest("Hello"), SETTING).body is body
+    assert PROVIDER.relay_request is not None
+    assert PROVIDER.relay_request(body, SpeechRequest("Hello"), SETTING).body is body
 
 
 @pytest.mark.parametrize(
@@ -115,6 +113,5 @@ def test_sound_in_events_is_put_together_with_what_it_cost() -> None:
 
 def test_the_client_gets_the_sound_and_its_media_type() -> None:
     reply = SpeechReply(b"sound", "audio/L16;codec=pcm;rate=24000")
-    spoken = ASKER.render_reply(reply, Answering("req_1", "m", 0))
-    assert spoken.body is reply.audio
-    assert spoken.content_type == b"audio/L16;codec=pcm;rate=24000"
+    assert CLIENT.render_reply(reply, ReplyContext("req_1", "m", 0)) is reply.audio
+    assert CLIENT.content_type(reply) == b"audio/L16;codec=pcm;rate=24000"

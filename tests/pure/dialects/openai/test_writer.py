@@ -49,18 +49,18 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
+from mgw.dialects.dialect import ReplyContext, ReplyOptions, RequestContext
 from mgw.dialects.openai import writer as writer_module
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.request import parse_request
 from mgw.dialects.openai.writer import ChatStreamWriter
-from mgw.dialects.translator import Answering, AnswerStyle, Asked
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar import check_chat, check_chat_stream
 
-PLAIN = Answering("req_1", "model-1", 1_770_000_000)
-WITH_USAGE = Answering("req_1", "model-1", 1_770_000_000, AnswerStyle(include_usage=True))
-DEPRECATED = Answering("req_1", "model-1", 1_770_000_000, AnswerStyle(legacy_functions=True))
+PLAIN = ReplyContext("req_1", "model-1", 1_770_000_000)
+WITH_USAGE = ReplyContext("req_1", "model-1", 1_770_000_000, ReplyOptions(include_usage=True))
+DEPRECATED = ReplyContext("req_1", "model-1", 1_770_000_000, ReplyOptions(legacy_functions=True))
 USAGE = TokenUsage(10, 5, 3, 1, 2)
 
 words = st.text(min_size=1, max_size=6)
@@ -103,7 +103,7 @@ replies = st.builds(
 )
 
 
-def streamed(events: Iterable[ReplyEvent], answering: Answering) -> bytes:
+def streamed(events: Iterable[ReplyEvent], answering: ReplyContext) -> bytes:
     writer = ChatStreamWriter(answering)
     return writer.write(events) + writer.finish()
 
@@ -139,8 +139,8 @@ def comparable(completion: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it
 @settings(deadline=None)
 @given(replies, st.booleans())
 def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) -> None:
-    style = AnswerStyle(include_usage=True, legacy_functions=deprecated)
-    answering = Answering("req_1", "model-1", 1_770_000_000, style)
+    style = ReplyOptions(include_usage=True, legacy_functions=deprecated)
+    answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
     whole = ChatCompletion.model_validate_json(render_reply(reply, answering)).to_dict(mode="json")
     stream = streamed(events_of(reply), answering)
     found = accumulated(stream)
@@ -154,8 +154,8 @@ def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) ->
 def test_every_stream_and_every_whole_answer_keeps_the_grammar(
     reply: Reply, include_usage: bool, deprecated: bool
 ) -> None:
-    style = AnswerStyle(include_usage, deprecated)
-    answering = Answering("req_1", "model-1", 1_770_000_000, style)
+    style = ReplyOptions(include_usage, deprecated)
+    answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
     stream = streamed(events_of(reply), answering)
     check_chat_stream(stream, include_usage=include_usage, n=len(reply.candidates))
     check_chat(render_reply(reply, answering), n=len(reply.candidates))
@@ -185,8 +185,8 @@ any_event = st.one_of(
 def test_no_order_of_events_breaks_the_grammar(
     events: list[ReplyEvent], include_usage: bool, deprecated: bool
 ) -> None:
-    style = AnswerStyle(include_usage, deprecated)
-    writer = ChatStreamWriter(Answering("req_1", "model-1", 1, style))
+    style = ReplyOptions(include_usage, deprecated)
+    writer = ChatStreamWriter(ReplyContext("req_1", "model-1", 1, style))
     stream = writer.write(events) + writer.write(Ended(StopReason.END, candidate=2 - n) for n in range(3))
     check_chat_stream(stream + writer.finish(), include_usage=include_usage, n=3)
 
@@ -306,7 +306,7 @@ def test_thoughts_come_back_exactly_from_the_history_of_a_client(parts: list[Par
         for gone in ("", "reasoning_content"):  # a client may keep the details alone
             kept = {key: value for key, value in message.items() if key != gone}
             body = json.dumps({"messages": [{"role": "user", "content": "q"}, kept]})
-            found = parse_request(body.encode(), Asked("m")).conversation.turns[1:]
+            found = parse_request(body.encode(), RequestContext("m")).request.turns[1:]
             assert sealed(part for turn in found for part in turn.parts) == sealed(parts)
 
 
