@@ -11,7 +11,7 @@ from mgw.routing.document import render
 from mgw.routing.routes import ROUTES
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.rst", ROOT / "CHANGELOG.rst", *sorted((ROOT / "docs").glob("*.rst"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.rst")), *sorted((ROOT / "docs").glob("*.rst"))]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
