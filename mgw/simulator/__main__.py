@@ -32,7 +32,7 @@ class _ForegroundOptions(Options):
     ]
 
 
-class _Leash(Protocol):
+class _StopAtEndOfInput(Protocol):
     """Ends the reactor when what it reads from ends."""
 
     def __init__(self, core: IReactorCore) -> None:
@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(f"{service.url}\n")
         sys.stdout.flush()
     if options["until-eof"]:
-        StandardIO(_Leash(core), stdout=sys.stderr.fileno())  # type: ignore[call-arg]  # mypy sees Windows' one
+        StandardIO(_StopAtEndOfInput(core), stdout=sys.stderr.fileno())  # type: ignore[call-arg]  # mypy sees Windows' one
     core.run()
     return 0
 

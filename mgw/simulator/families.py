@@ -1,4 +1,7 @@
-"""The three families: where a client's credential stands, and how a refusal is spelt."""
+"""The three families: where a client's credential stands, how an error is spelt, and their lists of models.
+
+``sim-models-N`` lists N models, so that ``GET /v1/models`` has several pages.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -6,10 +9,22 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.simulator import anthropic_errors, gemini_errors, openai_errors
-from mgw.simulator.answer import Family, Refusal, Unary
+from mgw.simulator.anthropic.errors import error_response as anthropic_error_response
+from mgw.simulator.api import ApiError, Family, Json, Request, Response, UnaryResponse, json_response, rfc3339
+from mgw.simulator.gemini.errors import error_response as gemini_error_response
+from mgw.simulator.openai.errors import error_response as openai_error_response
+from mgw.simulator.platform.representation import anthropic_page, gemini_page
 
 _BEARER: Final = re.compile(r"(?:Bearer|Token) +(\S.*)", re.IGNORECASE)
+ERROR_RESPONSES: Final[Mapping[Family, Callable[[ApiError, str], UnaryResponse]]] = {
+    Family.OPENAI: openai_error_response,
+    Family.ANTHROPIC: anthropic_error_response,
+    Family.GEMINI: gemini_error_response,
+}
+_MODEL_NAMES: Final = ("echo-large", "echo-small", "echo-embedding")
+_MAX_MODELS: Final = 100_000
+_CREATED: Final = 1767322985
+"""When the models came into the world, in seconds."""
 
 
 class Credential(Struct, frozen=True):
@@ -40,24 +55,17 @@ def family_of(path: str, headers: Mapping[str, str], query: Mapping[str, str]) -
     return Family.GEMINI if shows or re.match(r"/v1(beta|alpha)/", path) else Family.OPENAI
 
 
-REFUSE: Final[Mapping[Family, Callable[[Refusal, str], Unary]]] = {
-    Family.OPENAI: openai_errors.error_answer,
-    Family.ANTHROPIC: anthropic_errors.error_answer,
-    Family.GEMINI: gemini_errors.error_answer,
-}
-
-
-def no_credential(family: Family) -> Refusal:
+def missing_credential(family: Family) -> ApiError:
     """The client showed none."""
     return {
-        Family.OPENAI: Refusal(
+        Family.OPENAI: ApiError(
             401,
             "You didn't provide an API key. You need to provide your API key in an Authorization header "
             "using "
             "Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
         ),
-        Family.ANTHROPIC: Refusal(401, "x-api-key header is required"),
-        Family.GEMINI: Refusal(
+        Family.ANTHROPIC: ApiError(401, "x-api-key header is required"),
+        Family.GEMINI: ApiError(
             401,
             "Method doesn't allow unregistered callers (callers without established identity). Please use "
             "API Key "
@@ -66,31 +74,93 @@ def no_credential(family: Family) -> Refusal:
     }[family]
 
 
-def wrong_credential(family: Family, credential: Credential) -> Refusal:
+def invalid_credential(family: Family, credential: Credential) -> ApiError:
     """The client showed one that the vendor does not know."""
     if family is Family.GEMINI and not credential.is_token:
-        return Refusal(400, "API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
+        return ApiError(400, "API key not valid. Please pass a valid API key.", code="API_KEY_INVALID")
     return {
-        Family.OPENAI: Refusal(401, "Incorrect API key provided.", code="invalid_api_key"),
-        Family.ANTHROPIC: Refusal(401, "invalid x-api-key"),
-        Family.GEMINI: Refusal(
+        Family.OPENAI: ApiError(401, "Incorrect API key provided.", code="invalid_api_key"),
+        Family.ANTHROPIC: ApiError(401, "invalid x-api-key"),
+        Family.GEMINI: ApiError(
             401, "Request had invalid authentication credentials.", code="ACCESS_TOKEN_TYPE_UNSUPPORTED"
         ),
     }[family]
 
 
-def unknown_model(family: Family, model: str) -> Refusal:
+def unknown_model(family: Family, model: str) -> ApiError:
     """There is no such model."""
     return {
-        Family.OPENAI: Refusal(
+        Family.OPENAI: ApiError(
             404,
             f"The model `{model}` does not exist or you do not have access to it.",
             code="model_not_found",
         ),
-        Family.ANTHROPIC: Refusal(404, f"model: {model}"),
-        Family.GEMINI: Refusal(
+        Family.ANTHROPIC: ApiError(404, f"model: {model}"),
+        Family.GEMINI: ApiError(
             404,
             f"models/{model} is not found for API version v1beta, or is not supported for generateContent. "
             "Call ListModels to see the list of available models and their supported methods.",
         ),
     }[family]
+
+
+def list_models(call: Request) -> Response:
+    """The list.  Any other name is answered, too; these are only the ones that are listed."""
+    entries = [_model_object(call, name) for name in _model_names(call)]
+    match call.family:
+        case Family.ANTHROPIC:
+            return json_response(anthropic_page(call, entries))
+        case Family.GEMINI:
+            return json_response(gemini_page(call, "models", entries))
+    return json_response({"object": "list", "data": entries})  # OpenAI's has no pages
+
+
+def _model_names(call: Request) -> tuple[str, ...]:
+    wanted = call.faults.number("models")
+    if wanted is None:
+        return _MODEL_NAMES
+    if wanted > _MAX_MODELS:
+        raise ApiError(400, f"The simulator lists {_MAX_MODELS} models at most.")
+    return (*_MODEL_NAMES, *(f"echo-{number:05d}" for number in range(len(_MODEL_NAMES), wanted)))[:wanted]
+
+
+def get_model(call: Request) -> Response:
+    """One model."""
+    if call.ids[-1].startswith("missing"):
+        raise unknown_model(call.family, call.ids[-1])
+    return json_response(_model_object(call, call.ids[-1]))
+
+
+def delete_model(call: Request) -> Response:
+    """``DELETE /v1/models/{id}``: a tuned model of OpenAI's."""
+    return json_response({"id": call.ids[-1], "object": "model", "deleted": True})
+
+
+def _model_object(call: Request, name: str) -> Json:
+    match call.family:
+        case Family.ANTHROPIC:
+            return {
+                "type": "model",
+                "id": name,
+                "display_name": name.replace("-", " ").title(),
+                "created_at": rfc3339(_CREATED),
+                "lifecycle": "active",
+                "max_input_tokens": 200000,
+                "max_tokens": 64000,
+                "capabilities": None,
+            }
+        case Family.GEMINI:
+            return {
+                "name": f"models/{name}",
+                "version": "001",
+                "displayName": name.replace("-", " ").title(),
+                "description": "Repeats what it is told.",
+                "inputTokenLimit": 1048576,
+                "outputTokenLimit": 65536,
+                "supportedGenerationMethods": ["generateContent", "countTokens", "embedContent"],
+                "temperature": 1,
+                "topP": 0.95,
+                "topK": 64,
+                "thinking": True,
+            }
+    return {"id": name, "object": "model", "created": _CREATED, "owned_by": "mgw-sim"}

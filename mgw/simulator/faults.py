@@ -56,7 +56,6 @@ WORDS: Final[Mapping[str, int]] = {
     "models": 1,
 }
 """Each word with how many values follow it.  docs/simulator.rst explains them."""
-
 TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "key": (),
     "stop": (),
@@ -97,17 +96,17 @@ def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:
     words: dict[str, tuple[str, ...]] = {}
     for piece in re.split(r"[+./]", model) if "sim-" in model else ():
         if piece.startswith("sim-"):
-            word, values = _word(piece[4:])
+            word, values = _parse_word(piece[4:])
             words[word] = values
     for name, value in headers:
         if name.startswith("x-sim-"):
             said = name[6:] if WORDS.get(name[6:]) == 0 else f"{name[6:]}-{value.strip()}"
-            word, values = _word(said)
+            word, values = _parse_word(said)
             words[word] = values
     return Faults(words)
 
 
-def _word(said: str) -> tuple[str, tuple[str, ...]]:
+def _parse_word(said: str) -> tuple[str, tuple[str, ...]]:
     for word, count in WORDS.items():
         rest = said.removeprefix(word)
         if rest == said or (rest and not rest.startswith("-")):

@@ -1,4 +1,4 @@
-"""What the simulator saw: the last requests, as they came, and a few counts."""
+"""What the simulator saw: the last requests, a few counts, and the routes under ``/_sim/`` that show them."""
 
 import base64
 import hashlib
@@ -7,14 +7,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IReactorTime
 
-from mgw.simulator.http1 import Head
+from mgw.simulator.api import Response, UnaryResponse, json_response
+from mgw.simulator.http.parser import Head
 
-KEPT: Final = 200
-MOST_BYTES: Final = 256 * 1024 * 1024  # of bodies in all
-KEPT_OF_BODY: Final = 1024 * 1024
+MAX_REQUESTS: Final = 200
+MAX_BYTES: Final = 256 * 1024 * 1024  # of bodies in all
+MAX_BODY: Final = 1024 * 1024
 """Bytes of one body that are kept once it has been answered; of a longer one its length and digest tell."""
+_MAX_WAIT: Final = 60.0
 
 
 def is_operation(target: str) -> bool:
@@ -54,9 +57,9 @@ class RecordedRequest:
 
     def shorten(self) -> None:
         """Let go of what is too long to be kept, but for its length and digest."""
-        if len(self.body) > KEPT_OF_BODY:
+        if len(self.body) > MAX_BODY:
             self.whole_size, self.whole_sha256 = self.body_size, self.body_sha256
-            self.body = self.body[:KEPT_OF_BODY]
+            self.body = self.body[:MAX_BODY]
 
     @property
     def method(self) -> str:
@@ -98,7 +101,7 @@ class RecordedRequest:
 class Recorder:
     """The last requests (``KEPT`` and ``MOST_BYTES`` bound them) and the counts since the last ``clear``."""
 
-    requests: deque[RecordedRequest] = field(default_factory=lambda: deque(maxlen=KEPT))
+    requests: deque[RecordedRequest] = field(default_factory=lambda: deque(maxlen=MAX_REQUESTS))
     received: int = 0
     answered: int = 0
     left: int = 0
@@ -121,7 +124,7 @@ class Recorder:
         if request.counted:
             self.received += 1
             self.requests.append(request)
-            while sum(len(kept.body) for kept in self.requests) > MOST_BYTES:
+            while sum(len(kept.body) for kept in self.requests) > MAX_BYTES:
                 self.requests.popleft()
         self._changed()
         return request
@@ -183,3 +186,45 @@ class Recorder:
             if pair in self._waiters:
                 self._waiters.remove(pair)
                 pair[1].callback(None)
+
+
+async def answer_operation(
+    recorder: Recorder, reactor: IReactorTime, request: RecordedRequest, path: str, query: dict[str, str]
+) -> Response:
+    """Answer a request for ``/`` or below ``/_sim/``."""
+    match request.method, path:
+        case "GET" | "HEAD", "/":
+            return json_response({"service": "mgw-sim"})
+        case "GET", "/_sim/requests":
+            return json_response([kept.as_json() for kept in recorder.requests])
+        case "DELETE", "/_sim/requests":
+            recorder.clear()
+            return json_response({})
+        case "PUT", "/_sim/settings":
+            recorder.keeps_all = query.get("keep") == "all"
+            recorder.lenient = query.get("lenient") == "on"
+            return json_response({"keep": query.get("keep", "some"), "lenient": query.get("lenient", "off")})
+        case "GET", "/_sim/counters":
+            return json_response(recorder.counters())
+        case "GET", "/_sim/wait":
+            return await _wait(recorder, reactor, query)
+    return UnaryResponse(b'{"error":"no such route"}', status=404)
+
+
+async def _wait(recorder: Recorder, reactor: IReactorTime, query: dict[str, str]) -> Response:
+    """Answer when a counter has come to a number: ``?counter=client_left&count=1&seconds=10``, else 504."""
+    name, count = query.get("counter", "received"), int(query.get("count", "1"))
+    if name not in recorder.counters():
+        return UnaryResponse(b'{"error":"no such counter"}', status=400)
+    waiter = recorder.when(lambda: recorder.counters()[name] >= count)
+    limit = reactor.callLater(min(float(query.get("seconds", "10")), _MAX_WAIT), waiter.cancel)
+    try:
+        await waiter
+    except CancelledError:
+        if limit.active():  # the asker left
+            limit.cancel()
+            raise
+        return UnaryResponse(b'{"error":"it did not happen"}', status=504)
+    if limit.active():
+        limit.cancel()
+    return json_response(recorder.counters())

@@ -1,209 +1,119 @@
-"""From a recorded request to an answer: row, credential, body, faults, and what the row does.
+"""All routes of the simulator: the text routes, the three vendors' resources, and the handler of each.
 
-The order is that of a vendor's front door: route, credential, body, model, and only then the fields.
+A path without a handler of its own is served by ``platform.resources``.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Final
-from urllib.parse import parse_qsl, unquote
 
-import msgspec
-from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
-
-from mgw.simulator import operations
-from mgw.simulator.answer import Answer, Call, Family, Refusal, Stream
-from mgw.simulator.bodies import read_body
-from mgw.simulator.families import (
-    REFUSE,
-    Credential,
-    credential_of,
-    family_of,
-    no_credential,
-    unknown_model,
-    wrong_credential,
+from mgw.simulator.anthropic.messages import count_tokens, messages
+from mgw.simulator.anthropic.paths import PATHS as ANTHROPIC_PATHS
+from mgw.simulator.anthropic.platform import ANTHROPIC_HANDLERS, MESSAGE_BATCH_HANDLERS
+from mgw.simulator.api import Family, Handler
+from mgw.simulator.families import delete_model, get_model, list_models
+from mgw.simulator.gemini.content import (
+    batch_embed_contents,
+    embed_content,
+    generate_content,
+    stream_generate_content,
 )
-from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
-from mgw.simulator.recording import RecordedRequest, Recorder, is_operation
-from mgw.simulator.resources import check_ids
-from mgw.simulator.rows import TABLE
-from mgw.simulator.store import Store
-from mgw.simulator.table import Found, Reads, Row
+from mgw.simulator.gemini.content import (
+    count_tokens as count_gemini_tokens,
+)
+from mgw.simulator.gemini.paths import PATHS as GEMINI_PATHS
+from mgw.simulator.gemini.paths import UPLOAD_PATHS, VERSIONS
+from mgw.simulator.gemini.platform import GEMINI_HANDLERS, OPERATION_HANDLERS
+from mgw.simulator.gemini.uploads import upload
+from mgw.simulator.http.router import BodyKind, Route, Router
+from mgw.simulator.openai.audio import AUDIO_HANDLERS
+from mgw.simulator.openai.chat import chat_and_store
+from mgw.simulator.openai.compatible import COMPATIBLE_HANDLERS
+from mgw.simulator.openai.completions import completions, embeddings, moderations
+from mgw.simulator.openai.images import IMAGE_HANDLERS
+from mgw.simulator.openai.paths import PATHS as OPENAI_PATHS
+from mgw.simulator.openai.platform import OPENAI_HANDLERS, VIDEO_HANDLERS, require_beta_header
+from mgw.simulator.openai.responses import RESPONSE_HANDLERS, responses_and_store
+from mgw.simulator.platform.files import FILE_HANDLERS
+from mgw.simulator.platform.resources import handler_for
 
-_OPENAI_HEADERS: Final = (("openai-processing-ms", "1"), ("x-ratelimit-remaining-requests", "99"))
-_A_GATEWAYS_OWN: Final = ("mgw", "provider")
-"""Parameters that no vendor has: where they arrive, something before us has let them through."""
-log: Final = Logger()
-
-
-@dataclass(slots=True)
-class _Asked:
-    """What is known of a request before its row has been found."""
-
-    request: RecordedRequest
-    raw_path: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    faults: Faults = field(default_factory=Faults)
-    credential: Credential | None = None
-
-
-@dataclass(slots=True)
-class Desk:
-    """Answers requests: the service behind the connections."""
-
-    reactor: IReactorTime
-    recorder: Recorder
-    now: Callable[[], float]
-    store: Store = field(default_factory=Store)
-
-    async def answer(self, request: RecordedRequest) -> tuple[Answer, Faults]:
-        """Answer one complete request."""
-        raw_path, _, raw_query = request.target.partition("?")
-        query = dict(parse_qsl(raw_query, keep_blank_values=True))
-        if is_operation(raw_path):
-            return await operations.answer(self.recorder, self.reactor, request, raw_path, query), Faults()
-        headers = {name.lower(): value for name, value in request.headers}
-        asked = _Asked(request, raw_path, unquote(raw_path), query, headers)
-        answer = self._ask(asked)
-        self.recorder.shorten(request)
-        return answer, asked.faults
-
-    def _ask(self, asked: _Asked) -> Answer:
-        request = asked.request
-        found = TABLE.find(asked.raw_path)
-        family = _family(found, asked)
-        request_id = f"req_sim{request.number:08d}"
-        try:
-            row, ids = _row(request.method, asked, found, family)
-            asked.credential = _credential(row, asked)
-            answer = self._answer_row(row, ids, asked)
-            return _named(answer, family, request_id)
-        except Refusal as refusal:
-            return _retry_after(REFUSE[family](refusal, request_id), asked.faults)
-        except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
-            log.failure("no answer to {method} {path}", method=request.method, path=asked.raw_path)
-            return REFUSE[family](Refusal(500, "The simulator has a bug; its log says where."), request_id)
-
-    def _answer_row(self, row: Row, ids: tuple[str, ...], asked: _Asked) -> Answer:
-        """Read the body, fail where that is asked for, and let the row do what it does."""
-        request, headers = asked.request, asked.headers
-        reads = Reads.NOTHING if row.method == "GET" else row.reads
-        body, form = read_body(request.body, headers, reads, is_upload=row.is_upload)
-        model = _model(row, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
-        named = model if isinstance(model, str) else ""
-        asked.faults = _faults((named, *ids), headers)
-        if asked.credential is not None and asked.faults.text("key") not in {None, asked.credential.value}:
-            raise wrong_credential(row.family, asked.credential)
-        self._fail(row.family, str(model), asked)
-        call = Call(
-            asked.path,
-            asked.query,
-            headers,
-            body,
-            str(model),
-            asked.faults,
-            request.number,
-            int(self.now()),
-            family=row.family,
-            method=row.method,
-            template=row.template,
-            ids=ids,
-            raw=request.body,
-            form=form,
-            origin=f"{request.scheme}://{headers.get('host', 'localhost')}",
-            store=self.store,
-            lenient=self.recorder.lenient,
-        )
-        check_ids(call)
-        return row.handler(call)
-
-    def _fail(self, family: Family, model: str, asked: _Asked) -> None:
-        """Raise the failure that was asked for."""
-        faults = asked.faults
-        if model.removeprefix("models/").startswith("missing"):
-            raise unknown_model(family, model)
-        status = faults.number("status")
-        name = model or asked.raw_path
-        if "flaky" in faults and self.recorder.fail_again(name, faults.number("flaky", place=1) or 0):
-            status = faults.number("flaky")
-        if status is not None and status >= 400:
-            refusal = Refusal(status, f"The simulator was asked for status {status}.")
-            refusal.retry_after = _seconds(faults)
-            raise refusal
+_Handlers = dict[tuple[str, str], Handler]
+"""By method and path, below the version."""
+_OPENAI_HANDLERS: Final[_Handlers] = {
+    **FILE_HANDLERS,
+    **RESPONSE_HANDLERS,
+    **IMAGE_HANDLERS,
+    **AUDIO_HANDLERS,
+    **VIDEO_HANDLERS,
+    **COMPATIBLE_HANDLERS,
+    **OPENAI_HANDLERS,
+}
+_ANTHROPIC_HANDLERS: Final[_Handlers] = {**MESSAGE_BATCH_HANDLERS, **ANTHROPIC_HANDLERS}
+_GEMINI_HANDLERS: Final[_Handlers] = {**OPERATION_HANDLERS, **GEMINI_HANDLERS}
+_VERTEX: Final = "/projects/{}/locations/{}/publishers/google"
+_VERBS: Final[dict[str, Handler]] = {
+    "generateContent": generate_content,
+    "streamGenerateContent": stream_generate_content,
+    "countTokens": count_gemini_tokens,
+    "embedContent": embed_content,
+    "batchEmbedContents": batch_embed_contents,
+}
+_TEXT_ROUTES: Final = (
+    Route(Family.OPENAI, "POST", "/v1/chat/completions", chat_and_store, BodyKind.JSON),
+    Route(Family.OPENAI, "POST", "/v1/completions", completions, BodyKind.JSON),
+    Route(Family.OPENAI, "POST", "/beta/completions", completions, BodyKind.JSON),
+    Route(Family.OPENAI, "POST", "/v1/responses", responses_and_store, BodyKind.JSON),
+    Route(Family.OPENAI, "POST", "/v1/embeddings", embeddings, BodyKind.JSON),
+    Route(Family.OPENAI, "POST", "/v1/moderations", moderations, BodyKind.JSON),
+    Route(Family.ANTHROPIC, "POST", "/v1/messages", messages, BodyKind.JSON),
+    Route(Family.ANTHROPIC, "POST", "/v1/messages/count_tokens", count_tokens, BodyKind.JSON),
+    Route(Family.OPENAI, "DELETE", "/v1/models/{...}", delete_model, BodyKind.NOTHING, names_model=True),
+)
 
 
-def _family(found: Found | None, asked: _Asked) -> Family:
-    """Whose the path is; where several vendors have it, or none, whom the headers mean."""
-    if found is not None and len(found.rows) == 1:
-        return next(iter(found.rows))
-    return family_of(asked.path, asked.headers, asked.query)
+def _resource_routes(
+    family: Family, version: str, paths: tuple[tuple[str, str], ...], claims: _Handlers
+) -> Iterator[Route]:
+    """The rows of a vendor's table."""
+    for path, methods in paths:
+        for method in methods.split():
+            handler = claims.get((method, path)) or handler_for(method, version + path, methods.split())
+            if family is Family.OPENAI:
+                handler = require_beta_header(path, handler)
+            is_of_model = path.startswith(("/models/{...}", "/tunedModels/{}:"))
+            yield Route(family, method, version + path, handler, names_model=is_of_model)
 
 
-def _row(method: str, asked: _Asked, found: Found | None, family: Family) -> tuple[Row, tuple[str, ...]]:
-    """The row of a method.  Raises Refusal where the vendor has none."""
-    methods = None if found is None else found.rows.get(family)
-    if found is None or methods is None:
-        raise Refusal(404, f"Invalid URL ({method} {asked.path})")
-    row = methods.get(method)
-    if row is None:
-        raise Refusal(405, f"Not allowed to {method} on {asked.path}", code="method_not_allowed")
-    for name in _A_GATEWAYS_OWN:
-        if name in asked.query:
-            raise Refusal(400, f"Unknown query parameter: '{name}'.", name, "unknown_parameter")
-    return row, found.ids
+def _gemini_routes(version: str) -> Iterator[Route]:
+    yield from _resource_routes(Family.GEMINI, f"/{version}", GEMINI_PATHS, _GEMINI_HANDLERS)
+    for path in UPLOAD_PATHS:
+        for method in ("POST", "PUT"):
+            template = f"/upload/{version}{path}"
+            yield Route(Family.GEMINI, method, template, upload, is_upload=True)
+    for below in ("", _VERTEX):
+        for models in ("models", "tunedModels"):
+            for verb, handler in _VERBS.items():
+                template = f"/{version}{below}/{models}/{{...}}:{verb}"
+                yield Route(Family.GEMINI, "POST", template, handler, BodyKind.JSON, names_model=True)
 
 
-def _credential(row: Row, asked: _Asked) -> Credential | None:
-    """Whom the client says it is.  Raises Refusal; what continues an upload is known by that."""
-    if row.is_upload and "upload_id" in asked.query:
-        return None
-    credential = credential_of(row.family, asked.headers, asked.query)
-    if credential is None:
-        raise no_credential(row.family)
-    if credential.value.startswith("wrong"):
-        raise wrong_credential(row.family, credential)
-    if row.family is Family.ANTHROPIC and not asked.headers.get("anthropic-version"):
-        raise Refusal(400, "anthropic-version: header is required")
-    return credential
+def _model_routes() -> Iterator[Route]:
+    """The lists of models, which the vendors have at one path."""
+    for family in Family:
+        for version in VERSIONS if family is Family.GEMINI else ("v1",):
+            yield Route(family, "GET", f"/{version}/models", list_models, BodyKind.NOTHING)
+            one = f"/{version}/models/{{...}}"
+            yield Route(family, "GET", one, get_model, BodyKind.NOTHING, names_model=True)
 
 
-def _model(row: Row, ids: tuple[str, ...]) -> str:
-    """The model, where the path names it."""
-    if not row.names_model:
-        return ""
-    return f"tunedModels/{ids[-1]}" if "/tunedModels/" in row.template else ids[-1]
+def _all_routes() -> Iterator[Route]:
+    """Every row; of two for the same the last counts, so the generic ones come first."""
+    yield from _resource_routes(Family.OPENAI, "/v1", OPENAI_PATHS, _OPENAI_HANDLERS)
+    yield from _resource_routes(Family.ANTHROPIC, "/v1", ANTHROPIC_PATHS, _ANTHROPIC_HANDLERS)
+    for version in VERSIONS:
+        yield from _gemini_routes(version)
+    yield from _model_routes()
+    yield from _TEXT_ROUTES
 
 
-def _faults(names: Iterable[str], headers: Mapping[str, str]) -> Faults:
-    try:
-        return read_faults("+".join(names), headers.items())
-    except UnknownFaultError as error:
-        raise Refusal(400, str(error), "model") from None
-
-
-def _named(answer: Answer, family: Family, request_id: str) -> Answer:
-    """Add the headers by which a vendor names the request."""
-    if family is Family.GEMINI:
-        return answer
-    name = "request-id" if family is Family.ANTHROPIC else "x-request-id"
-    more = () if family is Family.ANTHROPIC else _OPENAI_HEADERS
-    return _with_headers(answer, ((name, request_id), *more))
-
-
-def _with_headers(answer: Answer, more: tuple[tuple[str, str], ...]) -> Answer:
-    return msgspec.structs.replace(answer, headers=answer.headers + more)
-
-
-def _retry_after(answer: Answer, faults: Faults) -> Answer:
-    silent = "no-retry-after" in faults
-    if silent or answer.status not in {429, 503, 529} or isinstance(answer, Stream):
-        return answer
-    return _with_headers(answer, (("Retry-After", str(_seconds(faults))),))
-
-
-def _seconds(faults: Faults) -> int:
-    seconds = faults.number("retry-after")
-    return 1 if seconds is None else seconds
+ROUTES: Final = tuple(_all_routes())
+ROUTER: Final = Router(ROUTES)

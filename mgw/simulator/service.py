@@ -9,15 +9,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IReactorTCP, IReactorTime
 from twisted.internet.protocol import ServerFactory
 
-from mgw.simulator.connection import SimulatorFactory
+from mgw.simulator.dispatcher import Dispatcher
+from mgw.simulator.http.connection import SimulatorFactory
 from mgw.simulator.recording import RecordedRequest, Recorder
-from mgw.simulator.routes import Desk
 
 
 def site(reactor: IReactorTime, recorder: Recorder | None = None) -> SimulatorFactory:
     """The factory of the simulator's connections; its ``recorder`` holds what it saw."""
     kept = Recorder() if recorder is None else recorder
-    return SimulatorFactory(reactor, kept, Desk(reactor, kept, time.time).answer)
+    return SimulatorFactory(reactor, kept, Dispatcher(reactor, kept, time.time).answer)
 
 
 class SimulatorService(Service):

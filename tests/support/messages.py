@@ -21,9 +21,9 @@ from mgw.canonical.conversation import (
 from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.models import Models
-from mgw.simulator.answer import Call
-from mgw.simulator.anthropic_messages import messages as answer_of
-from mgw.simulator.anthropic_turns import redact, sign
+from mgw.simulator.anthropic.conversation import redact, sign
+from mgw.simulator.anthropic.messages import messages as answer_of
+from mgw.simulator.api import Request
 from mgw.simulator.faults import Faults
 from mgw.vocabulary import Family, Kind
 
@@ -42,11 +42,11 @@ def setting(model: str, version: str | None = None) -> RenderOptions:
     return RenderOptions(model, Kind.ANTHROPIC, MODELS.row(model, Family.ANTHROPIC), version=version)
 
 
-def asked(rendered: Rendered) -> Call:
+def asked(rendered: Rendered) -> Request:
     """The request as the simulated vendor gets it, which refuses what the real one would."""
     body = json.loads(rendered.body)
     headers = {name.decode(): value.decode() for name, value in rendered.headers}
-    return Call("/v1" + rendered.target.decode(), {}, headers, body, body["model"], Faults({}), 1, 0)
+    return Request("/v1" + rendered.target.decode(), {}, headers, body, body["model"], Faults({}), 1, 0)
 
 
 def turn(role: Role, *parts: Part | str) -> Turn:

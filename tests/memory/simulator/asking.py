@@ -7,11 +7,11 @@ from typing import Any, Final, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.simulator.answer import Answer, Download, Stream, Unary
+from mgw.simulator.api import DownloadResponse, Response, StreamResponse, UnaryResponse
+from mgw.simulator.dispatcher import Dispatcher
 from mgw.simulator.faults import Faults
-from mgw.simulator.http1 import Head
+from mgw.simulator.http.parser import Head
 from mgw.simulator.recording import RecordedRequest, Recorder
-from mgw.simulator.routes import Desk
 
 KEYS: Final = (
     (b"authorization", b"Bearer k"),
@@ -34,25 +34,25 @@ def result_of(work: Coroutine[Deferred[Any], Any, T]) -> T:
 
 def ask(
     target: str, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = KEYS, method: str = "POST"
-) -> tuple[Answer, Faults]:
+) -> tuple[Response, Faults]:
     """What the desk answers."""
     clock = Clock()
     head = Head(method.encode(), target.encode(), b"HTTP/1.1", headers)
     request = RecordedRequest(1, 1, head, bytearray(body), complete=True)
-    return result_of(Desk(clock, Recorder(), lambda: 1767322985.0).answer(request))
+    return result_of(Dispatcher(clock, Recorder(), lambda: 1767322985.0).answer(request))
 
 
 def told(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
     """The JSON of a unary answer."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
-    assert isinstance(answer, Unary)
+    assert isinstance(answer, UnaryResponse)
     return json.loads(answer.body)
 
 
 def streamed(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> list[Any]:
     """The JSON of each event of a stream; comments and ``[DONE]`` left out."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
-    assert isinstance(answer, Stream), answer
+    assert isinstance(answer, StreamResponse), answer
     lines = b"".join(answer.pieces).decode().splitlines()
     data = [line.removeprefix("data: ") for line in lines if line.startswith("data: ")]
     return [json.loads(text) for text in data if text != "[DONE]"]
@@ -61,7 +61,7 @@ def streamed(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = 
 def refused(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> str:
     """The message of a 400."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
-    assert isinstance(answer, Unary), "it was answered"
+    assert isinstance(answer, UnaryResponse), "it was answered"
     assert answer.status == 400, answer
     return str(json.loads(answer.body)["error"]["message"])
 
@@ -83,11 +83,11 @@ class Client:
 
     def __init__(self, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> None:
         self.recorder = Recorder()
-        self.desk = Desk(Clock(), self.recorder, lambda: 1767322985.0)
+        self.desk = Dispatcher(Clock(), self.recorder, lambda: 1767322985.0)
         self.headers = headers
         self.number = 0
 
-    def ask(self, method: str, target: str, body: Any = None, **headers: str) -> Answer:
+    def ask(self, method: str, target: str, body: Any = None, **headers: str) -> Response:
         """What is answered; a body that is no bytes goes as JSON, and ``x_sim_size`` is ``x-sim-size``."""
         self.number += 1
         more = {name.replace("_", "-").encode(): value.encode() for name, value in headers.items()}
@@ -101,13 +101,13 @@ class Client:
         """The JSON of an answer that went well."""
         answer = self.ask(method, target, body, **headers)
         assert answer.status == 200, answer
-        assert isinstance(answer, Unary)
+        assert isinstance(answer, UnaryResponse)
         return json.loads(answer.body)
 
     def refused(self, method: str, target: str, body: Any = None, **headers: str) -> tuple[int, str]:
         """Status and message of an answer that did not."""
         answer = self.ask(method, target, body, **headers)
-        assert isinstance(answer, Unary), answer
+        assert isinstance(answer, UnaryResponse), answer
         assert answer.status >= 400, answer
         return answer.status, str(json.loads(answer.body)["error"]["message"])
 
@@ -116,11 +116,11 @@ class Client:
         return self.told("POST", target, form_of(*parts), content_type=FORM.decode())
 
 
-def whole(answer: Answer) -> bytes:
+def whole(answer: Response) -> bytes:
     """Every byte of an answer's body."""
-    if isinstance(answer, Stream):
+    if isinstance(answer, StreamResponse):
         return b"".join(answer.pieces)
-    if isinstance(answer, Download):
+    if isinstance(answer, DownloadResponse):
         return answer.content.read(answer.start, answer.size)
     return answer.body
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mgw.simulator.answer import Stream
+from mgw.simulator.api import StreamResponse
 from tests.memory.simulator.asking import CLAUDE, GOOGLE, Client, whole
 
 BATCHES = "/v1/messages/batches"
@@ -29,7 +29,7 @@ def test_each_request_of_a_batch_is_answered_on_its_line(claude: Client) -> None
     assert batch["request_counts"] == counts
     assert batch["results_url"] == f"http://h:1{BATCHES}/{batch['id']}/results"
     answer = claude.ask("GET", f"{BATCHES}/{batch['id']}/results")
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     assert answer.content_type == "application/x-jsonl"
     good, bad = [json.loads(line) for line in whole(answer).splitlines()]
     assert (good["custom_id"], good["result"]["message"]["content"][0]["text"]) == ("a", "You said: hi")
@@ -136,6 +136,6 @@ def test_an_interaction_is_answered_and_streamed() -> None:
     assert made["steps"][0]["content"][0]["text"] == "You said: hi"
     assert google.told("GET", f"/v1/interactions/{made['id']}")["usage"]["total_tokens"] == 4
     answer = google.ask("POST", "/v1/interactions", {**body, "stream": True})
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     events = [piece.split(b"\n")[0].removeprefix(b"event: ") for piece in answer.pieces]
     assert (events[0], events[-1]) == (b"interaction.created", b"interaction.completed")

@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from mgw.simulator.connection import SimulatorConnection, SimulatorFactory
+from mgw.simulator.http.connection import SimulatorConnection, SimulatorFactory
 from mgw.simulator.recording import RecordedRequest
 from mgw.simulator.service import site
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from mgw.simulator.answer import Stream, Unary
-from mgw.simulator.http1 import Head
+from mgw.simulator.api import StreamResponse, UnaryResponse
+from mgw.simulator.dispatcher import Dispatcher
+from mgw.simulator.http.parser import Head
 from mgw.simulator.recording import RecordedRequest, Recorder
-from mgw.simulator.routes import Desk
 from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, ask, result_of, told
 
 CHAT: Final[dict[str, Any]] = {
@@ -241,7 +241,7 @@ def test_a_request_without_a_credential_is_a_401_in_the_familys_shape(
 ) -> None:
     answer, _ = ask(target, b"{}", ((b"content-type", b"application/json"),))
     assert answer.status == 401
-    assert isinstance(answer, Unary)
+    assert isinstance(answer, UnaryResponse)
     error = json.loads(answer.body)["error"]
     assert told_type[0] in {error.get("type"), error.get("status")}
 
@@ -297,7 +297,7 @@ def test_a_gemini_3_call_wants_its_signature_back(signature: str | None, status:
 def test_an_array_stream_is_one_json_array() -> None:
     body = json.dumps({"contents": [{"parts": [{"text": "a b c"}]}]}).encode()
     answer, _ = ask("/v1beta/models/m:streamGenerateContent", body, GOOGLE)
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     assert len(json.loads(b"".join(answer.pieces))) == 5
     assert json.loads(b"".join(answer.pieces[:2]) + answer.broken)[-1]["error"]["code"] == 503
 
@@ -305,7 +305,7 @@ def test_an_array_stream_is_one_json_array() -> None:
 def test_a_message_stream_has_a_ping_after_its_first_block_start() -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "a"}], "stream": True}
     answer, _ = ask("/v1/messages", json.dumps(body).encode(), CLAUDE)
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     assert [piece.split(b"\n")[0] for piece in answer.pieces[:3]] == [
         b"event: message_start",
         b"event: content_block_start",
@@ -315,7 +315,7 @@ def test_a_message_stream_has_a_ping_after_its_first_block_start() -> None:
 
 def test_a_flaky_model_recovers_after_its_failures() -> None:
     clock, recorder = Clock(), Recorder()
-    desk = Desk(clock, recorder, lambda: 0.0)
+    desk = Dispatcher(clock, recorder, lambda: 0.0)
     body = json.dumps({"model": "sim-flaky-503-2", "messages": [{"role": "user", "content": "a"}]}).encode()
     statuses = []
     for _ in range(3):

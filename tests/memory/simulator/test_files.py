@@ -5,10 +5,10 @@ import hashlib
 
 import pytest
 
-from mgw.simulator.answer import Download
-from mgw.simulator.http1 import Head
-from mgw.simulator.recording import KEPT_OF_BODY, RecordedRequest
-from mgw.simulator.store import MOST_CONTENT, Made, Store
+from mgw.simulator.api import DownloadResponse
+from mgw.simulator.http.parser import Head
+from mgw.simulator.platform.store import MAX_CONTENT, GeneratedContent, Store
+from mgw.simulator.recording import MAX_BODY, RecordedRequest
 from tests.memory.simulator.asking import CLAUDE, FORM, Client, form_of, result_of, whole
 
 FILE = (("purpose", None, b"user_data"), ("file", "a.txt", b"0123456789"))
@@ -69,7 +69,7 @@ def test_a_file_that_has_not_changed_is_not_sent_again(ours: Client) -> None:
 def test_a_content_of_any_size_is_made_as_it_is_read(ours: Client, headers: dict[str, str]) -> None:
     name = "any" if headers else "sim-size-300000"
     answer = ours.ask("GET", f"/v1/files/{name}/content", **headers)
-    assert isinstance(answer, Download)
+    assert isinstance(answer, DownloadResponse)
     assert answer.size == 300_000
     assert not ours.desk.store.contents
     pieces = [answer.content.read(at, 65536) for at in range(0, 300_000, 65536)]
@@ -78,8 +78,8 @@ def test_a_content_of_any_size_is_made_as_it_is_read(ours: Client, headers: dict
 
 
 def test_a_made_content_ends_where_it_should() -> None:
-    assert Made(10).read(8, 5) == Made(100).read(8, 2)
-    assert Made(10).read(10, 5) == b""
+    assert GeneratedContent(10).read(8, 5) == GeneratedContent(100).read(8, 2)
+    assert GeneratedContent(10).read(10, 5) == b""
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_parts_become_a_file_in_the_order_that_is_asked_for(ours: Client) -> Non
 def test_old_contents_make_way_and_too_large_ones_are_not_kept() -> None:
     store = Store()
     for name in "abc":
-        store.keep_content(("f", "c", name), bytes(MOST_CONTENT // 2))
+        store.keep_content(("f", "c", name), bytes(MAX_CONTENT // 2))
     assert [key[2] for key in store.contents] == ["b", "c"]
-    store.keep_content(("f", "c", "d"), bytes(MOST_CONTENT + 1))
+    store.keep_content(("f", "c", "d"), bytes(MAX_CONTENT + 1))
     assert [key[2] for key in store.contents] == ["b", "c"]
 
 
@@ -131,7 +131,7 @@ def _recorded(client: Client, body: bytes) -> RecordedRequest:
 def test_of_a_long_body_the_beginning_the_length_and_the_digest_are_kept(ours: Client) -> None:
     body = bytes(range(256)) * 8192
     kept = _recorded(ours, body).as_json()
-    assert base64.b64decode(kept["body"]) == body[:KEPT_OF_BODY]
+    assert base64.b64decode(kept["body"]) == body[:MAX_BODY]
     assert (kept["body_size"], kept["body_sha256"]) == (len(body), hashlib.sha256(body).hexdigest())
 
 
@@ -144,7 +144,7 @@ def test_a_short_body_is_kept_whole(ours: Client) -> None:
 def test_a_long_body_is_kept_whole_where_that_is_asked_for(ours: Client) -> None:
     ours.told("PUT", "/_sim/settings?keep=all&lenient=on")
     assert ours.recorder.lenient
-    assert len(_recorded(ours, bytes(KEPT_OF_BODY + 1)).body) == KEPT_OF_BODY + 1
+    assert len(_recorded(ours, bytes(MAX_BODY + 1)).body) == MAX_BODY + 1
     ours.told("PUT", "/_sim/settings")
     assert not ours.recorder.lenient
-    assert len(_recorded(ours, bytes(KEPT_OF_BODY + 1)).body) == KEPT_OF_BODY
+    assert len(_recorded(ours, bytes(MAX_BODY + 1)).body) == MAX_BODY

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.simulator.forms import BadFormError, Part, read_form
+from mgw.simulator.api import FormPart
+from mgw.simulator.http.bodies import BadFormError, read_form
 
 TYPE = 'multipart/form-data; boundary="B"'
 DATA = st.lists(st.sampled_from([b"a", b"\r\n", b"--B", b"-", b"\n", b"\0", b"--"]), max_size=6).map(b"".join)
@@ -25,7 +26,7 @@ def test_what_was_put_in_comes_out(fields: list[tuple[str, str | None, bytes]]) 
             f'--B\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + data + b"\r\n"
         )
     parts = read_form(body + b"--B--\r\n", TYPE).parts
-    assert parts == tuple(Part(name, filename, "text/plain", data) for name, filename, data in fields)
+    assert parts == tuple(FormPart(name, filename, "text/plain", data) for name, filename, data in fields)
 
 
 HEAD = b'--B\r\nContent-Disposition: form-data; name="a"\r\n\r\n'

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mgw.simulator.answer import Answer, Unary
+from mgw.simulator.api import Response, UnaryResponse
 from tests.memory.simulator.asking import GOOGLE, Client, whole
 
 FILES = "/upload/v1beta/files"
@@ -38,7 +38,7 @@ def _begun(client: Client, target: str = FILES, size: str = "6", body: Any = Non
     return url.removeprefix("http://h:1")
 
 
-def _chunk(client: Client, url: str, command: str, data: bytes = b"", offset: int | None = None) -> Answer:
+def _chunk(client: Client, url: str, command: str, data: bytes = b"", offset: int | None = None) -> Response:
     """The answer to a command of somebody who shows no credential."""
     stranger = Client(((b"content-type", b"application/octet-stream"),))
     stranger.desk, stranger.number = client.desk, client.number
@@ -46,7 +46,7 @@ def _chunk(client: Client, url: str, command: str, data: bytes = b"", offset: in
     return stranger.ask("POST", url, data, x_goog_upload_command=command, **more)
 
 
-def _status(answer: Answer) -> str | None:
+def _status(answer: Response) -> str | None:
     return dict(answer.headers).get("X-Goog-Upload-Status")
 
 
@@ -127,7 +127,7 @@ def test_to_begin_takes_a_credential() -> None:
 def test_a_document_of_a_store_is_the_end_of_an_operation(google: Client) -> None:
     url = _begun(google, STORE, "3", {"displayName": "d"})
     answer = _chunk(google, url, "upload, finalize", b"abc", 0)
-    assert isinstance(answer, Unary)
+    assert isinstance(answer, UnaryResponse)
     [document] = google.told("GET", "/v1beta/fileSearchStores/s/documents")["documents"]
     assert (document["displayName"], document["sizeBytes"]) == ("d", "3")
     name = document["name"].rpartition("/")[2]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.simulator.http1 import BadRequestError, Body, End, Event, Head, RequestReader
+from mgw.simulator.http.parser import BadRequestError, Data, End, Event, Head, RequestParser
 
 HEAD = b"POST /a?b HTTP/1.1\r\nHost: h\r\nX-Odd: 1 \r\n"
 REQUESTS = (
@@ -17,14 +17,14 @@ REQUESTS = (
 
 def read(pieces: list[bytes]) -> list[Head | bytes]:
     """Each request's head and then its body."""
-    reader = RequestReader()
+    reader = RequestParser()
     found: list[Head | bytes] = []
     body = b""
     events: list[Event] = [event for piece in pieces for event in reader.feed(piece)]
     for event in events:
         if isinstance(event, Head):
             found.append(event)
-        elif isinstance(event, Body):
+        elif isinstance(event, Data):
             body += event.data
         else:
             assert isinstance(event, End)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mgw.simulator.answer import Stream, Unary
+from mgw.simulator.api import StreamResponse, UnaryResponse
 from tests.memory.simulator.asking import FORM, GOOGLE, Client, content_body, form_of, whole
 
 SPEECH: dict[str, Any] = {"model": "gpt-4o-mini-tts", "input": "one two", "voice": "alloy"}
@@ -24,7 +24,7 @@ def ours() -> Client:
 
 def _events(client: Client, target: str, body: Any, **headers: str) -> list[Any]:
     answer = client.ask("POST", target, body, **headers)
-    assert isinstance(answer, Stream), answer
+    assert isinstance(answer, StreamResponse), answer
     lines = [piece.split(b"data: ")[1] for piece in answer.pieces]
     return [json.loads(line) for line in lines if not line.startswith(b"[DONE]")]
 
@@ -44,7 +44,7 @@ def test_speech_comes_in_the_format_that_is_asked_for(
     ours: Client, wanted: str, media: str, begins: bytes
 ) -> None:
     answer = ours.ask("POST", "/v1/audio/speech", {**SPEECH, "response_format": wanted})
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     assert answer.content_type == media
     assert whole(answer).startswith(begins)
     assert whole(answer) == whole(ours.ask("POST", "/v1/audio/speech", {**SPEECH, "response_format": wanted}))
@@ -116,7 +116,7 @@ def test_a_transcription_comes_as_text(ours: Client, wanted: str, found: bytes) 
     body = form_of(SOUND, MODEL, ("response_format", None, wanted.encode()))
     for task in ("transcriptions", "translations"):
         answer = ours.ask("POST", f"/v1/audio/{task}", body, content_type=FORM.decode())
-        assert isinstance(answer, Unary)
+        assert isinstance(answer, UnaryResponse)
         assert (answer.body, answer.content_type) == (found, "text/plain; charset=utf-8")
 
 

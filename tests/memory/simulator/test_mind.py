@@ -8,11 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mgw.simulator import mind
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
-from mgw.simulator.mind import Choice, Finish, Part, Prompt, Result, Tool, ToolUse
-from mgw.simulator.schema import example
-from mgw.simulator.schema_check import schema_fault
+from mgw.simulator.json_schema import example, schema_error
+from mgw.simulator.model import (
+    FinishReason,
+    Part,
+    Prompt,
+    Tool,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+    complete,
+    tokenize,
+)
 
 NONE = Faults()
 PHRASES = (
@@ -24,24 +32,24 @@ TOOLS = (Tool("get_it", {"type": "object", "properties": {"a": {"type": "string"
 
 @given(text=st.text(alphabet="ab \n\t", max_size=40))
 def test_tokens_join_to_the_text(text: str) -> None:
-    assert "".join(mind.tokens(text)) == text
+    assert "".join(tokenize(text)) == text
 
 
 @given(text=st.text(alphabet="ab ", max_size=40), room=st.integers(0, 12))
 def test_an_answer_keeps_within_its_room(text: str, room: int) -> None:
-    outcome = mind.answer(Prompt(text, 1, max_tokens=room, thinks=True), NONE)
-    whole = mind.answer(Prompt(text, 1, thinks=True), NONE)
+    outcome = complete(Prompt(text, 1, max_tokens=room, thinks=True), NONE)
+    whole = complete(Prompt(text, 1, thinks=True), NONE)
     assert outcome.tokens <= room
-    assert (outcome.finish is Finish.LENGTH) == (whole.tokens > room)
+    assert (outcome.finish is FinishReason.LENGTH) == (whole.tokens > room)
 
 
 @given(words=st.lists(st.sampled_from([*PHRASES]), max_size=6), room=st.integers(0, 40))
 def test_a_cut_answer_is_the_beginning_of_the_whole_one(words: list[str], room: int) -> None:
     prompt = Prompt(" ".join(words), 1, tools=TOOLS, thinks=True)
-    whole = mind.answer(prompt, NONE)
-    cut = mind.answer(replace(prompt, max_tokens=room), NONE)
+    whole = complete(prompt, NONE)
+    cut = complete(replace(prompt, max_tokens=room), NONE)
     assert cut.tokens <= room
-    assert (cut.finish is Finish.LENGTH) == (whole.tokens > room)
+    assert (cut.finish is FinishReason.LENGTH) == (whole.tokens > room)
     if cut.parts:
         assert cut.parts[:-1] == whole.parts[: len(cut.parts) - 1]
         last, full = written(cut.parts[-1]), written(whole.parts[len(cut.parts) - 1])
@@ -51,49 +59,49 @@ def test_a_cut_answer_is_the_beginning_of_the_whole_one(words: list[str], room: 
 
 def written(part: Part) -> str:
     """A part as one text."""
-    return f"{part.name} {part.arguments}" if isinstance(part, ToolUse) else part.text
+    return f"{part.name} {part.arguments}" if isinstance(part, ToolCall) else part.text
 
 
 def test_a_stop_sequence_ends_the_answer_and_all_that_is_behind_it() -> None:
     prompt = Prompt("use tool other preface", 1, tools=TOOLS, stops=("nothing", " call"))
-    outcome = mind.answer(prompt, NONE)
+    outcome = complete(prompt, NONE)
     assert (outcome.text, outcome.uses, outcome.stop) == ("I", (), " call")
-    assert outcome.finish is Finish.STOP_SEQUENCE
+    assert outcome.finish is FinishReason.STOP_SEQUENCE
 
 
 def test_tool_calls_carry_the_arguments_that_the_text_gives() -> None:
     said = 'please use tool get_it with {"a": "}{"} and use tool other.'
-    outcome = mind.answer(Prompt(said, 1, tools=TOOLS), NONE)
+    outcome = complete(Prompt(said, 1, tools=TOOLS), NONE)
     assert [(use.name, json.loads(use.arguments)) for use in outcome.uses] == [
         ("get_it", {"a": "}{"}),
         ("other", {}),
     ]
-    assert outcome.finish is Finish.TOOLS
+    assert outcome.finish is FinishReason.TOOLS
 
 
 def test_tools_that_are_not_offered_are_not_called() -> None:
-    assert mind.answer(Prompt("use tool unknown", 1, tools=TOOLS), NONE).uses == ()
+    assert complete(Prompt("use tool unknown", 1, tools=TOOLS), NONE).uses == ()
 
 
 def test_one_call_at_a_time_where_the_client_says_so() -> None:
     said = "use tool get_it use tool other"
-    assert len(mind.answer(Prompt(said, 1, tools=TOOLS, parallel=False), NONE).uses) == 1
+    assert len(complete(Prompt(said, 1, tools=TOOLS, parallel=False), NONE).uses) == 1
 
 
 def test_results_are_named_and_end_the_calling() -> None:
-    prompt = Prompt("use tool get_it", 1, tools=TOOLS, results=(Result("get_it", "42"),))
-    assert mind.answer(prompt, NONE).text == "Tool get_it returned: 42"
+    prompt = Prompt("use tool get_it", 1, tools=TOOLS, results=(ToolResult("get_it", "42"),))
+    assert complete(prompt, NONE).text == "Tool get_it returned: 42"
 
 
 def test_a_forced_tool_is_called_with_an_example() -> None:
-    [use] = mind.answer(Prompt("hi", 1, tools=TOOLS, choice=Choice.ANY, allowed=("get_it",)), NONE).uses
+    [use] = complete(Prompt("hi", 1, tools=TOOLS, choice=ToolChoice.ANY, allowed=("get_it",)), NONE).uses
     assert json.loads(use.arguments) == {"a": "some a"}
 
 
 def test_the_number_of_words_can_be_asked_for() -> None:
-    assert mind.answer(Prompt("repeat:3", 1), NONE).text == "w1 w2 w3"
-    assert mind.answer(Prompt("hi", 1), read_faults("sim-chunks-2", ())).text == "w1 w2"
-    assert mind.answer(Prompt("hi", 1), read_faults("sim-big-70000", ())).text == "x" * 70000
+    assert complete(Prompt("repeat:3", 1), NONE).text == "w1 w2 w3"
+    assert complete(Prompt("hi", 1), read_faults("sim-chunks-2", ())).text == "w1 w2"
+    assert complete(Prompt("hi", 1), read_faults("sim-big-70000", ())).text == "x" * 70000
 
 
 def test_faults_are_read_from_models_and_headers() -> None:
@@ -179,7 +187,7 @@ SCHEMAS = st.recursive(
 
 @given(schema=SCHEMAS)
 def test_an_example_conforms_to_its_schema(schema: Any) -> None:
-    assert schema_fault(schema) is None
+    assert schema_error(schema) is None
     assert conforms(example(schema), schema)
 
 
@@ -200,13 +208,13 @@ def test_a_recursive_schema_has_an_end() -> None:
     ],
 )
 def test_a_schema_that_no_vendor_takes_is_found_out(schema: Any, words: str) -> None:
-    assert words in str(schema_fault(schema))
+    assert words in str(schema_error(schema))
 
 
 def test_strict_objects_close_themselves_and_require_everything() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
-    assert "additionalProperties" in str(schema_fault(schema, strict=True))
+    assert "additionalProperties" in str(schema_error(schema, strict=True))
     schema["additionalProperties"] = False
-    assert "required" in str(schema_fault(schema, strict=True))
-    assert schema_fault(schema, closed=True) is None
-    assert schema_fault({**schema, "required": ["a"]}, strict=True) is None
+    assert "required" in str(schema_error(schema, strict=True))
+    assert schema_error(schema, closed=True) is None
+    assert schema_error({**schema, "required": ["a"]}, strict=True) is None

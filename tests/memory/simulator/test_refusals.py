@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from mgw.simulator.answer import Unary
+from mgw.simulator.api import UnaryResponse
 from tests.memory.simulator.asking import (
     CLAUDE,
     GOOGLE,
@@ -150,7 +150,7 @@ def test_google_takes_base64_of_either_alphabet_and_nothing_else(part: dict[str,
     answer, _ = ask(CONTENT.format("m"), json.dumps(body).encode(), GOOGLE)
     assert answer.status == status
     if status == 400:
-        assert isinstance(answer, Unary)
+        assert isinstance(answer, UnaryResponse)
         message = json.loads(answer.body)["error"]["message"]
         assert message.startswith(
             "Invalid value at 'contents[0].parts[1].inline_data.data' (TYPE_BYTES), Base64"
@@ -377,6 +377,6 @@ def test_a_chat_takes_what_the_sdks_parsers_have_put_beside_a_call() -> None:
 def test_no_thread_is_held_and_the_sdk_is_told_so() -> None:
     body = message_body("a", thread={"type": "create"})
     answer, _ = ask(MESSAGES, json.dumps(body).encode(), CLAUDE)
-    assert isinstance(answer, Unary)
+    assert isinstance(answer, UnaryResponse)
     details = json.loads(answer.body)["error"]["details"]
     assert (answer.status, details["error_code"]) == (400, "thread_unsupported_request")

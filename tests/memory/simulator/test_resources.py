@@ -2,8 +2,8 @@
 
 import pytest
 
-from mgw.simulator.answer import Stream
-from mgw.simulator.store import MOST_OBJECTS
+from mgw.simulator.api import StreamResponse
+from mgw.simulator.platform.store import MAX_OBJECTS
 from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, Client
 
 PLAIN = ((b"content-type", b"application/json"),)
@@ -185,23 +185,23 @@ def test_a_fault_may_stand_in_a_header_or_in_an_identifier(ours: Client) -> None
 
 def test_the_oldest_objects_go(ours: Client) -> None:
     first = ours.told("POST", "/v1/vector_stores", {})["id"]
-    for _ in range(MOST_OBJECTS):
+    for _ in range(MAX_OBJECTS):
         ours.told("POST", "/v1/vector_stores", {})
     assert ours.refused("GET", f"/v1/vector_stores/{first}")[0] == 404
-    assert len(ours.desk.store.objects) == MOST_OBJECTS
+    assert len(ours.desk.store.objects) == MAX_OBJECTS
 
 
 def test_an_object_is_an_event_where_events_are_asked_for(ours: Client) -> None:
     body = {"assistant_id": "a", "stream": True}
     answer = ours.ask("POST", "/v1/threads/t/runs", body, openai_beta="assistants=v2")
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     assert answer.pieces[0].startswith(b"event: thread.run.created\ndata: ")
     assert answer.pieces[1] == b"data: [DONE]\n\n"
 
 
 def test_a_session_of_anthropics_tells_its_events(claude: Client) -> None:
     answer = claude.ask("GET", "/v1/sessions/s/events/stream")
-    assert isinstance(answer, Stream)
+    assert isinstance(answer, StreamResponse)
     assert b"session.status_idle" in answer.pieces[0]
 
 

@@ -11,20 +11,20 @@ import openai
 import pytest
 from google import genai
 
-from mgw.simulator.answer import Answer, Call, Family, Unary
-from mgw.simulator.rows import ROWS
-from mgw.simulator.table import Reads, Row, Table
+from mgw.simulator.api import Family, Request, Response, UnaryResponse
+from mgw.simulator.http.router import BodyKind, Route, Router
+from mgw.simulator.routes import ROUTES
 from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, Client
 
 _CALLS: Final = ("_get", "_post", "_put", "_patch", "_delete", "_get_api_list")
 _BY_FAMILY: Final = {Family.OPENAI: KEYS, Family.ANTHROPIC: CLAUDE, Family.GEMINI: GOOGLE}
 
 
-def _answer(_: Call) -> Answer:
-    return Unary(b"")
+def _answer(_: Request) -> Response:
+    return UnaryResponse(b"")
 
 
-def _found(table: Table, path: str) -> tuple[str, tuple[str, ...]] | None:
+def _found(table: Router, path: str) -> tuple[str, tuple[str, ...]] | None:
     found = table.find(path)
     return None if found is None else (found.rows[Family.OPENAI]["GET"].template, found.ids)
 
@@ -60,13 +60,13 @@ TEMPLATES: Final = (
     ],
 )
 def test_a_path_finds_the_closest_template(path: str, template: str, ids: tuple[str, ...]) -> None:
-    table = Table(Row(Family.OPENAI, "GET", one, _answer) for one in TEMPLATES)
+    table = Router(Route(Family.OPENAI, "GET", one, _answer) for one in TEMPLATES)
     assert _found(table, path) == (template, ids)
 
 
 @pytest.mark.parametrize("path", ["/", "/a", "/a/", "/a/x/d", "/m", "/m/", "/x", "/a//c", "/A/b", "/a/b/"])
 def test_a_path_that_no_template_has_is_not_found(path: str) -> None:
-    table = Table(Row(Family.OPENAI, "GET", one, _answer) for one in TEMPLATES)
+    table = Router(Route(Family.OPENAI, "GET", one, _answer) for one in TEMPLATES)
     assert table.find(path) is None
 
 
@@ -98,7 +98,7 @@ def _sdk_paths(package: Path) -> Iterator[tuple[str, str]]:
 def test_every_path_of_the_sdk_has_its_row(family: Family, package: object, prefix: str, least: int) -> None:
     file = getattr(package, "__file__", None)
     assert isinstance(file, str)
-    rows = {(row.method, row.template.replace("{...}", "{}")) for row in ROWS if row.family is family}
+    rows = {(row.method, row.template.replace("{...}", "{}")) for row in ROUTES if row.family is family}
     wanted = {(method, prefix + path) for method, path in _sdk_paths(Path(file).parent)}
     assert len(wanted) >= least
     assert wanted - rows == set()
@@ -113,13 +113,15 @@ def _google_paths() -> Iterator[tuple[str, str]]:
 
 
 def test_every_path_of_googles_newer_resources_has_its_row() -> None:
-    rows = {(row.method, row.template.replace("{...}", "{}")) for row in ROWS if row.family is Family.GEMINI}
+    rows = {
+        (row.method, row.template.replace("{...}", "{}")) for row in ROUTES if row.family is Family.GEMINI
+    }
     wanted = set(_google_paths())
     assert len(wanted) >= 38
     assert wanted - rows == set()
 
 
-def _goes_well(row: Row) -> bool:
+def _goes_well(row: Route) -> bool:
     """Whether a row answers an empty body, or says what it wants beyond that."""
     client = Client(_BY_FAMILY[row.family])
     client.recorder.lenient = True
@@ -132,12 +134,12 @@ def _goes_well(row: Row) -> bool:
 
 @pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
 def test_every_row_answers_its_own_vendor(family: Family) -> None:
-    rows = [row for row in ROWS if row.family is family and row.reads is Reads.ANY and not row.is_upload]
+    rows = [row for row in ROUTES if row.family is family and row.reads is BodyKind.ANY and not row.is_upload]
     assert len(rows) > 100
     assert [row for row in rows if not _goes_well(row)] == []
 
 
-def _refuses(row: Row, headers: tuple[tuple[bytes, bytes], ...]) -> bool:
+def _refuses(row: Route, headers: tuple[tuple[bytes, bytes], ...]) -> bool:
     path = row.template.replace("{...}", "known").replace("{}", "known")
     return Client(headers).ask(row.method, path, {}).status == 401
 
@@ -152,5 +154,5 @@ _FOREIGN: Final = {
 
 @pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
 def test_every_row_refuses_the_carrier_of_another_vendor(family: Family) -> None:
-    rows = [row for row in ROWS if row.family is family]
+    rows = [row for row in ROUTES if row.family is family]
     assert [row for row in rows if not _refuses(row, _FOREIGN[family])] == []

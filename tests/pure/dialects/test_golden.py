@@ -10,11 +10,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from mgw.simulator.answer import Call, Refusal
-from mgw.simulator.anthropic_messages import messages
+from mgw.simulator.anthropic.messages import messages
+from mgw.simulator.api import ApiError, Request
 from mgw.simulator.faults import Faults
-from mgw.simulator.gemini_content import generate, stream_generate
-from mgw.simulator.openai_chat import chat
+from mgw.simulator.gemini.content import generate_content, stream_generate_content
+from mgw.simulator.openai.chat import chat
 from mgw.vocabulary import Family
 from tests.support.golden import (
     WRITTEN,
@@ -93,7 +93,7 @@ def test_a_request_goes_where_the_provider_has_it(case: Case) -> None:
 @pytest.mark.parametrize("case", having("upstream_request.json"))
 def test_an_independent_provider_takes_the_request(case: Case) -> None:
     target = urlsplit(case.said.get("target", usual_target(case)))
-    call = Call(
+    call = Request(
         path=target.path,
         query=dict(parse_qsl(target.query)),
         headers=case.said.get("headers", usual_headers(case)),
@@ -103,11 +103,11 @@ def test_an_independent_provider_takes_the_request(case: Case) -> None:
         number=1,
         now=1,
     )
-    gemini = stream_generate if case.streams else generate
+    gemini = stream_generate_content if case.streams else generate_content
     handlers = {Family.OPENAI: chat, Family.ANTHROPIC: messages, Family.GEMINI: gemini}
     try:
         handlers[case.upstream](call)
-    except Refusal as refusal:
+    except ApiError as refusal:
         pytest.fail(f"{refusal.status}: {refusal.message} ({refusal.param})")
 
 

@@ -23,7 +23,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_count, render_request
-from mgw.simulator.anthropic_messages import count_tokens
+from mgw.simulator.anthropic.messages import count_tokens
 from mgw.vocabulary import Effort
 from tests.support.messages import (
     ADAPTIVE,

@@ -32,8 +32,8 @@ from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.request import parse_request
 from mgw.dialects.dialect import RequestContext
 from mgw.errors import GatewayError
-from mgw.simulator.answer import Refusal as Refused
-from mgw.simulator.anthropic_messages import messages as answer_of
+from mgw.simulator.anthropic.messages import messages as answer_of
+from mgw.simulator.api import ApiError as Refused
 from mgw.vocabulary import Effort, Family
 from tests.support.messages import (
     ADAPTIVE,

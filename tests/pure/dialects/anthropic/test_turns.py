@@ -20,7 +20,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.render import render_request
 from mgw.errors import GatewayError, Reason
-from mgw.simulator.anthropic_messages import messages as answer_of
+from mgw.simulator.anthropic.messages import messages as answer_of
 from mgw.vocabulary import Effort, Family
 from tests.support.messages import (
     ADAPTIVE,

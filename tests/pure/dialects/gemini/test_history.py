@@ -27,8 +27,8 @@ from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.signatures import SKIP_VALIDATOR
-from mgw.simulator.gemini_fields import GENERATE, require
-from mgw.simulator.gemini_turns import check
+from mgw.simulator.gemini.conversation import check_request
+from mgw.simulator.gemini.fields import GENERATE, validate
 from mgw.vocabulary import Family, Kind
 from tests.support.said import undelivered
 
@@ -342,8 +342,8 @@ TURNS: Final = st.lists(
 def test_whatever_the_history_an_independent_provider_takes_it(turns: list[Turn]) -> None:
     turns = [user(Text("begin")), *turns]
     found = PROVIDER.text.render_request(Conversation(tuple(turns)), RenderOptions("m", Kind.GEMINI, STRICT))
-    body = require(json.loads(found.body), GENERATE, lenient=False)
-    check(body, signed=True)
+    body = validate(json.loads(found.body), GENERATE, lenient=False)
+    check_request(body, signed=True)
     assert body["contents"][-1]["role"] == "user"
     assert all(
         one["role"] != two["role"] for one, two in zip(body["contents"], body["contents"][1:], strict=False)

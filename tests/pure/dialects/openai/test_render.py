@@ -41,8 +41,8 @@ from mgw.dialects.models import Models
 from mgw.dialects.openai.render import render_request
 from mgw.dialects.openai.request import parse_request
 from mgw.errors import GatewayError, Reason
-from mgw.simulator.openai_errors import require
-from mgw.simulator.openai_request import REQUEST, check
+from mgw.simulator.openai.chat_request import REQUEST, check_request
+from mgw.simulator.openai.errors import validate
 from mgw.vocabulary import Effort, Family, Kind
 from tests.support.said import undelivered
 
@@ -646,8 +646,8 @@ histories = st.lists(user_turns | assistant_turns | system_turns, max_size=6).ma
 def test_any_history_becomes_one_that_the_wire_takes(turns: tuple[Turn, ...], setting: RenderOptions) -> None:
     conversation = Conversation((HI, *turns), (Text("s"),), (TOOL,))
     body = rendered(conversation, setting)
-    require(body, REQUEST, lenient=setting is HOST)
-    check(body)
+    validate(body, REQUEST, lenient=setting is HOST)
+    check_request(body)
 
 
 @settings(deadline=None)

@@ -1,0 +1,173 @@
+"""Anthropic's platform beyond plain resources: message batches, events of sessions, the organization.
+
+A batch is checked and answered when it comes, and its results are read line by line.  Each result is the
+response that the same request would get by itself, errors included.  Source:
+``anthropic.resources.messages.batches`` 2.12.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from mgw.simulator.anthropic.errors import error_value
+from mgw.simulator.anthropic.messages import messages
+from mgw.simulator.api import (
+    ApiError,
+    Family,
+    Handler,
+    Json,
+    Request,
+    Response,
+    StreamResponse,
+    UnaryResponse,
+    dump_json,
+    json_response,
+    rfc3339,
+    sse_event,
+)
+from mgw.simulator.families import unknown_model
+from mgw.simulator.faults import UnknownFaultError, read_faults
+from mgw.simulator.platform.files import create_file
+from mgw.simulator.platform.resources import (
+    find_resource,
+    resource_response,
+    store_key,
+    store_new,
+)
+from mgw.simulator.platform.store import Entry
+
+_BATCHES_PATH: Final = "/v1/messages/batches"
+_BATCH_PATH: Final = f"{_BATCHES_PATH}/{{}}"
+_CUSTOM_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_MAX_REQUESTS: Final = 100_000
+_LIFETIME: Final = 24 * 3600  # seconds
+
+
+def create_batch(call: Request) -> Response:
+    """``POST /v1/messages/batches``."""
+    requests = call.body.get("requests")
+    if not isinstance(requests, list):
+        raise ApiError(
+            400, "requests: Field required" if requests is None else "requests: Input should be a list"
+        )
+    if not 1 <= len(requests) <= _MAX_REQUESTS:
+        raise ApiError(
+            400, f"requests: List should have between 1 and {_MAX_REQUESTS} items, not {len(requests)}"
+        )
+    seen: set[str] = set()
+    for index, request in enumerate(requests):
+        _check_request(index, request, seen)
+    name = call.id("msgbatch_")
+    lines = [_result_line(call, index, request) for index, request in enumerate(requests)]
+    call.store.begin(name, tuple(lines))
+    succeeded = sum(line["result"]["type"] == "succeeded" for line in lines)
+    counts = {"processing": 0, "succeeded": succeeded, "errored": len(lines) - succeeded}
+    return resource_response(call, store_new(call, _BATCHES_PATH, _batch_fields(call, name, counts), name))
+
+
+def _batch_fields(call: Request, name: str, counts: Json) -> Json:
+    return {
+        "processing_status": "ended",
+        "request_counts": {**counts, "canceled": 0, "expired": 0},
+        "ended_at": rfc3339(call.now),
+        "expires_at": rfc3339(call.now + _LIFETIME),
+        "archived_at": None,
+        "cancel_initiated_at": None,
+        "results_url": f"{call.origin}{_BATCHES_PATH}/{name}/results",
+    }
+
+
+def _check_request(index: int, request: Any, seen: set[str]) -> None:  # any JSON value
+    at = f"requests.{index}"
+    if not isinstance(request, dict):
+        raise ApiError(400, f"{at}: Input should be an object")
+    for name in request.keys() - {"custom_id", "params"}:
+        raise ApiError(400, f"{at}.{name}: Extra inputs are not permitted")
+    custom = request.get("custom_id")
+    if not isinstance(custom, str) or not _CUSTOM_ID.fullmatch(custom):
+        raise ApiError(400, f"{at}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'")
+    if custom in seen:
+        raise ApiError(400, f"{at}.custom_id: '{custom}' is not unique within the batch")
+    seen.add(custom)
+    params = request.get("params")
+    if not isinstance(params, dict):
+        raise ApiError(400, f"{at}.params: Field required")
+    model = params.get("model")
+    if not isinstance(model, str):
+        raise ApiError(400, f"{at}.params.model: Field required")
+    if model.startswith("missing"):
+        raise unknown_model(Family.ANTHROPIC, model)
+
+
+def _result_line(call: Request, index: int, request: Json) -> Json:
+    """One result: what the request would have been answered by itself."""
+    params: Json = {name: value for name, value in request["params"].items() if name != "stream"}
+    inner = msgspec.structs.replace(
+        call, body=params, model=params["model"], number=call.number * 1000 + index
+    )
+    try:
+        answered = _respond(inner)
+    except ApiError as refusal:
+        error = error_value(refusal, f"req_sim{inner.number:08d}")
+        return {"custom_id": request["custom_id"], "result": {"type": "errored", "error": error}}
+    assert isinstance(answered, UnaryResponse)
+    message: Json = msgspec.json.decode(answered.body)
+    return {"custom_id": request["custom_id"], "result": {"type": "succeeded", "message": message}}
+
+
+def _respond(call: Request) -> Response:
+    """The answer to one request, with the faults that its own model asks for."""
+    try:
+        faults = read_faults(call.model, call.headers.items())
+    except UnknownFaultError as error:
+        raise ApiError(400, str(error)) from None
+    status = faults.number("status")
+    if status is not None and status >= 400:
+        raise ApiError(status, f"The simulator was asked for status {status}.")
+    return messages(msgspec.structs.replace(call, faults=faults))
+
+
+def get_batch_results(call: Request) -> Response:
+    """``GET /v1/messages/batches/{}/results``: a line for each, in the order in which they were asked."""
+    find_resource(call, _BATCH_PATH)
+    lines = call.store.sessions.get(call.ids[0]) or ()
+    return StreamResponse(tuple(_json_lines(lines)), b"", "application/x-jsonl")
+
+
+def _json_lines(lines: tuple[Json, ...]) -> Iterator[bytes]:
+    for line in lines:
+        yield dump_json(line) + b"\n"
+
+
+def cancel_batch(call: Request) -> Response:
+    """``POST /v1/messages/batches/{}/cancel``: everything has been answered already."""
+    found: Entry = {**find_resource(call, _BATCH_PATH), "cancel_initiated_at": rfc3339(call.now)}
+    return resource_response(call, call.store.put(store_key(call, _BATCH_PATH), found))
+
+
+MESSAGE_BATCH_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+    ("POST", "/messages/batches"): create_batch,
+    ("POST", "/messages/batches/{}/cancel"): cancel_batch,
+    ("GET", "/messages/batches/{}/results"): get_batch_results,
+}
+
+
+def stream_session_events(_: Request) -> Response:
+    """A stream of a session's events: it rests."""
+    event = {"type": "session.status_idle", "id": "sevt_sim"}
+    return StreamResponse((sse_event(event, event["type"]),), sse_event({"type": "error"}, "error"))
+
+
+def get_organization(_: Request) -> Response:
+    """``GET /v1/organizations/me``."""
+    return json_response({"id": "org_sim", "type": "organization", "name": "The simulator's"})
+
+
+ANTHROPIC_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+    ("POST", "/files"): create_file,
+    ("GET", "/sessions/{}/events/stream"): stream_session_events,
+    ("GET", "/sessions/{}/threads/{}/stream"): stream_session_events,
+    ("GET", "/organizations/me"): get_organization,
+}

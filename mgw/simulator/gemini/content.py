@@ -1,0 +1,184 @@
+"""Google's generateContent and streamGenerateContent, countTokens, embedContent and batchEmbedContents.
+
+What Google's own models take of ``thinkingConfig`` goes by their names (source: the thinking guide).
+Budgets are those of the 2.5 series; levels came with Gemini 3.  A name that no pattern matches takes both.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from mgw.simulator.api import ApiError, Json, Request, Response, StreamResponse, UnaryResponse, dump_json
+from mgw.simulator.gemini.candidates import (
+    CandidateSet,
+    response,
+    responses,
+    speech_response,
+    speech_responses,
+    wants_speech,
+)
+from mgw.simulator.gemini.conversation import check_request, prompt_tokens, text_of, tool_results
+from mgw.simulator.gemini.errors import error_value
+from mgw.simulator.gemini.fields import BATCH_EMBED, COUNT, EMBED, GENERATE, validate
+from mgw.simulator.media import unit_vector
+from mgw.simulator.model import Prompt, Tool, ToolChoice, complete, token_count
+
+_JSON_TYPE: Final = "application/json; charset=UTF-8"
+_SIGNING_MODELS: Final = re.compile(r"gemini-(?:[3-9]|\d\d)")  # from Gemini 3 on
+_DIMENSIONS: Final = 3072
+_BUDGETS: Final = (
+    (re.compile(r"gemini-2\.5-pro"), 128, 32768),
+    (re.compile(r"gemini-2\.5-flash-lite"), 512, 24576),
+    (re.compile(r"gemini-2\.5-flash"), 1, 24576),
+)
+_NO_LEVELS: Final = re.compile(r"gemini-2\.")
+_ALWAYS_THINKING: Final = re.compile(r"gemini-2\.5-pro")
+
+
+def generate_content(call: Request) -> Response:
+    """``POST …:generateContent``."""
+    body = _validated_body(call)
+    if wants_speech(body):
+        return pretty_json_response(speech_response(call, body, _prompt(body)))
+    return pretty_json_response(response(call, _complete(call, body)))
+
+
+def stream_generate_content(call: Request) -> Response:
+    """``POST …:streamGenerateContent``: events with ``?alt=sse``, else a JSON array in pieces."""
+    alt = call.query.get("alt", "json")
+    if alt not in {"sse", "json"}:
+        raise ApiError(400, f"Invalid value for alt: {alt}", "alt")
+    body = _validated_body(call)
+    if wants_speech(body):
+        told = speech_responses(call, body, _prompt(body))
+    else:
+        told = responses(call, _complete(call, body))
+    broken = error_value(ApiError(503, "The model is overloaded. Please try again later."))
+    if alt == "sse":
+        pieces = [b"data: " + dump_json(one) + b"\r\n\r\n" for one in told]
+        end = b"data: " + dump_json(broken) + b"\r\n\r\n"
+        if "odd-error" in call.faults:
+            end = json.dumps(broken, indent=2).encode() + b"\n"
+        return StreamResponse(tuple(pieces), end, "text/event-stream")
+    texts = [json.dumps(one, ensure_ascii=False, indent=2).encode() for one in told]
+    array = [(b",\r\n" if index else b"[") + text for index, text in enumerate(texts)]
+    end = b",\r\n" + json.dumps(broken, indent=2).encode() + b"\n]"
+    return StreamResponse((*array, b"\n]"), end, _JSON_TYPE)
+
+
+def pretty_json_response(value: Any) -> UnaryResponse:  # any JSON value
+    """An answer as Google prints it."""
+    return UnaryResponse(
+        json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n", content_type=_JSON_TYPE
+    )
+
+
+def _validated_body(call: Request) -> Json:
+    body = validate(call.body, GENERATE, lenient="lenient" in call.faults)
+    check_request(body, signed="strict-signatures" in call.faults or bool(_SIGNING_MODELS.match(call.model)))
+    check_model(call.model, body)
+    return body
+
+
+def _complete(call: Request, body: Json) -> CandidateSet:
+    prompt = _prompt(body)
+    config = body.get("generationConfig") or {}
+    indices = range(config.get("candidateCount") or 1)
+    return CandidateSet(
+        prompt,
+        tuple(complete(replace(prompt, candidate=index), call.faults) for index in indices),
+        shows_thoughts=bool((config.get("thinkingConfig") or {}).get("includeThoughts")),
+        logprobs=config.get("logprobs") or 0 if config.get("responseLogprobs") else None,
+    )
+
+
+def _prompt(body: Json) -> Prompt:
+    config = body.get("generationConfig") or {}
+    calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
+    mode = str(calling.get("mode", "AUTO")).upper()
+    users = [
+        content for content in body["contents"] if content.get("role", "user") == "user" and text_of(content)
+    ]
+    schema = config.get("responseJsonSchema", config.get("responseSchema"))
+    return Prompt(
+        text=text_of(users[-1]) if users else "",
+        tokens=prompt_tokens(body),
+        tools=tuple(
+            Tool(function["name"], function.get("parametersJsonSchema", function.get("parameters")))
+            for tool in body.get("tools") or ()
+            for function in tool.get("functionDeclarations") or ()
+        ),
+        choice={"ANY": ToolChoice.ANY, "NONE": ToolChoice.NONE}.get(mode, ToolChoice.AUTO),
+        allowed=tuple(calling.get("allowedFunctionNames") or ()),
+        results=tool_results(body["contents"]),
+        schema=True if schema is None and config.get("responseMimeType") == "application/json" else schema,
+        max_tokens=config.get("maxOutputTokens"),
+        stops=tuple(config.get("stopSequences") or ()),
+        thinks=_wants_thinking(config.get("thinkingConfig") or {}),
+    )
+
+
+def _wants_thinking(thinking: Json) -> bool:
+    """Whether thinking is asked for; whether it is shown is another question."""
+    asked = thinking.get("includeThoughts") or "thinkingLevel" in thinking or "thinkingBudget" in thinking
+    return bool(asked) and thinking.get("thinkingBudget") != 0
+
+
+def count_tokens(call: Request) -> Response:
+    """``POST …:countTokens``: bare contents, or a whole request under ``generateContentRequest``."""
+    body = validate(call.body, COUNT, lenient="lenient" in call.faults)
+    asked = body.get("generateContentRequest") or {"contents": body.get("contents") or []}
+    check_request(asked, signed=False)
+    found = prompt_tokens(asked)
+    return pretty_json_response(
+        {"totalTokens": found, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": found}]}
+    )
+
+
+def embed_content(call: Request) -> Response:
+    """``POST …:embedContent``."""
+    body = validate(call.body, EMBED, lenient="lenient" in call.faults)
+    return pretty_json_response({"embedding": _embedding(body), "usageMetadata": _usage([body])})
+
+
+def batch_embed_contents(call: Request) -> Response:
+    """``POST …:batchEmbedContents``: each request names the model of the path again."""
+    body = validate(call.body, BATCH_EMBED, lenient="lenient" in call.faults)
+    named = call.model if "/" in call.model else f"models/{call.model}"
+    for index, request in enumerate(body["requests"]):
+        if request.get("model") not in {named, call.model}:
+            name = f"requests[{index}].model"
+            said = "model must match the model in the batch request."
+            raise ApiError(400, f"* BatchEmbedContentsRequest.{name}: {said}\n", name)
+    made = [_embedding(request) for request in body["requests"]]
+    return pretty_json_response({"embeddings": made, "usageMetadata": _usage(body["requests"])})
+
+
+def _embedding(request: Json) -> Json:
+    text = text_of(request["content"])
+    if not text:
+        raise ApiError(400, "* EmbedContentRequest.content: content is empty\n", "content")
+    return {"values": unit_vector(text, request.get("outputDimensionality") or _DIMENSIONS)}
+
+
+def _usage(requests: list[Any]) -> Json:
+    return {"promptTokenCount": sum(token_count(text_of(request["content"])) for request in requests)}
+
+
+def check_model(model: str, body: Json) -> None:
+    """Raise the Refusal for the first thing that a model of this name does not take."""
+    thinking = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
+    budget = thinking.get("thinkingBudget")
+    if "thinkingLevel" in thinking and _NO_LEVELS.match(model):
+        raise ApiError(400, "Thinking level is not supported for this model.")
+    if budget == 0 and _ALWAYS_THINKING.match(model):
+        raise ApiError(400, "Budget 0 is invalid. This model only works in thinking mode.")
+    row = next((row for row in _BUDGETS if row[0].match(model)), None)
+    if row is None or budget is None or budget in {-1, 0}:
+        return
+    _, least, most = row
+    if not least <= budget <= most:
+        said = f"Please choose a value between {least} and {most}."
+        raise ApiError(400, f"The thinking budget {budget} is invalid. {said}")

@@ -1,0 +1,1 @@
+"""OpenAI's API, and what hosts that speak its wire add."""

@@ -1,0 +1,171 @@
+"""What of OpenAI's platform has a shape of its own: realtime sessions, vector stores, permissions, videos.
+
+A video is queued when it is asked for, done when it is looked for.  Source: ``openai.types.video`` 3.54.
+"""
+
+from typing import Any, Final
+
+from mgw.simulator.api import (
+    ApiError,
+    Handler,
+    Json,
+    Request,
+    Response,
+    UnaryResponse,
+    json_response,
+)
+from mgw.simulator.http.bodies import download
+from mgw.simulator.openai.errors import validate
+from mgw.simulator.platform.representation import openai_page
+from mgw.simulator.platform.resources import (
+    fields_of,
+    find_resource,
+    resource_response,
+    store_key,
+    store_new,
+)
+from mgw.simulator.platform.store import Entry, GeneratedContent
+from mgw.simulator.validation import Shape, array, mapping, string
+
+_SECRET_LIFETIME: Final = 600  # seconds
+_CLIENT_SECRET: Final = Shape({"session": mapping(), "expires_after": mapping()})
+_PERMISSIONS: Final = Shape({"project_ids": array(string())}, required=("project_ids",))
+_SDP: Final = b"v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n"
+_BETA_HEADERS: Final = (
+    ("/assistants", "assistants=v2"),
+    ("/threads", "assistants=v2"),
+    ("/chatkit", "chatkit_beta=v1"),
+)
+_VIDEOS_PATH: Final = "/v1/videos"
+_VIDEO_PATH: Final = "/v1/videos/{}"
+_VARIANTS: Final = {"video": "video/mp4", "thumbnail": "image/webp", "spritesheet": "image/jpeg"}
+_DEFAULT_VIDEO_SIZE: Final = 100_000
+
+
+def require_beta_header(path: str, handler: Handler) -> Handler:
+    """The handler, behind the header that OpenAI's betas demand for a path."""
+    beta = next((word for prefix, word in _BETA_HEADERS if path.startswith(prefix)), None)
+    if beta is None:
+        return handler
+
+    def checked(call: Request) -> Response:
+        if beta not in call.headers.get("openai-beta", ""):
+            message = (
+                "You must provide the 'OpenAI-Beta' header to access this API. Please try again by setting"
+            )
+            raise ApiError(400, f"{message} the header 'OpenAI-Beta: {beta}'.", None, "invalid_beta")
+        return handler(call)
+
+    return checked
+
+
+def start_realtime_call(call: Request) -> Response:
+    """``POST /v1/realtime/calls``: an SDP answer, and where the call is."""
+    place = ("Location", f"/v1/realtime/calls/{call.id('rtc_')}")
+    store_new(call, call.template, {}, call.id("rtc_"))
+    return UnaryResponse(_SDP, 201, "application/sdp", (place,))
+
+
+def create_client_secret(call: Request) -> Response:
+    """``POST …/client_secrets``: a token that soon ends, for a session as it was asked for."""
+    validate(call.body, _CLIENT_SECRET, lenient="lenient" in call.faults)
+    asked: Any = call.body.get("session") or {}
+    session = {"id": call.id("sess_"), "object": "realtime.session", "type": "realtime", **asked}
+    return json_response(
+        {"value": call.id("ek_"), "expires_at": call.now + _SECRET_LIFETIME, "session": session}
+    )
+
+
+def create_realtime_session(call: Request) -> Response:
+    """``POST /v1/realtime/sessions`` and ``…/transcription_sessions``: the same in its older form."""
+    secret = {"value": call.id("ek_"), "expires_at": call.now + _SECRET_LIFETIME}
+    return json_response(
+        {**call.body, "id": call.id("sess_"), "object": "realtime.session", "client_secret": secret}
+    )
+
+
+def search_vector_store(call: Request) -> Response:
+    """``POST /v1/vector_stores/{}/search``."""
+    find_resource(call, "/v1/vector_stores/{}")
+    asked = call.body.get("query")
+    if not isinstance(asked, str | list):
+        raise ApiError(400, "Missing required parameter: 'query'.", "query", "missing_required_parameter")
+    page = {"object": "vector_store.search_results.page", "search_query": asked, "data": []}
+    return json_response({**page, "has_more": False, "next_page": None})
+
+
+def create_permissions(call: Request) -> Response:
+    """``POST /v1/fine_tuning/checkpoints/{}/permissions``: one for each project, as a list."""
+    validate(call.body, _PERMISSIONS, lenient="lenient" in call.faults)
+    projects: list[str] = call.body["project_ids"]
+    made = [
+        store_new(call, call.template, {"project_id": one}, call.id("cp_", index))
+        for index, one in enumerate(projects)
+    ]
+    return json_response(openai_page(call, made))
+
+
+def create_video(call: Request) -> Response:
+    """``POST /v1/videos``, as a form or as JSON."""
+    return resource_response(call, store_new(call, _VIDEOS_PATH, _video_fields(call)))
+
+
+def remix_video(call: Request) -> Response:
+    """``POST /v1/videos/{}/remix``."""
+    find_resource(call, _VIDEO_PATH)
+    return resource_response(
+        call, store_new(call, _VIDEOS_PATH, {**_video_fields(call), "remixed_from_video_id": call.ids[0]})
+    )
+
+
+def _video_fields(call: Request) -> Json:
+    given = fields_of(call)
+    prompt = given.get("prompt")
+    if not isinstance(prompt, str) or not prompt:
+        raise ApiError(400, "Missing required parameter: 'prompt'.", "prompt", "missing_required_parameter")
+    seconds, size = str(given.get("seconds") or "4"), str(given.get("size") or "720x1280")
+    made = {"model": call.model or "sora-2", "prompt": prompt, "seconds": seconds, "size": size}
+    return {**made, "error": None, "expires_at": None, "completed_at": None, "remixed_from_video_id": None}
+
+
+def get_video(call: Request) -> Response:
+    """``GET /v1/videos/{}``: by now it is done."""
+    return resource_response(call, _complete_video(call))
+
+
+def _complete_video(call: Request) -> Entry:
+    found = find_resource(call, _VIDEO_PATH)
+    done: Entry = {**found, "status": "completed", "progress": 100, "completed_at": call.now}
+    known = call.store.get(store_key(call, _VIDEO_PATH)) is not None
+    return call.store.put(store_key(call, _VIDEO_PATH), done) if known else done
+
+
+def download_video(call: Request) -> Response:
+    """``GET /v1/videos/{}/content``."""
+    _complete_video(call)
+    variant = call.query.get("variant", "video")
+    if variant not in _VARIANTS:
+        raise ApiError(400, f"Invalid value: '{variant}'.", "variant", "invalid_value")
+    size = call.faults.number("size")
+    made = GeneratedContent(_DEFAULT_VIDEO_SIZE if size is None else size)
+    return download(call, made, _VARIANTS[variant], f"{call.ids[0]}.mp4")
+
+
+VIDEO_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+    ("POST", "/videos"): create_video,
+    ("POST", "/videos/edits"): create_video,
+    ("POST", "/videos/extensions"): create_video,
+    ("POST", "/videos/{}/remix"): remix_video,
+    ("GET", "/videos/{}"): get_video,
+    ("GET", "/videos/{}/content"): download_video,
+}
+OPENAI_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+    ("POST", "/realtime/calls"): start_realtime_call,
+    ("POST", "/realtime/translations/calls"): start_realtime_call,
+    ("POST", "/realtime/client_secrets"): create_client_secret,
+    ("POST", "/realtime/translations/client_secrets"): create_client_secret,
+    ("POST", "/realtime/sessions"): create_realtime_session,
+    ("POST", "/realtime/transcription_sessions"): create_realtime_session,
+    ("POST", "/vector_stores/{}/search"): search_vector_store,
+    ("POST", "/fine_tuning/checkpoints/{}/permissions"): create_permissions,
+}
