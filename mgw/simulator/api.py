@@ -89,10 +89,10 @@ class DownloadResponse(Struct, frozen=True):
 
 
 class StreamResponse(Struct, frozen=True):
-    """Many pieces, one HTTP chunk each; ``broken`` ends a stream in which an error was asked for."""
+    """Many pieces, one HTTP chunk each; ``error_piece`` ends one in which an error was asked for."""
 
     pieces: tuple[bytes, ...]
-    broken: bytes
+    error_piece: bytes
     content_type: str = "text/event-stream; charset=utf-8"
     headers: tuple[tuple[str, str], ...] = ()
     status: int = 200
@@ -102,7 +102,7 @@ Response = UnaryResponse | StreamResponse | DownloadResponse
 
 
 class ApiError(Exception):
-    """The request is refused; each dialect has its own shape for it."""
+    """The request is refused; each vendor has its own shape for it."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -115,9 +115,9 @@ class ApiError(Exception):
 
 
 class Request(Struct, frozen=True):
-    """One request as the dialects see it: ``headers`` in lower case, ``query`` decoded, ``body`` parsed.
+    """One request as the handlers see it: ``headers`` in lower case, ``query`` decoded, ``body`` parsed.
 
-    ``template`` is the row's path, and ``ids`` are what stands in the place of its wildcards.
+    ``template`` is the route's path, and ``ids`` are what stands in the place of its wildcards.
     """
 
     path: str
@@ -153,7 +153,7 @@ def dump_json(value: Any) -> bytes:  # any JSON value
 
 
 def json_response(value: Any) -> UnaryResponse:  # any JSON value
-    """An answer of compact JSON."""
+    """A response of compact JSON."""
     return UnaryResponse(dump_json(value))
 
 

@@ -11,11 +11,11 @@ from mgw.simulator.service import SimulatorService
 DEFAULT_LISTEN = "127.0.0.1:8788"
 
 
-def parse_listen(said: str) -> tuple[str, int]:
+def parse_listen(address: str) -> tuple[str, int]:
     """Cut ``host:port`` (``:port`` for all interfaces, ``[::1]:port``).  Raises UsageError."""
-    host, colon, port = said.rpartition(":")
+    host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
-        raise usage.UsageError(f"--listen wants host:port, not {said!r}")
+        raise usage.UsageError(f"--listen wants host:port, not {address!r}")
     return host.strip("[]"), int(port)
 
 

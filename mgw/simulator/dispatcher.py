@@ -38,9 +38,9 @@ log: Final = Logger()
 
 @dataclass(slots=True)
 class _IncomingRequest:
-    """What is known of a request before its row has been found."""
+    """What is known of a request before its route has been found."""
 
-    request: RecordedRequest
+    recorded: RecordedRequest
     raw_path: str
     path: str
     query: dict[str, str]
@@ -58,126 +58,129 @@ class Dispatcher:
     now: Callable[[], float]
     store: Store = field(default_factory=Store)
 
-    async def answer(self, request: RecordedRequest) -> tuple[Response, Faults]:
+    async def answer(self, recorded: RecordedRequest) -> tuple[Response, Faults]:
         """Answer one complete request."""
-        raw_path, _, raw_query = request.target.partition("?")
+        raw_path, _, raw_query = recorded.target.partition("?")
         query = dict(parse_qsl(raw_query, keep_blank_values=True))
         if is_operation(raw_path):
-            return await answer_operation(self.recorder, self.reactor, request, raw_path, query), Faults()
-        headers = {name.lower(): value for name, value in request.headers}
-        asked = _IncomingRequest(request, raw_path, unquote(raw_path), query, headers)
-        answer = self._ask(asked)
-        self.recorder.shorten(request)
-        return answer, asked.faults
+            return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
+        headers = {name.lower(): value for name, value in recorded.headers}
+        incoming = _IncomingRequest(recorded, raw_path, unquote(raw_path), query, headers)
+        answer = self._ask(incoming)
+        self.recorder.shorten(recorded)
+        return answer, incoming.faults
 
-    def _ask(self, asked: _IncomingRequest) -> Response:
-        request = asked.request
-        found = ROUTER.find(asked.raw_path)
-        family = _family(found, asked)
-        request_id = f"req_sim{request.number:08d}"
+    def _ask(self, incoming: _IncomingRequest) -> Response:
+        recorded = incoming.recorded
+        match = ROUTER.find(incoming.raw_path)
+        family = _family(match, incoming)
+        request_id = f"req_sim{recorded.number:08d}"
         try:
-            row, ids = _route(request.method, asked, found, family)
-            asked.credential = _credential(row, asked)
-            answer = self._answer_row(row, ids, asked)
-            return _with_request_id(answer, family, request_id)
-        except ApiError as refusal:
-            return _with_retry_after(ERROR_RESPONSES[family](refusal, request_id), asked.faults)
+            route, ids = _route(recorded.method, incoming, match, family)
+            incoming.credential = _credential(route, incoming)
+            response = self._answer_route(route, ids, incoming)
+            return _with_request_id(response, family, request_id)
+        except ApiError as error:
+            return _with_retry_after(ERROR_RESPONSES[family](error, request_id), incoming.faults)
         except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
-            log.failure("no answer to {method} {path}", method=request.method, path=asked.raw_path)
+            log.failure("no answer to {method} {path}", method=recorded.method, path=incoming.raw_path)
             return ERROR_RESPONSES[family](
                 ApiError(500, "The simulator has a bug; its log says where."), request_id
             )
 
-    def _answer_row(self, row: Route, ids: tuple[str, ...], asked: _IncomingRequest) -> Response:
-        """Read the body, fail where that is asked for, and let the row do what it does."""
-        request, headers = asked.request, asked.headers
-        reads = BodyKind.NOTHING if row.method == "GET" else row.reads
-        body, form = read_body(request.body, headers, reads, is_upload=row.is_upload)
-        model = _model(row, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
-        named = model if isinstance(model, str) else ""
-        asked.faults = _faults((named, *ids), headers)
-        if asked.credential is not None and asked.faults.text("key") not in {None, asked.credential.value}:
-            raise invalid_credential(row.family, asked.credential)
-        self._fail(row.family, str(model), asked)
-        call = Request(
-            asked.path,
-            asked.query,
+    def _answer_route(self, route: Route, ids: tuple[str, ...], incoming: _IncomingRequest) -> Response:
+        """Read the body, fail where that is asked for, and let the route do what it does."""
+        recorded, headers = incoming.recorded, incoming.headers
+        reads = BodyKind.NOTHING if route.method == "GET" else route.body_kind
+        body, form = read_body(recorded.body, headers, reads, is_upload=route.is_upload)
+        model = _model(route, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
+        name = model if isinstance(model, str) else ""
+        incoming.faults = _faults((name, *ids), headers)
+        if incoming.credential is not None and incoming.faults.text("key") not in {
+            None,
+            incoming.credential.value,
+        }:
+            raise invalid_credential(route.family, incoming.credential)
+        self._fail(route.family, str(model), incoming)
+        request = Request(
+            incoming.path,
+            incoming.query,
             headers,
             body,
             str(model),
-            asked.faults,
-            request.number,
+            incoming.faults,
+            recorded.number,
             int(self.now()),
-            family=row.family,
-            method=row.method,
-            template=row.template,
+            family=route.family,
+            method=route.method,
+            template=route.template,
             ids=ids,
-            raw=request.body,
+            raw=recorded.body,
             form=form,
-            origin=f"{request.scheme}://{headers.get('host', 'localhost')}",
+            origin=f"{recorded.scheme}://{headers.get('host', 'localhost')}",
             store=self.store,
             lenient=self.recorder.lenient,
         )
-        check_ids(call)
-        return row.handler(call)
+        check_ids(request)
+        return route.handler(request)
 
-    def _fail(self, family: Family, model: str, asked: _IncomingRequest) -> None:
+    def _fail(self, family: Family, model: str, incoming: _IncomingRequest) -> None:
         """Raise the failure that was asked for."""
-        faults = asked.faults
+        faults = incoming.faults
         if model.removeprefix("models/").startswith("missing"):
             raise unknown_model(family, model)
         status = faults.number("status")
-        name = model or asked.raw_path
+        name = model or incoming.raw_path
         if "flaky" in faults and self.recorder.fail_again(name, faults.number("flaky", place=1) or 0):
             status = faults.number("flaky")
         if status is not None and status >= 400:
-            refusal = ApiError(status, f"The simulator was asked for status {status}.")
-            refusal.retry_after = _retry_after_seconds(faults)
-            raise refusal
+            error = ApiError(status, f"The simulator was asked for status {status}.")
+            error.retry_after = _retry_after_seconds(faults)
+            raise error
 
 
-def _family(found: RouteMatch | None, asked: _IncomingRequest) -> Family:
+def _family(match: RouteMatch | None, incoming: _IncomingRequest) -> Family:
     """Whose the path is; where several vendors have it, or none, whom the headers mean."""
-    if found is not None and len(found.rows) == 1:
-        return next(iter(found.rows))
-    return family_of(asked.path, asked.headers, asked.query)
+    if match is not None and len(match.routes) == 1:
+        return next(iter(match.routes))
+    return family_of(incoming.path, incoming.headers, incoming.query)
 
 
 def _route(
-    method: str, asked: _IncomingRequest, found: RouteMatch | None, family: Family
+    method: str, incoming: _IncomingRequest, match: RouteMatch | None, family: Family
 ) -> tuple[Route, tuple[str, ...]]:
-    """The row of a method.  Raises Refusal where the vendor has none."""
-    methods = None if found is None else found.rows.get(family)
-    if found is None or methods is None:
-        raise ApiError(404, f"Invalid URL ({method} {asked.path})")
-    row = methods.get(method)
-    if row is None:
-        raise ApiError(405, f"Not allowed to {method} on {asked.path}", code="method_not_allowed")
+    """The route of a method.  Raises ApiError where the vendor has none."""
+    methods = None if match is None else match.routes.get(family)
+    if match is None or methods is None:
+        raise ApiError(404, f"Invalid URL ({method} {incoming.path})")
+    route = methods.get(method)
+    if route is None:
+        raise ApiError(405, f"Not allowed to {method} on {incoming.path}", code="method_not_allowed")
     for name in _GATEWAY_PARAMETERS:
-        if name in asked.query:
+        if name in incoming.query:
             raise ApiError(400, f"Unknown query parameter: '{name}'.", name, "unknown_parameter")
-    return row, found.ids
+    return route, match.ids
 
 
-def _credential(row: Route, asked: _IncomingRequest) -> Credential | None:
-    """Whom the client says it is.  Raises Refusal; what continues an upload is known by that."""
-    if row.is_upload and "upload_id" in asked.query:
+def _credential(route: Route, incoming: _IncomingRequest) -> Credential | None:
+    """Whom the client says it is.  Raises ApiError; what continues an upload is known by that."""
+    if route.is_upload and "upload_id" in incoming.query:
         return None
-    credential = credential_of(row.family, asked.headers, asked.query)
+    credential = credential_of(route.family, incoming.headers, incoming.query)
     if credential is None:
-        raise missing_credential(row.family)
+        raise missing_credential(route.family)
     if credential.value.startswith("wrong"):
-        raise invalid_credential(row.family, credential)
-    if row.family is Family.ANTHROPIC and not asked.headers.get("anthropic-version"):
+        raise invalid_credential(route.family, credential)
+    if route.family is Family.ANTHROPIC and not incoming.headers.get("anthropic-version"):
         raise ApiError(400, "anthropic-version: header is required")
     return credential
 
 
-def _model(row: Route, ids: tuple[str, ...]) -> str:
+def _model(route: Route, ids: tuple[str, ...]) -> str:
     """The model, where the path names it."""
-    if not row.names_model:
+    if not route.names_model:
         return ""
-    return f"tunedModels/{ids[-1]}" if "/tunedModels/" in row.template else ids[-1]
+    return f"tunedModels/{ids[-1]}" if "/tunedModels/" in route.template else ids[-1]
 
 
 def _faults(names: Iterable[str], headers: Mapping[str, str]) -> Faults:
@@ -187,24 +190,24 @@ def _faults(names: Iterable[str], headers: Mapping[str, str]) -> Faults:
         raise ApiError(400, str(error), "model") from None
 
 
-def _with_request_id(answer: Response, family: Family, request_id: str) -> Response:
+def _with_request_id(response: Response, family: Family, request_id: str) -> Response:
     """Add the headers by which a vendor names the request."""
     if family is Family.GEMINI:
-        return answer
+        return response
     name = "request-id" if family is Family.ANTHROPIC else "x-request-id"
     more = () if family is Family.ANTHROPIC else _OPENAI_HEADERS
-    return _with_headers(answer, ((name, request_id), *more))
+    return _with_headers(response, ((name, request_id), *more))
 
 
-def _with_headers(answer: Response, more: tuple[tuple[str, str], ...]) -> Response:
-    return msgspec.structs.replace(answer, headers=answer.headers + more)
+def _with_headers(response: Response, more: tuple[tuple[str, str], ...]) -> Response:
+    return msgspec.structs.replace(response, headers=response.headers + more)
 
 
-def _with_retry_after(answer: Response, faults: Faults) -> Response:
-    silent = "no-retry-after" in faults
-    if silent or answer.status not in {429, 503, 529} or isinstance(answer, StreamResponse):
-        return answer
-    return _with_headers(answer, (("Retry-After", str(_retry_after_seconds(faults))),))
+def _with_retry_after(response: Response, faults: Faults) -> Response:
+    is_silent = "no-retry-after" in faults
+    if is_silent or response.status not in {429, 503, 529} or isinstance(response, StreamResponse):
+        return response
+    return _with_headers(response, (("Retry-After", str(_retry_after_seconds(faults))),))
 
 
 def _retry_after_seconds(faults: Faults) -> int:

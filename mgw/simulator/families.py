@@ -104,40 +104,40 @@ def unknown_model(family: Family, model: str) -> ApiError:
     }[family]
 
 
-def list_models(call: Request) -> Response:
+def list_models(request: Request) -> Response:
     """The list.  Any other name is answered, too; these are only the ones that are listed."""
-    entries = [_model_object(call, name) for name in _model_names(call)]
-    match call.family:
+    entries = [_model_object(request, name) for name in _model_names(request)]
+    match request.family:
         case Family.ANTHROPIC:
-            return json_response(anthropic_page(call, entries))
+            return json_response(anthropic_page(request, entries))
         case Family.GEMINI:
-            return json_response(gemini_page(call, "models", entries))
+            return json_response(gemini_page(request, "models", entries))
     return json_response({"object": "list", "data": entries})  # OpenAI's has no pages
 
 
-def _model_names(call: Request) -> tuple[str, ...]:
-    wanted = call.faults.number("models")
-    if wanted is None:
+def _model_names(request: Request) -> tuple[str, ...]:
+    count = request.faults.number("models")
+    if count is None:
         return _MODEL_NAMES
-    if wanted > _MAX_MODELS:
+    if count > _MAX_MODELS:
         raise ApiError(400, f"The simulator lists {_MAX_MODELS} models at most.")
-    return (*_MODEL_NAMES, *(f"echo-{number:05d}" for number in range(len(_MODEL_NAMES), wanted)))[:wanted]
+    return (*_MODEL_NAMES, *(f"echo-{number:05d}" for number in range(len(_MODEL_NAMES), count)))[:count]
 
 
-def get_model(call: Request) -> Response:
+def get_model(request: Request) -> Response:
     """One model."""
-    if call.ids[-1].startswith("missing"):
-        raise unknown_model(call.family, call.ids[-1])
-    return json_response(_model_object(call, call.ids[-1]))
+    if request.ids[-1].startswith("missing"):
+        raise unknown_model(request.family, request.ids[-1])
+    return json_response(_model_object(request, request.ids[-1]))
 
 
-def delete_model(call: Request) -> Response:
+def delete_model(request: Request) -> Response:
     """``DELETE /v1/models/{id}``: a tuned model of OpenAI's."""
-    return json_response({"id": call.ids[-1], "object": "model", "deleted": True})
+    return json_response({"id": request.ids[-1], "object": "model", "deleted": True})
 
 
-def _model_object(call: Request, name: str) -> Json:
-    match call.family:
+def _model_object(request: Request, name: str) -> Json:
+    match request.family:
         case Family.ANTHROPIC:
             return {
                 "type": "model",

@@ -100,16 +100,16 @@ def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:
             words[word] = values
     for name, value in headers:
         if name.startswith("x-sim-"):
-            said = name[6:] if WORDS.get(name[6:]) == 0 else f"{name[6:]}-{value.strip()}"
-            word, values = _parse_word(said)
+            text = name[6:] if WORDS.get(name[6:]) == 0 else f"{name[6:]}-{value.strip()}"
+            word, values = _parse_word(text)
             words[word] = values
     return Faults(words)
 
 
-def _parse_word(said: str) -> tuple[str, tuple[str, ...]]:
+def _parse_word(text: str) -> tuple[str, tuple[str, ...]]:
     for word, count in WORDS.items():
-        rest = said.removeprefix(word)
-        if rest == said or (rest and not rest.startswith("-")):
+        rest = text.removeprefix(word)
+        if rest == text or (rest and not rest.startswith("-")):
             continue
         values = tuple(rest[1:].split("-")) if rest else ()
         if word in TEXT_WORDS:
@@ -118,4 +118,4 @@ def _parse_word(said: str) -> tuple[str, tuple[str, ...]]:
             continue
         if len(values) == count:
             return word, values
-    raise UnknownFaultError(f"sim-{said} is no fault of the simulator; known: {', '.join(WORDS)}")
+    raise UnknownFaultError(f"sim-{text} is no fault of the simulator; known: {', '.join(WORDS)}")

@@ -71,11 +71,11 @@ def _example(schema: Any, root: Json, depth: int, name: str) -> Any:  # any JSON
 
 
 def _resolve(reference: str, root: Json) -> Any:  # a schema
-    found: Any = root
+    schema: Any = root
     for step in reference.removeprefix("#").strip("/").split("/"):
         if step:
-            found = found.get(step.replace("~1", "/").replace("~0", "~"), {})
-    return found
+            schema = schema.get(step.replace("~1", "/").replace("~0", "~"), {})
+    return schema
 
 
 def _follow(schema: Json, root: Json) -> Json:
@@ -118,20 +118,22 @@ def _type_of(schema: Json) -> str:
 
 def _object(schema: Json, root: Json, depth: int, name: str) -> Json:  # noqa: ARG001  one signature for all makers
     required = schema.get("required", [])
-    wanted = {
+    properties = {
         key: value
         for key, value in schema.get("properties", {}).items()
         if depth <= _MAX_DEPTH or key in required
     }
-    return {key: _example(value, root, depth + 1, key) for key, value in wanted.items()}
+    return {key: _example(value, root, depth + 1, key) for key, value in properties.items()}
 
 
 def _array(schema: Json, root: Json, depth: int, name: str) -> list[Any]:
-    least = int(schema.get("minItems", 0))
-    count = max(least, 0 if depth > _MAX_DEPTH else 1)
-    fixed = schema.get("prefixItems", [])
-    made = [_example(item, root, depth + 1, name) for item in fixed]
-    return made + [_example(schema.get("items", {}), root, depth + 1, name) for _ in range(count - len(made))]
+    min_items = int(schema.get("minItems", 0))
+    count = max(min_items, 0 if depth > _MAX_DEPTH else 1)
+    prefix_items = schema.get("prefixItems", [])
+    items = [_example(item, root, depth + 1, name) for item in prefix_items]
+    return items + [
+        _example(schema.get("items", {}), root, depth + 1, name) for _ in range(count - len(items))
+    ]
 
 
 def _integer(schema: Json, root: Json, depth: int, name: str) -> int:  # noqa: ARG001  one signature for all makers
@@ -155,11 +157,11 @@ def _number_within_bounds(schema: Json, step: float) -> float:
 
 
 def _text(schema: Json, root: Json, depth: int, name: str) -> str:  # noqa: ARG001  one signature for all makers
-    made = str(_FORMATS.get(str(schema.get("format")), f"some {name}"))
-    least, most = schema.get("minLength", schema.get("min_length")), schema.get("maxLength")
-    if least is not None:
-        made = made.ljust(int(least), "x")
-    return made if most is None else made[: int(most)]
+    text = str(_FORMATS.get(str(schema.get("format")), f"some {name}"))
+    min_length, max_length = schema.get("minLength", schema.get("min_length")), schema.get("maxLength")
+    if min_length is not None:
+        text = text.ljust(int(min_length), "x")
+    return text if max_length is None else text[: int(max_length)]
 
 
 def _boolean(schema: Json, root: Json, depth: int, name: str) -> bool:  # noqa: ARG001  one signature for all makers
@@ -199,8 +201,8 @@ def schema_error(
     """
     types = _TYPES | {name.upper() for name in _TYPES} if capitals else _TYPES
     rules = _Rules(schema, closed=strict or closed, complete=strict, types=types)
-    found = next(_schema_errors(schema, rules, ""), None)
-    return found if found is not None or isinstance(schema, dict) else "schema must be a JSON object"
+    error = next(_schema_errors(schema, rules, ""), None)
+    return error if error is not None or isinstance(schema, dict) else "schema must be a JSON object"
 
 
 def _schema_errors(schema: Any, rules: _Rules, where: str) -> Iterator[str]:  # parts of a schema

@@ -46,13 +46,13 @@ def base64_floats(vector: list[float]) -> str:
 
 def speech_samples(text: str, voice: str) -> bytes:
     """The samples of a text: 20 milliseconds for each of its tokens."""
-    found = []
+    waves = []
     for token in tokenize(text):
         seed = hashlib.sha256(f"{voice}\0{token}".encode()).digest()
         half = 10 + seed[0] % 90
         wave = [_AMPLITUDE if (place // half) % 2 else -_AMPLITUDE for place in range(_SAMPLES_PER_TOKEN)]
-        found.append(struct.pack(f"<{_SAMPLES_PER_TOKEN}h", *wave))
-    return b"".join(found)
+        waves.append(struct.pack(f"<{_SAMPLES_PER_TOKEN}h", *wave))
+    return b"".join(waves)
 
 
 def wav_file(data: bytes) -> bytes:
@@ -62,9 +62,13 @@ def wav_file(data: bytes) -> bytes:
     return struct.pack("<4sI4s", b"RIFF", 4 + len(body), b"WAVE") + body
 
 
-def encode_speech(text: str, voice: str, wanted: str, size: int | None) -> bytes:
+def encode_speech(text: str, voice: str, format_name: str, size: int | None) -> bytes:
     """Speech in a format: what is compressed begins as such a file does, and is noise from there on."""
-    data = speech_samples(text, voice) if size is None else GeneratedContent(size).read(0, size)
-    if wanted == "wav":
-        return wav_file(data)
-    return data if wanted == "pcm" else _FILE_SIGNATURES[wanted] + hashlib.sha256(data).digest() + data[::16]
+    samples = speech_samples(text, voice) if size is None else GeneratedContent(size).read(0, size)
+    if format_name == "wav":
+        return wav_file(samples)
+    return (
+        samples
+        if format_name == "pcm"
+        else _FILE_SIGNATURES[format_name] + hashlib.sha256(samples).digest() + samples[::16]
+    )

@@ -74,14 +74,14 @@ class Prompt(Struct, frozen=True):
     text: str
     tokens: int
     tools: tuple[Tool, ...] = ()
-    choice: ToolChoice = ToolChoice.AUTO
-    allowed: tuple[str, ...] = ()
+    tool_choice: ToolChoice = ToolChoice.AUTO
+    allowed_tools: tuple[str, ...] = ()
     parallel: bool = True
     results: tuple[ToolResult, ...] = ()
     schema: Any = None  # the client's JSON Schema for the answer; True for any object
     max_tokens: int | None = None
-    stops: tuple[str, ...] = ()
-    thinks: bool = False
+    stop_sequences: tuple[str, ...] = ()
+    wants_thinking: bool = False
     candidate: int = 0
 
 
@@ -108,8 +108,8 @@ class ToolCall(Struct, frozen=True):
     @property
     def value(self) -> dict[str, Any]:  # a JSON object
         """The arguments as an object; an empty one where they are not whole."""
-        made: dict[str, Any] = json.loads(self.arguments) if self.whole and self.arguments else {}
-        return made
+        arguments: dict[str, Any] = json.loads(self.arguments) if self.whole and self.arguments else {}
+        return arguments
 
 
 Part = Thinking | Text | ToolCall
@@ -119,8 +119,8 @@ class Completion(Struct, frozen=True):
     """The answer, part by part, in the order in which it comes."""
 
     parts: tuple[Part, ...]
-    finish: FinishReason
-    stop: str | None = None
+    finish_reason: FinishReason
+    stop_sequence: str | None = None
     thinking_tokens: int = 0
     tokens: int = 0
     """All tokens of the answer, thinking included."""
@@ -136,17 +136,17 @@ class Completion(Struct, frozen=True):
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
-    def uses(self) -> tuple[ToolCall, ...]:
+    def tool_calls(self) -> tuple[ToolCall, ...]:
         """The calls."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
 def tokenize(text: str) -> list[str]:
     """Cut a text into tokens; joined they are the text.  A very long word is cut too."""
-    found = _TOKEN.findall(text)
+    words = _TOKEN.findall(text)
     if len(text) <= _BIG_TOKEN:
-        return found
-    return [word[at : at + _BIG_TOKEN] for word in found for at in range(0, len(word), _BIG_TOKEN)]
+        return words
+    return [word[at : at + _BIG_TOKEN] for word in words for at in range(0, len(word), _BIG_TOKEN)]
 
 
 def token_count(text: str) -> int:
@@ -159,21 +159,21 @@ def complete(prompt: Prompt, faults: Faults) -> Completion:
     if "block" in faults:
         return Completion((), FinishReason.BLOCKED)
     if "refuse" in faults:
-        refused = Text("" if _is_silent(prompt) else "I cannot help with that.")
-        return Completion(_text_parts(refused), FinishReason.REFUSAL, tokens=token_count(refused.text))
-    uses = _tool_calls(prompt)
-    parts, stop = _cut_at_stop_sequence(
-        (*_first_thinking(prompt), *_plan(prompt, faults, uses)), prompt.stops
+        refusal = Text("" if _is_silent(prompt) else "I cannot help with that.")
+        return Completion(_text_parts(refusal), FinishReason.REFUSAL, tokens=token_count(refusal.text))
+    tool_calls = _tool_calls(prompt)
+    parts, stop_sequence = _cut_at_stop_sequence(
+        (*_first_thinking(prompt), *_plan(prompt, faults, tool_calls)), prompt.stop_sequences
     )
     parts, is_cut = _cut_at_max_tokens(parts, prompt.max_tokens)
     called = any(isinstance(part, ToolCall) for part in parts)
     finish = FinishReason.TOOLS if called else FinishReason.END
-    if stop is not None:
+    if stop_sequence is not None:
         finish = FinishReason.STOP_SEQUENCE
     if is_cut:
-        finish, stop = FinishReason.LENGTH, None
-    thought = sum(_tokens_of(part) for part in parts if isinstance(part, Thinking))
-    return Completion(parts, finish, stop, thought, sum(map(_tokens_of, parts)))
+        finish, stop_sequence = FinishReason.LENGTH, None
+    thinking_tokens = sum(_tokens_of(part) for part in parts if isinstance(part, Thinking))
+    return Completion(parts, finish, stop_sequence, thinking_tokens, sum(map(_tokens_of, parts)))
 
 
 def _is_silent(prompt: Prompt) -> bool:
@@ -185,24 +185,24 @@ def _text_parts(speech: Text) -> tuple[Part, ...]:
 
 
 def _first_thinking(prompt: Prompt) -> tuple[Part, ...]:
-    return (_think(prompt, f"The user wants: {prompt.text}"),) if prompt.thinks else ()
+    return (_think(prompt, f"The user wants: {prompt.text}"),) if prompt.wants_thinking else ()
 
 
 def _think(prompt: Prompt, text: str) -> Thinking:
     return Thinking(text, hidden="think hidden" in prompt.text)
 
 
-def _plan(prompt: Prompt, faults: Faults, uses: tuple[ToolCall, ...]) -> tuple[Part, ...]:
+def _plan(prompt: Prompt, faults: Faults, tool_calls: tuple[ToolCall, ...]) -> tuple[Part, ...]:
     """The answer behind the first thought, as long as it would be without limits."""
-    if not uses:
+    if not tool_calls:
         return () if _is_silent(prompt) else _text_parts(Text(_text(prompt, faults)))
-    names = ", ".join(use.name for use in uses)
-    between = prompt.thinks and "think between" in prompt.text
+    names = ", ".join(tool_call.name for tool_call in tool_calls)
+    between = prompt.wants_thinking and "think between" in prompt.text
     plan: list[Part] = [Text(f"I call {names}.")] if "preface" in prompt.text else []
-    for place, use in enumerate(uses):
+    for place, tool_call in enumerate(tool_calls):
         if between and (place or plan):
-            plan.append(_think(prompt, f"Now I call {use.name}."))
-        plan.append(use)
+            plan.append(_think(prompt, f"Now I call {tool_call.name}."))
+        plan.append(tool_call)
     if "afterword" in prompt.text:
         plan.append(Text(f"I called {names}."))
     return tuple(plan)
@@ -214,48 +214,52 @@ def _tokens_of(part: Part) -> int:
 
 
 def _tool_calls(prompt: Prompt) -> tuple[ToolCall, ...]:
-    known = {tool.name: tool for tool in prompt.tools if not prompt.allowed or tool.name in prompt.allowed}
-    if prompt.choice is ToolChoice.NONE or not known:
+    tools = {
+        tool.name: tool
+        for tool in prompt.tools
+        if not prompt.allowed_tools or tool.name in prompt.allowed_tools
+    }
+    if prompt.tool_choice is ToolChoice.NONE or not tools:
         return ()
-    wanted: list[ToolCall] = []
-    if not prompt.results or prompt.choice is ToolChoice.ANY:
-        wanted = [
-            ToolCall(name, _arguments(known[name]) if given is None else given)
-            for name, given in _tools_named_in(prompt.text)
-            if name in known
+    calls: list[ToolCall] = []
+    if not prompt.results or prompt.tool_choice is ToolChoice.ANY:
+        calls = [
+            ToolCall(name, _arguments(tools[name]) if arguments is None else arguments)
+            for name, arguments in _tools_named_in(prompt.text)
+            if name in tools
         ]
-    if not wanted and prompt.choice is ToolChoice.ANY:
-        first = next(iter(known.values()))
-        wanted = [ToolCall(first.name, _arguments(first))]
-    return tuple(wanted if prompt.parallel else wanted[:1])
+    if not calls and prompt.tool_choice is ToolChoice.ANY:
+        first = next(iter(tools.values()))
+        calls = [ToolCall(first.name, _arguments(first))]
+    return tuple(calls if prompt.parallel else calls[:1])
 
 
 def _tools_named_in(text: str) -> list[tuple[str, str | None]]:
     """The tools that a text names, each with the arguments that stand behind ``with``, or None."""
-    found: list[tuple[str, str | None]] = []
+    tools: list[tuple[str, str | None]] = []
     for match in _TOOL_CALL.finditer(text):
-        given = None
+        arguments = None
         if match[2] == " with nothing":
-            given = ""
+            arguments = ""
         elif match[2]:
             try:
                 _, end = json.JSONDecoder().raw_decode(text, match.end())
-                given = text[match.end() : end]
+                arguments = text[match.end() : end]
             except ValueError:
-                given = None
-        found.append((match[1], given))
-    return found
+                arguments = None
+        tools.append((match[1], arguments))
+    return tools
 
 
 def _arguments(tool: Tool) -> str:
-    made = example(tool.schema) if tool.schema else {}
-    return json.dumps(made if isinstance(made, dict) else {}, ensure_ascii=False)
+    value = example(tool.schema) if tool.schema else {}
+    return json.dumps(value if isinstance(value, dict) else {}, ensure_ascii=False)
 
 
 def _text(prompt: Prompt, faults: Faults) -> str:
     if prompt.schema is not None:
-        made = {"answer": prompt.text} if prompt.schema is True else example(prompt.schema)
-        return json.dumps(made, ensure_ascii=False)
+        value = {"answer": prompt.text} if prompt.schema is True else example(prompt.schema)
+        return json.dumps(value, ensure_ascii=False)
     repeat = _REPEAT.search(prompt.text)
     words = faults.number("chunks")
     if words is None and repeat:
@@ -267,20 +271,24 @@ def _text(prompt: Prompt, faults: Faults) -> str:
         return "x" * big
     if prompt.results:
         return " ".join(f"Tool {result.name} returned: {result.text}" for result in prompt.results)
-    again = f" ({prompt.candidate + 1})" if prompt.candidate else ""
-    return f"You said: {prompt.text}{again}"
+    suffix = f" ({prompt.candidate + 1})" if prompt.candidate else ""
+    return f"You said: {prompt.text}{suffix}"
 
 
 def _cut_at_stop_sequence(
-    parts: tuple[Part, ...], stops: tuple[str, ...]
+    parts: tuple[Part, ...], stop_sequences: tuple[str, ...]
 ) -> tuple[tuple[Part, ...], str | None]:
     """The answer up to the first stop sequence in its text, and that sequence."""
     for place, part in enumerate(parts):
         if isinstance(part, Text):
-            found = [(part.text.find(stop), stop) for stop in stops if stop and stop in part.text]
-            if found:
-                at, stop = min(found)
-                return (*parts[:place], *_text_parts(Text(part.text[:at]))), stop
+            positions = [
+                (part.text.find(stop_sequence), stop_sequence)
+                for stop_sequence in stop_sequences
+                if stop_sequence and stop_sequence in part.text
+            ]
+            if positions:
+                at, stop_sequence = min(positions)
+                return (*parts[:place], *_text_parts(Text(part.text[:at]))), stop_sequence
     return parts, None
 
 
@@ -288,13 +296,13 @@ def _cut_at_max_tokens(parts: tuple[Part, ...], room: int | None) -> tuple[tuple
     """The parts that have room, the last of them cut where it ends; and whether anything was cut."""
     if room is None:
         return parts, False
-    kept: list[Part] = []
+    kept_parts: list[Part] = []
     for part in parts:
         if _tokens_of(part) > room:
-            return (*kept, *_cut_part(part, room)), True
-        kept.append(part)
+            return (*kept_parts, *_cut_part(part, room)), True
+        kept_parts.append(part)
         room -= _tokens_of(part)
-    return tuple(kept), False
+    return tuple(kept_parts), False
 
 
 def _cut_part(part: Part, room: int) -> tuple[Part, ...]:
@@ -302,8 +310,8 @@ def _cut_part(part: Part, room: int) -> tuple[Part, ...]:
         return ()
     match part:
         case ToolCall():
-            begun = "".join(tokenize(part.arguments)[: room - 1])
-            return (ToolCall(part.name, begun, whole=False),)
+            arguments = "".join(tokenize(part.arguments)[: room - 1])
+            return (ToolCall(part.name, arguments, whole=False),)
         case Thinking():
             return (Thinking("".join(tokenize(part.text)[:room]), part.hidden),)
     return (Text("".join(tokenize(part.text)[:room])),)

@@ -109,7 +109,7 @@ class Recorder:
     connections: int = 0
     connections_open: int = 0
     failures: dict[str, int] = field(default_factory=dict)
-    keeps_all: bool = False
+    keeps_bodies: bool = False
     """Bodies stay whole, however long."""
     lenient: bool = False
     """Identifiers that nobody knows are taken for known ones."""
@@ -124,24 +124,24 @@ class Recorder:
         if request.counted:
             self.received += 1
             self.requests.append(request)
-            while sum(len(kept.body) for kept in self.requests) > MAX_BYTES:
+            while sum(len(recorded.body) for recorded in self.requests) > MAX_BYTES:
                 self.requests.popleft()
         self._changed()
         return request
 
     def shorten(self, request: RecordedRequest) -> None:
         """Its answer is made: no more of its body is needed than what is to be shown."""
-        if not self.keeps_all:
+        if not self.keeps_bodies:
             request.shorten()
 
     def finish(self, request: RecordedRequest) -> None:
-        """The answer has been written to its end, as far as was asked."""
+        """The response has been written to its end, as far as was asked."""
         request.answered = True
         self.answered += request.counted
         self._changed()
 
     def leave(self, request: RecordedRequest) -> None:
-        """The client closed before its answer was over."""
+        """The client closed before its response was over."""
         request.client_left = True
         self.shorten(request)
         self.left += request.counted
@@ -196,12 +196,12 @@ async def answer_operation(
         case "GET" | "HEAD", "/":
             return json_response({"service": "mgw-sim"})
         case "GET", "/_sim/requests":
-            return json_response([kept.as_json() for kept in recorder.requests])
+            return json_response([recorded.as_json() for recorded in recorder.requests])
         case "DELETE", "/_sim/requests":
             recorder.clear()
             return json_response({})
         case "PUT", "/_sim/settings":
-            recorder.keeps_all = query.get("keep") == "all"
+            recorder.keeps_bodies = query.get("keep") == "all"
             recorder.lenient = query.get("lenient") == "on"
             return json_response({"keep": query.get("keep", "some"), "lenient": query.get("lenient", "off")})
         case "GET", "/_sim/counters":

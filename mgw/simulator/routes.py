@@ -71,12 +71,12 @@ _TEXT_ROUTES: Final = (
 
 
 def _resource_routes(
-    family: Family, version: str, paths: tuple[tuple[str, str], ...], claims: _Handlers
+    family: Family, version: str, paths: tuple[tuple[str, str], ...], handlers: _Handlers
 ) -> Iterator[Route]:
-    """The rows of a vendor's table."""
+    """The routes of a vendor's table."""
     for path, methods in paths:
         for method in methods.split():
-            handler = claims.get((method, path)) or handler_for(method, version + path, methods.split())
+            handler = handlers.get((method, path)) or handler_for(method, version + path, methods.split())
             if family is Family.OPENAI:
                 handler = require_beta_header(path, handler)
             is_of_model = path.startswith(("/models/{...}", "/tunedModels/{}:"))
@@ -106,7 +106,7 @@ def _model_routes() -> Iterator[Route]:
 
 
 def _all_routes() -> Iterator[Route]:
-    """Every row; of two for the same the last counts, so the generic ones come first."""
+    """Every route; of two for the same the last counts, so the generic ones come first."""
     yield from _resource_routes(Family.OPENAI, "/v1", OPENAI_PATHS, _OPENAI_HANDLERS)
     yield from _resource_routes(Family.ANTHROPIC, "/v1", ANTHROPIC_PATHS, _ANTHROPIC_HANDLERS)
     for version in VERSIONS:

@@ -16,8 +16,8 @@ from mgw.simulator.recording import RecordedRequest, Recorder
 
 def site(reactor: IReactorTime, recorder: Recorder | None = None) -> SimulatorFactory:
     """The factory of the simulator's connections; its ``recorder`` holds what it saw."""
-    kept = Recorder() if recorder is None else recorder
-    return SimulatorFactory(reactor, kept, Dispatcher(reactor, kept, time.time).answer)
+    recorder_in_use = Recorder() if recorder is None else recorder
+    return SimulatorFactory(reactor, recorder_in_use, Dispatcher(reactor, recorder_in_use, time.time).answer)
 
 
 class SimulatorService(Service):

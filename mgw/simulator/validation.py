@@ -24,7 +24,7 @@ class ProblemKind(enum.Enum):
 class Problem(Struct, frozen=True):
     """One thing that is wrong: ``wanted`` and ``found`` are words for a message."""
 
-    trouble: ProblemKind
+    kind: ProblemKind
     path: Path
     wanted: str = ""
     found: str = ""
@@ -162,9 +162,9 @@ def _find_object_problems(
         tag = value.get("type")
         shape = field.variants.get(tag) if isinstance(tag, str) else None
         if shape is None:
-            trouble = ProblemKind.VALUE if "type" in value else ProblemKind.MISSING
+            kind = ProblemKind.VALUE if "type" in value else ProblemKind.MISSING
             yield Problem(
-                trouble, (*path, "type"), " or ".join(f"'{name}'" for name in field.variants), f"'{tag}'"
+                kind, (*path, "type"), " or ".join(f"'{name}'" for name in field.variants), f"'{tag}'"
             )
             return
     if shape is None:
@@ -173,8 +173,8 @@ def _find_object_problems(
         if value.get(name) is None:
             yield Problem(ProblemKind.MISSING, (*path, name))
     for name, item in value.items():
-        known = shape.fields.get(name)
-        if known is not None:
-            yield from find_problems(item, known, (*path, name))
+        field_of_name = shape.fields.get(name)
+        if field_of_name is not None:
+            yield from find_problems(item, field_of_name, (*path, name))
         elif not shape.is_open and not (name == "type" and field.variants is not None):
             yield Problem(ProblemKind.UNKNOWN, (*path, name))

@@ -87,7 +87,7 @@ def tool_results(messages: list[Json]) -> tuple[ToolResult, ...]:
 def prompt_tokens(body: Json) -> int:
     """Words, one more for each block that is no text and for each tool; at least 1."""
     system = body.get("system") or ""
-    found = (
+    total = (
         token_count(system)
         if isinstance(system, str)
         else sum(token_count(block["text"]) for block in system)
@@ -95,12 +95,12 @@ def prompt_tokens(body: Json) -> int:
     for message in body["messages"]:
         for block in blocks_of(message):
             if block["type"] == "text":
-                found += token_count(block["text"])
+                total += token_count(block["text"])
             elif block["type"] == "tool_result":
-                found += 1 + token_count(result_text(block))
+                total += 1 + token_count(result_text(block))
             else:
-                found += 1
-    return max(1, found + len(body.get("tools") or ()))
+                total += 1
+    return max(1, total + len(body.get("tools") or ()))
 
 
 def is_paused(messages: list[Json]) -> bool:
@@ -195,11 +195,11 @@ def _tool_use_ids(blocks: list[Json]) -> list[str]:
     return [block["id"] for block in blocks if block["type"] == "tool_use"]
 
 
-def _check_tool_uses(index: int, asked: list[str], following: list[Json]) -> None:
-    if len(set(asked)) != len(asked):
+def _check_tool_uses(index: int, use_ids: list[str], following: list[Json]) -> None:
+    if len(set(use_ids)) != len(use_ids):
         raise ApiError(400, f"messages.{index}: `tool_use` ids must be unique")
-    answered = {block["tool_use_id"] for block in following if block["type"] == "tool_result"}
-    missing = [one for one in asked if one not in answered]
+    result_ids = {block["tool_use_id"] for block in following if block["type"] == "tool_result"}
+    missing = [one for one in use_ids if one not in result_ids]
     if missing:
         raise ApiError(
             400,
@@ -209,13 +209,13 @@ def _check_tool_uses(index: int, asked: list[str], following: list[Json]) -> Non
             "next message.",
         )
     kinds = [block["type"] == "tool_result" for block in following]
-    if asked and kinds != sorted(kinds, reverse=True):
+    if use_ids and kinds != sorted(kinds, reverse=True):
         raise ApiError(400, f"messages.{index + 1}: `tool_result` blocks must come first in the content")
 
 
-def _check_tool_results(index: int, asked: list[str], blocks: list[Json]) -> None:
+def _check_tool_results(index: int, use_ids: list[str], blocks: list[Json]) -> None:
     for block in blocks:
-        if block["type"] == "tool_result" and block["tool_use_id"] not in asked:
+        if block["type"] == "tool_result" and block["tool_use_id"] not in use_ids:
             raise ApiError(
                 400,
                 f"messages.{index}: unexpected `tool_use_id` found in `tool_result` blocks: "
@@ -226,13 +226,13 @@ def _check_tool_results(index: int, asked: list[str], blocks: list[Json]) -> Non
 
 
 def check_source(where: str, block: Json) -> None:
-    """Raise the Refusal for an image or a document that is none."""
+    """Raise the ApiError for an image or a document that is none."""
     kind, source = block["type"], block["source"] or {}
     tag = source.get("type")
     if tag not in _SOURCES[kind]:
         expected = ", ".join(f"'{name}'" for name in _SOURCES[kind])
-        said = f"Input tag '{tag}' found using 'type' does not match any of the expected tags: {expected}"
-        raise ApiError(400, f"{where}.{kind}.source: {said}")
+        message = f"Input tag '{tag}' found using 'type' does not match any of the expected tags: {expected}"
+        raise ApiError(400, f"{where}.{kind}.source: {message}")
     if tag == "base64":
         _check_base64(
             f"{where}.{kind}.source.base64", source, _IMAGE_TYPES if kind == "image" else ("application/pdf",)
@@ -245,12 +245,12 @@ def _check_base64(where: str, source: Json, kinds: tuple[str, ...]) -> None:
     media_type = source["media_type"]
     if media_type not in kinds:
         *first, last = [f"'{kind}'" for kind in kinds]
-        wanted = f"{', '.join(first)} or {last}" if first else last
-        raise ApiError(400, f"{where}.media_type: Input should be {wanted}")
+        expected = f"{', '.join(first)} or {last}" if first else last
+        raise ApiError(400, f"{where}.media_type: Input should be {expected}")
     try:
         raw = base64.b64decode(source["data"], validate=True)
     except (binascii.Error, ValueError):
         raise ApiError(400, f"{where}: invalid base64 data") from None
-    seen = next((kind for magic, kind in _FILE_SIGNATURES.items() if raw.startswith(magic)), media_type)
-    if seen != media_type and media_type in _IMAGE_TYPES:
+    detected = next((kind for magic, kind in _FILE_SIGNATURES.items() if raw.startswith(magic)), media_type)
+    if detected != media_type and media_type in _IMAGE_TYPES:
         raise ApiError(400, f"{where}.data: Image does not match the provided media type {media_type}")

@@ -20,19 +20,21 @@ _TYPES: Final = {
 }
 
 
-def error_value(refusal: ApiError, request_id: str) -> Json:
-    """The JSON value of a refusal."""
-    kind = _TYPES.get(refusal.status) or ("api_error" if refusal.status >= 500 else "invalid_request_error")
-    error: Json = {"type": kind, "message": refusal.message}
-    if refusal.code is not None:  # the SDK's threads read it, and go on without a thread
-        error["details"] = {"error_code": refusal.code, "unsupported": ["thread"]}
+def error_value(api_error: ApiError, request_id: str) -> Json:
+    """The JSON value of an error."""
+    kind = _TYPES.get(api_error.status) or (
+        "api_error" if api_error.status >= 500 else "invalid_request_error"
+    )
+    error: Json = {"type": kind, "message": api_error.message}
+    if api_error.code is not None:  # the SDK's threads read it, and go on without a thread
+        error["details"] = {"error_code": api_error.code, "unsupported": ["thread"]}
     return {"type": "error", "error": error, "request_id": request_id}
 
 
-def error_response(refusal: ApiError, request_id: str) -> UnaryResponse:
-    """The answer for a refusal."""
+def error_response(api_error: ApiError, request_id: str) -> UnaryResponse:
+    """The response for an error."""
     return UnaryResponse(
-        dump_json(error_value(refusal, request_id)), refusal.status, headers=(("request-id", request_id),)
+        dump_json(error_value(api_error, request_id)), api_error.status, headers=(("request-id", request_id),)
     )
 
 
@@ -42,19 +44,19 @@ def format_path(path: Path) -> str:
 
 
 def validate(body: Any, shape: Shape, *, lenient: bool) -> None:  # any JSON value
-    """Raise the Refusal for the first problem of a body."""
+    """Raise the ApiError for the first problem of a body."""
     for problem in find_problems(body, Field(("object",), null=False, shape=shape)):
-        if not (lenient and problem.trouble is ProblemKind.UNKNOWN):
+        if not (lenient and problem.kind is ProblemKind.UNKNOWN):
             raise error_for(problem)
 
 
 def error_for(problem: Problem) -> ApiError:
-    """The refusal for a problem."""
+    """The error for a problem."""
     return ApiError(400, f"{format_path(problem.path)}: {_problem_message(problem)}")
 
 
 def _problem_message(problem: Problem) -> str:
-    match problem.trouble:
+    match problem.kind:
         case ProblemKind.UNKNOWN:
             return "Extra inputs are not permitted"
         case ProblemKind.MISSING:

@@ -199,7 +199,7 @@ def _fields_with_betas(betas: str | None) -> dict[str, Field]:
         if beta in (betas or ""):
             message |= more
     messages = array(mapping(Shape(message, required=("role", "content"))))
-    found = {"messages": messages, **(_BETA_FIELDS if betas is not None else {})}
+    fields = {"messages": messages, **(_BETA_FIELDS if betas is not None else {})}
     if _BINDING_BETA in (betas or ""):
-        found["thinking"] = _thinking(_BLOCK_BINDING)
-    return found
+        fields["thinking"] = _thinking(_BLOCK_BINDING)
+    return fields

@@ -38,33 +38,35 @@ _PING: Final[Json] = {"type": "ping"}
 _FUTURE_BLOCK: Final[Json] = {"type": "future_block", "payload": {"kind": 1}}
 
 
-def messages(call: Request) -> Response:
+def messages(request: Request) -> Response:
     """``POST /v1/messages``."""
-    body, lenient = call.body, "lenient" in call.faults
+    body, lenient = request.body, "lenient" in request.faults
     if body.get("thread") is not None:
         raise ApiError(400, "thread: no threads are held here", code="thread_unsupported_request")
-    betas = call.headers.get("anthropic-beta")
-    validate(body, messages_shape(_version(call), betas), lenient=lenient)
+    betas = request.headers.get("anthropic-beta")
+    validate(body, messages_shape(_version(request), betas), lenient=lenient)
     check_request(body, interleaved="interleaved-thinking" in (betas or ""))
-    check_model(call.model, body)
+    check_model(request.model, body)
     prompt = _prompt(body)
-    outcome = complete(prompt, call.faults)
+    completion = complete(prompt, request.faults)
     if not body.get("stream"):
-        return json_response(_message(call, prompt, outcome))
-    broken = error_value(ApiError(529, "Overloaded"), call.id("req_"))
-    return StreamResponse(tuple(_events(call, prompt, outcome)), sse_event(broken, "error"))
+        return json_response(_message(request, prompt, completion))
+    error = error_value(ApiError(529, "Overloaded"), request.id("req_"))
+    return StreamResponse(tuple(_events(request, prompt, completion)), sse_event(error, "error"))
 
 
-def count_tokens(call: Request) -> Response:
+def count_tokens(request: Request) -> Response:
     """``POST /v1/messages/count_tokens``."""
-    _version(call)
-    validate(call.body, count_shape(call.headers.get("anthropic-beta")), lenient="lenient" in call.faults)
-    check_request(call.body)
-    return json_response({"input_tokens": prompt_tokens(call.body)})
+    _version(request)
+    validate(
+        request.body, count_shape(request.headers.get("anthropic-beta")), lenient="lenient" in request.faults
+    )
+    check_request(request.body)
+    return json_response({"input_tokens": prompt_tokens(request.body)})
 
 
-def _version(call: Request) -> str:
-    version = call.headers.get("anthropic-version")
+def _version(request: Request) -> str:
+    version = request.headers.get("anthropic-version")
     if version is None:
         raise ApiError(400, "anthropic-version: header is required")
     if version not in VERSIONS:
@@ -74,26 +76,26 @@ def _version(call: Request) -> str:
 
 def _prompt(body: Json) -> Prompt:
     choice = body.get("tool_choice") or {"type": "auto"}
-    said = next(
+    last_text = next(
         (text_of(one) for one in reversed(body["messages"]) if one["role"] == "user" and text_of(one)),
         "",
     )
     return Prompt(
-        text=said,
+        text=last_text,
         tokens=prompt_tokens(body),
         tools=tuple(
             Tool(tool["name"], tool["input_schema"])
             for tool in body.get("tools") or ()
             if "input_schema" in tool
         ),
-        choice={"none": ToolChoice.NONE, "auto": ToolChoice.AUTO}.get(choice["type"], ToolChoice.ANY),
-        allowed=(choice["name"],) if choice["type"] == "tool" else (),
+        tool_choice={"none": ToolChoice.NONE, "auto": ToolChoice.AUTO}.get(choice["type"], ToolChoice.ANY),
+        allowed_tools=(choice["name"],) if choice["type"] == "tool" else (),
         parallel=not choice.get("disable_parallel_tool_use"),
         results=tool_results(body["messages"]),
         schema=((body.get("output_config") or {}).get("format") or {}).get("schema"),
         max_tokens=body["max_tokens"],
-        stops=tuple(body.get("stop_sequences") or ()),
-        thinks=_wants_thinking(body),
+        stop_sequences=tuple(body.get("stop_sequences") or ()),
+        wants_thinking=_wants_thinking(body),
     )
 
 
@@ -104,10 +106,10 @@ def _wants_thinking(body: Json) -> bool:
     )
 
 
-def _usage(call: Request, prompt: Prompt, tokens_out: int, thinking: int) -> Json:
+def _usage(request: Request, prompt: Prompt, tokens_out: int, thinking: int) -> Json:
     """Input tokens here are those that were neither read from nor written to the cache."""
-    read = min(call.faults.number("cached") or 0, prompt.tokens)
-    written = min(call.faults.number("cache-write") or 0, prompt.tokens - read)
+    read = min(request.faults.number("cached") or 0, prompt.tokens)
+    written = min(request.faults.number("cache-write") or 0, prompt.tokens - read)
     return {
         "input_tokens": prompt.tokens - read - written,
         "cache_creation_input_tokens": written,
@@ -120,97 +122,97 @@ def _usage(call: Request, prompt: Prompt, tokens_out: int, thinking: int) -> Jso
     }
 
 
-def _message(call: Request, prompt: Prompt, outcome: Completion) -> Json:
+def _message(request: Request, prompt: Prompt, completion: Completion) -> Json:
     """The whole answer."""
-    blocks = [block for block, _ in _blocks(call, outcome)]
-    counted = _usage(call, prompt, outcome.tokens, outcome.thinking_tokens)
-    return {**_frame(call), "content": blocks, **_stop_fields(call, outcome), "usage": counted}
+    blocks = [block for block, _ in _blocks(request, completion)]
+    token_usage = _usage(request, prompt, completion.tokens, completion.thinking_tokens)
+    return {**_frame(request), "content": blocks, **_stop_fields(request, completion), "usage": token_usage}
 
 
-def _events(call: Request, prompt: Prompt, outcome: Completion) -> list[bytes]:
+def _events(request: Request, prompt: Prompt, completion: Completion) -> list[bytes]:
     """The answer as a stream."""
-    told: list[Json] = [
-        {"type": "message_start", "message": {**_frame(call), "usage": _usage(call, prompt, 1, 0)}}
+    events: list[Json] = [
+        {"type": "message_start", "message": {**_frame(request), "usage": _usage(request, prompt, 1, 0)}}
     ]
-    said = 0
-    for index, (block, pieces) in enumerate(_blocks(call, outcome)):
-        empty, deltas = _deltas(block, ["", *pieces] if pieces and "noise" in call.faults else pieces)
-        told.append({"type": "content_block_start", "index": index, "content_block": empty})
-        if index == 0 or "noise" in call.faults:
-            told.append(_PING)
-        told += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
-        told.append({"type": "content_block_stop", "index": index})
-        said += len(pieces)
-        if call.faults.text("usage") == "each":
-            told.append(_message_delta(call, prompt, min(said, outcome.tokens)))
-    if "unknown" in call.faults:
-        told.append({"type": "future_event", "payload": {"kind": 1}})
-    if "noise" in call.faults:
-        told.append(_PING)
-    ended = _message_delta(call, prompt, outcome.tokens, outcome.thinking_tokens)
-    told.append({**ended, "delta": {**_stop_fields(call, outcome), "container": None}})
-    told.append({"type": "message_stop"})
-    found = [sse_event(event, event["type"]) for event in told]
-    return [_COMMENT, *found[:2], _COMMENT, *found[2:]] if "noise" in call.faults else found
+    tokens_sent = 0
+    for index, (block, pieces) in enumerate(_blocks(request, completion)):
+        empty, deltas = _deltas(block, ["", *pieces] if pieces and "noise" in request.faults else pieces)
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        if index == 0 or "noise" in request.faults:
+            events.append(_PING)
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+        tokens_sent += len(pieces)
+        if request.faults.text("usage") == "each":
+            events.append(_message_delta(request, prompt, min(tokens_sent, completion.tokens)))
+    if "unknown" in request.faults:
+        events.append({"type": "future_event", "payload": {"kind": 1}})
+    if "noise" in request.faults:
+        events.append(_PING)
+    last_delta = _message_delta(request, prompt, completion.tokens, completion.thinking_tokens)
+    events.append({**last_delta, "delta": {**_stop_fields(request, completion), "container": None}})
+    events.append({"type": "message_stop"})
+    encoded = [sse_event(event, event["type"]) for event in events]
+    return [_COMMENT, *encoded[:2], _COMMENT, *encoded[2:]] if "noise" in request.faults else encoded
 
 
-def _message_delta(call: Request, prompt: Prompt, tokens_out: int, thinking: int = 0) -> Json:
-    counted = _usage(call, prompt, tokens_out, thinking)
-    del counted["cache_creation"], counted["service_tier"]
+def _message_delta(request: Request, prompt: Prompt, tokens_out: int, thinking: int = 0) -> Json:
+    token_usage = _usage(request, prompt, tokens_out, thinking)
+    del token_usage["cache_creation"], token_usage["service_tier"]
     delta = {"stop_reason": None, "stop_sequence": None, "stop_details": None, "container": None}
-    return {"type": "message_delta", "delta": delta, "usage": counted}
+    return {"type": "message_delta", "delta": delta, "usage": token_usage}
 
 
-def _frame(call: Request) -> Json:
+def _frame(request: Request) -> Json:
     frame: Json = {
-        "id": call.id("msg_"),
+        "id": request.id("msg_"),
         "type": "message",
         "role": "assistant",
-        "model": call.model,
+        "model": request.model,
         "content": [],
         "stop_reason": None,
         "stop_sequence": None,
         "stop_details": None,
         "container": None,
     }
-    return {**frame, "future": {"kind": 1}} if "unknown" in call.faults else frame
+    return {**frame, "future": {"kind": 1}} if "unknown" in request.faults else frame
 
 
-def _stop_fields(call: Request, outcome: Completion) -> Json:
-    reason = call.faults.text("stop") or _STOP_REASONS[outcome.finish]
+def _stop_fields(request: Request, completion: Completion) -> Json:
+    reason = request.faults.text("stop") or _STOP_REASONS[completion.finish_reason]
     explanation = "This request was declined because it could cause harm."
-    refused = {"type": "refusal", "category": "general_harms", "explanation": explanation}
+    refusal = {"type": "refusal", "category": "general_harms", "explanation": explanation}
     return {
         "stop_reason": reason,
-        "stop_sequence": outcome.stop,
-        "stop_details": refused if reason == "refusal" else None,
+        "stop_sequence": completion.stop_sequence,
+        "stop_details": refusal if reason == "refusal" else None,
     }
 
 
-def _blocks(call: Request, outcome: Completion) -> list[tuple[Json, list[str]]]:
+def _blocks(request: Request, completion: Completion) -> list[tuple[Json, list[str]]]:
     """The blocks, each with the pieces in which its text comes; ``sim-unknown`` puts one more first."""
-    found: list[tuple[Json, list[str]]] = [(_FUTURE_BLOCK, [])] if "unknown" in call.faults else []
+    blocks: list[tuple[Json, list[str]]] = [(_FUTURE_BLOCK, [])] if "unknown" in request.faults else []
     place = 0
-    for part in outcome.parts:
+    for part in completion.parts:
         match part:
             case Thinking():
-                found.append(_thinking_block(call, part))
+                blocks.append(_thinking_block(request, part))
             case Text():
                 text = {"type": "text", "text": part.text}
-                found.append((text, tokenize(part.text)))
+                blocks.append((text, tokenize(part.text)))
             case ToolCall():
-                made = {"type": "tool_use", "id": call.id("toolu_", f"_{place}"), "name": part.name}
-                block = {**made, "input": part.value, "caller": {"type": "direct"}}
-                found.append((block, tokenize(part.arguments)))
+                tool_use = {"type": "tool_use", "id": request.id("toolu_", f"_{place}"), "name": part.name}
+                block = {**tool_use, "input": part.value, "caller": {"type": "direct"}}
+                blocks.append((block, tokenize(part.arguments)))
                 place += 1
-    return found
+    return blocks
 
 
-def _thinking_block(call: Request, thought: Thinking) -> tuple[Json, list[str]]:
-    if thought.hidden:
-        return {"type": "redacted_thinking", "data": redact(thought.text)}, []
-    shown = "" if (call.body.get("thinking") or {}).get("display") == "omitted" else thought.text
-    return {"type": "thinking", "thinking": shown, "signature": sign(shown)}, tokenize(shown)
+def _thinking_block(request: Request, thinking: Thinking) -> tuple[Json, list[str]]:
+    if thinking.hidden:
+        return {"type": "redacted_thinking", "data": redact(thinking.text)}, []
+    text = "" if (request.body.get("thinking") or {}).get("display") == "omitted" else thinking.text
+    return {"type": "thinking", "thinking": text, "signature": sign(text)}, tokenize(text)
 
 
 def _deltas(block: Json, pieces: list[str]) -> tuple[Json, list[Json]]:
@@ -223,8 +225,8 @@ def _deltas(block: Json, pieces: list[str]) -> tuple[Json, list[Json]]:
         case "text":
             return {**block, "text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces]
         case "tool_use":  # the vendor's first piece is empty, too
-            told = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
-            return {**block, "input": {}}, told
+            input_deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in ("", *pieces)]
+            return {**block, "input": {}}, input_deltas
         case "redacted_thinking":
             return block, []
     return block, [{"type": "future_delta", "payload": {"kind": 1}}]

@@ -45,9 +45,9 @@ _MAX_REQUESTS: Final = 100_000
 _LIFETIME: Final = 24 * 3600  # seconds
 
 
-def create_batch(call: Request) -> Response:
+def create_batch(request: Request) -> Response:
     """``POST /v1/messages/batches``."""
-    requests = call.body.get("requests")
+    requests = request.body.get("requests")
     if not isinstance(requests, list):
         raise ApiError(
             400, "requests: Field required" if requests is None else "requests: Input should be a list"
@@ -56,83 +56,85 @@ def create_batch(call: Request) -> Response:
         raise ApiError(
             400, f"requests: List should have between 1 and {_MAX_REQUESTS} items, not {len(requests)}"
         )
-    seen: set[str] = set()
-    for index, request in enumerate(requests):
-        _check_request(index, request, seen)
-    name = call.id("msgbatch_")
-    lines = [_result_line(call, index, request) for index, request in enumerate(requests)]
-    call.store.begin(name, tuple(lines))
+    custom_ids: set[str] = set()
+    for index, entry in enumerate(requests):
+        _check_request(index, entry, custom_ids)
+    name = request.id("msgbatch_")
+    lines = [_result_line(request, index, entry) for index, entry in enumerate(requests)]
+    request.store.begin(name, tuple(lines))
     succeeded = sum(line["result"]["type"] == "succeeded" for line in lines)
     counts = {"processing": 0, "succeeded": succeeded, "errored": len(lines) - succeeded}
-    return resource_response(call, store_new(call, _BATCHES_PATH, _batch_fields(call, name, counts), name))
+    return resource_response(
+        request, store_new(request, _BATCHES_PATH, _batch_fields(request, name, counts), name)
+    )
 
 
-def _batch_fields(call: Request, name: str, counts: Json) -> Json:
+def _batch_fields(request: Request, name: str, counts: Json) -> Json:
     return {
         "processing_status": "ended",
         "request_counts": {**counts, "canceled": 0, "expired": 0},
-        "ended_at": rfc3339(call.now),
-        "expires_at": rfc3339(call.now + _LIFETIME),
+        "ended_at": rfc3339(request.now),
+        "expires_at": rfc3339(request.now + _LIFETIME),
         "archived_at": None,
         "cancel_initiated_at": None,
-        "results_url": f"{call.origin}{_BATCHES_PATH}/{name}/results",
+        "results_url": f"{request.origin}{_BATCHES_PATH}/{name}/results",
     }
 
 
-def _check_request(index: int, request: Any, seen: set[str]) -> None:  # any JSON value
-    at = f"requests.{index}"
-    if not isinstance(request, dict):
-        raise ApiError(400, f"{at}: Input should be an object")
-    for name in request.keys() - {"custom_id", "params"}:
-        raise ApiError(400, f"{at}.{name}: Extra inputs are not permitted")
-    custom = request.get("custom_id")
-    if not isinstance(custom, str) or not _CUSTOM_ID.fullmatch(custom):
-        raise ApiError(400, f"{at}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'")
-    if custom in seen:
-        raise ApiError(400, f"{at}.custom_id: '{custom}' is not unique within the batch")
-    seen.add(custom)
-    params = request.get("params")
+def _check_request(index: int, entry: Any, custom_ids: set[str]) -> None:  # any JSON value
+    path = f"requests.{index}"
+    if not isinstance(entry, dict):
+        raise ApiError(400, f"{path}: Input should be an object")
+    for name in entry.keys() - {"custom_id", "params"}:
+        raise ApiError(400, f"{path}.{name}: Extra inputs are not permitted")
+    custom_id = entry.get("custom_id")
+    if not isinstance(custom_id, str) or not _CUSTOM_ID.fullmatch(custom_id):
+        raise ApiError(400, f"{path}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'")
+    if custom_id in custom_ids:
+        raise ApiError(400, f"{path}.custom_id: '{custom_id}' is not unique within the batch")
+    custom_ids.add(custom_id)
+    params = entry.get("params")
     if not isinstance(params, dict):
-        raise ApiError(400, f"{at}.params: Field required")
+        raise ApiError(400, f"{path}.params: Field required")
     model = params.get("model")
     if not isinstance(model, str):
-        raise ApiError(400, f"{at}.params.model: Field required")
+        raise ApiError(400, f"{path}.params.model: Field required")
     if model.startswith("missing"):
         raise unknown_model(Family.ANTHROPIC, model)
 
 
-def _result_line(call: Request, index: int, request: Json) -> Json:
+def _result_line(request: Request, index: int, entry: Json) -> Json:
     """One result: what the request would have been answered by itself."""
-    params: Json = {name: value for name, value in request["params"].items() if name != "stream"}
+    params: Json = {name: value for name, value in entry["params"].items() if name != "stream"}
     inner = msgspec.structs.replace(
-        call, body=params, model=params["model"], number=call.number * 1000 + index
+        request, body=params, model=params["model"], number=request.number * 1000 + index
     )
     try:
-        answered = _respond(inner)
-    except ApiError as refusal:
-        error = error_value(refusal, f"req_sim{inner.number:08d}")
-        return {"custom_id": request["custom_id"], "result": {"type": "errored", "error": error}}
-    assert isinstance(answered, UnaryResponse)
-    message: Json = msgspec.json.decode(answered.body)
-    return {"custom_id": request["custom_id"], "result": {"type": "succeeded", "message": message}}
+        response = _respond(inner)
+    except ApiError as api_error:
+        error = error_value(api_error, f"req_sim{inner.number:08d}")
+        return {"custom_id": entry["custom_id"], "result": {"type": "errored", "error": error}}
+    assert isinstance(response, UnaryResponse)
+    message: Json = msgspec.json.decode(response.body)
+    return {"custom_id": entry["custom_id"], "result": {"type": "succeeded", "message": message}}
 
 
-def _respond(call: Request) -> Response:
+def _respond(request: Request) -> Response:
     """The answer to one request, with the faults that its own model asks for."""
     try:
-        faults = read_faults(call.model, call.headers.items())
+        faults = read_faults(request.model, request.headers.items())
     except UnknownFaultError as error:
         raise ApiError(400, str(error)) from None
     status = faults.number("status")
     if status is not None and status >= 400:
         raise ApiError(status, f"The simulator was asked for status {status}.")
-    return messages(msgspec.structs.replace(call, faults=faults))
+    return messages(msgspec.structs.replace(request, faults=faults))
 
 
-def get_batch_results(call: Request) -> Response:
+def get_batch_results(request: Request) -> Response:
     """``GET /v1/messages/batches/{}/results``: a line for each, in the order in which they were asked."""
-    find_resource(call, _BATCH_PATH)
-    lines = call.store.sessions.get(call.ids[0]) or ()
+    find_resource(request, _BATCH_PATH)
+    lines = request.store.sessions.get(request.ids[0]) or ()
     return StreamResponse(tuple(_json_lines(lines)), b"", "application/x-jsonl")
 
 
@@ -141,10 +143,10 @@ def _json_lines(lines: tuple[Json, ...]) -> Iterator[bytes]:
         yield dump_json(line) + b"\n"
 
 
-def cancel_batch(call: Request) -> Response:
+def cancel_batch(request: Request) -> Response:
     """``POST /v1/messages/batches/{}/cancel``: everything has been answered already."""
-    found: Entry = {**find_resource(call, _BATCH_PATH), "cancel_initiated_at": rfc3339(call.now)}
-    return resource_response(call, call.store.put(store_key(call, _BATCH_PATH), found))
+    batch: Entry = {**find_resource(request, _BATCH_PATH), "cancel_initiated_at": rfc3339(request.now)}
+    return resource_response(request, request.store.put(store_key(request, _BATCH_PATH), batch))
 
 
 MESSAGE_BATCH_HANDLERS: Final[dict[tuple[str, str], Handler]] = {

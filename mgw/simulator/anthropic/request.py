@@ -33,7 +33,7 @@ _ONE_SAMPLER: Final = re.compile(r"claude-(?:opus-4-[156]|sonnet-4-[56]|haiku-4-
 
 
 def check_request(body: Json, *, interleaved: bool = False) -> None:
-    """Raise the Refusal for the first rule that a conversation breaks.
+    """Raise the ApiError for the first rule that a conversation breaks.
 
     ``interleaved``: the beta under which a budget is that of a whole turn, and may exceed ``max_tokens``.
     """
@@ -97,8 +97,8 @@ def _check_thinking(body: Json, *, interleaved: bool) -> None:
     if body.get("top_k") is not None:
         raise ApiError(400, "`top_k` must be unset when thinking is enabled or in adaptive mode.")
     if (body.get("top_p") or 1) < _MIN_TOP_P:
-        said = f"`top_p` must be greater than or equal to {_MIN_TOP_P} or unset when thinking is enabled."
-        raise ApiError(400, said)
+        message = f"`top_p` must be greater than or equal to {_MIN_TOP_P} or unset when thinking is enabled."
+        raise ApiError(400, message)
     if thinking["type"] == "enabled":
         _check_budget(body, thinking["budget_tokens"], interleaved=interleaved)
 
@@ -111,10 +111,10 @@ def _check_budget(body: Json, budget: int, *, interleaved: bool) -> None:
         raise ApiError(400, "Thinking may not be enabled when tool_choice forces tool use.")
     check_tool_loop(body["messages"])
     if body["messages"][-1]["role"] == "assistant" and not is_paused(body["messages"]):
-        said = (
+        message = (
             "When thinking is enabled, the final message may not be an `assistant` message to be continued."
         )
-        raise ApiError(400, f"messages.{len(body['messages']) - 1}: {said}")
+        raise ApiError(400, f"messages.{len(body['messages']) - 1}: {message}")
 
 
 def _check_stops(body: Json) -> None:
@@ -127,18 +127,18 @@ def _check_breakpoints(body: Json) -> None:
     """At most four places of a prompt are marked for the cache."""
     system = body.get("system")
     marked = [*(body.get("tools") or ()), *(system if isinstance(system, list) else ())]
-    for message in body["messages"]:
-        for block in blocks_of(message):
+    for turn in body["messages"]:
+        for block in blocks_of(turn):
             content = block.get("content")
             marked += [block, *(content if isinstance(content, list) else ())]
-    found = sum(isinstance(one, dict) and bool(one.get("cache_control")) for one in marked)
-    if found > _MAX_BREAKPOINTS:
-        said = f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {found}."
-        raise ApiError(400, said)
+    count = sum(isinstance(one, dict) and bool(one.get("cache_control")) for one in marked)
+    if count > _MAX_BREAKPOINTS:
+        rule = f"A maximum of {_MAX_BREAKPOINTS} blocks with cache_control may be provided. Found {count}."
+        raise ApiError(400, rule)
 
 
 def check_model(model: str, body: Json) -> None:
-    """Raise the Refusal for the first thing that a model of this name does not take."""
+    """Raise the ApiError for the first thing that a model of this name does not take."""
     _check_model_thinking(model, (body.get("thinking") or {}).get("type"))
     _check_model_sampling(model, body)
     if (
@@ -146,8 +146,8 @@ def check_model(model: str, body: Json) -> None:
         and body["messages"][-1]["role"] == "assistant"
         and not is_paused(body["messages"])
     ):
-        said = "This model does not support assistant message prefill."
-        raise ApiError(400, f"{said} The conversation must end with a user message.")
+        message = "This model does not support assistant message prefill."
+        raise ApiError(400, f"{message} The conversation must end with a user message.")
 
 
 def _check_model_thinking(model: str, kind: str | None) -> None:
@@ -169,5 +169,5 @@ def _check_model_sampling(model: str, body: Json) -> None:
         if _ADAPTIVE_ONLY.match(model) and (name == "top_k" or value != 1):
             raise ApiError(400, f"`{name}` is deprecated for this model.")
     if _ONE_SAMPLER.match(model) and {"temperature", "top_p"} <= set_to.keys():
-        said = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
-        raise ApiError(400, said)
+        message = "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
+        raise ApiError(400, message)

@@ -47,103 +47,115 @@ class CandidateSet(Struct, frozen=True):
     """The answers to one request, and what of them it wants to see."""
 
     prompt: Prompt
-    outcomes: tuple[Completion, ...]
+    completions: tuple[Completion, ...]
     shows_thoughts: bool
     logprobs: int | None
     """How many alternatives; None where no probabilities are wanted."""
 
 
-def response(call: Request, answered: CandidateSet) -> Json:
+def response(request: Request, candidate_set: CandidateSet) -> Json:
     """The whole answer."""
-    reason = call.faults.text("block")
+    reason = request.faults.text("block")
     if reason:
-        return _blocked(call, answered.prompt, reason)
+        return _blocked(request, candidate_set.prompt, reason)
     candidates = []
-    for index, outcome in enumerate(answered.outcomes):
-        parts = _parts(call, index, outcome, answered)
+    for index, completion in enumerate(candidate_set.completions):
+        parts = _parts(request, index, completion, candidate_set)
         words = [word for part in parts for word in _words(part)]
         candidates.append(
-            {**_candidate(index, parts, _logprobs(answered, words)), **_finish_fields(call, outcome)}
+            {
+                **_candidate(index, parts, _logprobs(candidate_set, words)),
+                **_finish_fields(request, completion),
+            }
         )
-    return _response(call, candidates, _usage(call, answered))
+    return _response(request, candidates, _usage(request, candidate_set))
 
 
-def responses(call: Request, answered: CandidateSet) -> list[Json]:
+def responses(request: Request, candidate_set: CandidateSet) -> list[Json]:
     """The answer in pieces; the last of a candidate says why it ends, the last of all counts everything."""
-    prompt, reason = answered.prompt, call.faults.text("block")
+    prompt, reason = candidate_set.prompt, request.faults.text("block")
     if reason:
-        return [_blocked(call, prompt, reason)]
-    told = [_pieces(call, index, outcome, answered) for index, outcome in enumerate(answered.outcomes)]
-    found = [one for turn in told for one in turn]
-    if "interleave" in call.faults:
-        found = [one for turn in itertools.zip_longest(*told) for one in turn if one is not None]
+        return [_blocked(request, prompt, reason)]
+    by_candidate = [
+        _pieces(request, index, completion, candidate_set)
+        for index, completion in enumerate(candidate_set.completions)
+    ]
+    pieces = [one for turn in by_candidate for one in turn]
+    if "interleave" in request.faults:
+        pieces = [one for turn in itertools.zip_longest(*by_candidate) for one in turn if one is not None]
     early = {"promptTokenCount": prompt.tokens, "totalTokenCount": prompt.tokens}
-    whole = _usage(call, answered)
-    streamed = [_response(call, None, early)] if "noise" in call.faults else []
-    for place, candidate in enumerate(found):
-        counted = early
-        if place == len(found) - 1:
-            counted = whole
-        elif call.faults.text("usage") == "each":
-            said = min(place + 1, whole["candidatesTokenCount"])
-            counted = {**early, "candidatesTokenCount": said, "totalTokenCount": prompt.tokens + said}
-        streamed.append(_response(call, [candidate], counted))
+    whole = _usage(request, candidate_set)
+    streamed = [_response(request, None, early)] if "noise" in request.faults else []
+    for place, candidate in enumerate(pieces):
+        token_usage = early
+        if place == len(pieces) - 1:
+            token_usage = whole
+        elif request.faults.text("usage") == "each":
+            tokens_sent = min(place + 1, whole["candidatesTokenCount"])
+            token_usage = {
+                **early,
+                "candidatesTokenCount": tokens_sent,
+                "totalTokenCount": prompt.tokens + tokens_sent,
+            }
+        streamed.append(_response(request, [candidate], token_usage))
     return streamed
 
 
-def _pieces(call: Request, index: int, outcome: Completion, answered: CandidateSet) -> list[Json]:
+def _pieces(request: Request, index: int, completion: Completion, candidate_set: CandidateSet) -> list[Json]:
     """The candidates that carry one answer; with noise one without content first, and an empty text last."""
-    parts = [piece for part in _parts(call, index, outcome, answered) for piece in _split_part(part)]
-    told = [_candidate(index, [part], _logprobs(answered, _words(part))) for part in parts]
-    if "noise" in call.faults:
-        told = [{"content": {}, "index": index}, *told, _candidate(index, [{"text": ""}], {})]
-    elif not told:
-        told = [_candidate(index, [], {})]
-    told[-1] = {**told[-1], **_finish_fields(call, outcome)}
-    return told
+    parts = [
+        piece for part in _parts(request, index, completion, candidate_set) for piece in _split_part(part)
+    ]
+    pieces = [_candidate(index, [part], _logprobs(candidate_set, _words(part))) for part in parts]
+    if "noise" in request.faults:
+        pieces = [{"content": {}, "index": index}, *pieces, _candidate(index, [{"text": ""}], {})]
+    elif not pieces:
+        pieces = [_candidate(index, [], {})]
+    pieces[-1] = {**pieces[-1], **_finish_fields(request, completion)}
+    return pieces
 
 
-def _parts(call: Request, index: int, outcome: Completion, answered: CandidateSet) -> list[Json]:
-    if outcome.finish is FinishReason.REFUSAL:
+def _parts(request: Request, index: int, completion: Completion, candidate_set: CandidateSet) -> list[Json]:
+    if completion.finish_reason is FinishReason.REFUSAL:
         return []
-    found: list[Json] = [{"futurePart": {"kind": 1}}] if "unknown" in call.faults else []
+    parts: list[Json] = [{"futurePart": {"kind": 1}}] if "unknown" in request.faults else []
     place = 0
-    for part in outcome.parts:
+    for part in completion.parts:
         match part:
-            case Thinking(hidden=False) if answered.shows_thoughts:
-                found.append({"text": part.text, "thought": True})
+            case Thinking(hidden=False) if candidate_set.shows_thoughts:
+                parts.append({"text": part.text, "thought": True})
             case Text():
-                found.append({"text": part.text})
+                parts.append({"text": part.text})
             case ToolCall(whole=True):
-                found.append({"functionCall": _function_call(call, f"_{index}_{place}", part)})
+                parts.append({"functionCall": _function_call(request, f"_{index}_{place}", part)})
                 place += 1
-    if "unsigned" not in call.faults:
-        _sign(found, thinking=any(isinstance(part, Thinking) for part in outcome.parts))
-    return found
+    if "unsigned" not in request.faults:
+        _sign(parts, thinking=any(isinstance(part, Thinking) for part in completion.parts))
+    return parts
 
 
-def _function_call(call: Request, place: str, use: ToolCall) -> Json:
-    made: Json = {} if "no-ids" in call.faults else {"id": call.id("fc_", place)}
-    made["name"] = use.name
-    return {**made, "args": use.value} if use.arguments else made
+def _function_call(request: Request, place: str, tool_call: ToolCall) -> Json:
+    function_call: Json = {} if "no-ids" in request.faults else {"id": request.id("fc_", place)}
+    function_call["name"] = tool_call.name
+    return {**function_call, "args": tool_call.value} if tool_call.arguments else function_call
 
 
 def _sign(parts: list[Json], *, thinking: bool) -> None:
     """Sign the first call; without calls, the last text that thoughts led to."""
     calls = [part for part in parts if "functionCall" in part]
-    spoken = [part for part in parts if "text" in part and not part.get("thought")]
+    texts = [part for part in parts if "text" in part and not part.get("thought")]
     if calls:
         calls[0]["thoughtSignature"] = sign(calls[0]["functionCall"]["name"])
-    elif spoken and thinking:
-        spoken[-1]["thoughtSignature"] = sign(spoken[-1]["text"])
+    elif texts and thinking:
+        texts[-1]["thoughtSignature"] = sign(texts[-1]["text"])
 
 
 def _split_part(part: Json) -> list[Json]:
     """A text part in words; its signature comes behind them in a part without text, as Google sends it."""
     if "text" not in part:
         return [part]
-    thought = {"thought": True} if part.get("thought") else {}
-    pieces = [{"text": word, **thought} for word in tokenize(part["text"])]
+    flags = {"thought": True} if part.get("thought") else {}
+    pieces = [{"text": word, **flags} for word in tokenize(part["text"])]
     if "thoughtSignature" in part:
         pieces.append({"text": "", "thoughtSignature": part["thoughtSignature"]})
     return pieces
@@ -153,13 +165,13 @@ def _words(part: Json) -> list[str]:
     return [] if part.get("thought") else tokenize(part.get("text", ""))
 
 
-def _logprobs(answered: CandidateSet, words: list[str]) -> Json:
+def _logprobs(candidate_set: CandidateSet, words: list[str]) -> Json:
     """Made-up probabilities, one per token, with as many alternatives as are asked for."""
-    if answered.logprobs is None or not words:
+    if candidate_set.logprobs is None or not words:
         return {}
-    most = range(answered.logprobs)
+    most = range(candidate_set.logprobs)
     result: Json = {"chosenCandidates": [_logprob(word, 0) for word in words]}
-    if answered.logprobs:
+    if candidate_set.logprobs:
         result["topCandidates"] = [
             {"candidates": [_logprob(word, place) for place in most]} for word in words
         ]
@@ -177,9 +189,9 @@ def _candidate(index: int, parts: list[Json], more: Json) -> Json:
     return {**candidate, **more, "index": index}
 
 
-def _finish_fields(call: Request, outcome: Completion) -> Json:
+def _finish_fields(request: Request, completion: Completion) -> Json:
     """Why a candidate ends, with what Google adds to unusual reasons."""
-    reason = call.faults.text("stop") or _FINISH_REASONS[outcome.finish]
+    reason = request.faults.text("stop") or _FINISH_REASONS[completion.finish_reason]
     ending: Json = {"finishReason": reason}
     if reason not in _ORDINARY_REASONS:
         ending["finishMessage"] = f"The answer ended with {reason}."
@@ -188,28 +200,28 @@ def _finish_fields(call: Request, outcome: Completion) -> Json:
     return ending
 
 
-def _blocked(call: Request, prompt: Prompt, reason: str) -> Json:
+def _blocked(request: Request, prompt: Prompt, reason: str) -> Json:
     """The prompt was not answered: no candidates, and the reason beside them."""
     usage = {"promptTokenCount": prompt.tokens, "totalTokenCount": prompt.tokens}
     feedback = {"blockReason": reason, "safetyRatings": [_SAFETY_RATING]}
-    return {"promptFeedback": feedback, **_response(call, None, usage)}
+    return {"promptFeedback": feedback, **_response(request, None, usage)}
 
 
-def _response(call: Request, candidates: list[Json] | None, usage: Json) -> Json:
-    found: Json = {} if candidates is None else {"candidates": candidates}
-    if call.faults.text("usage") != "none":
-        found["usageMetadata"] = usage
-    if "unknown" in call.faults:
-        found["future"] = {"kind": 1}
-    name = call.model.removeprefix("models/")
-    return {**found, "modelVersion": name, "responseId": call.id("resp")}
+def _response(request: Request, candidates: list[Json] | None, usage: Json) -> Json:
+    fields: Json = {} if candidates is None else {"candidates": candidates}
+    if request.faults.text("usage") != "none":
+        fields["usageMetadata"] = usage
+    if "unknown" in request.faults:
+        fields["future"] = {"kind": 1}
+    name = request.model.removeprefix("models/")
+    return {**fields, "modelVersion": name, "responseId": request.id("resp")}
 
 
-def _usage(call: Request, answered: CandidateSet) -> Json:
+def _usage(request: Request, candidate_set: CandidateSet) -> Json:
     """Cached tokens are part of the prompt's; thoughts are counted beside the candidates'."""
-    prompt, outcomes = answered.prompt, answered.outcomes
-    thoughts = sum(outcome.thinking_tokens for outcome in outcomes)
-    out = sum(outcome.tokens for outcome in outcomes)
+    prompt, completions = candidate_set.prompt, candidate_set.completions
+    thoughts = sum(completion.thinking_tokens for completion in completions)
+    out = sum(completion.tokens for completion in completions)
     usage: Json = {
         "promptTokenCount": prompt.tokens,
         "candidatesTokenCount": out - thoughts,
@@ -218,7 +230,7 @@ def _usage(call: Request, answered: CandidateSet) -> Json:
     }
     if thoughts:
         usage["thoughtsTokenCount"] = thoughts
-    cached = min(call.faults.number("cached") or 0, prompt.tokens)
+    cached = min(request.faults.number("cached") or 0, prompt.tokens)
     if cached:
         usage["cachedContentTokenCount"] = cached
         usage["cacheTokensDetails"] = [{"modality": "TEXT", "tokenCount": cached}]
@@ -227,16 +239,16 @@ def _usage(call: Request, answered: CandidateSet) -> Json:
 
 def wants_speech(body: Json) -> bool:
     """Whether audio is what the answer is to be."""
-    wanted = (body.get("generationConfig") or {}).get("responseModalities") or ()
-    return any(str(one).upper() == "AUDIO" for one in wanted)
+    modalities = (body.get("generationConfig") or {}).get("responseModalities") or ()
+    return any(str(one).upper() == "AUDIO" for one in modalities)
 
 
 def _voice(body: Json) -> str:
     """The voice, or that of the first speaker; "" where none was named."""
-    said = _field(body.get("generationConfig") or {}, "speechConfig") or {}
-    several = _field(_field(said, "multiSpeakerVoiceConfig") or {}, "speakerVoiceConfigs") or [said]
-    one = _field(_field(several[0], "voiceConfig") or {}, "prebuiltVoiceConfig") or {}
-    return str(_field(one, "voiceName") or "")
+    speech = _field(body.get("generationConfig") or {}, "speechConfig") or {}
+    speakers = _field(_field(speech, "multiSpeakerVoiceConfig") or {}, "speakerVoiceConfigs") or [speech]
+    voice = _field(_field(speakers[0], "voiceConfig") or {}, "prebuiltVoiceConfig") or {}
+    return str(_field(voice, "voiceName") or "")
 
 
 def _field(value: Json, name: str) -> Any:  # any JSON value
@@ -245,40 +257,40 @@ def _field(value: Json, name: str) -> Any:  # any JSON value
     return value.get(name, value.get(underscored))
 
 
-def speech_response(call: Request, body: Json, prompt: Prompt) -> Json:
+def speech_response(request: Request, body: Json, prompt: Prompt) -> Json:
     """The whole answer."""
-    return _speech_response(call, prompt, _speech_samples(call, body, prompt), last=True)
+    return _speech_response(request, prompt, _speech_samples(request, body, prompt), last=True)
 
 
-def speech_responses(call: Request, body: Json, prompt: Prompt) -> list[Json]:
+def speech_responses(request: Request, body: Json, prompt: Prompt) -> list[Json]:
     """The same in pieces; the last counts everything."""
-    data = _speech_samples(call, body, prompt)
+    data = _speech_samples(request, body, prompt)
     pieces = [data[at : at + _SPEECH_PIECE_SIZE] for at in range(0, len(data), _SPEECH_PIECE_SIZE)] or [b""]
     return [
-        _speech_response(call, prompt, piece, last=place == len(pieces) - 1)
+        _speech_response(request, prompt, piece, last=place == len(pieces) - 1)
         for place, piece in enumerate(pieces)
     ]
 
 
-def _speech_samples(call: Request, body: Json, prompt: Prompt) -> bytes:
-    size = call.faults.number("size")
+def _speech_samples(request: Request, body: Json, prompt: Prompt) -> bytes:
+    size = request.faults.number("size")
     return speech_samples(prompt.text, _voice(body)) if size is None else GeneratedContent(size).read(0, size)
 
 
-def _speech_response(call: Request, prompt: Prompt, data: bytes, *, last: bool) -> Json:
+def _speech_response(request: Request, prompt: Prompt, data: bytes, *, last: bool) -> Json:
     part = {"inlineData": {"mimeType": _SPEECH_MEDIA_TYPE, "data": base64.b64encode(data).decode()}}
     candidate: Json = {"content": {"parts": [part], "role": "model"}, "index": 0}
     usage: Json = {"promptTokenCount": prompt.tokens, "totalTokenCount": prompt.tokens}
     if last:
         candidate["finishReason"] = "STOP"
-        said = token_count(prompt.text)
+        output_tokens = token_count(prompt.text)
         usage = {
             "promptTokenCount": prompt.tokens,
-            "candidatesTokenCount": said,
-            "totalTokenCount": prompt.tokens + said,
+            "candidatesTokenCount": output_tokens,
+            "totalTokenCount": prompt.tokens + output_tokens,
             "promptTokensDetails": [{"modality": "TEXT", "tokenCount": prompt.tokens}],
-            "candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": said}],
+            "candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": output_tokens}],
         }
-    name = call.model.removeprefix("models/")
-    shown = {"candidates": [candidate], "usageMetadata": usage}
-    return {**shown, "modelVersion": name, "responseId": call.id("resp")}
+    name = request.model.removeprefix("models/")
+    fields = {"candidates": [candidate], "usageMetadata": usage}
+    return {**fields, "modelVersion": name, "responseId": request.id("resp")}

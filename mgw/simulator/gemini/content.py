@@ -37,58 +37,60 @@ _NO_LEVELS: Final = re.compile(r"gemini-2\.")
 _ALWAYS_THINKING: Final = re.compile(r"gemini-2\.5-pro")
 
 
-def generate_content(call: Request) -> Response:
+def generate_content(request: Request) -> Response:
     """``POST …:generateContent``."""
-    body = _validated_body(call)
+    body = _validated_body(request)
     if wants_speech(body):
-        return pretty_json_response(speech_response(call, body, _prompt(body)))
-    return pretty_json_response(response(call, _complete(call, body)))
+        return pretty_json_response(speech_response(request, body, _prompt(body)))
+    return pretty_json_response(response(request, _complete(request, body)))
 
 
-def stream_generate_content(call: Request) -> Response:
+def stream_generate_content(request: Request) -> Response:
     """``POST …:streamGenerateContent``: events with ``?alt=sse``, else a JSON array in pieces."""
-    alt = call.query.get("alt", "json")
+    alt = request.query.get("alt", "json")
     if alt not in {"sse", "json"}:
         raise ApiError(400, f"Invalid value for alt: {alt}", "alt")
-    body = _validated_body(call)
+    body = _validated_body(request)
     if wants_speech(body):
-        told = speech_responses(call, body, _prompt(body))
+        responses_sent = speech_responses(request, body, _prompt(body))
     else:
-        told = responses(call, _complete(call, body))
-    broken = error_value(ApiError(503, "The model is overloaded. Please try again later."))
+        responses_sent = responses(request, _complete(request, body))
+    error = error_value(ApiError(503, "The model is overloaded. Please try again later."))
     if alt == "sse":
-        pieces = [b"data: " + dump_json(one) + b"\r\n\r\n" for one in told]
-        end = b"data: " + dump_json(broken) + b"\r\n\r\n"
-        if "odd-error" in call.faults:
-            end = json.dumps(broken, indent=2).encode() + b"\n"
-        return StreamResponse(tuple(pieces), end, "text/event-stream")
-    texts = [json.dumps(one, ensure_ascii=False, indent=2).encode() for one in told]
+        pieces = [b"data: " + dump_json(one) + b"\r\n\r\n" for one in responses_sent]
+        error_piece = b"data: " + dump_json(error) + b"\r\n\r\n"
+        if "odd-error" in request.faults:
+            error_piece = json.dumps(error, indent=2).encode() + b"\n"
+        return StreamResponse(tuple(pieces), error_piece, "text/event-stream")
+    texts = [json.dumps(one, ensure_ascii=False, indent=2).encode() for one in responses_sent]
     array = [(b",\r\n" if index else b"[") + text for index, text in enumerate(texts)]
-    end = b",\r\n" + json.dumps(broken, indent=2).encode() + b"\n]"
-    return StreamResponse((*array, b"\n]"), end, _JSON_TYPE)
+    error_piece = b",\r\n" + json.dumps(error, indent=2).encode() + b"\n]"
+    return StreamResponse((*array, b"\n]"), error_piece, _JSON_TYPE)
 
 
 def pretty_json_response(value: Any) -> UnaryResponse:  # any JSON value
-    """An answer as Google prints it."""
+    """A response as Google prints it."""
     return UnaryResponse(
         json.dumps(value, ensure_ascii=False, indent=2).encode() + b"\n", content_type=_JSON_TYPE
     )
 
 
-def _validated_body(call: Request) -> Json:
-    body = validate(call.body, GENERATE, lenient="lenient" in call.faults)
-    check_request(body, signed="strict-signatures" in call.faults or bool(_SIGNING_MODELS.match(call.model)))
-    check_model(call.model, body)
+def _validated_body(request: Request) -> Json:
+    body = validate(request.body, GENERATE, lenient="lenient" in request.faults)
+    check_request(
+        body, signed="strict-signatures" in request.faults or bool(_SIGNING_MODELS.match(request.model))
+    )
+    check_model(request.model, body)
     return body
 
 
-def _complete(call: Request, body: Json) -> CandidateSet:
+def _complete(request: Request, body: Json) -> CandidateSet:
     prompt = _prompt(body)
     config = body.get("generationConfig") or {}
     indices = range(config.get("candidateCount") or 1)
     return CandidateSet(
         prompt,
-        tuple(complete(replace(prompt, candidate=index), call.faults) for index in indices),
+        tuple(complete(replace(prompt, candidate=index), request.faults) for index in indices),
         shows_thoughts=bool((config.get("thinkingConfig") or {}).get("includeThoughts")),
         logprobs=config.get("logprobs") or 0 if config.get("responseLogprobs") else None,
     )
@@ -110,50 +112,50 @@ def _prompt(body: Json) -> Prompt:
             for tool in body.get("tools") or ()
             for function in tool.get("functionDeclarations") or ()
         ),
-        choice={"ANY": ToolChoice.ANY, "NONE": ToolChoice.NONE}.get(mode, ToolChoice.AUTO),
-        allowed=tuple(calling.get("allowedFunctionNames") or ()),
+        tool_choice={"ANY": ToolChoice.ANY, "NONE": ToolChoice.NONE}.get(mode, ToolChoice.AUTO),
+        allowed_tools=tuple(calling.get("allowedFunctionNames") or ()),
         results=tool_results(body["contents"]),
         schema=True if schema is None and config.get("responseMimeType") == "application/json" else schema,
         max_tokens=config.get("maxOutputTokens"),
-        stops=tuple(config.get("stopSequences") or ()),
-        thinks=_wants_thinking(config.get("thinkingConfig") or {}),
+        stop_sequences=tuple(config.get("stopSequences") or ()),
+        wants_thinking=_wants_thinking(config.get("thinkingConfig") or {}),
     )
 
 
 def _wants_thinking(thinking: Json) -> bool:
     """Whether thinking is asked for; whether it is shown is another question."""
-    asked = thinking.get("includeThoughts") or "thinkingLevel" in thinking or "thinkingBudget" in thinking
-    return bool(asked) and thinking.get("thinkingBudget") != 0
+    is_asked = thinking.get("includeThoughts") or "thinkingLevel" in thinking or "thinkingBudget" in thinking
+    return bool(is_asked) and thinking.get("thinkingBudget") != 0
 
 
-def count_tokens(call: Request) -> Response:
+def count_tokens(request: Request) -> Response:
     """``POST …:countTokens``: bare contents, or a whole request under ``generateContentRequest``."""
-    body = validate(call.body, COUNT, lenient="lenient" in call.faults)
-    asked = body.get("generateContentRequest") or {"contents": body.get("contents") or []}
-    check_request(asked, signed=False)
-    found = prompt_tokens(asked)
+    body = validate(request.body, COUNT, lenient="lenient" in request.faults)
+    contents_request = body.get("generateContentRequest") or {"contents": body.get("contents") or []}
+    check_request(contents_request, signed=False)
+    total = prompt_tokens(contents_request)
     return pretty_json_response(
-        {"totalTokens": found, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": found}]}
+        {"totalTokens": total, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": total}]}
     )
 
 
-def embed_content(call: Request) -> Response:
+def embed_content(request: Request) -> Response:
     """``POST …:embedContent``."""
-    body = validate(call.body, EMBED, lenient="lenient" in call.faults)
+    body = validate(request.body, EMBED, lenient="lenient" in request.faults)
     return pretty_json_response({"embedding": _embedding(body), "usageMetadata": _usage([body])})
 
 
-def batch_embed_contents(call: Request) -> Response:
+def batch_embed_contents(request: Request) -> Response:
     """``POST …:batchEmbedContents``: each request names the model of the path again."""
-    body = validate(call.body, BATCH_EMBED, lenient="lenient" in call.faults)
-    named = call.model if "/" in call.model else f"models/{call.model}"
-    for index, request in enumerate(body["requests"]):
-        if request.get("model") not in {named, call.model}:
+    body = validate(request.body, BATCH_EMBED, lenient="lenient" in request.faults)
+    full_name = request.model if "/" in request.model else f"models/{request.model}"
+    for index, entry in enumerate(body["requests"]):
+        if entry.get("model") not in {full_name, request.model}:
             name = f"requests[{index}].model"
-            said = "model must match the model in the batch request."
-            raise ApiError(400, f"* BatchEmbedContentsRequest.{name}: {said}\n", name)
-    made = [_embedding(request) for request in body["requests"]]
-    return pretty_json_response({"embeddings": made, "usageMetadata": _usage(body["requests"])})
+            message = "model must match the model in the batch request."
+            raise ApiError(400, f"* BatchEmbedContentsRequest.{name}: {message}\n", name)
+    embeddings = [_embedding(entry) for entry in body["requests"]]
+    return pretty_json_response({"embeddings": embeddings, "usageMetadata": _usage(body["requests"])})
 
 
 def _embedding(request: Json) -> Json:
@@ -168,17 +170,17 @@ def _usage(requests: list[Any]) -> Json:
 
 
 def check_model(model: str, body: Json) -> None:
-    """Raise the Refusal for the first thing that a model of this name does not take."""
+    """Raise the ApiError for the first thing that a model of this name does not take."""
     thinking = (body.get("generationConfig") or {}).get("thinkingConfig") or {}
     budget = thinking.get("thinkingBudget")
     if "thinkingLevel" in thinking and _NO_LEVELS.match(model):
         raise ApiError(400, "Thinking level is not supported for this model.")
     if budget == 0 and _ALWAYS_THINKING.match(model):
         raise ApiError(400, "Budget 0 is invalid. This model only works in thinking mode.")
-    row = next((row for row in _BUDGETS if row[0].match(model)), None)
-    if row is None or budget is None or budget in {-1, 0}:
+    limits = next((limits for limits in _BUDGETS if limits[0].match(model)), None)
+    if limits is None or budget is None or budget in {-1, 0}:
         return
-    _, least, most = row
+    _, least, most = limits
     if not least <= budget <= most:
-        said = f"Please choose a value between {least} and {most}."
-        raise ApiError(400, f"The thinking budget {budget} is invalid. {said}")
+        message = f"Please choose a value between {least} and {most}."
+        raise ApiError(400, f"The thinking budget {budget} is invalid. {message}")

@@ -73,18 +73,18 @@ def _response_text(response: Json) -> str:
 
 def prompt_tokens(body: Json) -> int:
     """Words, one more for each part that is no text and for each function; at least 1."""
-    found = token_count(text_of(body.get("systemInstruction") or {}))
+    total = token_count(text_of(body.get("systemInstruction") or {}))
     for content in body["contents"]:
         for part in content.get("parts") or ():
-            found += token_count(part["text"]) if "text" in part else 1
+            total += token_count(part["text"]) if "text" in part else 1
             if "functionResponse" in part:
-                found += token_count(_response_text(part["functionResponse"]["response"]))
+                total += token_count(_response_text(part["functionResponse"]["response"]))
     functions = sum(len(tool.get("functionDeclarations") or ()) for tool in body.get("tools") or ())
-    return max(1, found + functions)
+    return max(1, total + functions)
 
 
 def check_request(body: Json, *, signed: bool) -> None:
-    """Raise the Refusal for the first rule that is broken; ``signed``: the model wants its signatures "
+    """Raise the ApiError for the first rule that is broken; ``signed``: the model wants its signatures "
     "back.
     """
     contents = body["contents"]
@@ -154,8 +154,8 @@ def _check_content(where: str, content: Json) -> None:
         name = f"{where}.parts"
         raise ApiError(400, f"* GenerateContentRequest.{name}: contents.parts must not be empty.\n", name)
     for place, part in enumerate(content["parts"]):
-        held = [name for name in PART_DATA if part.get(name) is not None]
-        if len(held) != 1 and not (not held and "thoughtSignature" in part):
+        data_fields = [name for name in PART_DATA if part.get(name) is not None]
+        if len(data_fields) != 1 and not (not data_fields and "thoughtSignature" in part):
             raise ApiError(
                 400,
                 f"* GenerateContentRequest.{where}.parts[{place}].data: required oneof field 'data' must "
@@ -172,16 +172,16 @@ def _check_content(where: str, content: Json) -> None:
 
 def _check_bytes(where: str, part: Json) -> None:
     """Bytes are base64, also in what a function gave."""
-    held = {"thought_signature": part.get("thoughtSignature")}
-    held["inline_data.data"] = (part.get("inlineData") or {}).get("data")
+    values = {"thought_signature": part.get("thoughtSignature")}
+    values["inline_data.data"] = (part.get("inlineData") or {}).get("data")
     for place, inner in enumerate((part.get("functionResponse") or {}).get("parts") or ()):
         data = inner.get("inlineData", inner.get("inline_data"))
         if isinstance(data, dict):
-            held[f"function_response.parts[{place}].inline_data.data"] = data.get("data")
-    for name, value in held.items():
+            values[f"function_response.parts[{place}].inline_data.data"] = data.get("data")
+    for name, value in values.items():
         if value is not None and not (isinstance(value, str) and is_base64(value)):
-            said = f"(TYPE_BYTES), Base64 decoding failed for {json.dumps(value)}"
-            raise ApiError(400, f"Invalid value at '{where}.{name}' {said}", f"{where}.{name}")
+            message = f"(TYPE_BYTES), Base64 decoding failed for {json.dumps(value)}"
+            raise ApiError(400, f"Invalid value at '{where}.{name}' {message}", f"{where}.{name}")
 
 
 def _merge_turns(contents: list[Json]) -> list[Json]:
@@ -202,42 +202,42 @@ def _parts_named(content: Json, kind: str) -> list[Any]:
 def _check_turns(contents: list[Json]) -> None:
     """Calls come after a user's turn, and each is answered in the turn behind it."""
     for index, content in enumerate(contents):
-        asked = _parts_named(content, "functionCall")
-        answered = _parts_named(content, "functionResponse")
+        calls = _parts_named(content, "functionCall")
+        responses = _parts_named(content, "functionResponse")
         before = contents[index - 1] if index else None
-        if asked and (before is None or before.get("role", "user") == "model"):
+        if calls and (before is None or before.get("role", "user") == "model"):
             raise ApiError(
                 400,
                 "Please ensure that function call turn comes immediately after a user turn or after a "
                 "function response turn.",
             )
         expected = _parts_named(before, "functionCall") if before and before.get("role") == "model" else []
-        if answered and not expected:
+        if responses and not expected:
             raise ApiError(
                 400, "Please ensure that function response turn comes immediately after a function call turn."
             )
-        if len(answered) != len(expected):
+        if len(responses) != len(expected):
             raise ApiError(
                 400,
                 "Please ensure that the number of function response parts is equal to the number of "
                 "function call "
                 "parts of the function call turn.",
             )
-        _check_function_responses(expected, answered)
-        if asked and index == len(contents) - 1:
+        _check_function_responses(expected, responses)
+        if calls and index == len(contents) - 1:
             raise ApiError(
                 400,
                 "Please ensure that single turn requests end with a user role or the role field is empty.",
             )
 
 
-def _check_function_responses(expected: list[Json], answered: list[Json]) -> None:
-    if sorted(one["name"] for one in expected) != sorted(one["name"] for one in answered):
+def _check_function_responses(expected: list[Json], responses: list[Json]) -> None:
+    if sorted(one["name"] for one in expected) != sorted(one["name"] for one in responses):
         raise ApiError(
             400, "Please ensure that function response names match the names of the function calls."
         )
     ids = {one["id"] for one in expected if one.get("id")}
-    for one in answered:
+    for one in responses:
         if one.get("id") and ids and one["id"] not in ids:
             raise ApiError(400, f"Function response id {one['id']} does not match any function call.")
 

@@ -24,28 +24,33 @@ _STATUSES: Final = {
 }
 
 
-def error_value(refusal: ApiError) -> Json:
-    """The JSON value of a refusal: ``code`` as the reason of an ErrorInfo, ``param`` as a field violation."""
-    status = _STATUSES.get(refusal.status) or ("INTERNAL" if refusal.status >= 500 else "INVALID_ARGUMENT")
-    error: Json = {"code": refusal.status, "message": refusal.message, "status": status}
-    if refusal.code:
+def error_value(api_error: ApiError) -> Json:
+    """The JSON value of an error: ``code`` as the reason of an ErrorInfo, ``param`` as a field violation."""
+    status = _STATUSES.get(api_error.status) or (
+        "INTERNAL" if api_error.status >= 500 else "INVALID_ARGUMENT"
+    )
+    error: Json = {"code": api_error.status, "message": api_error.message, "status": status}
+    if api_error.code:
         info = "type.googleapis.com/google.rpc.ErrorInfo"
-        error["details"] = [{"@type": info, "reason": refusal.code, "domain": "googleapis.com"}]
-    elif refusal.param is not None:
-        violation = {"field": refusal.param, "description": refusal.message}
+        error["details"] = [{"@type": info, "reason": api_error.code, "domain": "googleapis.com"}]
+    elif api_error.param is not None:
+        violation = {"field": api_error.param, "description": api_error.message}
         error["details"] = [
             {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}
         ]
-    elif refusal.status == 429 and refusal.retry_after is not None:
-        retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{refusal.retry_after}s"}
+    elif api_error.status == 429 and api_error.retry_after is not None:
+        retry = {
+            "@type": "type.googleapis.com/google.rpc.RetryInfo",
+            "retryDelay": f"{api_error.retry_after}s",
+        }
         error["details"] = [retry]
     return {"error": error}
 
 
-def error_response(refusal: ApiError, request_id: str) -> UnaryResponse:  # noqa: ARG001  Google's answers carry none
-    """The answer for a refusal."""
-    body = json.dumps(error_value(refusal), indent=2).encode() + b"\n"
-    return UnaryResponse(body, refusal.status, "application/json; charset=UTF-8")
+def error_response(api_error: ApiError, request_id: str) -> UnaryResponse:  # noqa: ARG001  Google's answers carry none
+    """The response for an error."""
+    body = json.dumps(error_value(api_error), indent=2).encode() + b"\n"
+    return UnaryResponse(body, api_error.status, "application/json; charset=UTF-8")
 
 
 def _snake_case(name: str) -> str:
@@ -59,9 +64,9 @@ def format_path(path: Path) -> str:
 
 
 def error_for(problem: Problem) -> ApiError:
-    """The refusal for a problem, in the words of Google's JSON reader."""
+    """The error for a problem, in the words of Google's JSON reader."""
     where = format_path(problem.path[:-1])
-    match problem.trouble:
+    match problem.kind:
         case ProblemKind.UNKNOWN:
             at = f" at '{where}'" if where else ""
             name = problem.path[-1]

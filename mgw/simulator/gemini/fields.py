@@ -232,23 +232,23 @@ def canonical(value: Any, field: Field) -> Any:  # any JSON value
         return [canonical(item, field.items) for item in value]
     if not isinstance(value, dict) or field.shape is None:
         return value
-    found: Json = {}
+    fields: Json = {}
     for name, item in value.items():
         known = name if name in field.shape.fields else camel_case(name)
         if known not in field.shape.fields:
-            found[name] = item
+            fields[name] = item
         elif field.shape is SCHEMA and known == "properties" and isinstance(item, dict):
-            found[known] = {key: canonical(schema, mapping(SCHEMA)) for key, schema in item.items()}
+            fields[known] = {key: canonical(schema, mapping(SCHEMA)) for key, schema in item.items()}
         elif item is not None:
-            found[known] = canonical(item, field.shape.fields[known])
-    return found
+            fields[known] = canonical(item, field.shape.fields[known])
+    return fields
 
 
 def validate(body: Json, shape: Shape, *, lenient: bool) -> Json:
-    """The body in ``camelCase``.  Raises the Refusal for its first problem."""
+    """The body in ``camelCase``.  Raises the ApiError for its first problem."""
     value: Json = canonical(body, mapping(shape))
     for problem in find_problems(value, mapping(shape)):
-        if not (lenient and problem.trouble.value == "unknown"):
+        if not (lenient and problem.kind.value == "unknown"):
             raise error_for(problem)
     for index, tool in enumerate(value.get("tools") or ()):
         for place, function in enumerate(tool.get("functionDeclarations") or ()):

@@ -53,104 +53,117 @@ _TYPE_PREFIX: Final = "type.googleapis.com/google.ai.generativelanguage.v1beta."
 _REGISTER: Final = Shape({"uris": array(string())}, required=("uris",))
 
 
-def create_content_batch(call: Request) -> Response:
+def create_content_batch(request: Request) -> Response:
     """``POST …:batchGenerateContent``."""
     return pretty_json_response(
-        _create_batch(call, "GenerateContentBatch", "inlinedResponses", generate_content)
+        _create_batch(request, "GenerateContentBatch", "inlinedResponses", generate_content)
     )
 
 
-def create_embedding_batch(call: Request) -> Response:
+def create_embedding_batch(request: Request) -> Response:
     """``POST …:asyncBatchEmbedContent``."""
     return pretty_json_response(
-        _create_batch(call, "EmbedContentBatch", "inlinedEmbedContentResponses", embed_content)
+        _create_batch(request, "EmbedContentBatch", "inlinedEmbedContentResponses", embed_content)
     )
 
 
-def _create_batch(call: Request, kind: str, answers: str, each: Handler) -> Json:
+def _create_batch(request: Request, kind: str, answers: str, each: Handler) -> Json:
     """Answer every request of a batch, keep that, and show the batch as it is before."""
-    batch = validate(call.body, _BATCH, lenient="lenient" in call.faults)["batch"]
-    asked = batch["inputConfig"].get("requests") or {}
-    inlined = asked.get("requests")
-    given = [_respond(call, index, one, each) for index, one in enumerate(inlined or [])]
+    batch = validate(request.body, _BATCH, lenient="lenient" in request.faults)["batch"]
+    requests = batch["inputConfig"].get("requests") or {}
+    inlined_requests = requests.get("requests")
+    results = [_respond(request, index, one, each) for index, one in enumerate(inlined_requests or [])]
     output: Json = (
-        {answers: {"inlinedResponses": given}} if inlined else {"responsesFile": "files/batch-results"}
+        {answers: {"inlinedResponses": results}}
+        if inlined_requests
+        else {"responsesFile": "files/batch-results"}
     )
-    name = call.id("b-")
+    name = request.id("b-")
     metadata: Json = {
         "@type": _TYPE_PREFIX + kind,
-        "model": call.model if "/" in call.model else f"models/{call.model}",
+        "model": request.model if "/" in request.model else f"models/{request.model}",
         "displayName": batch.get("displayName", ""),
         "inputConfig": batch["inputConfig"],
-        "createTime": rfc3339(call.now),
-        "updateTime": rfc3339(call.now),
-        "batchStats": {"requestCount": str(len(given))},
+        "createTime": rfc3339(request.now),
+        "updateTime": rfc3339(request.now),
+        "batchStats": {"requestCount": str(len(results))},
     }
-    done = {**metadata, "state": "BATCH_STATE_SUCCEEDED", "endTime": rfc3339(call.now), "output": output}
+    finished = {
+        **metadata,
+        "state": "BATCH_STATE_SUCCEEDED",
+        "endTime": rfc3339(request.now),
+        "output": output,
+    }
     response = {"@type": f"{_TYPE_PREFIX}{kind}Output", **output}
-    kept: Json = {"name": f"batches/{name}", "metadata": done, "done": True, "response": response}
-    call.store.put((call.family.value, "/batches", name), kept)
+    operation: Json = {"name": f"batches/{name}", "metadata": finished, "done": True, "response": response}
+    request.store.put((request.family.value, "/batches", name), operation)
     return {"name": f"batches/{name}", "metadata": {**metadata, "state": "BATCH_STATE_PENDING"}}
 
 
-def _respond(call: Request, index: int, one: Json, each: Handler) -> Json:
-    tag: Json = {"metadata": one["metadata"]} if "metadata" in one else {}
-    body = {name: value for name, value in one["request"].items() if name != "model"}
-    inner = msgspec.structs.replace(call, body=body, number=call.number * 1000 + index)
+def _respond(request: Request, index: int, entry: Json, each: Handler) -> Json:
+    metadata: Json = {"metadata": entry["metadata"]} if "metadata" in entry else {}
+    body = {name: value for name, value in entry["request"].items() if name != "model"}
+    inner = msgspec.structs.replace(request, body=body, number=request.number * 1000 + index)
     try:
-        answered = each(inner)
-    except ApiError as refusal:
-        return {"error": error_value(refusal)["error"], **tag}
-    assert isinstance(answered, UnaryResponse)
-    return {"response": msgspec.json.decode(answered.body), **tag}
+        response = each(inner)
+    except ApiError as api_error:
+        return {"error": error_value(api_error)["error"], **metadata}
+    assert isinstance(response, UnaryResponse)
+    return {"response": msgspec.json.decode(response.body), **metadata}
 
 
-def cancel_batch(call: Request) -> Response:
+def cancel_batch(request: Request) -> Response:
     """``POST …/batches/{}:cancel``."""
-    found = find_resource(call, _BATCH_PATH)
-    metadata = {**found.get("metadata", {}), "state": "BATCH_STATE_CANCELLED"}
-    call.store.put(store_key(call, _BATCH_PATH), {**found, "metadata": metadata})
+    operation = find_resource(request, _BATCH_PATH)
+    metadata = {**operation.get("metadata", {}), "state": "BATCH_STATE_CANCELLED"}
+    request.store.put(store_key(request, _BATCH_PATH), {**operation, "metadata": metadata})
     return pretty_json_response({})
 
 
-def create_video(call: Request) -> Response:
+def create_video(request: Request) -> Response:
     """``POST …:predictLongRunning``: an operation below the model."""
-    name = call.id("op-")
-    path = f"models/{call.ids[-1]}/operations"
-    sample = {"video": {"uri": f"{call.origin}/v1beta/files/{name}:download?alt=media"}}
+    name = request.id("op-")
+    path = f"models/{request.ids[-1]}/operations"
+    sample = {"video": {"uri": f"{request.origin}/v1beta/files/{name}:download?alt=media"}}
     response = {"generateVideoResponse": {"generatedSamples": [sample]}}
-    done: Json = {"name": f"{path}/{name}", "done": True, "response": response}
-    call.store.put((call.family.value, f"/{path}", name), done)
-    call.store.put((call.family.value, "/files", name), {"name": f"files/{name}", "mimeType": "video/mp4"})
+    operation: Json = {"name": f"{path}/{name}", "done": True, "response": response}
+    request.store.put((request.family.value, f"/{path}", name), operation)
+    request.store.put(
+        (request.family.value, "/files", name), {"name": f"files/{name}", "mimeType": "video/mp4"}
+    )
     return pretty_json_response({"name": f"{path}/{name}"})
 
 
-def create_images(call: Request) -> Response:
+def create_images(request: Request) -> Response:
     """``POST …:predict``: as many images as were asked for."""
-    body = validate(call.body, _PREDICT, lenient="lenient" in call.faults)
-    wanted = (body.get("parameters") or {}).get("sampleCount") or 1
-    one = {"mimeType": "image/png", "bytesBase64Encoded": "iVBORw0KGgo="}
-    return pretty_json_response({"predictions": [one] * wanted})
+    body = validate(request.body, _PREDICT, lenient="lenient" in request.faults)
+    count = (body.get("parameters") or {}).get("sampleCount") or 1
+    image = {"mimeType": "image/png", "bytesBase64Encoded": "iVBORw0KGgo="}
+    return pretty_json_response({"predictions": [image] * count})
 
 
-def create_tuned_model(call: Request) -> Response:
+def create_tuned_model(request: Request) -> Response:
     """``POST …/tunedModels``: an operation that has made a model."""
-    made = store_new(call, call.template, {**call.body, "state": "ACTIVE"}, call.id("tuned-"))
-    metadata = {"@type": _TYPE_PREFIX + "CreateTunedModelMetadata", "tunedModel": made["name"]}
-    return pretty_json_response({"name": f"{made['name']}/operations/{call.id('op-')}", "metadata": metadata})
+    tuned_model = store_new(
+        request, request.template, {**request.body, "state": "ACTIVE"}, request.id("tuned-")
+    )
+    metadata = {"@type": _TYPE_PREFIX + "CreateTunedModelMetadata", "tunedModel": tuned_model["name"]}
+    return pretty_json_response(
+        {"name": f"{tuned_model['name']}/operations/{request.id('op-')}", "metadata": metadata}
+    )
 
 
-def import_file(call: Request) -> Response:
+def import_file(request: Request) -> Response:
     """``POST …/fileSearchStores/{}:importFile``: an operation that has made a document."""
-    if not isinstance(call.body.get("fileName"), str):
+    if not isinstance(request.body.get("fileName"), str):
         raise ApiError(400, "* ImportFileRequest.file_name: file_name is not specified\n", "file_name")
-    name, store = call.id("doc-"), f"fileSearchStores/{call.ids[0]}"
-    fields = {"displayName": call.body["fileName"], "state": "STATE_ACTIVE"}
-    made = store_new(call, "/v1beta/fileSearchStores/{}/documents", fields, name)
-    response = {"parent": store, "documentName": made["name"]}
-    done: Json = {"name": f"{store}/operations/{name}", "done": True, "response": response}
-    call.store.put((call.family.value, f"/{store}/operations", name), done)
-    return pretty_json_response(done)
+    name, store = request.id("doc-"), f"fileSearchStores/{request.ids[0]}"
+    fields = {"displayName": request.body["fileName"], "state": "STATE_ACTIVE"}
+    document = store_new(request, "/v1beta/fileSearchStores/{}/documents", fields, name)
+    response = {"parent": store, "documentName": document["name"]}
+    operation: Json = {"name": f"{store}/operations/{name}", "done": True, "response": response}
+    request.store.put((request.family.value, f"/{store}/operations", name), operation)
+    return pretty_json_response(operation)
 
 
 OPERATION_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
@@ -166,46 +179,49 @@ OPERATION_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
 }
 
 
-def register_files(call: Request) -> Response:
+def register_files(request: Request) -> Response:
     """``POST …/files:register``: files that lie elsewhere."""
-    body = validate(call.body, _REGISTER, lenient="lenient" in call.faults)
+    body = validate(request.body, _REGISTER, lenient="lenient" in request.faults)
     uris: list[str] = body["uris"]
-    found = [
-        store_new(call, "/v1/files", {"uri": uri, "source": "REGISTERED"}, call.id("r-", index))
+    files = [
+        store_new(request, "/v1/files", {"uri": uri, "source": "REGISTERED"}, request.id("r-", index))
         for index, uri in enumerate(uris)
     ]
-    return pretty_json_response({"files": found})
+    return pretty_json_response({"files": files})
 
 
-def rotate_signing_secret(call: Request) -> Response:
+def rotate_signing_secret(request: Request) -> Response:
     """``POST …/webhooks/{}:rotateSigningSecret``."""
-    find_resource(call, call.template.partition(":")[0])
-    return pretty_json_response({"secret": call.id("whsec_")})
+    find_resource(request, request.template.partition(":")[0])
+    return pretty_json_response({"secret": request.id("whsec_")})
 
 
-def get_environment_file(call: Request) -> Response:
+def get_environment_file(request: Request) -> Response:
     """``GET …/environments/{}/files/{...}``: what is there, or its bytes with ``?alt=media``."""
-    folder = fill_template(call.template, call.ids).partition("/files/")[0] + "/files"
-    key = (call.family.value, folder, call.ids[-1])
-    found = call.store.get(key)
-    size = call.faults.number("size")
-    if call.query.get("alt") == "media":
-        kept = call.store.contents.get(key)
-        if kept is None and size is None and not call.lenient:
-            raise ApiError(404, f"There is no file {call.ids[-1]}.")
+    folder = fill_template(request.template, request.ids).partition("/files/")[0] + "/files"
+    key = (request.family.value, folder, request.ids[-1])
+    file = request.store.get(key)
+    size = request.faults.number("size")
+    if request.query.get("alt") == "media":
+        stored = request.store.contents.get(key)
+        if stored is None and size is None and not request.lenient:
+            raise ApiError(404, f"There is no file {request.ids[-1]}.")
         return download(
-            call, GeneratedContent(size or 0) if kept is None else kept, "application/octet-stream", None
+            request,
+            GeneratedContent(size or 0) if stored is None else stored,
+            "application/octet-stream",
+            None,
         )
     return pretty_json_response(
-        {"files": [found] if found else list(call.store.all(call.family.value, folder))}
+        {"files": [file] if file else list(request.store.all(request.family.value, folder))}
     )
 
 
-def create_interaction(call: Request) -> Response:
+def create_interaction(request: Request) -> Response:
     """``POST …/interactions``: an answer of the model's in steps, whole or as events."""
-    if not call.body.get("model") and not call.body.get("agent"):
+    if not request.body.get("model") and not request.body.get("agent"):
         raise ApiError(400, "* CreateInteractionRequest: model or agent is not specified\n", "model")
-    text = _input_text(call.body.get("input"))
+    text = _input_text(request.body.get("input"))
     reply, read = f"You said: {text}", token_count(text)
     usage = {
         "total_input_tokens": read,
@@ -214,17 +230,23 @@ def create_interaction(call: Request) -> Response:
     }
     steps = [{"type": "model_output", "content": [{"type": "text", "text": reply}]}]
     fields = {"steps": steps, "output_text": reply, "usage": usage, "object": "interaction", "role": "model"}
-    asked = {name: value for name, value in call.body.items() if name not in {"stream", "input"}}
-    made = store_new(call, call.template, {**asked, **fields})
-    if not call.body.get("stream"):
-        return pretty_json_response(made)
-    begun: Json = {**made, "status": "in_progress", "steps": [], "usage": None, "output_text": None}
+    echoed = {name: value for name, value in request.body.items() if name not in {"stream", "input"}}
+    interaction = store_new(request, request.template, {**echoed, **fields})
+    if not request.body.get("stream"):
+        return pretty_json_response(interaction)
+    in_progress: Json = {
+        **interaction,
+        "status": "in_progress",
+        "steps": [],
+        "usage": None,
+        "output_text": None,
+    }
     events: list[Json] = [
-        {"event_type": "interaction.created", "interaction": begun},
+        {"event_type": "interaction.created", "interaction": in_progress},
         {"event_type": "step.start", "index": 0, "step": {"type": "model_output"}},
         {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": reply}},
         {"event_type": "step.stop", "index": 0},
-        {"event_type": "interaction.completed", "interaction": made},
+        {"event_type": "interaction.completed", "interaction": interaction},
     ]
     error = {"event_type": "error", "error": {"code": "internal", "message": "The server broke."}}
     return StreamResponse(
@@ -232,14 +254,14 @@ def create_interaction(call: Request) -> Response:
     )
 
 
-def _input_text(said: Any) -> str:  # text, a part, parts or steps
-    match said:
+def _input_text(value: Any) -> str:  # text, a part, parts or steps
+    match value:
         case str():
-            return said
+            return value
         case list():
-            return " ".join(filter(None, map(_input_text, said)))
+            return " ".join(filter(None, map(_input_text, value)))
         case dict():
-            return str(said.get("text") or _input_text(said.get("content")))
+            return str(value.get("text") or _input_text(value.get("content")))
     return ""
 
 

@@ -32,7 +32,7 @@ _TYPE_PREFIX: Final = "type.googleapis.com/google.ai.generativelanguage.v1beta."
 class _UploadSession:
     """An upload that has begun; what is too much to keep is counted and digested all the same."""
 
-    call: Request
+    request: Request
     path: str
     expected: int | None
     media_type: str
@@ -52,7 +52,7 @@ class _UploadSession:
     def keep_content(self, key: Key) -> None:
         """Leave the bytes with an object, if they are still there."""
         if self.kept:
-            self.call.store.keep_content(key, bytes(self.data))
+            self.request.store.keep_content(key, bytes(self.data))
 
     def forget(self) -> None:
         """Keep nothing of it from here on."""
@@ -60,36 +60,38 @@ class _UploadSession:
         self.data.clear()
 
 
-def upload(call: Request) -> Response:
+def upload(request: Request) -> Response:
     """Everything below ``/upload``."""
-    if "upload_id" in call.query:
-        return _continue_upload(call)
-    protocol = call.headers.get("x-goog-upload-protocol") or {
+    if "upload_id" in request.query:
+        return _continue_upload(request)
+    protocol = request.headers.get("x-goog-upload-protocol") or {
         "multipart": "multipart",
         "media": "raw",
         "resumable": "resumable",
-    }.get(call.query.get("uploadType", ""), "raw")
+    }.get(request.query.get("uploadType", ""), "raw")
     match protocol:
         case "resumable":
-            return _start_upload(call)
+            return _start_upload(request)
         case "multipart":
-            return _upload_multipart(call)
+            return _upload_multipart(request)
         case "raw":
-            return _upload_whole(call, {}, call.headers.get("content-type", ""), bytes(call.raw))
+            return _upload_whole(request, {}, request.headers.get("content-type", ""), bytes(request.raw))
     raise ApiError(400, f"Unknown upload protocol: {protocol}")
 
 
-def _start_upload(call: Request) -> Response:
-    if call.headers.get("x-goog-upload-command", "").strip() != "start":
+def _start_upload(request: Request) -> Response:
+    if request.headers.get("x-goog-upload-command", "").strip() != "start":
         raise ApiError(400, "The first command of a resumable upload is `start`.")
-    said = call.headers.get("x-goog-upload-header-content-length")
-    if said is not None and not said.isdigit():
+    length = request.headers.get("x-goog-upload-header-content-length")
+    if length is not None and not length.isdigit():
         raise ApiError(400, "X-Goog-Upload-Header-Content-Length is no length.")
-    name = call.id("up-")
-    media_type = call.headers.get("x-goog-upload-header-content-type", "application/octet-stream")
-    session = _UploadSession(_without_body(call), call.path, int(said) if said else None, media_type)
-    call.store.begin(name, session)
-    url = f"{call.origin}{quote(call.path, safe='/:')}?upload_id={name}&upload_protocol=resumable"
+    name = request.id("up-")
+    media_type = request.headers.get("x-goog-upload-header-content-type", "application/octet-stream")
+    session = _UploadSession(
+        _without_body(request), request.path, int(length) if length else None, media_type
+    )
+    request.store.begin(name, session)
+    url = f"{request.origin}{quote(request.path, safe='/:')}?upload_id={name}&upload_protocol=resumable"
     return UnaryResponse(
         b"",
         headers=(
@@ -102,16 +104,16 @@ def _start_upload(call: Request) -> Response:
     )
 
 
-def _without_body(call: Request) -> Request:
+def _without_body(request: Request) -> Request:
     """A call without its raw body, to be kept."""
-    return msgspec.structs.replace(call, raw=b"")
+    return msgspec.structs.replace(request, raw=b"")
 
 
-def _continue_upload(call: Request) -> Response:
-    session = call.store.sessions.get(call.query["upload_id"])
-    if not isinstance(session, _UploadSession) or session.path != call.path:
+def _continue_upload(request: Request) -> Response:
+    session = request.store.sessions.get(request.query["upload_id"])
+    if not isinstance(session, _UploadSession) or session.path != request.path:
         raise ApiError(404, "There is no such upload.")
-    commands = [word.strip() for word in call.headers.get("x-goog-upload-command", "").split(",")]
+    commands = [word.strip() for word in request.headers.get("x-goog-upload-command", "").split(",")]
     if commands == ["query"]:
         return _status_response(session, ("X-Goog-Upload-Size-Received", str(session.received)))
     if session.status != "active":
@@ -123,16 +125,16 @@ def _continue_upload(call: Request) -> Response:
     if not commands or set(commands) - {"upload", "finalize"}:
         raise ApiError(400, f"Unknown upload command: {', '.join(commands)}")
     if "upload" in commands:
-        _append(call, session)
+        _append(request, session)
     return _finalize(session) if "finalize" in commands else _status_response(session)
 
 
-def _append(call: Request, session: _UploadSession) -> None:
-    offset = call.headers.get("x-goog-upload-offset", "")
+def _append(request: Request, session: _UploadSession) -> None:
+    offset = request.headers.get("x-goog-upload-offset", "")
     if offset != str(session.received):
         raise ApiError(400, f"The offset is {offset}, but {session.received} bytes have come so far.")
-    _make_room(call.store, len(call.raw))
-    session.take(call.raw)
+    _make_room(request.store, len(request.raw))
+    session.take(request.raw)
     if session.expected is not None and session.received > session.expected:
         raise ApiError(400, f"{session.received} bytes have come, and {session.expected} were announced.")
 
@@ -140,11 +142,11 @@ def _append(call: Request, session: _UploadSession) -> None:
 def _make_room(store: Store, size: int) -> None:
     """Forget what has come of the oldest uploads until there is room for so many bytes more."""
     running = [one for one in store.sessions.values() if isinstance(one, _UploadSession) and one.data]
-    held = sum(len(one.data) for one in running) + size
+    total = sum(len(one.data) for one in running) + size
     for one in running:
-        if held <= MAX_CONTENT:
+        if total <= MAX_CONTENT:
             return
-        held -= len(one.data)
+        total -= len(one.data)
         one.forget()
 
 
@@ -152,9 +154,9 @@ def _finalize(session: _UploadSession) -> Response:
     if session.expected not in {None, session.received}:
         raise ApiError(400, f"{session.received} bytes have come, and {session.expected} were announced.")
     session.status = "final"
-    made = _create_object(session)
+    resource = _create_object(session)
     session.forget()
-    answer = pretty_json_response(made)
+    answer = pretty_json_response(resource)
     return msgspec.structs.replace(answer, headers=(("X-Goog-Upload-Status", "final"),))
 
 
@@ -163,21 +165,23 @@ def _status_response(session: _UploadSession, *more: tuple[str, str]) -> Respons
     return UnaryResponse(b"", headers=(("X-Goog-Upload-Status", session.status), granularity, *more))
 
 
-def _upload_multipart(call: Request) -> Response:
+def _upload_multipart(request: Request) -> Response:
     """Two parts: what is to be known, as JSON, and the bytes."""
-    parts = call.form.parts if call.form else ()
+    parts = request.form.parts if request.form else ()
     if len(parts) != 2:
         raise ApiError(400, "A multipart upload has two parts: JSON, and the bytes.")
     try:
-        said: Any = json.loads(parts[0].data)
+        metadata: Any = json.loads(parts[0].data)
     except ValueError:
         raise ApiError(400, "The first part of a multipart upload is JSON.") from None
-    return _upload_whole(call, said if isinstance(said, dict) else {}, parts[1].content_type, parts[1].data)
+    return _upload_whole(
+        request, metadata if isinstance(metadata, dict) else {}, parts[1].content_type, parts[1].data
+    )
 
 
-def _upload_whole(call: Request, said: Json, media_type: str, data: bytes) -> Response:
+def _upload_whole(request: Request, metadata: Json, media_type: str, data: bytes) -> Response:
     session = _UploadSession(
-        msgspec.structs.replace(call, body=said, raw=b""), call.path, len(data), media_type
+        msgspec.structs.replace(request, body=metadata, raw=b""), request.path, len(data), media_type
     )
     session.take(data)
     return pretty_json_response(_create_object(session))
@@ -185,7 +189,7 @@ def _upload_whole(call: Request, said: Json, media_type: str, data: bytes) -> Re
 
 def _create_object(session: _UploadSession) -> Json:
     """What the finished upload has become, by what it was sent to."""
-    template = without_version(session.call.template)
+    template = without_version(session.request.template)
     if template == "/files":
         return {"file": _create_file(session)}
     if template.endswith(":uploadToFileSearchStore"):
@@ -194,50 +198,54 @@ def _create_object(session: _UploadSession) -> Json:
 
 
 def _create_environment_file(session: _UploadSession) -> Json:
-    call = session.call
-    path = call.ids[-1]
-    folder = fill_template(call.template.removesuffix("/{...}"), call.ids)
-    found: Json = {"name": path.rpartition("/")[2], "path": path, "size_bytes": session.received}
-    key = (call.family.value, folder, path)
+    request = session.request
+    path = request.ids[-1]
+    folder = fill_template(request.template.removesuffix("/{...}"), request.ids)
+    file: Json = {"name": path.rpartition("/")[2], "path": path, "size_bytes": session.received}
+    key = (request.family.value, folder, path)
     session.keep_content(key)
-    return call.store.put(key, found)
+    return request.store.put(key, file)
 
 
 def _create_file(session: _UploadSession) -> Json:
-    call = session.call
-    said: Json = call.body.get("file") or {}
-    wished = str(said.get("name") or "").removeprefix("files/") or None
+    request = session.request
+    metadata: Json = request.body.get("file") or {}
+    chosen_name = str(metadata.get("name") or "").removeprefix("files/") or None
     fields: Json = {
-        "displayName": said.get("displayName") or said.get("display_name") or "",
-        "mimeType": said.get("mimeType") or session.media_type,
+        "displayName": metadata.get("displayName") or metadata.get("display_name") or "",
+        "mimeType": metadata.get("mimeType") or session.media_type,
         "sizeBytes": str(session.received),
         "sha256Hash": base64.b64encode(session.digest.hexdigest().encode()).decode(),
-        "expirationTime": rfc3339(call.now + _LIFETIME),
+        "expirationTime": rfc3339(request.now + _LIFETIME),
         "state": "ACTIVE",
         "source": "UPLOADED",
     }
-    named = msgspec.structs.replace(call, template=call.template.removeprefix("/upload"))
-    made = store_new(named, named.template, fields, wished or call.id("f-"))
-    made["uri"] = f"{call.origin}/v1beta/{made['name']}"
-    session.keep_content((call.family.value, "/files", made["name"].rpartition("/")[2]))
-    return made
+    request_without_upload = msgspec.structs.replace(
+        request, template=request.template.removeprefix("/upload")
+    )
+    file = store_new(
+        request_without_upload, request_without_upload.template, fields, chosen_name or request.id("f-")
+    )
+    file["uri"] = f"{request.origin}/v1beta/{file['name']}"
+    session.keep_content((request.family.value, "/files", file["name"].rpartition("/")[2]))
+    return file
 
 
 def _create_document(session: _UploadSession) -> Json:
     """A document of a store, and the operation that has made it."""
-    call = session.call
-    name, store = call.id("doc-"), f"fileSearchStores/{call.ids[0]}"
+    request = session.request
+    name, store = request.id("doc-"), f"fileSearchStores/{request.ids[0]}"
     fields: Json = {
-        "displayName": call.body.get("displayName", name),
+        "displayName": request.body.get("displayName", name),
         "mimeType": session.media_type,
         "sizeBytes": str(session.received),
-        "customMetadata": call.body.get("customMetadata", []),
+        "customMetadata": request.body.get("customMetadata", []),
         "state": "STATE_ACTIVE",
     }
-    document = store_new(call, "/v1/fileSearchStores/{}/documents", fields, name)
-    operation = f"{store}/upload/operations/{name}"
-    done: Json = {
-        "name": operation,
+    document = store_new(request, "/v1/fileSearchStores/{}/documents", fields, name)
+    operation_name = f"{store}/upload/operations/{name}"
+    result: Json = {
+        "name": operation_name,
         "done": True,
         "response": {
             "@type": _TYPE_PREFIX + "UploadToFileSearchStoreResponse",
@@ -247,5 +255,5 @@ def _create_document(session: _UploadSession) -> Json:
             "sizeBytes": str(session.received),
         },
     }
-    call.store.put((call.family.value, f"/{store}/upload/operations", name), done)
-    return done
+    request.store.put((request.family.value, f"/{store}/upload/operations", name), result)
+    return result

@@ -39,16 +39,16 @@ _SAMPLE_SIZE: Final = 4096
 def read_body(
     raw: bytearray, headers: Mapping[str, str], reads: BodyKind, *, is_upload: bool
 ) -> tuple[Json, Form | None]:
-    """The JSON object or the form that a body is, as far as its row wants to know.  Raises Refusal."""
-    said = headers.get("content-type", "")
-    media = said.partition(";")[0].strip().lower()
-    if reads is BodyKind.JSON and media != "application/json":
-        raise ApiError(400, f"Unsupported content type {media!r}: this request wants application/json.")
+    """The JSON object or the form that a body is, as far as its route wants to know.  Raises ApiError."""
+    content_type = headers.get("content-type", "")
+    media_type = content_type.partition(";")[0].strip().lower()
+    if reads is BodyKind.JSON and media_type != "application/json":
+        raise ApiError(400, f"Unsupported content type {media_type!r}: this request wants application/json.")
     if reads is BodyKind.NOTHING:
         return {}, None
-    if media.startswith("multipart/"):
-        return {}, _read_multipart(raw, said)
-    is_json = media == "application/json" and (bool(raw) or reads is BodyKind.JSON)
+    if media_type.startswith("multipart/"):
+        return {}, _read_multipart(raw, content_type)
+    is_json = media_type == "application/json" and (bool(raw) or reads is BodyKind.JSON)
     if not is_json or (is_upload and "x-goog-upload-offset" in headers):
         return {}, None
     return _parse_object(_decode(raw, headers.get("content-encoding", "identity"))), None
@@ -95,40 +95,40 @@ class BadFormError(ValueError):
 
 def read_form(body: bytes | bytearray, content_type: str) -> Form:
     """Cut a multipart body into its parts.  Raises BadFormError."""
-    named = content_type.lower().startswith("multipart/form-data")
-    found = _BOUNDARY.search(content_type)
-    if found is None:
+    is_form_data = content_type.lower().startswith("multipart/form-data")
+    boundary_match = _BOUNDARY.search(content_type)
+    if boundary_match is None:
         raise BadFormError("no boundary in the Content-Type")
-    line = b"--" + (found[1] or found[2]).encode()
-    start = 0 if body.startswith(line) else body.find(b"\r\n" + line) + 2
+    delimiter = b"--" + (boundary_match[1] or boundary_match[2]).encode()
+    start = 0 if body.startswith(delimiter) else body.find(b"\r\n" + delimiter) + 2
     if start == 1:
         raise BadFormError("the boundary does not occur")
     parts = []
-    at = start + len(line)
+    at = start + len(delimiter)
     while body[at : at + 2] != b"--":
         if body[at : at + 2] != b"\r\n":
             raise BadFormError("no line end behind a boundary")
-        end = body.find(b"\r\n" + line, at)
+        end = body.find(b"\r\n" + delimiter, at)
         if end < 0:
             raise BadFormError("the closing boundary is missing")
-        parts.append(_read_part(body, at + 2, end, named=named))
-        at = end + 2 + len(line)
+        parts.append(_read_part(body, at + 2, end, is_form_data=is_form_data))
+        at = end + 2 + len(delimiter)
     return Form(tuple(parts))
 
 
-def _read_part(body: bytes | bytearray, start: int, end: int, *, named: bool) -> FormPart:
+def _read_part(body: bytes | bytearray, start: int, end: int, *, is_form_data: bool) -> FormPart:
     """The part between two boundaries: header lines, an empty line, the data."""
     if body[start : start + 2] == b"\r\n":
         head, data = b"", bytes(body[start + 2 : end])
     else:
-        cut = body.find(b"\r\n\r\n", start, min(end, start + _MAX_PART_HEAD))
-        if cut < 0:
+        head_end = body.find(b"\r\n\r\n", start, min(end, start + _MAX_PART_HEAD))
+        if head_end < 0:
             raise BadFormError("a part without an empty line behind its headers")
-        head, data = bytes(body[start:cut]), bytes(body[cut + 4 : end])
+        head, data = bytes(body[start:head_end]), bytes(body[head_end + 4 : end])
     headers = dict(_split_header(line) for line in head.decode("utf-8", "replace").split("\r\n") if line)
     disposition = headers.get("content-disposition", "")
     name, filename = _NAME.search(disposition), _FILENAME.search(disposition)
-    if named and name is None:
+    if is_form_data and name is None:
         raise BadFormError("a part without a name")
     return FormPart(
         name[1] if name else "",
@@ -143,21 +143,25 @@ def _split_header(line: str) -> tuple[str, str]:
     return name.strip().lower(), value.strip()
 
 
-def download(call: Request, content: Content, content_type: str, filename: str | None) -> Response:
+def download(request: Request, content: Content, content_type: str, filename: str | None) -> Response:
     """Answer with a content: all of it, a part, or nothing, as the client's headers ask."""
-    name = (filename or call.ids[-1]).rpartition("/")[2].replace('"', "")
+    name = (filename or request.ids[-1]).rpartition("/")[2].replace('"', "")
     tag = _entity_tag(content)
     headers = (
         ("Content-Disposition", f'attachment; filename="{name}"'),
         ("Accept-Ranges", "bytes"),
         ("ETag", tag),
     )
-    if call.headers.get("if-none-match") in {tag, "*"}:
+    if request.headers.get("if-none-match") in {tag, "*"}:
         return UnaryResponse(b"", 304, content_type, headers)
-    found = _RANGE.fullmatch(call.headers.get("range", "").strip())
-    if found is None or not (found[1] or found[2]) or call.headers.get("if-range", tag) != tag:
+    byte_range = _RANGE.fullmatch(request.headers.get("range", "").strip())
+    if (
+        byte_range is None
+        or not (byte_range[1] or byte_range[2])
+        or request.headers.get("if-range", tag) != tag
+    ):
         return DownloadResponse(content, 0, content.size, 200, content_type, headers)
-    start, stop = _byte_range(found[1], found[2], content.size)
+    start, stop = _byte_range(byte_range[1], byte_range[2], content.size)
     if start >= stop:
         return UnaryResponse(b"", 416, content_type, (*headers, ("Content-Range", f"bytes */{content.size}")))
     part = ("Content-Range", f"bytes {start}-{stop - 1}/{content.size}")

@@ -1,7 +1,7 @@
-"""One connection to the simulator: reads requests and has answers played.
+"""One connection to the simulator: reads requests and has responses played.
 
 It stands directly on the transport, since faults are made of bytes that no well-meaning HTTP library
-writes.  A pipelined request waits until the answer before it is over; the transport is never paused for
+writes.  A pipelined request waits until the response before it is over; the transport is never paused for
 reading, so that a client that leaves is noticed at once.
 """
 
@@ -38,16 +38,16 @@ class SimulatorFactory(Factory):
 
     noisy = False
 
-    def __init__(self, reactor: IReactorTime, recorder: Recorder, service: Dispatch) -> None:
+    def __init__(self, reactor: IReactorTime, recorder: Recorder, dispatch: Dispatch) -> None:
         self.reactor = reactor
         self.recorder = recorder
-        self.service = service
+        self.dispatch = dispatch
         self._serial = 0
 
     def buildProtocol(self, addr: IAddress | None) -> "SimulatorConnection":  # noqa: ARG002  Twisted's signature
         """Make the protocol for a new connection."""
         self._serial += 1
-        return SimulatorConnection(self.reactor, self.recorder, self.service, self._serial)
+        return SimulatorConnection(self.reactor, self.recorder, self.dispatch, self._serial)
 
 
 @implementer(IPushProducer)
@@ -57,7 +57,7 @@ class SimulatorConnection(Protocol):
 
     reactor: IReactorTime
     recorder: Recorder
-    service: Dispatch
+    dispatch: Dispatch
     serial: int
     transport: ITCPTransport = field(init=False)
     reader: RequestParser = field(default_factory=RequestParser)
@@ -132,8 +132,10 @@ class SimulatorConnection(Protocol):
             self.playing = playing
 
     async def _play(self, request: RecordedRequest) -> None:
-        answer, faults = await self.service(request)
-        player = ResponsePlayer(self.transport, self.reactor, self.gate, request, answer, faults, self._ours)
+        response, faults = await self.dispatch(request)
+        player = ResponsePlayer(
+            self.transport, self.reactor, self.gate, request, response, faults, self._before_close
+        )
         reusable = await player.play()
         self.playing = None
         self.request = None
@@ -141,7 +143,7 @@ class SimulatorConnection(Protocol):
         if reusable:
             self._advance()
         elif not self.closing:
-            self._ours()
+            self._before_close()
             self.transport.loseConnection()
 
     def _uncount(self) -> None:
@@ -151,7 +153,7 @@ class SimulatorConnection(Protocol):
             self.recorder.connections -= 1
             self.recorder.connections_open -= 1
 
-    def _ours(self) -> None:
+    def _before_close(self) -> None:
         self.closing = True
 
     def _failed(self, failure: Failure) -> None:
@@ -159,12 +161,12 @@ class SimulatorConnection(Protocol):
         if failure.check(CancelledError):
             return
         log.failure("the simulator has a bug", failure)
-        self._ours()
+        self._before_close()
         self.transport.abortConnection()
 
     def _refuse(self, why: str) -> None:
         """Answer 400 to what is no HTTP, and close."""
-        self._ours()
+        self._before_close()
         body = why.encode()
         headers = [
             ("Content-Type", "text/plain"),

@@ -39,8 +39,8 @@ class Head(Struct, frozen=True):
 
     def value(self, lower_name: bytes) -> bytes | None:
         """The first value of a header field, or None."""
-        found = self.values(lower_name)
-        return found[0] if found else None
+        all_values = self.values(lower_name)
+        return all_values[0] if all_values else None
 
 
 class Data(Struct, frozen=True):
@@ -93,12 +93,12 @@ class RequestParser:
     def feed(self, data: bytes) -> list[Event]:
         """Take bytes as they arrive.  Raises BadRequestError, after which the reader is of no more use."""
         self._held += data
-        found: list[Event] = []
-        while self._step(found):
+        events: list[Event] = []
+        while self._step(events):
             pass
-        return found
+        return events
 
-    def _head(self, found: list[Event]) -> bool:
+    def _head(self, events: list[Event]) -> bool:
         end = self._held.find(b"\r\n\r\n")
         if end < 0:
             if len(self._held) > MAX_HEAD:
@@ -107,7 +107,7 @@ class RequestParser:
         head = parse_head(bytes(self._held[:end]))
         del self._held[: end + 4]
         lengths, codings = head.values(b"content-length"), head.values(b"transfer-encoding")
-        found.append(head)
+        events.append(head)
         if codings:
             if lengths or codings != [b"chunked"] or head.version != b"HTTP/1.1":
                 raise BadRequestError("Transfer-Encoding is not exactly `chunked`, alone")
@@ -118,23 +118,23 @@ class RequestParser:
             self._left = int(lengths[0])
             self._step = self._length
         else:
-            found.append(End())
+            events.append(End())
         return True
 
-    def _length(self, found: list[Event]) -> bool:
-        self._take(found)
+    def _length(self, events: list[Event]) -> bool:
+        self._take(events)
         if self._left:
             return False
-        found.append(End())
+        events.append(End())
         self._step = self._head
         return True
 
-    def _take(self, found: list[Event]) -> None:
+    def _take(self, events: list[Event]) -> None:
         piece = bytes(self._held[: self._left])
         if piece:
             del self._held[: len(piece)]
             self._left -= len(piece)
-            found.append(Data(piece))
+            events.append(Data(piece))
 
     def _line(self) -> bytes | None:
         end = self._held.find(b"\r\n")
@@ -146,7 +146,7 @@ class RequestParser:
         del self._held[: end + 2]
         return line
 
-    def _size(self, found: list[Event]) -> bool:  # noqa: ARG002  one signature for every step
+    def _size(self, events: list[Event]) -> bool:  # noqa: ARG002  one signature for every step
         line = self._line()
         if line is None:
             return False
@@ -156,8 +156,8 @@ class RequestParser:
         self._step = self._data if self._left else self._trailers
         return True
 
-    def _data(self, found: list[Event]) -> bool:
-        self._take(found)
+    def _data(self, events: list[Event]) -> bool:
+        self._take(events)
         if self._left or len(self._held) < 2:
             return False
         if self._held[:2] != b"\r\n":
@@ -166,17 +166,17 @@ class RequestParser:
         self._step = self._size
         return True
 
-    def _trailers(self, found: list[Event]) -> bool:
+    def _trailers(self, events: list[Event]) -> bool:
         line = self._line()
         if line is None:
             return False
         if not line:
-            found.append(End())
+            events.append(End())
             self._step = self._head
         return True
 
 
 def render_head(version: str, status: int, reason: str, headers: list[tuple[str, str]]) -> bytes:
-    """The bytes of an answer's head."""
+    """The bytes of a response's head."""
     lines = [f"{version} {status} {reason}", *(f"{name}: {value}" for name, value in headers), "", ""]
     return "\r\n".join(lines).encode("latin-1")

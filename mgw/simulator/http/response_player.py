@@ -1,4 +1,4 @@
-"""Plays an answer onto a transport, with the faults that were asked for.
+"""Plays a response onto a transport, with the faults that were asked for.
 
 A piece is one event of a stream, or 16 bytes of a body with a length; faults that count (``reset-after``)
 count pieces.  Each piece is one HTTP chunk of its own, unless ``cut`` says how long the chunks are.  The
@@ -34,7 +34,7 @@ _FIXED_HEADERS: Final = (
 
 
 class ConnectionEnded(Exception):  # noqa: N818  a fault that was asked for, not an error
-    """The answer ends here; the connection has been closed or is about to be."""
+    """The response ends here; the connection has been closed or is about to be."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Gate:
     waiter: Deferred[None] | None = None
 
     def open(self) -> None:
-        """Let the answer go on."""
+        """Let the response go on."""
         self.shut = False
         if self.waiter is not None:
             waiter, self.waiter = self.waiter, None
@@ -64,19 +64,19 @@ class Gate:
 
 @dataclass(slots=True)
 class ResponsePlayer:
-    """Plays one answer: ``play`` returns whether the connection may be used again."""
+    """Plays one response: ``play`` returns whether the connection may be used again."""
 
     transport: ITCPTransport
     reactor: IReactorTime
     gate: Gate
     request: RecordedRequest
-    answer: Response
+    response: Response
     faults: Faults
-    ours: Callable[[], None]
+    before_close: Callable[[], None]
     """Called before we close, so that this is not taken for the client's leaving."""
 
     async def play(self) -> bool:
-        """Write the answer; raises CancelledError when the client leaves."""
+        """Write the response; raises CancelledError when the client leaves."""
         try:
             await self._before()
             await self._body(self._head())
@@ -99,85 +99,87 @@ class ResponsePlayer:
     def _head(self) -> Callable[[bytes], bytes]:
         """Write the head; returns what frames each piece."""
         old = "http10" in self.faults or self.request.head.version == b"HTTP/1.0"
-        packing = self._packing()
-        headers = [("Content-Type", self.answer.content_type), *_FIXED_HEADERS, *self.answer.headers]
-        if packing:
+        is_gzipped = self._is_gzipped()
+        headers = [("Content-Type", self.response.content_type), *_FIXED_HEADERS, *self.response.headers]
+        if is_gzipped:
             headers += [("Content-Encoding", "gzip"), ("Vary", "Accept-Encoding")]
-        framed: Callable[[bytes], bytes] = _unframed
-        if not isinstance(self.answer, StreamResponse):
-            if self.answer.status in {204, 304}:
+        frame: Callable[[bytes], bytes] = _unframed
+        if not isinstance(self.response, StreamResponse):
+            if self.response.status in {204, 304}:
                 pass  # RFC 9110 8.6: these have no content, and a length would be of another answer
-            elif not packing:
-                headers.append(("Content-Length", str(self.answer.size)))
+            elif not is_gzipped:
+                headers.append(("Content-Length", str(self.response.size)))
             elif not old:
-                framed = _chunk
+                frame = _chunk
         elif not old:
-            framed = _chunk
-        if framed is _chunk:
+            frame = _chunk
+        if frame is _chunk:
             headers.append(("Transfer-Encoding", "chunked"))
         if not self._reusable():
             headers.append(("Connection", "close"))
-        self.request.status = self.answer.status
+        self.request.status = self.response.status
         self._write(
-            render_head("HTTP/1.0" if old else "HTTP/1.1", self.answer.status, self._phrase(), headers)
+            render_head("HTTP/1.0" if old else "HTTP/1.1", self.response.status, self._phrase(), headers)
         )
-        return framed
+        return frame
 
-    def _packing(self) -> bool:
+    def _is_gzipped(self) -> bool:
         if "force-gzip" in self.faults:
             return True
         return "gzip" in self.faults and b"gzip" in (self.request.head.value(b"accept-encoding") or b"")
 
     def _phrase(self) -> str:
         try:
-            return HTTPStatus(self.answer.status).phrase
+            return HTTPStatus(self.response.status).phrase
         except ValueError:
-            return "Overloaded" if self.answer.status == 529 else "Unknown"
+            return "Overloaded" if self.response.status == 529 else "Unknown"
 
     def _reusable(self) -> bool:
-        wishes = (self.request.head.value(b"connection") or b"").lower()
+        connection_header = (self.request.head.value(b"connection") or b"").lower()
         return (
             self.request.head.version == b"HTTP/1.1"
             and "http10" not in self.faults
-            and b"close" not in wishes
+            and b"close" not in connection_header
         )
 
-    async def _body(self, framed: Callable[[bytes], bytes]) -> None:
+    async def _body(self, frame: Callable[[bytes], bytes]) -> None:
         if self.request.head.method == b"HEAD":
             return
-        packer = zlib.compressobj(wbits=31) if self._packing() else None
+        compressor = zlib.compressobj(wbits=31) if self._is_gzipped() else None
         for index, piece in enumerate(self._pieces()):
-            await self._between(index, framed)
-            packed = packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH) if packer else piece
-            if packed:
-                self._write(framed(packed))
+            await self._between(index, frame)
+            compressed = (
+                compressor.compress(piece) + compressor.flush(zlib.Z_SYNC_FLUSH) if compressor else piece
+            )
+            if compressed:
+                self._write(frame(compressed))
             self.request.pieces_sent += 1
             self.request.bytes_sent += len(piece)
             if self.gate.shut:
                 await self.gate.passed()
-        await self._between(-1, framed)
-        if packer:
-            self._write(framed(packer.flush()))
-        if framed is _chunk:
+        await self._between(-1, frame)
+        if compressor:
+            self._write(frame(compressor.flush()))
+        if frame is _chunk:
             self._write(b"0\r\n\r\n")
 
     def _pieces(self) -> Iterator[bytes]:
-        broken_after = self.faults.number("error-in-stream-after")
+        error_after = self.faults.number("error-in-stream-after")
         length = self.faults.number("cut")
-        if isinstance(self.answer, DownloadResponse):
-            return _read_pieces(self.answer, length or _DOWNLOAD_PIECE_SIZE)
-        if isinstance(self.answer, StreamResponse):
-            pieces = list(self.answer.pieces)
+        if isinstance(self.response, DownloadResponse):
+            return _read_pieces(self.response, length or _DOWNLOAD_PIECE_SIZE)
+        if isinstance(self.response, StreamResponse):
+            pieces = list(self.response.pieces)
             pieces = pieces[: max(0, len(pieces) - (self.faults.number("drop-last") or 0))]
-            if broken_after is not None:
-                pieces[broken_after:] = [self.answer.broken]
+            if error_after is not None:
+                pieces[error_after:] = [self.response.error_piece]
         elif any(word in self.faults for word in _COUNTED_FAULTS):
-            pieces = _split(self.answer.body, _PIECE_SIZE)
+            pieces = _split(self.response.body, _PIECE_SIZE)
         else:
-            pieces = [self.answer.body]
+            pieces = [self.response.body]
         return iter(_split(b"".join(pieces), length) if length else pieces)
 
-    async def _between(self, index: int, framed: Callable[[bytes], bytes]) -> None:
+    async def _between(self, index: int, frame: Callable[[bytes], bytes]) -> None:
         """The faults before piece ``index``; -1 is the end, where a fault is due that counts beyond it."""
         if index:
             await self._sleep(self.faults.number("chunk-delay"))
@@ -189,7 +191,7 @@ class ResponsePlayer:
         if self._due("truncate-after", index):
             self._close(b"")
         if self._due("garbage-after", index):
-            self._close(_GARBAGE if framed is _chunk else framed(_GARBAGE))
+            self._close(_GARBAGE if frame is _chunk else frame(_GARBAGE))
 
     def _due(self, word: str, index: int) -> bool:
         number = self.faults.number(word)
@@ -209,12 +211,12 @@ class ResponsePlayer:
         self.transport.write(data)
 
     def _abort(self) -> None:
-        self.ours()
+        self.before_close()
         self.transport.abortConnection()
         raise ConnectionEnded
 
     def _close(self, last: bytes) -> None:
-        self.ours()
+        self.before_close()
         self._write(last)
         self.transport.loseConnection()
         raise ConnectionEnded
@@ -228,9 +230,9 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def _read_pieces(answer: DownloadResponse, length: int) -> Iterator[bytes]:
-    for at in range(answer.start, answer.stop, length):
-        yield answer.content.read(at, min(length, answer.stop - at))
+def _read_pieces(response: DownloadResponse, length: int) -> Iterator[bytes]:
+    for at in range(response.start, response.stop, length):
+        yield response.content.read(at, min(length, response.stop - at))
 
 
 def _split(data: bytes, length: int) -> list[bytes]:

@@ -15,7 +15,7 @@ from mgw.simulator.api import Family, Handler
 
 
 class BodyKind(Enum):
-    """Which bodies a row takes."""
+    """Which bodies a route takes."""
 
     NOTHING = "nothing"
     JSON = "json"
@@ -30,7 +30,7 @@ class Route(Struct, frozen=True):
     method: str
     template: str
     handler: Handler
-    reads: BodyKind = BodyKind.ANY
+    body_kind: BodyKind = BodyKind.ANY
     names_model: bool = False
     """The last wildcard is a model."""
     is_upload: bool = False
@@ -38,13 +38,13 @@ class Route(Struct, frozen=True):
 
 
 Routes = dict[Family, dict[str, Route]]
-"""What stands at one path: each vendor's rows by their methods."""
+"""What stands at one path: each vendor's routes by their methods."""
 
 
 class RouteMatch(Struct, frozen=True):
-    """The rows of a path, and what stands in the place of the wildcards."""
+    """The routes of a path, and what stands in the place of the wildcards."""
 
-    rows: Routes
+    routes: Routes
     ids: tuple[str, ...] = ()
 
 
@@ -60,50 +60,50 @@ class _Node:
     rest_verbs: dict[str, Routes] = field(default_factory=dict)
 
     def find(self, segments: list[str], at: int) -> RouteMatch | None:
-        """The rows for the segments from ``at`` on."""
+        """The routes for the segments from ``at`` on."""
         if at == len(segments):
             return RouteMatch(self.here) if self.here else None
         segment, left = segments[at], "/".join(segments[at:])
         literal = self.literals.get(segment)
-        found = literal.find(segments, at + 1) if literal else None
-        if found is None and at == len(segments) - 1:
-            found = _with_verb(self.verbs, segment)
-        found = found or _with_verb(self.rest_verbs, left) or self._any_one(segments, at)
-        return found or (RouteMatch(self.rest, (left,)) if self.rest and left else None)
+        match = literal.find(segments, at + 1) if literal else None
+        if match is None and at == len(segments) - 1:
+            match = _with_verb(self.verbs, segment)
+        match = match or _with_verb(self.rest_verbs, left) or self._any_one(segments, at)
+        return match or (RouteMatch(self.rest, (left,)) if self.rest and left else None)
 
     def _any_one(self, segments: list[str], at: int) -> RouteMatch | None:
-        """The rows below a wildcard for one segment."""
+        """The routes below a wildcard for one segment."""
         if self.single is None or not segments[at]:
             return None
         inner = self.single.find(segments, at + 1)
-        return inner and RouteMatch(inner.rows, (segments[at], *inner.ids))
+        return inner and RouteMatch(inner.routes, (segments[at], *inner.ids))
 
 
 def _with_verb(verbs: dict[str, Routes], text: str) -> RouteMatch | None:
     name, colon, verb = text.rpartition(":")
-    rows = verbs.get(verb) if colon and name else None
-    return RouteMatch(rows, (name,)) if rows else None
+    routes = verbs.get(verb) if colon and name else None
+    return RouteMatch(routes, (name,)) if routes else None
 
 
 class Router:
-    """All rows of all vendors."""
+    """All routes of all vendors."""
 
-    def __init__(self, rows: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route]) -> None:
         self._exact: dict[str, Routes] = {}
         self._root = _Node()
-        for row in rows:
-            for place in self._places(row.template):
-                place.setdefault(row.family, {})[row.method] = row
+        for route in routes:
+            for place in self._places(route.template):
+                place.setdefault(route.family, {})[route.method] = route
 
     def find(self, raw_path: str) -> RouteMatch | None:
-        """The rows of a path as it was sent, or None."""
-        rows = self._exact.get(raw_path)
-        if rows is not None:
-            return RouteMatch(rows)
+        """The routes of a path as it was sent, or None."""
+        routes = self._exact.get(raw_path)
+        if routes is not None:
+            return RouteMatch(routes)
         return self._root.find([unquote(segment) for segment in raw_path.split("/")], 0)
 
     def _places(self, template: str) -> list[Routes]:
-        """Where the rows of a template stand."""
+        """Where the routes of a template stand."""
         node = self._root
         *leading, last = template.split("/")
         for segment in leading:

@@ -39,20 +39,20 @@ _FORMATS: Final = ("json", "text", "srt", "verbose_json", "vtt", "diarized_json"
 _ERROR_EVENT: Final = sse_event(error_value(ApiError(500, "The server broke.")))
 
 
-def speech(call: Request) -> Response:
+def speech(request: Request) -> Response:
     """``POST /v1/audio/speech``."""
-    body = call.body
-    validate(body, _SPEECH, lenient="lenient" in call.faults)
+    body = request.body
+    validate(body, _SPEECH, lenient="lenient" in request.faults)
     if not 1 <= len(body["input"]) <= _MAX_INPUT:
         message = f"Invalid 'input': string should have 1 to {_MAX_INPUT} characters."
         raise ApiError(400, message, "input", "string_above_max_length")
-    wanted = body.get("response_format") or "mp3"
+    format_name = body.get("response_format") or "mp3"
     voice = body["voice"] if isinstance(body["voice"], str) else body["voice"]["id"]
-    data = encode_speech(body["input"], voice, wanted, call.faults.number("size"))
+    data = encode_speech(body["input"], voice, format_name, request.faults.number("size"))
     pieces = [data[at : at + _CHUNK_SIZE] for at in range(0, len(data), _CHUNK_SIZE)]
     if body.get("stream_format") != "sse":
-        return StreamResponse(tuple(pieces), b"", AUDIO_MEDIA_TYPES[wanted])
-    if call.model.startswith("tts-1"):
+        return StreamResponse(tuple(pieces), b"", AUDIO_MEDIA_TYPES[format_name])
+    if request.model.startswith("tts-1"):
         raise ApiError(400, "stream_format 'sse' is not supported with this model.", "stream_format")
     return StreamResponse(
         (*(_delta_event(piece) for piece in pieces), sse_event(_done_event(body))), _ERROR_EVENT
@@ -64,41 +64,45 @@ def _delta_event(piece: bytes) -> bytes:
 
 
 def _done_event(body: Json) -> Json:
-    read, said = (
+    input_tokens, spoken_tokens = (
         token_count(body.get("instructions") or "") + token_count(body["input"]),
         token_count(body["input"]),
     )
-    usage = {"input_tokens": read, "output_tokens": said, "total_tokens": read + said}
+    usage = {
+        "input_tokens": input_tokens,
+        "output_tokens": spoken_tokens,
+        "total_tokens": input_tokens + spoken_tokens,
+    }
     return {"type": "speech.audio.done", "usage": usage}
 
 
 class _Transcription:
     """What was heard in a file: so many bytes."""
 
-    def __init__(self, call: Request) -> None:
-        fields = call.form.fields() if call.form else {}
-        part = call.form.file("file") if call.form else None
+    def __init__(self, request: Request) -> None:
+        fields = request.form.fields() if request.form else {}
+        part = request.form.file("file") if request.form else None
         for name, there in (("file", part), ("model", fields.get("model"))):
             if not there:
                 raise ApiError(
                     400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter"
                 )
         assert part is not None
-        self.call = call
+        self.call = request
         self.wanted = fields.get("response_format", "json")
         if self.wanted not in _FORMATS:
             raise ApiError(400, f"Invalid value: '{self.wanted}'.", "response_format", "invalid_value")
         self.streams = fields.get("stream") == "true"
         self.text = self._text(part)
         self.seconds = round(len(part.data) / (SAMPLE_RATE * 2), 2)
-        said = token_count(self.text)
+        output_tokens = token_count(self.text)
         prompt = token_count(fields.get("prompt", ""))
         self.usage: Json = {
             "type": "tokens",
             "input_tokens": len(part.data) // 1000 + prompt,
             "input_token_details": {"audio_tokens": len(part.data) // 1000, "text_tokens": prompt},
-            "output_tokens": said,
-            "total_tokens": len(part.data) // 1000 + prompt + said,
+            "output_tokens": output_tokens,
+            "total_tokens": len(part.data) // 1000 + prompt + output_tokens,
         }
 
     def _text(self, part: FormPart) -> str:
@@ -107,57 +111,75 @@ class _Transcription:
     @property
     def segment(self) -> Json:
         """All of it as one segment."""
-        shown: Json = {"id": 0, "seek": 0, "start": 0.0, "end": self.seconds, "text": self.text}
+        fields: Json = {"id": 0, "seek": 0, "start": 0.0, "end": self.seconds, "text": self.text}
         odds = {"avg_logprob": -0.25, "compression_ratio": 1.0, "no_speech_prob": 0.01, "temperature": 0.0}
-        return {**shown, "tokens": [1, 2, 3], **odds}
+        return {**fields, "tokens": [1, 2, 3], **odds}
 
 
-def transcribe(call: Request) -> Response:
+def transcribe(request: Request) -> Response:
     """``POST /v1/audio/transcriptions``."""
-    heard = _Transcription(call)
-    if heard.streams and not call.model.startswith("whisper"):
+    transcription = _Transcription(request)
+    if transcription.streams and not request.model.startswith("whisper"):
         deltas = [
-            sse_event({"type": "transcript.text.delta", "delta": word}) for word in tokenize(heard.text)
+            sse_event({"type": "transcript.text.delta", "delta": word})
+            for word in tokenize(transcription.text)
         ]
-        done = sse_event({"type": "transcript.text.done", "text": heard.text, "usage": heard.usage})
-        return StreamResponse((*deltas, done, DONE), _ERROR_EVENT)
-    return _transcription_response(heard, "transcribe")
+        last = sse_event(
+            {"type": "transcript.text.done", "text": transcription.text, "usage": transcription.usage}
+        )
+        return StreamResponse((*deltas, last, DONE), _ERROR_EVENT)
+    return _transcription_response(transcription, "transcribe")
 
 
-def translate(call: Request) -> Response:
+def translate(request: Request) -> Response:
     """``POST /v1/audio/translations``."""
-    heard = _Transcription(call)
+    transcription = _Transcription(request)
     return (
-        json_response({"text": heard.text})
-        if heard.wanted == "json"
-        else _transcription_response(heard, "translate")
+        json_response({"text": transcription.text})
+        if transcription.wanted == "json"
+        else _transcription_response(transcription, "translate")
     )
 
 
-def _transcription_response(heard: _Transcription, task: str) -> Response:
-    match heard.wanted:
+def _transcription_response(transcription: _Transcription, task: str) -> Response:
+    match transcription.wanted:
         case "text":
-            return _text_response(f"{heard.text}\n")
+            return _text_response(f"{transcription.text}\n")
         case "srt":
-            return _text_response(f"1\n00:00:00,000 --> {_timestamp(heard.seconds, ',')}\n{heard.text}\n\n")
+            end = _timestamp(transcription.seconds, ",")
+            return _text_response(f"1\n00:00:00,000 --> {end}\n{transcription.text}\n\n")
         case "vtt":
-            return _text_response(
-                f"WEBVTT\n\n00:00:00.000 --> {_timestamp(heard.seconds, '.')}\n{heard.text}\n\n"
-            )
+            end = _timestamp(transcription.seconds, ".")
+            return _text_response(f"WEBVTT\n\n00:00:00.000 --> {end}\n{transcription.text}\n\n")
         case "verbose_json":
-            return json_response(_verbose_transcription(heard, task))
+            return json_response(_verbose_transcription(transcription, task))
         case "diarized_json":
-            segment = {"id": "seg_0", "type": "transcript.text.segment", "speaker": "A", "text": heard.text}
-            segments = [{**segment, "start": 0.0, "end": heard.seconds}]
-            told = {"task": task, "duration": heard.seconds, "text": heard.text, "segments": segments}
-            return json_response({**told, "usage": heard.usage})
-    return json_response({"text": heard.text, "usage": heard.usage})
+            segment = {
+                "id": "seg_0",
+                "type": "transcript.text.segment",
+                "speaker": "A",
+                "text": transcription.text,
+            }
+            segments = [{**segment, "start": 0.0, "end": transcription.seconds}]
+            fields = {
+                "task": task,
+                "duration": transcription.seconds,
+                "text": transcription.text,
+                "segments": segments,
+            }
+            return json_response({**fields, "usage": transcription.usage})
+    return json_response({"text": transcription.text, "usage": transcription.usage})
 
 
-def _verbose_transcription(heard: _Transcription, task: str) -> Json:
-    duration: dict[str, Any] = {"type": "duration", "seconds": max(1, round(heard.seconds))}
-    told = {"task": task, "language": "english", "duration": heard.seconds, "text": heard.text}
-    return {**told, "segments": [heard.segment], "usage": duration}
+def _verbose_transcription(transcription: _Transcription, task: str) -> Json:
+    duration: dict[str, Any] = {"type": "duration", "seconds": max(1, round(transcription.seconds))}
+    fields = {
+        "task": task,
+        "language": "english",
+        "duration": transcription.seconds,
+        "text": transcription.text,
+    }
+    return {**fields, "segments": [transcription.segment], "usage": duration}
 
 
 def _text_response(text: str) -> UnaryResponse:

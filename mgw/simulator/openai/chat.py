@@ -37,135 +37,139 @@ _FINISH_REASONS: Final = {
 }
 
 
-def chat(call: Request) -> Response:
+def chat(request: Request) -> Response:
     """``POST /v1/chat/completions``."""
-    body = call.body
-    validate(body, REQUEST, lenient="lenient" in call.faults)
+    body = request.body
+    validate(body, REQUEST, lenient="lenient" in request.faults)
     check_request(body)
-    check_model(call.model, body)
-    prompt = _prompt(call)
-    outcomes = [
-        complete(replace(prompt, candidate=index), call.faults) for index in range(body.get("n") or 1)
+    check_model(request.model, body)
+    prompt = _prompt(request)
+    completions = [
+        complete(replace(prompt, candidate=index), request.faults) for index in range(body.get("n") or 1)
     ]
     if not body.get("stream"):
-        return json_response(_completion(call, prompt, outcomes))
-    broken = ApiError(500, "The server broke.")
-    said = error_chunk(call, broken) if "odd-error" in call.faults else error_value(broken)
-    return StreamResponse(tuple(chunks(call, prompt, outcomes)), sse_event(said))
+        return json_response(_completion(request, prompt, completions))
+    error = ApiError(500, "The server broke.")
+    error_body = error_chunk(request, error) if "odd-error" in request.faults else error_value(error)
+    return StreamResponse(tuple(chunks(request, prompt, completions)), sse_event(error_body))
 
 
-def _prompt(call: Request) -> Prompt:
+def _prompt(request: Request) -> Prompt:
     """What the answer depends on; a host that shows its thinking thinks unless it is told not to."""
-    prompt = read_prompt(call.body)
-    thinks = prompt.thinks or (shows_thinking(call) and call.body.get("reasoning_effort") is None)
-    return replace(prompt, thinks=thinks)
+    prompt = read_prompt(request.body)
+    wants_thinking = prompt.wants_thinking or (
+        shows_thinking(request) and request.body.get("reasoning_effort") is None
+    )
+    return replace(prompt, wants_thinking=wants_thinking)
 
 
-def _completion(call: Request, prompt: Prompt, outcomes: list[Completion]) -> Json:
-    completion: Json = {
-        "id": call.id("chatcmpl-"),
+def _completion(request: Request, prompt: Prompt, completions: list[Completion]) -> Json:
+    body: Json = {
+        "id": request.id("chatcmpl-"),
         "object": "chat.completion",
-        "created": call.now,
-        "model": call.model,
-        "choices": [_choice(call, index, outcome) for index, outcome in enumerate(outcomes)],
-        "usage": usage(call, prompt, outcomes),
+        "created": request.now,
+        "model": request.model,
+        "choices": [_choice(request, index, completion) for index, completion in enumerate(completions)],
+        "usage": usage(request, prompt, completions),
         "service_tier": "default",
         "system_fingerprint": "fp_sim",
     }
-    if call.faults.text("usage") == "none":
-        del completion["usage"]
-    return {**completion, "future": {"kind": 1}} if "unknown" in call.faults else completion
+    if request.faults.text("usage") == "none":
+        del body["usage"]
+    return {**body, "future": {"kind": 1}} if "unknown" in request.faults else body
 
 
-def _choice(call: Request, index: int, outcome: Completion) -> Json:
-    refused = outcome.finish is FinishReason.REFUSAL
+def _choice(request: Request, index: int, completion: Completion) -> Json:
+    is_refusal = completion.finish_reason is FinishReason.REFUSAL
     message: Json = {
         "role": "assistant",
-        "content": None if refused or (outcome.uses and not outcome.text) else outcome.text,
-        "refusal": outcome.text if refused else None,
+        "content": None if is_refusal or (completion.tool_calls and not completion.text) else completion.text,
+        "refusal": completion.text if is_refusal else None,
         "annotations": [],
     }
-    if outcome.thinking and shows_thinking(call):
-        message["reasoning_content"] = outcome.thinking
-    if "unknown" in call.faults:
+    if completion.thinking and shows_thinking(request):
+        message["reasoning_content"] = completion.thinking
+    if "unknown" in request.faults:
         message["future"] = {"kind": 1}
-    if outcome.uses:
+    if completion.tool_calls:
         message["tool_calls"] = [
             {
-                "id": tool_call_id(call, index, place),
+                "id": tool_call_id(request, index, place),
                 "type": "function",
-                "function": {"name": use.name, "arguments": use.arguments},
+                "function": {"name": tool_call.name, "arguments": tool_call.arguments},
             }
-            for place, use in enumerate(outcome.uses)
+            for place, tool_call in enumerate(completion.tool_calls)
         ]
     return {
         "index": index,
         "message": message,
-        "logprobs": logprobs(call, tokenize(outcome.text), refused=refused),
-        "finish_reason": finish_reason(call, outcome),
+        "logprobs": logprobs(request, tokenize(completion.text), is_refusal=is_refusal),
+        "finish_reason": finish_reason(request, completion),
     }
 
 
-def chat_and_store(call: Request) -> Response:
+def chat_and_store(request: Request) -> Response:
     """``POST /v1/chat/completions``."""
-    answer = chat(call)
-    if call.body.get("store") is True:
-        whole = answer
-        if isinstance(answer, StreamResponse):
-            unstreamed = {name: value for name, value in call.body.items() if not name.startswith("stream")}
-            whole = chat(msgspec.structs.replace(call, body=unstreamed))
-        if isinstance(whole, UnaryResponse):
-            _store_chat(call, msgspec.json.decode(whole.body))
-    return answer
+    response = chat(request)
+    if request.body.get("store") is True:
+        whole_response = response
+        if isinstance(response, StreamResponse):
+            unstreamed = {
+                name: value for name, value in request.body.items() if not name.startswith("stream")
+            }
+            whole_response = chat(msgspec.structs.replace(request, body=unstreamed))
+        if isinstance(whole_response, UnaryResponse):
+            _store_chat(request, msgspec.json.decode(whole_response.body))
+    return response
 
 
-def _store_chat(call: Request, made: Json) -> None:
-    family, name = call.family.value, made["id"]
-    made["metadata"] = call.body.get("metadata") or {}
-    call.store.put((family, "/chat/completions", name), made)
-    for index, message in enumerate(call.body["messages"]):
+def _store_chat(request: Request, chat_completion: Json) -> None:
+    family, name = request.family.value, chat_completion["id"]
+    chat_completion["metadata"] = request.body.get("metadata") or {}
+    request.store.put((family, "/chat/completions", name), chat_completion)
+    for index, message in enumerate(request.body["messages"]):
         one = {"id": f"{name}-{index}", "name": None, "content_parts": None, **message}
-        call.store.put((family, f"/chat/completions/{name}/messages", one["id"]), one)
+        request.store.put((family, f"/chat/completions/{name}/messages", one["id"]), one)
 
 
-def finish_reason(call: Request, outcome: Completion) -> str:
+def finish_reason(request: Request, completion: Completion) -> str:
     """Why a choice ends, or what ``sim-stop`` says."""
-    return call.faults.text("stop") or _FINISH_REASONS[outcome.finish]
+    return request.faults.text("stop") or _FINISH_REASONS[completion.finish_reason]
 
 
-def shows_thinking(call: Request) -> bool:
+def shows_thinking(request: Request) -> bool:
     """Whether this host has ``reasoning_content``; OpenAI itself has not."""
-    return "reasoning" in call.faults
+    return "reasoning" in request.faults
 
 
-def tool_call_id(call: Request, index: int, place: int) -> str:
+def tool_call_id(request: Request, index: int, place: int) -> str:
     """The identifier of a choice's call."""
-    return call.id("call_", f"_{index}_{place}")
+    return request.id("call_", f"_{index}_{place}")
 
 
-def error_chunk(call: Request, refusal: ApiError) -> Json:
+def error_chunk(request: Request, api_error: ApiError) -> Json:
     """An error in a stream as aggregators write it: a chunk without choices that has an ``error``."""
-    return {**_frame(call), "choices": [], **error_value(refusal)}
+    return {**_frame(request), "choices": [], **error_value(api_error)}
 
 
-def usage(call: Request, prompt: Prompt, outcomes: list[Completion]) -> Json:
+def usage(request: Request, prompt: Prompt, completions: list[Completion]) -> Json:
     """Tokens; those read from the cache are part of the prompt's."""
-    thought = sum(outcome.thinking_tokens for outcome in outcomes)
-    return _usage(call, prompt, sum(outcome.tokens for outcome in outcomes), thought)
+    thinking_tokens = sum(completion.thinking_tokens for completion in completions)
+    return _usage(request, prompt, sum(completion.tokens for completion in completions), thinking_tokens)
 
 
-def _usage(call: Request, prompt: Prompt, out: int, thought: int) -> Json:
+def _usage(request: Request, prompt: Prompt, output_tokens: int, thinking_tokens: int) -> Json:
     return {
         "prompt_tokens": prompt.tokens,
-        "completion_tokens": out,
-        "total_tokens": prompt.tokens + out,
+        "completion_tokens": output_tokens,
+        "total_tokens": prompt.tokens + output_tokens,
         "prompt_tokens_details": {
-            "cached_tokens": min(call.faults.number("cached") or 0, prompt.tokens),
-            "cache_write_tokens": call.faults.number("cache-write") or 0,
+            "cached_tokens": min(request.faults.number("cached") or 0, prompt.tokens),
+            "cache_write_tokens": request.faults.number("cache-write") or 0,
             "audio_tokens": 0,
         },
         "completion_tokens_details": {
-            "reasoning_tokens": thought,
+            "reasoning_tokens": thinking_tokens,
             "audio_tokens": 0,
             "accepted_prediction_tokens": 0,
             "rejected_prediction_tokens": 0,
@@ -173,16 +177,16 @@ def _usage(call: Request, prompt: Prompt, out: int, thought: int) -> Json:
     }
 
 
-def logprobs(call: Request, words: list[str], *, refused: bool = False) -> Json | None:
+def logprobs(request: Request, words: list[str], *, is_refusal: bool = False) -> Json | None:
     """Made-up probabilities, one per token, with as many alternatives as are asked for."""
-    if not call.body.get("logprobs"):
+    if not request.body.get("logprobs"):
         return None
-    most = call.body.get("top_logprobs") or 0
-    told = [
-        {**_logprob(word, 0), "top_logprobs": [_logprob(word, place) for place in range(most)]}
+    alternatives = request.body.get("top_logprobs") or 0
+    tokens = [
+        {**_logprob(word, 0), "top_logprobs": [_logprob(word, place) for place in range(alternatives)]}
         for word in words
     ]
-    return {"content": None, "refusal": told} if refused else {"content": told, "refusal": None}
+    return {"content": None, "refusal": tokens} if is_refusal else {"content": tokens, "refusal": None}
 
 
 def _logprob(word: str, place: int) -> Json:
@@ -190,107 +194,120 @@ def _logprob(word: str, place: int) -> Json:
     return {"token": token, "logprob": -0.25 - place, "bytes": list(token.encode())}
 
 
-def chunks(call: Request, prompt: Prompt, outcomes: list[Completion]) -> list[bytes]:
+def chunks(request: Request, prompt: Prompt, completions: list[Completion]) -> list[bytes]:
     """The stream."""
-    told = [_choices(call, index, outcome) for index, outcome in enumerate(outcomes)]
-    choices = _interleave(told) if "interleave" in call.faults else [one for turn in told for one in turn]
-    way = call.faults.text("usage")
-    asked = bool((call.body.get("stream_options") or {}).get("include_usage")) and way is None
-    total = usage(call, prompt, outcomes)
-    found = [sse_event({**_frame(call), "choices": [], "prompt_filter_results": []})] * (
-        "noise" in call.faults
+    by_choice = [_choices(request, index, completion) for index, completion in enumerate(completions)]
+    choices = (
+        _interleave(by_choice)
+        if "interleave" in request.faults
+        else [one for turn in by_choice for one in turn]
+    )
+    usage_mode = request.faults.text("usage")
+    wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage")) and usage_mode is None
+    total = usage(request, prompt, completions)
+    events = [sse_event({**_frame(request), "choices": [], "prompt_filter_results": []})] * (
+        "noise" in request.faults
     )
     for place, choice in enumerate(choices):
-        chunk: Json = {**_frame(call), "choices": [choice]}
-        if asked:
+        chunk: Json = {**_frame(request), "choices": [choice]}
+        if wants_usage:
             chunk["usage"] = None
-        if way == "each" and place < len(choices) - 1:
-            chunk["usage"] = _usage(call, prompt, min(place, total["completion_tokens"]), 0)
-        if way in {"each", "last"} and place == len(choices) - 1:
+        if usage_mode == "each" and place < len(choices) - 1:
+            chunk["usage"] = _usage(request, prompt, min(place, total["completion_tokens"]), 0)
+        if usage_mode in {"each", "last"} and place == len(choices) - 1:
             chunk["usage"] = total
-        found.append(sse_event(chunk))
-    if asked:
-        found.append(sse_event({**_frame(call), "choices": [], "usage": total}))
-    if "unknown" in call.faults:
-        found.insert(1, sse_event({**_frame(call), "object": "chat.completion.future", "choices": []}))
-    return [*_with_comments(call, found), DONE]
+        events.append(sse_event(chunk))
+    if wants_usage:
+        events.append(sse_event({**_frame(request), "choices": [], "usage": total}))
+    if "unknown" in request.faults:
+        events.insert(1, sse_event({**_frame(request), "object": "chat.completion.future", "choices": []}))
+    return [*_with_comments(request, events), DONE]
 
 
-def _with_comments(call: Request, found: list[bytes]) -> list[bytes]:
-    return [_COMMENT, *found[:2], _COMMENT, *found[2:]] if "noise" in call.faults else found
+def _with_comments(request: Request, events: list[bytes]) -> list[bytes]:
+    return [_COMMENT, *events[:2], _COMMENT, *events[2:]] if "noise" in request.faults else events
 
 
-def _frame(call: Request) -> Json:
+def _frame(request: Request) -> Json:
     frame: Json = {
-        "id": call.id("chatcmpl-"),
+        "id": request.id("chatcmpl-"),
         "object": "chat.completion.chunk",
-        "created": call.now,
-        "model": call.model,
+        "created": request.now,
+        "model": request.model,
         "service_tier": "default",
         "system_fingerprint": "fp_sim",
     }
-    return {**frame, "future": {"kind": 1}} if "unknown" in call.faults else frame
+    return {**frame, "future": {"kind": 1}} if "unknown" in request.faults else frame
 
 
-def _choices(call: Request, index: int, outcome: Completion) -> list[Json]:
-    refused = outcome.finish is FinishReason.REFUSAL
-    found: list[Json] = [
+def _choices(request: Request, index: int, completion: Completion) -> list[Json]:
+    is_refusal = completion.finish_reason is FinishReason.REFUSAL
+    choices: list[Json] = [
         {
             "index": index,
             "delta": delta,
-            "logprobs": logprobs(call, [_word(delta)], refused=refused) if _word(delta) else None,
+            "logprobs": logprobs(request, [_word(delta)], is_refusal=is_refusal) if _word(delta) else None,
             "finish_reason": None,
         }
-        for delta in _deltas(call, index, outcome)
+        for delta in _deltas(request, index, completion)
     ]
-    found[-1]["finish_reason"] = finish_reason(call, outcome)
-    return found
+    choices[-1]["finish_reason"] = finish_reason(request, completion)
+    return choices
 
 
 def _word(delta: Json) -> str:
     return delta.get("content") or delta.get("refusal") or ""
 
 
-def _deltas(call: Request, index: int, outcome: Completion) -> list[Json]:
+def _deltas(request: Request, index: int, completion: Completion) -> list[Json]:
     """The deltas of one choice: the role first, an empty one last."""
-    content = None if outcome.uses and not outcome.text else ""
+    content = None if completion.tool_calls and not completion.text else ""
     deltas: list[Json] = [{"role": "assistant", "content": content, "refusal": None}]
-    if "unknown" in call.faults:
+    if "unknown" in request.faults:
         deltas.append({"future": {"kind": 1}})
     place = 0
-    for kind, group in groupby(outcome.parts, type):
+    for kind, group in groupby(completion.parts, type):
         parts = list(group)
         if kind is ToolCall:
-            deltas += _tool_deltas(call, index, place, parts)
+            deltas += _tool_deltas(request, index, place, parts)
             place += len(parts)
         else:
-            deltas += [delta for part in parts for delta in _text_deltas(call, outcome, part)]
-    quiet: list[Json] = [{"content": ""}, {}] if "noise" in call.faults else []
+            deltas += [delta for part in parts for delta in _text_deltas(request, completion, part)]
+    quiet: list[Json] = [{"content": ""}, {}] if "noise" in request.faults else []
     return [*deltas, *quiet, {}]
 
 
-def _text_deltas(call: Request, outcome: Completion, part: Any) -> list[Json]:  # a Thought or a Speech
+def _text_deltas(request: Request, completion: Completion, part: Any) -> list[Json]:  # a Thought or a Speech
     match part:
-        case Thinking(hidden=False) if shows_thinking(call):
+        case Thinking(hidden=False) if shows_thinking(request):
             name = "reasoning_content"
         case Text():
-            name = "refusal" if outcome.finish is FinishReason.REFUSAL else "content"
+            name = "refusal" if completion.finish_reason is FinishReason.REFUSAL else "content"
         case _:
             return []
     return [{name: word} for word in tokenize(part.text)]
 
 
-def _tool_deltas(call: Request, index: int, first: int, uses: list[Any]) -> list[Json]:  # of ToolUse
+def _tool_deltas(request: Request, index: int, first: int, tool_calls: list[Any]) -> list[Json]:  # of ToolUse
     """Each call is opened with empty arguments, which then come in pieces."""
-    told: list[list[Json]] = []
-    for place, use in enumerate(uses, first):
-        opened: Json = {"index": place, "id": tool_call_id(call, index, place), "type": "function"}
-        pieces = [{"index": place, "function": {"arguments": piece}} for piece in tokenize(use.arguments)]
-        told.append([{**opened, "function": {"name": use.name, "arguments": ""}}, *pieces])
-    turns = _interleave(told) if "interleave" in call.faults else [one for turn in told for one in turn]
+    by_call: list[list[Json]] = []
+    for place, tool_call in enumerate(tool_calls, first):
+        first_delta: Json = {"index": place, "id": tool_call_id(request, index, place), "type": "function"}
+        pieces = [
+            {"index": place, "function": {"arguments": piece}} for piece in tokenize(tool_call.arguments)
+        ]
+        by_call.append([{**first_delta, "function": {"name": tool_call.name, "arguments": ""}}, *pieces])
+    turns = (
+        _interleave(by_call) if "interleave" in request.faults else [one for turn in by_call for one in turn]
+    )
     return [{"tool_calls": [one]} for one in turns]
 
 
-def _interleave(rows: list[list[Json]]) -> list[Json]:
+def _interleave(sequences: list[list[Json]]) -> list[Json]:
     """The first of each row, then the second of each, and so on."""
-    return [row[step] for step in range(max(map(len, rows), default=0)) for row in rows if step < len(row)]
+    return [
+        sequence[step]
+        for step in range(max(map(len, sequences), default=0))
+        for sequence in sequences
+        if step < len(sequence)
+    ]

@@ -96,15 +96,15 @@ def text_of(message: Json) -> str:
 
 def prompt_tokens(messages: list[Json]) -> int:
     """Words, one more for each part that is no text and for each call, plus those of its arguments."""
-    found = 0
+    total = 0
     for message in messages:
-        found += token_count(text_of(message))
+        total += token_count(text_of(message))
         content: Any = message.get("content")
         if isinstance(content, list):
-            found += sum(part["type"] != "text" for part in content)
-        for made in message.get("tool_calls") or ():
-            found += 1 + token_count((made.get("function") or {}).get("arguments", ""))
-    return found
+            total += sum(part["type"] != "text" for part in content)
+        for tool_call in message.get("tool_calls") or ():
+            total += 1 + token_count((tool_call.get("function") or {}).get("arguments", ""))
+    return total
 
 
 def check_tool_turns(messages: list[Json]) -> None:
@@ -119,40 +119,40 @@ def check_tool_turns(messages: list[Json]) -> None:
             continue
         if open_calls:
             raise _missing_tool_messages(opened_at, open_calls)
-        for place, made in enumerate(message.get("tool_calls") or ()):
-            _check_call(f"messages[{index}].tool_calls[{place}]", made)
-            open_calls.append(made["id"])
+        for place, tool_call in enumerate(message.get("tool_calls") or ()):
+            _check_call(f"messages[{index}].tool_calls[{place}]", tool_call)
+            open_calls.append(tool_call["id"])
             opened_at = index
     if open_calls:
         raise _missing_tool_messages(opened_at, open_calls)
 
 
 def _check_content(index: int, message: Json) -> None:
-    speaks = (
+    has_other_content = (
         message.get("tool_calls")
         or message.get("function_call")
         or message.get("refusal")
         or message.get("audio")
     )
-    if message.get("content") is None and not (message["role"] == "assistant" and speaks):
+    if message.get("content") is None and not (message["role"] == "assistant" and has_other_content):
         name = f"messages[{index}].content"
         raise ApiError(400, f"Invalid value for 'content': expected a string, got null. ({name})", name)
     if message.get("name") is not None and not _NAME.fullmatch(message["name"]):
         name = f"messages[{index}].name"
-        wanted = "Expected a string that matches the pattern '^[^\\s<|\\\\/>]+$'."
+        expectation = "Expected a string that matches the pattern '^[^\\s<|\\\\/>]+$'."
         raise ApiError(
-            400, f"Invalid '{name}': string does not match pattern. {wanted}", name, "invalid_value"
+            400, f"Invalid '{name}': string does not match pattern. {expectation}", name, "invalid_value"
         )
     if message.get("tool_calls") == []:
         name = f"messages[{index}].tool_calls"
         raise ApiError(400, f"Invalid '{name}': empty array. Expected at least 1.", name, "empty_array")
 
 
-def _check_call(path: str, made: Json) -> None:
-    if not made.get(made["type"]):
-        name = f"{path}.{made['type']}"
+def _check_call(path: str, tool_call: Json) -> None:
+    if not tool_call.get(tool_call["type"]):
+        name = f"{path}.{tool_call['type']}"
         raise ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
-    if len(made["id"]) > MAX_CALL_ID:
+    if len(tool_call["id"]) > MAX_CALL_ID:
         name = f"{path}.id"
         message = f"Invalid '{name}': string too long. Expected a string with maximum length {MAX_CALL_ID}."
         raise ApiError(400, message, name, "string_above_max_length")
@@ -163,8 +163,8 @@ def _check_tool_message(index: int, message: Json, open_calls: list[str]) -> Non
         name = f"messages[{index}].tool_call_id"
         raise ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
     if message["tool_call_id"] not in open_calls:
-        said = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-        raise ApiError(400, f"Invalid parameter: {said}", f"messages.[{index}].role")
+        rule = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
+        raise ApiError(400, f"Invalid parameter: {rule}", f"messages.[{index}].role")
     open_calls.remove(message["tool_call_id"])
 
 
@@ -185,7 +185,7 @@ def is_base64(text: str) -> bool:
 
 
 def check_media(index: int, message: Json) -> None:
-    """Raise the Refusal for the first part of a message that may not stand there, or is no such thing."""
+    """Raise the ApiError for the first part of a message that may not stand there, or is no such thing."""
     content = message.get("content")
     for place, part in enumerate(content if isinstance(content, list) else ()):
         kind, role = part["type"], message["role"]
@@ -210,20 +210,20 @@ def _wrong_role(index: int, role: str, kind: str) -> ApiError:
     return ApiError(400, message, f"messages[{index}]", "invalid_value")
 
 
-def _invalid_value(param: str, wanted: str) -> ApiError:
-    return ApiError(400, f"Invalid value: '{param}'. {wanted}", param, "invalid_value")
+def _invalid_value(param: str, expectation: str) -> ApiError:
+    return ApiError(400, f"Invalid value: '{param}'. {expectation}", param, "invalid_value")
 
 
 def _check_image(param: str, url: str) -> None:
     if re.match(r"https?://", url):
         return
-    found = _DATA_URL.fullmatch(url)
-    if found is None or not found[1].startswith("image/") or not is_base64(found[2]):
-        wanted = (
+    data_url = _DATA_URL.fullmatch(url)
+    if data_url is None or not data_url[1].startswith("image/") or not is_base64(data_url[2]):
+        expectation = (
             "Expected a base64-encoded data URL with an image MIME type (e.g. 'data:image/png;base64,…')."
         )
-        raise _invalid_value(param, wanted)
-    if found[1].lower() not in _IMAGES:
+        raise _invalid_value(param, expectation)
+    if data_url[1].lower() not in _IMAGES:
         message = (
             "You uploaded an unsupported image. Please make sure your image has of one the following "
             "formats: ['png', 'jpeg', 'gif', 'webp']."
@@ -231,11 +231,11 @@ def _check_image(param: str, url: str) -> None:
         raise ApiError(400, message, param, "invalid_image_format")
 
 
-def _check_file(param: str, held: Json) -> None:
-    if held.get("file_data") is None and held.get("file_id") is None:
+def _check_file(param: str, file: Json) -> None:
+    if file.get("file_data") is None and file.get("file_id") is None:
         name = f"{param}.file_id"
         raise ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
-    data = held.get("file_data")
-    found = None if data is None else _DATA_URL.fullmatch(data)
-    if data is not None and not is_base64(found[2] if found else data):
+    data = file.get("file_data")
+    data_url = None if data is None else _DATA_URL.fullmatch(data)
+    if data is not None and not is_base64(data_url[2] if data_url else data):
         raise _invalid_value(f"{param}.file_data", "Expected a base64-encoded data URL.")

@@ -123,7 +123,7 @@ _HOSTS_FIELDS: Final = ("reasoning_content", "reasoning_details", "extra_content
 
 def check_request(body: Json) -> None:
     """What the tables cannot say."""
-    for broken, message, param in (
+    for is_broken, message, param in (
         (not body["messages"], "Invalid 'messages': empty array.", "messages"),
         (body.get("tools") == [], "Invalid 'tools': empty array.", "tools"),
         (
@@ -147,7 +147,7 @@ def check_request(body: Json) -> None:
             "stop",
         ),
     ):
-        if broken:
+        if is_broken:
             raise ApiError(400, message, param, "invalid_value")
     _check_needs_tools(body)
     check_tools(body.get("tools") or [])
@@ -159,34 +159,34 @@ def _check_needs_tools(body: Json) -> None:
         if body.get(name) is not None and not body.get("tools"):
             message = f"Invalid value for '{name}': '{name}' is only allowed when 'tools' are specified."
             raise ApiError(400, message, name)
-    choice, wanted = body.get("tool_choice"), body.get("response_format") or {}
+    choice, response_format = body.get("tool_choice"), body.get("response_format") or {}
     if isinstance(choice, dict):
         _check_choice(choice, {tool["function"]["name"] for tool in body["tools"] if tool.get("function")})
-    if wanted.get("type") == "json_schema":
-        if not wanted.get("json_schema"):
+    if response_format.get("type") == "json_schema":
+        if not response_format.get("json_schema"):
             raise _missing_parameter("response_format.json_schema")
-        check_format(wanted["json_schema"], "response_format")
+        check_format(response_format["json_schema"], "response_format")
 
 
 def _check_choice(choice: Json, names: set[str]) -> None:
     if not choice.get(choice["type"]):
         raise _missing_parameter(f"tool_choice.{choice['type']}")
-    _, wanted = _tool_choice(choice)
-    for name in wanted if choice["type"] != "custom" else ():
+    _, wanted_names = _tool_choice(choice)
+    for name in wanted_names if choice["type"] != "custom" else ():
         if name not in names:
-            said = f"Tool choice '{name}' not found in 'tools' parameter."
-            raise ApiError(400, f"Invalid value for 'tool_choice': {said}", "tool_choice", "invalid_value")
+            message = f"Tool choice '{name}' not found in 'tools' parameter."
+            raise ApiError(400, f"Invalid value for 'tool_choice': {message}", "tool_choice", "invalid_value")
 
 
 def _missing_parameter(name: str) -> ApiError:
     return ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
 
 
-def check_format(wanted: Json, param: str) -> None:
+def check_format(json_schema: Json, param: str) -> None:
     """The schema of a structured answer is well-formed; ``strict`` asks more of it."""
-    fault = schema_error(wanted.get("schema") or {}, strict=bool(wanted.get("strict")))
+    fault = schema_error(json_schema.get("schema") or {}, strict=bool(json_schema.get("strict")))
     if fault:
-        message = f"Invalid schema for response_format '{wanted.get('name')}': {fault}"
+        message = f"Invalid schema for response_format '{json_schema.get('name')}': {fault}"
         raise ApiError(400, message, param, "invalid_json_schema")
 
 
@@ -224,54 +224,59 @@ def read_prompt(body: Json) -> Prompt:
             for tool in body.get("tools") or ()
             if tool["type"] == "function"
         ),
-        choice=choice,
-        allowed=allowed,
+        tool_choice=choice,
+        allowed_tools=allowed,
         parallel=body.get("parallel_tool_calls") is not False,
         results=_tool_results(messages),
         schema=_schema(body.get("response_format") or {}),
         max_tokens=body.get("max_completion_tokens") or body.get("max_tokens"),
-        stops=(stop,) if isinstance(stop, str) else tuple(stop or ()),
-        thinks=body.get("reasoning_effort") not in {None, "none"},
+        stop_sequences=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+        wants_thinking=body.get("reasoning_effort") not in {None, "none"},
     )
 
 
-def _tool_choice(said: Any) -> tuple[ToolChoice, tuple[str, ...]]:  # a string or an object
-    if not isinstance(said, dict):
-        return {"none": ToolChoice.NONE, "required": ToolChoice.ANY}.get(said, ToolChoice.AUTO), ()
-    if said["type"] == "allowed_tools":
-        names = tuple(tool["function"]["name"] for tool in said["allowed_tools"]["tools"])
-        return (ToolChoice.ANY if said["allowed_tools"]["mode"] == "required" else ToolChoice.AUTO), names
-    return ToolChoice.ANY, (said.get(said["type"], {}).get("name", ""),)
+def _tool_choice(value: Any) -> tuple[ToolChoice, tuple[str, ...]]:  # a string or an object
+    if not isinstance(value, dict):
+        return {"none": ToolChoice.NONE, "required": ToolChoice.ANY}.get(value, ToolChoice.AUTO), ()
+    if value["type"] == "allowed_tools":
+        names = tuple(tool["function"]["name"] for tool in value["allowed_tools"]["tools"])
+        return (ToolChoice.ANY if value["allowed_tools"]["mode"] == "required" else ToolChoice.AUTO), names
+    return ToolChoice.ANY, (value.get(value["type"], {}).get("name", ""),)
 
 
-def _schema(wanted: Json) -> Any:  # a JSON Schema
-    if wanted.get("type") == "json_schema":
-        return wanted["json_schema"].get("schema") or True
-    return True if wanted.get("type") == "json_object" else None
+def _schema(response_format: Json) -> Any:  # a JSON Schema
+    if response_format.get("type") == "json_schema":
+        return response_format["json_schema"].get("schema") or True
+    return True if response_format.get("type") == "json_object" else None
 
 
 def _tool_results(messages: list[Json]) -> tuple[ToolResult, ...]:
     """The tool messages at the end, with the names from the calls that they answer."""
-    names = {made["id"]: made for message in messages for made in message.get("tool_calls") or ()}
-    found: list[ToolResult] = []
+    names = {
+        tool_call["id"]: tool_call for message in messages for tool_call in message.get("tool_calls") or ()
+    }
+    results: list[ToolResult] = []
     for message in reversed(messages):
         if message["role"] != "tool":
             break
-        made = names[message["tool_call_id"]]
-        found.insert(
-            0, ToolResult(made.get("function", made.get("custom", {})).get("name", ""), text_of(message))
+        tool_call = names[message["tool_call_id"]]
+        results.insert(
+            0,
+            ToolResult(
+                tool_call.get("function", tool_call.get("custom", {})).get("name", ""), text_of(message)
+            ),
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def check_model(model: str, body: Json) -> None:
-    """Raise the Refusal for the first thing that a model of this name does not take."""
+    """Raise the ApiError for the first thing that a model of this name does not take."""
     if _FIRST_PARTY.match(model):
         _check_hosts_fields(body["messages"])
         _check_json_word(body)
     if _REASONING.match(model) and body.get("max_tokens") is not None:
-        said = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-        raise _unsupported_parameter("max_tokens", f"Unsupported parameter: {said}")
+        message = "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
+        raise _unsupported_parameter("max_tokens", f"Unsupported parameter: {message}")
     if _NO_STOP.match(model) and body.get("stop") is not None:
         raise _unsupported_parameter(
             "stop", "Unsupported parameter: 'stop' is not supported with this model."
@@ -279,10 +284,10 @@ def check_model(model: str, body: Json) -> None:
     for name in ("temperature", "top_p"):
         value = body.get(name)
         if value not in {None, 1} and _FIXED_SAMPLING.match(model):
-            said = (
+            message = (
                 f"'{name}' does not support {value} with this model. Only the default (1) value is supported."
             )
-            raise ApiError(400, f"Unsupported value: {said}", name, "unsupported_value")
+            raise ApiError(400, f"Unsupported value: {message}", name, "unsupported_value")
 
 
 def _unsupported_parameter(name: str, message: str) -> ApiError:
@@ -296,17 +301,17 @@ def _check_hosts_fields(messages: list[Json]) -> None:
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
             places.append((f"messages[{index}].content[{place}]", part, ("cache_control",)))
-        for place, made in enumerate(message.get("tool_calls") or ()):
-            places.append((f"messages[{index}].tool_calls[{place}]", made, ("extra_content",)))
-        for path, held, names in places:
+        for place, tool_call in enumerate(message.get("tool_calls") or ()):
+            places.append((f"messages[{index}].tool_calls[{place}]", tool_call, ("extra_content",)))
+        for path, value, names in places:
             for name in names:
-                if name in held:
+                if name in value:
                     param = f"{path}.{name}"
                     raise ApiError(400, f"Unknown parameter: '{param}'.", param, "unknown_parameter")
 
 
 def _check_json_word(body: Json) -> None:
-    wanted = (body.get("response_format") or {}).get("type")
-    if wanted == "json_object" and not any("json" in text_of(one).lower() for one in body["messages"]):
-        said = "'messages' must contain the word 'json' in some form, to use 'response_format' of type"
-        raise ApiError(400, f"{said} 'json_object'.", "messages")
+    format_type = (body.get("response_format") or {}).get("type")
+    if format_type == "json_object" and not any("json" in text_of(one).lower() for one in body["messages"]):
+        rule = "'messages' must contain the word 'json' in some form, to use 'response_format' of type"
+        raise ApiError(400, f"{rule} 'json_object'.", "messages")

@@ -13,66 +13,70 @@ from mgw.simulator.model import token_count
 _DIMENSIONS: Final = 32
 
 
-def rerank(call: Request) -> Response:
+def rerank(request: Request) -> Response:
     """``POST /v1/rerank``: documents by their likeness to the query."""
-    query, documents = _required_field(call, "query", str), _required_field(call, "documents", list)
-    _required_field(call, "model", str)
-    texts = [_document_text(one) for one in documents]
+    query, documents = _required_field(request, "query", str), _required_field(request, "documents", list)
+    _required_field(request, "model", str)
+    texts = [_document_text(result) for result in documents]
     target = unit_vector(query, _DIMENSIONS)
     scores = [
         sum(a * b for a, b in zip(target, unit_vector(text, _DIMENSIONS), strict=True)) for text in texts
     ]
-    found: list[Json] = [
+    results: list[Json] = [
         {"index": index, "relevance_score": round((score + 1) / 2, 6), "document": {"text": texts[index]}}
         for index, score in enumerate(scores)
     ]
-    found.sort(key=lambda one: -one["relevance_score"])
+    results.sort(key=lambda result: -result["relevance_score"])
     total = token_count(query) + sum(token_count(text) for text in texts)
     usage = {"total_tokens": total, "prompt_tokens": total}
-    top = call.body.get("top_n")
-    shown = found[: top if isinstance(top, int) else len(found)]
-    return json_response({"id": call.id("rerank-"), "model": call.model, "results": shown, "usage": usage})
+    top = request.body.get("top_n")
+    top_results = results[: top if isinstance(top, int) else len(results)]
+    return json_response(
+        {"id": request.id("rerank-"), "model": request.model, "results": top_results, "usage": usage}
+    )
 
 
 def _document_text(document: Any) -> str:  # text, or an object that has one
     return str(document.get("text", "")) if isinstance(document, dict) else str(document)
 
 
-def read_document(call: Request) -> Response:
+def read_document(request: Request) -> Response:
     """``POST /v1/ocr``: one page."""
-    _required_field(call, "document", dict)
+    _required_field(request, "document", dict)
     page: Json = {
         "index": 0,
         "markdown": "You showed a document.",
         "images": [],
         "dimensions": {"dpi": 200, "height": 2200, "width": 1700},
     }
-    usage = {"pages_processed": 1, "doc_size_bytes": len(call.raw)}
-    return json_response({"pages": [page], "model": _required_field(call, "model", str), "usage_info": usage})
+    usage = {"pages_processed": 1, "doc_size_bytes": len(request.raw)}
+    return json_response(
+        {"pages": [page], "model": _required_field(request, "model", str), "usage_info": usage}
+    )
 
 
-def estimate_tokens(call: Request) -> Response:
+def estimate_tokens(request: Request) -> Response:
     """``POST /v1/tokenizers/estimate-token-count``: the words of a chat's messages."""
     total = sum(
         token_count(str(one.get("content", "")))
-        for one in _required_field(call, "messages", list)
+        for one in _required_field(request, "messages", list)
         if isinstance(one, dict)
     )
-    _required_field(call, "model", str)
+    _required_field(request, "model", str)
     return json_response({"data": {"total_tokens": total}})
 
 
-def _required_field(call: Request, name: str, kind: type) -> Any:  # a value of that kind
-    found = call.body.get(name)
-    if not isinstance(found, kind):
+def _required_field(request: Request, name: str, kind: type) -> Any:  # a value of that kind
+    value = request.body.get(name)
+    if not isinstance(value, kind):
         raise ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
-    return found
+    return value
 
 
 def get_balance(_: Request) -> Response:
     """``GET /v1/users/me/balance``."""
-    held = {"available_balance": 49.5, "voucher_balance": 46.5, "cash_balance": 3.0}
-    return json_response({"code": 0, "data": held, "scode": "0x0", "status": True})
+    balance = {"available_balance": 49.5, "voucher_balance": 46.5, "cash_balance": 3.0}
+    return json_response({"code": 0, "data": balance, "scode": "0x0", "status": True})
 
 
 def get_credits(_: Request) -> Response:
@@ -95,9 +99,9 @@ def get_key(_: Request) -> Response:
     )
 
 
-def get_generation(call: Request) -> Response:
+def get_generation(request: Request) -> Response:
     """``GET /v1/generation?id=…``."""
-    name = call.query.get("id", "")
+    name = request.query.get("id", "")
     if not name:
         raise ApiError(400, "Missing required parameter: 'id'.", "id")
     if name.startswith("missing"):
@@ -107,23 +111,23 @@ def get_generation(call: Request) -> Response:
     )
 
 
-def get_deferred_completion(call: Request) -> Response:
+def get_deferred_completion(request: Request) -> Response:
     """``GET /v1/chat/deferred-completion/{}``: not yet when it is first asked for, and there from then on."""
-    name = call.ids[0]
+    name = request.ids[0]
     if name.startswith("missing"):
         raise ApiError(404, f"Deferred completion {name} not found.")
-    known = f"deferred {name}"
-    if known not in call.store.sessions:
-        call.store.begin(known, None)
+    session_name = f"deferred {name}"
+    if session_name not in request.store.sessions:
+        request.store.begin(session_name, None)
         return UnaryResponse(b"", 202)
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": "You waited.", "refusal": None},
         "finish_reason": "stop",
     }
-    made = {"id": name, "object": "chat.completion", "created": call.now, "model": "echo-large"}
+    completion = {"id": name, "object": "chat.completion", "created": request.now, "model": "echo-large"}
     usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    return json_response({**made, "choices": [choice], "usage": usage})
+    return json_response({**completion, "choices": [choice], "usage": usage})
 
 
 COMPATIBLE_HANDLERS: Final[dict[tuple[str, str], Handler]] = {

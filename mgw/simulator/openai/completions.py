@@ -77,12 +77,12 @@ _MODERATION_PART: Final = tagged(
 _MODERATIONS: Final = Shape({"model": string(), "input": either(string(), array())}, required=("input",))
 
 
-def completions(call: Request) -> Response:
+def completions(request: Request) -> Response:
     """``POST /v1/completions`` and ``/beta/completions``; with ``suffix`` the middle is filled in."""
-    body = call.body
-    validate(body, _COMPLETIONS, lenient="lenient" in call.faults)
+    body = request.body
+    validate(body, _COMPLETIONS, lenient="lenient" in request.faults)
     stop = body.get("stop")
-    outcomes, prompts = [], []
+    all_completions, prompts = [], []
     for text in _input_texts(body["prompt"], "prompt"):
         for index in range(body.get("n") or 1):
             prompts.append(
@@ -90,54 +90,67 @@ def completions(call: Request) -> Response:
                     text=f"{text}…{body['suffix']}" if body.get("suffix") else text,
                     tokens=token_count(text) + token_count(body.get("suffix") or ""),
                     max_tokens=body.get("max_tokens") or 16,
-                    stops=(stop,) if isinstance(stop, str) else tuple(stop or ()),
+                    stop_sequences=(stop,) if isinstance(stop, str) else tuple(stop or ()),
                     candidate=index,
                 )
             )
-            outcomes.append(complete(prompts[-1], call.faults))
-    counted = usage(call, Prompt("", sum(prompt.tokens for prompt in prompts)), outcomes)
+            all_completions.append(complete(prompts[-1], request.faults))
+    token_usage = usage(request, Prompt("", sum(prompt.tokens for prompt in prompts)), all_completions)
     if body.get("stream"):
         return StreamResponse(
-            tuple(_chunks(call, outcomes, counted)),
+            tuple(_chunks(request, all_completions, token_usage)),
             sse_event(error_value(ApiError(500, "The server broke."))),
         )
-    choices = [_choice(index, outcome.text, outcome) for index, outcome in enumerate(outcomes)]
-    return json_response({**_frame(call), "choices": choices, "usage": counted})
+    choices = [
+        _choice(index, completion.text, completion) for index, completion in enumerate(all_completions)
+    ]
+    return json_response({**_frame(request), "choices": choices, "usage": token_usage})
 
 
-def _frame(call: Request) -> Json:
-    return {"id": call.id("cmpl-"), "object": "text_completion", "created": call.now, "model": call.model}
+def _frame(request: Request) -> Json:
+    return {
+        "id": request.id("cmpl-"),
+        "object": "text_completion",
+        "created": request.now,
+        "model": request.model,
+    }
 
 
-def _choice(index: int, text: str, outcome: Completion | None) -> Json:
-    finish = None if outcome is None else "length" if outcome.finish is FinishReason.LENGTH else "stop"
+def _choice(index: int, text: str, completion: Completion | None) -> Json:
+    finish = (
+        None
+        if completion is None
+        else "length"
+        if completion.finish_reason is FinishReason.LENGTH
+        else "stop"
+    )
     return {"text": text, "index": index, "logprobs": None, "finish_reason": finish}
 
 
-def _chunks(call: Request, outcomes: list[Completion], counted: Json) -> list[bytes]:
-    wanted = bool((call.body.get("stream_options") or {}).get("include_usage"))
-    unused = {"usage": None} if wanted else {}
-    found = []
-    for index, outcome in enumerate(outcomes):
-        choices = [_choice(index, word, None) for word in tokenize(outcome.text)]
-        choices.append(_choice(index, "", outcome))
-        found += [sse_event({**_frame(call), "choices": [choice], **unused}) for choice in choices]
-    if wanted:
-        found.append(sse_event({**_frame(call), "choices": [], "usage": counted}))
-    return [*found, DONE]
+def _chunks(request: Request, all_completions: list[Completion], token_usage: Json) -> list[bytes]:
+    wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
+    unused = {"usage": None} if wants_usage else {}
+    events = []
+    for index, completion in enumerate(all_completions):
+        choices = [_choice(index, word, None) for word in tokenize(completion.text)]
+        choices.append(_choice(index, "", completion))
+        events += [sse_event({**_frame(request), "choices": [choice], **unused}) for choice in choices]
+    if wants_usage:
+        events.append(sse_event({**_frame(request), "choices": [], "usage": token_usage}))
+    return [*events, DONE]
 
 
-def _input_texts(said: Any, name: str) -> list[str]:  # a string, strings, tokens, or lists of tokens
-    if isinstance(said, str):
-        return [said]
-    if not said:
+def _input_texts(value: Any, name: str) -> list[str]:  # a string, strings, tokens, or lists of tokens
+    if isinstance(value, str):
+        return [value]
+    if not value:
         raise ApiError(400, f"Invalid '{name}': empty array.", name, "empty_array")
-    if all(isinstance(one, str) for one in said):
-        return list(said)
-    if all(isinstance(one, int) for one in said):
-        return [_tokens_as_text(said)]
-    if all(isinstance(one, list) and one and all(isinstance(token, int) for token in one) for one in said):
-        return [_tokens_as_text(one) for one in said]
+    if all(isinstance(one, str) for one in value):
+        return list(value)
+    if all(isinstance(one, int) for one in value):
+        return [_tokens_as_text(value)]
+    if all(isinstance(one, list) and one and all(isinstance(token, int) for token in one) for one in value):
+        return [_tokens_as_text(one) for one in value]
     raise ApiError(400, f"Invalid type for '{name}': expected strings or tokens.", name, "invalid_type")
 
 
@@ -145,10 +158,10 @@ def _tokens_as_text(tokens: list[int]) -> str:
     return " ".join(f"<{token}>" for token in tokens)
 
 
-def embeddings(call: Request) -> Response:
+def embeddings(request: Request) -> Response:
     """``POST /v1/embeddings``."""
-    body = call.body
-    validate(body, _EMBEDDINGS, lenient="lenient" in call.faults)
+    body = request.body
+    validate(body, _EMBEDDINGS, lenient="lenient" in request.faults)
     texts = _input_texts(body["input"], "input")
     if not all(texts):
         raise ApiError(400, "Invalid 'input': input cannot be an empty string.", "input", "invalid_value")
@@ -161,21 +174,21 @@ def embeddings(call: Request) -> Response:
         }
         for index, vector in enumerate(vectors)
     ]
-    found = sum(token_count(text) for text in texts)
-    counted = {"prompt_tokens": found, "total_tokens": found}
-    return json_response({"object": "list", "data": data, "model": call.model, "usage": counted})
+    total = sum(token_count(text) for text in texts)
+    token_usage = {"prompt_tokens": total, "total_tokens": total}
+    return json_response({"object": "list", "data": data, "model": request.model, "usage": token_usage})
 
 
-def moderations(call: Request) -> Response:
+def moderations(request: Request) -> Response:
     """``POST /v1/moderations``: what contains the word ``violence`` is flagged as that."""
-    body = call.body
-    validate(body, _MODERATIONS, lenient="lenient" in call.faults)
-    said = body["input"]
-    is_parts = isinstance(said, list) and any(isinstance(one, dict) for one in said)
-    texts = [_moderation_text(said)] if is_parts else _input_texts(said, "input")
+    body = request.body
+    validate(body, _MODERATIONS, lenient="lenient" in request.faults)
+    value = body["input"]
+    is_parts = isinstance(value, list) and any(isinstance(one, dict) for one in value)
+    texts = [_moderation_text(value)] if is_parts else _input_texts(value, "input")
     results = [_moderation("violence" in text.lower()) for text in texts]
     return json_response(
-        {"id": call.id("modr-"), "model": call.model or "omni-moderation-latest", "results": results}
+        {"id": request.id("modr-"), "model": request.model or "omni-moderation-latest", "results": results}
     )
 
 

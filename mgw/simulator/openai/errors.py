@@ -14,19 +14,19 @@ _TYPES = {
 }
 
 
-def error_value(refusal: ApiError) -> Json:
-    """The JSON value of a refusal."""
-    kind = _TYPES.get(refusal.status) or (
-        "server_error" if refusal.status >= 500 else "invalid_request_error"
+def error_value(api_error: ApiError) -> Json:
+    """The JSON value of an error."""
+    kind = _TYPES.get(api_error.status) or (
+        "server_error" if api_error.status >= 500 else "invalid_request_error"
     )
-    code = refusal.code or ("rate_limit_exceeded" if refusal.status == 429 else None)
-    return {"error": {"message": refusal.message, "type": kind, "param": refusal.param, "code": code}}
+    code = api_error.code or ("rate_limit_exceeded" if api_error.status == 429 else None)
+    return {"error": {"message": api_error.message, "type": kind, "param": api_error.param, "code": code}}
 
 
-def error_response(refusal: ApiError, request_id: str) -> UnaryResponse:
-    """The answer for a refusal."""
+def error_response(api_error: ApiError, request_id: str) -> UnaryResponse:
+    """The response for an error."""
     return UnaryResponse(
-        dump_json(error_value(refusal)), refusal.status, headers=(("x-request-id", request_id),)
+        dump_json(error_value(api_error)), api_error.status, headers=(("x-request-id", request_id),)
     )
 
 
@@ -36,16 +36,16 @@ def format_path(path: Path) -> str:
 
 
 def validate(body: Any, shape: Shape, *, lenient: bool) -> None:  # any JSON value
-    """Raise the Refusal for the first problem of a body."""
+    """Raise the ApiError for the first problem of a body."""
     for problem in find_problems(body, Field(("object",), null=False, shape=shape)):
-        if not (lenient and problem.trouble is ProblemKind.UNKNOWN):
+        if not (lenient and problem.kind is ProblemKind.UNKNOWN):
             raise error_for(problem)
 
 
 def error_for(problem: Problem) -> ApiError:
-    """The refusal for a problem."""
+    """The error for a problem."""
     name = format_path(problem.path)
-    match problem.trouble:
+    match problem.kind:
         case ProblemKind.UNKNOWN:
             return ApiError(400, f"Unknown parameter: '{name}'.", name, "unknown_parameter")
         case ProblemKind.MISSING:

@@ -63,75 +63,75 @@ _NUMBER_FIELDS: Final = ("n", "output_compression", "partial_images", "frame_cou
 _ERROR_EVENT: Final = sse_event({"type": "error", **error_value(ApiError(500, "The server broke."))}, "error")
 
 
-def generate_image(call: Request) -> Response:
+def generate_image(request: Request) -> Response:
     """``POST /v1/images/generations``."""
-    validate(call.body, _GENERATION, lenient="lenient" in call.faults)
-    return _image_response(call, call.body, "image_generation", images=0)
+    validate(request.body, _GENERATION, lenient="lenient" in request.faults)
+    return _image_response(request, request.body, "image_generation", images=0)
 
 
-def edit_image(call: Request) -> Response:
+def edit_image(request: Request) -> Response:
     """``POST /v1/images/edits``: a form with images, or JSON that names them."""
-    if call.form is None:
-        validate(call.body, _EDIT, lenient=True)
-        return _image_response(call, call.body, "image_edit", images=1)
-    said = _form_fields(call)
-    given = sum(part.name in {"image", "image[]"} for part in call.form.parts)
-    for name, there in (("image", given), ("prompt", said.get("prompt"))):
-        if not there:
+    if request.form is None:
+        validate(request.body, _EDIT, lenient=True)
+        return _image_response(request, request.body, "image_edit", images=1)
+    fields = _form_fields(request)
+    image_count = sum(part.name in {"image", "image[]"} for part in request.form.parts)
+    for name, value in (("image", image_count), ("prompt", fields.get("prompt"))):
+        if not value:
             raise ApiError(400, f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
-    return _image_response(call, said, "image_edit", images=given)
+    return _image_response(request, fields, "image_edit", images=image_count)
 
 
-def create_variation(call: Request) -> Response:
+def create_variation(request: Request) -> Response:
     """``POST /v1/images/variations``."""
-    if call.form is None or call.form.file("image") is None:
+    if request.form is None or request.form.file("image") is None:
         raise ApiError(400, "Missing required parameter: 'image'.", "image", "missing_required_parameter")
-    return _image_response(call, _form_fields(call), "image_variation", images=1)
+    return _image_response(request, _form_fields(request), "image_variation", images=1)
 
 
-def _form_fields(call: Request) -> Json:
+def _form_fields(request: Request) -> Json:
     """The plain fields of the form, checked as those of JSON are."""
-    assert call.form is not None
-    said: Json = dict(call.form.fields())
+    assert request.form is not None
+    fields: Json = dict(request.form.fields())
     for name in _NUMBER_FIELDS:
-        if name in said:
-            said[name] = int(said[name]) if said[name].isdigit() else said[name]
-    if "stream" in said:
-        said["stream"] = said["stream"] == "true"
-    validate(said, _EDIT, lenient=True)
-    return said
+        if name in fields:
+            fields[name] = int(fields[name]) if fields[name].isdigit() else fields[name]
+    if "stream" in fields:
+        fields["stream"] = fields["stream"] == "true"
+    validate(fields, _EDIT, lenient=True)
+    return fields
 
 
-def _image_response(call: Request, said: Json, kind: str, *, images: int) -> Response:
-    is_gpt = bool(_GPT_IMAGE.match(call.model))
-    prompt = str(said.get("prompt") or "")
-    seeds = [f"{prompt}{index}" for index in range(said.get("n") or 1)]
+def _image_response(request: Request, fields: Json, kind: str, *, images: int) -> Response:
+    is_gpt = bool(_GPT_IMAGE.match(request.model))
+    prompt = str(fields.get("prompt") or "")
+    seeds = [f"{prompt}{index}" for index in range(fields.get("n") or 1)]
     settings = {
         "background": "opaque",
-        "output_format": said.get("output_format") or "png",
-        "quality": "high" if said.get("quality") in {None, "auto"} else said["quality"],
-        "size": "1024x1024" if said.get("size") in {None, "auto"} else said["size"],
+        "output_format": fields.get("output_format") or "png",
+        "quality": "high" if fields.get("quality") in {None, "auto"} else fields["quality"],
+        "size": "1024x1024" if fields.get("size") in {None, "auto"} else fields["size"],
     }
     usage = _usage(prompt, images, len(seeds))
-    if said.get("stream"):
+    if fields.get("stream"):
         if not is_gpt:
             raise ApiError(400, "Streaming is not supported with this model.", "stream")
         return _image_stream(
-            call, kind, seeds[0], settings, {"usage": usage, "partial": said.get("partial_images")}
+            request, kind, seeds[0], settings, {"usage": usage, "partial": fields.get("partial_images")}
         )
     if is_gpt:
         data: list[Any] = [{"b64_json": _png(seed)} for seed in seeds]
-        return json_response({"created": call.now, **settings, "data": data, "usage": usage})
-    if said.get("response_format") == "b64_json":
+        return json_response({"created": request.now, **settings, "data": data, "usage": usage})
+    if fields.get("response_format") == "b64_json":
         data = [{"b64_json": _png(seed), "revised_prompt": prompt} for seed in seeds]
     else:
-        address = f"{call.origin}/images/{call.id('img-')}"
+        address = f"{request.origin}/images/{request.id('img-')}"
         data = [{"url": f"{address}-{index}.png", "revised_prompt": prompt} for index in range(len(seeds))]
-    return json_response({"created": call.now, "data": data})
+    return json_response({"created": request.now, "data": data})
 
 
-def _image_stream(call: Request, kind: str, seed: str, settings: Json, more: Json) -> Response:
-    shared = {"created_at": call.now, **settings}
+def _image_stream(request: Request, kind: str, seed: str, settings: Json, more: Json) -> Response:
+    shared = {"created_at": request.now, **settings}
     partial = [
         {"type": f"{kind}.partial_image", "partial_image_index": index, "b64_json": _png(f"{seed}{index}")}
         for index in range(more["partial"] or 0)
@@ -142,14 +142,14 @@ def _image_stream(call: Request, kind: str, seed: str, settings: Json, more: Jso
     )
 
 
-def _usage(prompt: str, images: int, made: int) -> Json:
-    text, seen, out = token_count(prompt), 100 * images, 1000 * made
+def _usage(prompt: str, images: int, image_count: int) -> Json:
+    text_tokens, image_tokens, output_tokens = token_count(prompt), 100 * images, 1000 * image_count
     return {
-        "input_tokens": text + seen,
-        "input_tokens_details": {"text_tokens": text, "image_tokens": seen},
-        "output_tokens": out,
-        "output_tokens_details": {"text_tokens": 0, "image_tokens": out},
-        "total_tokens": text + seen + out,
+        "input_tokens": text_tokens + image_tokens,
+        "input_tokens_details": {"text_tokens": text_tokens, "image_tokens": image_tokens},
+        "output_tokens": output_tokens,
+        "output_tokens_details": {"text_tokens": 0, "image_tokens": output_tokens},
+        "total_tokens": text_tokens + image_tokens + output_tokens,
     }
 
 
@@ -161,11 +161,11 @@ def _png(seed: str) -> str:
         (b"IDAT", zlib.compress(b"\0" + colour)),
         (b"IEND", b""),
     )
-    packed = [
+    encoded = [
         struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
         for kind, data in chunks
     ]
-    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(packed)).decode()
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(encoded)).decode()
 
 
 IMAGE_HANDLERS: Final[dict[tuple[str, str], Handler]] = {

@@ -48,107 +48,108 @@ def require_beta_header(path: str, handler: Handler) -> Handler:
     if beta is None:
         return handler
 
-    def checked(call: Request) -> Response:
-        if beta not in call.headers.get("openai-beta", ""):
+    def checked(request: Request) -> Response:
+        if beta not in request.headers.get("openai-beta", ""):
             message = (
                 "You must provide the 'OpenAI-Beta' header to access this API. Please try again by setting"
             )
             raise ApiError(400, f"{message} the header 'OpenAI-Beta: {beta}'.", None, "invalid_beta")
-        return handler(call)
+        return handler(request)
 
     return checked
 
 
-def start_realtime_call(call: Request) -> Response:
+def start_realtime_call(request: Request) -> Response:
     """``POST /v1/realtime/calls``: an SDP answer, and where the call is."""
-    place = ("Location", f"/v1/realtime/calls/{call.id('rtc_')}")
-    store_new(call, call.template, {}, call.id("rtc_"))
+    place = ("Location", f"/v1/realtime/calls/{request.id('rtc_')}")
+    store_new(request, request.template, {}, request.id("rtc_"))
     return UnaryResponse(_SDP, 201, "application/sdp", (place,))
 
 
-def create_client_secret(call: Request) -> Response:
+def create_client_secret(request: Request) -> Response:
     """``POST …/client_secrets``: a token that soon ends, for a session as it was asked for."""
-    validate(call.body, _CLIENT_SECRET, lenient="lenient" in call.faults)
-    asked: Any = call.body.get("session") or {}
-    session = {"id": call.id("sess_"), "object": "realtime.session", "type": "realtime", **asked}
+    validate(request.body, _CLIENT_SECRET, lenient="lenient" in request.faults)
+    session_fields: Any = request.body.get("session") or {}
+    session = {"id": request.id("sess_"), "object": "realtime.session", "type": "realtime", **session_fields}
     return json_response(
-        {"value": call.id("ek_"), "expires_at": call.now + _SECRET_LIFETIME, "session": session}
+        {"value": request.id("ek_"), "expires_at": request.now + _SECRET_LIFETIME, "session": session}
     )
 
 
-def create_realtime_session(call: Request) -> Response:
+def create_realtime_session(request: Request) -> Response:
     """``POST /v1/realtime/sessions`` and ``…/transcription_sessions``: the same in its older form."""
-    secret = {"value": call.id("ek_"), "expires_at": call.now + _SECRET_LIFETIME}
+    secret = {"value": request.id("ek_"), "expires_at": request.now + _SECRET_LIFETIME}
     return json_response(
-        {**call.body, "id": call.id("sess_"), "object": "realtime.session", "client_secret": secret}
+        {**request.body, "id": request.id("sess_"), "object": "realtime.session", "client_secret": secret}
     )
 
 
-def search_vector_store(call: Request) -> Response:
+def search_vector_store(request: Request) -> Response:
     """``POST /v1/vector_stores/{}/search``."""
-    find_resource(call, "/v1/vector_stores/{}")
-    asked = call.body.get("query")
-    if not isinstance(asked, str | list):
+    find_resource(request, "/v1/vector_stores/{}")
+    query = request.body.get("query")
+    if not isinstance(query, str | list):
         raise ApiError(400, "Missing required parameter: 'query'.", "query", "missing_required_parameter")
-    page = {"object": "vector_store.search_results.page", "search_query": asked, "data": []}
+    page = {"object": "vector_store.search_results.page", "search_query": query, "data": []}
     return json_response({**page, "has_more": False, "next_page": None})
 
 
-def create_permissions(call: Request) -> Response:
+def create_permissions(request: Request) -> Response:
     """``POST /v1/fine_tuning/checkpoints/{}/permissions``: one for each project, as a list."""
-    validate(call.body, _PERMISSIONS, lenient="lenient" in call.faults)
-    projects: list[str] = call.body["project_ids"]
-    made = [
-        store_new(call, call.template, {"project_id": one}, call.id("cp_", index))
+    validate(request.body, _PERMISSIONS, lenient="lenient" in request.faults)
+    projects: list[str] = request.body["project_ids"]
+    permissions = [
+        store_new(request, request.template, {"project_id": one}, request.id("cp_", index))
         for index, one in enumerate(projects)
     ]
-    return json_response(openai_page(call, made))
+    return json_response(openai_page(request, permissions))
 
 
-def create_video(call: Request) -> Response:
+def create_video(request: Request) -> Response:
     """``POST /v1/videos``, as a form or as JSON."""
-    return resource_response(call, store_new(call, _VIDEOS_PATH, _video_fields(call)))
+    return resource_response(request, store_new(request, _VIDEOS_PATH, _video_fields(request)))
 
 
-def remix_video(call: Request) -> Response:
+def remix_video(request: Request) -> Response:
     """``POST /v1/videos/{}/remix``."""
-    find_resource(call, _VIDEO_PATH)
+    find_resource(request, _VIDEO_PATH)
     return resource_response(
-        call, store_new(call, _VIDEOS_PATH, {**_video_fields(call), "remixed_from_video_id": call.ids[0]})
+        request,
+        store_new(request, _VIDEOS_PATH, {**_video_fields(request), "remixed_from_video_id": request.ids[0]}),
     )
 
 
-def _video_fields(call: Request) -> Json:
-    given = fields_of(call)
-    prompt = given.get("prompt")
+def _video_fields(request: Request) -> Json:
+    request_fields = fields_of(request)
+    prompt = request_fields.get("prompt")
     if not isinstance(prompt, str) or not prompt:
         raise ApiError(400, "Missing required parameter: 'prompt'.", "prompt", "missing_required_parameter")
-    seconds, size = str(given.get("seconds") or "4"), str(given.get("size") or "720x1280")
-    made = {"model": call.model or "sora-2", "prompt": prompt, "seconds": seconds, "size": size}
-    return {**made, "error": None, "expires_at": None, "completed_at": None, "remixed_from_video_id": None}
+    seconds, size = str(request_fields.get("seconds") or "4"), str(request_fields.get("size") or "720x1280")
+    fields = {"model": request.model or "sora-2", "prompt": prompt, "seconds": seconds, "size": size}
+    return {**fields, "error": None, "expires_at": None, "completed_at": None, "remixed_from_video_id": None}
 
 
-def get_video(call: Request) -> Response:
+def get_video(request: Request) -> Response:
     """``GET /v1/videos/{}``: by now it is done."""
-    return resource_response(call, _complete_video(call))
+    return resource_response(request, _complete_video(request))
 
 
-def _complete_video(call: Request) -> Entry:
-    found = find_resource(call, _VIDEO_PATH)
-    done: Entry = {**found, "status": "completed", "progress": 100, "completed_at": call.now}
-    known = call.store.get(store_key(call, _VIDEO_PATH)) is not None
-    return call.store.put(store_key(call, _VIDEO_PATH), done) if known else done
+def _complete_video(request: Request) -> Entry:
+    video = find_resource(request, _VIDEO_PATH)
+    completed: Entry = {**video, "status": "completed", "progress": 100, "completed_at": request.now}
+    is_stored = request.store.get(store_key(request, _VIDEO_PATH)) is not None
+    return request.store.put(store_key(request, _VIDEO_PATH), completed) if is_stored else completed
 
 
-def download_video(call: Request) -> Response:
+def download_video(request: Request) -> Response:
     """``GET /v1/videos/{}/content``."""
-    _complete_video(call)
-    variant = call.query.get("variant", "video")
+    _complete_video(request)
+    variant = request.query.get("variant", "video")
     if variant not in _VARIANTS:
         raise ApiError(400, f"Invalid value: '{variant}'.", "variant", "invalid_value")
-    size = call.faults.number("size")
-    made = GeneratedContent(_DEFAULT_VIDEO_SIZE if size is None else size)
-    return download(call, made, _VARIANTS[variant], f"{call.ids[0]}.mp4")
+    size = request.faults.number("size")
+    content = GeneratedContent(_DEFAULT_VIDEO_SIZE if size is None else size)
+    return download(request, content, _VARIANTS[variant], f"{request.ids[0]}.mp4")
 
 
 VIDEO_HANDLERS: Final[dict[tuple[str, str], Handler]] = {

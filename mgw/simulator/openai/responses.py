@@ -53,72 +53,82 @@ _INCOMPLETE_REASONS: Final = {
 _RESPONSE_PATH: Final = "/v1/responses/{}"
 
 
-def responses(call: Request) -> Response:
+def responses(request: Request) -> Response:
     """``POST /v1/responses``."""
-    body = call.body
-    validate(body, REQUEST, lenient="lenient" in call.faults)
+    body = request.body
+    validate(body, REQUEST, lenient="lenient" in request.faults)
     check_request(body)
     prompt = read_prompt(body)
-    outcome = complete(prompt, call.faults)
-    items = _output_items(call, outcome)
+    completion = complete(prompt, request.faults)
+    items = _output_items(request, completion)
     if not body.get("stream"):
-        return json_response(_response(call, prompt, outcome, items))
-    events = list(_events(call, prompt, outcome, items))
+        return json_response(_response(request, prompt, completion, items))
+    events = list(_events(request, prompt, completion, items))
     pieces = [
         sse_event({**event, "sequence_number": index}, event["type"]) for index, event in enumerate(events)
     ]
     failed = {
-        **_response_in_progress(call),
+        **_response_in_progress(request),
         "status": "failed",
         "error": {"code": "server_error", "message": "The server broke."},
     }
-    broken = {"type": "response.failed", "sequence_number": len(events), "response": failed}
-    return StreamResponse(tuple(pieces), sse_event(broken, "response.failed"))
+    error = {"type": "response.failed", "sequence_number": len(events), "response": failed}
+    return StreamResponse(tuple(pieces), sse_event(error, "response.failed"))
 
 
-def _status(outcome: Completion) -> str:
-    return "incomplete" if outcome.finish in _INCOMPLETE_REASONS else "completed"
+def _status(completion: Completion) -> str:
+    return "incomplete" if completion.finish_reason in _INCOMPLETE_REASONS else "completed"
 
 
-def _output_items(call: Request, outcome: Completion) -> list[Json]:
+def _output_items(request: Request, completion: Completion) -> list[Json]:
     """The output: reasoning, the message, the calls."""
     items: list[Json] = []
-    reasoning = call.body.get("reasoning") or {}
-    if outcome.thinking:
-        shown = [{"type": "summary_text", "text": outcome.thinking}] if reasoning.get("summary") else []
-        item: Json = {"id": call.id("rs_"), "type": "reasoning", "summary": shown}
-        if "reasoning.encrypted_content" in (call.body.get("include") or ()):
-            item["encrypted_content"] = f"simulated:{len(outcome.thinking)}"
+    reasoning = request.body.get("reasoning") or {}
+    if completion.thinking:
+        summary = [{"type": "summary_text", "text": completion.thinking}] if reasoning.get("summary") else []
+        item: Json = {"id": request.id("rs_"), "type": "reasoning", "summary": summary}
+        if "reasoning.encrypted_content" in (request.body.get("include") or ()):
+            item["encrypted_content"] = f"simulated:{len(completion.thinking)}"
         items.append(item)
-    if outcome.text or not outcome.uses:
-        refused = outcome.finish is FinishReason.REFUSAL
-        said: Json = {"type": "output_text", "text": outcome.text, "annotations": [], "logprobs": []}
-        part: Json = {"type": "refusal", "refusal": outcome.text} if refused else said
-        message = {"id": call.id("msg_"), "type": "message", "role": "assistant", "status": _status(outcome)}
+    if completion.text or not completion.tool_calls:
+        is_refusal = completion.finish_reason is FinishReason.REFUSAL
+        text_part: Json = {"type": "output_text", "text": completion.text, "annotations": [], "logprobs": []}
+        part: Json = {"type": "refusal", "refusal": completion.text} if is_refusal else text_part
+        message = {
+            "id": request.id("msg_"),
+            "type": "message",
+            "role": "assistant",
+            "status": _status(completion),
+        }
         items.append({**message, "content": [part]})
-    for place, use in enumerate(outcome.uses):
-        status = "completed" if use.whole else "incomplete"
-        made = {"id": call.id("fc_", f"_{place}"), "type": "function_call", "status": status}
+    for place, tool_call in enumerate(completion.tool_calls):
+        status = "completed" if tool_call.whole else "incomplete"
+        function_call = {"id": request.id("fc_", f"_{place}"), "type": "function_call", "status": status}
         items.append(
-            {**made, "call_id": call.id("call_", f"_{place}"), "name": use.name, "arguments": use.arguments}
+            {
+                **function_call,
+                "call_id": request.id("call_", f"_{place}"),
+                "name": tool_call.name,
+                "arguments": tool_call.arguments,
+            }
         )
     return items
 
 
-def _response_in_progress(call: Request) -> Json:
+def _response_in_progress(request: Request) -> Json:
     echoed = {
-        name: value if call.body.get(name) is None else call.body[name]
+        name: value if request.body.get(name) is None else request.body[name]
         for name, value in _ECHOED_FIELDS.items()
     }
     return {
-        "id": call.id("resp_"),
+        "id": request.id("resp_"),
         "object": "response",
-        "created_at": call.now,
+        "created_at": request.now,
         "status": "in_progress",
         "background": False,
         "error": None,
         "incomplete_details": None,
-        "model": call.model,
+        "model": request.model,
         "output": [],
         "usage": None,
         "service_tier": "default",
@@ -126,48 +136,50 @@ def _response_in_progress(call: Request) -> Json:
     }
 
 
-def _response(call: Request, prompt: Prompt, outcome: Completion, items: list[Json]) -> Json:
-    counted = usage(call, prompt, [outcome])
-    status = _status(outcome)
+def _response(request: Request, prompt: Prompt, completion: Completion, items: list[Json]) -> Json:
+    chat_usage = usage(request, prompt, [completion])
+    status = _status(completion)
     return {
-        **_response_in_progress(call),
+        **_response_in_progress(request),
         "status": status,
-        "completed_at": call.now if status == "completed" else None,
-        "incomplete_details": {"reason": _INCOMPLETE_REASONS[outcome.finish]}
+        "completed_at": request.now if status == "completed" else None,
+        "incomplete_details": {"reason": _INCOMPLETE_REASONS[completion.finish_reason]}
         if status == "incomplete"
         else None,
         "output": items,
         "usage": {
-            "input_tokens": counted["prompt_tokens"],
+            "input_tokens": chat_usage["prompt_tokens"],
             "input_tokens_details": {
-                "cached_tokens": counted["prompt_tokens_details"]["cached_tokens"],
-                "cache_write_tokens": counted["prompt_tokens_details"]["cache_write_tokens"],
+                "cached_tokens": chat_usage["prompt_tokens_details"]["cached_tokens"],
+                "cache_write_tokens": chat_usage["prompt_tokens_details"]["cache_write_tokens"],
             },
-            "output_tokens": outcome.tokens,
-            "output_tokens_details": {"reasoning_tokens": outcome.thinking_tokens},
-            "total_tokens": counted["total_tokens"],
+            "output_tokens": completion.tokens,
+            "output_tokens_details": {"reasoning_tokens": completion.thinking_tokens},
+            "total_tokens": chat_usage["total_tokens"],
         },
     }
 
 
-def _events(call: Request, prompt: Prompt, outcome: Completion, items: list[Json]) -> Iterator[Json]:
+def _events(request: Request, prompt: Prompt, completion: Completion, items: list[Json]) -> Iterator[Json]:
     """created, in_progress, each item from added to done, and completed or incomplete."""
     for name in ("created", "in_progress"):
-        yield {"type": f"response.{name}", "response": _response_in_progress(call)}
+        yield {"type": f"response.{name}", "response": _response_in_progress(request)}
     for index, item in enumerate(items):
         yield from _item_events(index, item)
-    whole = _response(call, prompt, outcome, items)
+    whole = _response(request, prompt, completion, items)
     yield {"type": f"response.{whole['status']}", "response": whole}
 
 
 def _item_events(index: int, item: Json) -> Iterator[Json]:
     place = {"output_index": index}
-    filled = {"message": "content", "reasoning": "summary", "function_call": "arguments"}[item["type"]]
-    empty: Any = "" if filled == "arguments" else []
-    opened = {**item, filled: empty}
+    streamed_field = {"message": "content", "reasoning": "summary", "function_call": "arguments"}[
+        item["type"]
+    ]
+    empty: Any = "" if streamed_field == "arguments" else []
+    initial_item = {**item, streamed_field: empty}
     if "status" in item:
-        opened["status"] = "in_progress"
-    yield {"type": "response.output_item.added", **place, "item": opened}
+        initial_item["status"] = "in_progress"
+    yield {"type": "response.output_item.added", **place, "item": initial_item}
     at = {**place, "item_id": item["id"]}
     if item["type"] == "message":
         yield from _message_events(at, item["content"][0])
@@ -177,8 +189,8 @@ def _item_events(index: int, item: Json) -> Iterator[Json]:
     else:
         for piece in tokenize(item["arguments"]):
             yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
-        done = {"arguments": item["arguments"], "name": item["name"]}
-        yield {"type": "response.function_call_arguments.done", **at, **done}
+        fields = {"arguments": item["arguments"], "name": item["name"]}
+        yield {"type": "response.function_call_arguments.done", **at, **fields}
     yield {"type": "response.output_item.done", **place, "item": item}
 
 
@@ -203,42 +215,42 @@ def _summary_events(at: Json, part: Json) -> Iterator[Json]:
     yield {"type": f"{name}_part.done", **at, "part": part}
 
 
-def responses_and_store(call: Request) -> Response:
+def responses_and_store(request: Request) -> Response:
     """``POST /v1/responses``."""
-    answer = responses(call)
-    if call.body.get("store") is not False:
-        if isinstance(answer, UnaryResponse):
-            _store_response(call, msgspec.json.decode(answer.body))
-        elif isinstance(answer, StreamResponse) and answer.pieces:
-            last = answer.pieces[-1].partition(b"data: ")[2]
-            _store_response(call, msgspec.json.decode(last)["response"])
-    return answer
+    response = responses(request)
+    if request.body.get("store") is not False:
+        if isinstance(response, UnaryResponse):
+            _store_response(request, msgspec.json.decode(response.body))
+        elif isinstance(response, StreamResponse) and response.pieces:
+            last = response.pieces[-1].partition(b"data: ")[2]
+            _store_response(request, msgspec.json.decode(last)["response"])
+    return response
 
 
-def _store_response(call: Request, made: Json) -> None:
-    family, name = call.family.value, made["id"]
-    call.store.put((family, "/responses", name), made)
-    for index, item in enumerate(input_items(call.body)):
+def _store_response(request: Request, response: Json) -> None:
+    family, name = request.family.value, response["id"]
+    request.store.put((family, "/responses", name), response)
+    for index, item in enumerate(input_items(request.body)):
         one = {"id": f"{name}_{index}", **item}
-        call.store.put((family, f"/responses/{name}/input_items", one["id"]), one)
+        request.store.put((family, f"/responses/{name}/input_items", one["id"]), one)
 
 
-def cancel_response(call: Request) -> Response:
+def cancel_response(request: Request) -> Response:
     """``POST /v1/responses/{}/cancel``: only what runs in the background can be."""
-    found = find_resource(call, _RESPONSE_PATH)
-    if found.get("background") is False:
+    response = find_resource(request, _RESPONSE_PATH)
+    if response.get("background") is False:
         raise ApiError(400, "Cannot cancel a synchronous response.")
     return resource_response(
-        call, call.store.put(store_key(call, _RESPONSE_PATH), {**found, "status": "cancelled"})
+        request, request.store.put(store_key(request, _RESPONSE_PATH), {**response, "status": "cancelled"})
     )
 
 
-def compact_conversation(call: Request) -> Response:
+def compact_conversation(request: Request) -> Response:
     """``POST /v1/responses/compact``: what was said, in one item that only the model understands."""
-    body = _validated_body(call)
+    body = _validated_body(request)
     items, tokens = input_items(body), read_prompt(body).tokens
-    item = {"id": call.id("cmp_"), "type": "compaction", "encrypted_content": f"simulated:{len(items)}"}
-    kept = [one for one in items if one.get("role") == "user"]
+    item = {"id": request.id("cmp_"), "type": "compaction", "encrypted_content": f"simulated:{len(items)}"}
+    user_items = [one for one in items if one.get("role") == "user"]
     usage = {
         "input_tokens": tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -246,19 +258,19 @@ def compact_conversation(call: Request) -> Response:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": tokens + 1,
     }
-    made = {"id": call.id("resp_"), "object": "response.compaction", "created_at": call.now}
-    return json_response({**made, "output": [*kept, item], "usage": usage})
+    fields = {"id": request.id("resp_"), "object": "response.compaction", "created_at": request.now}
+    return json_response({**fields, "output": [*user_items, item], "usage": usage})
 
 
-def count_input_tokens(call: Request) -> Response:
+def count_input_tokens(request: Request) -> Response:
     """``POST /v1/responses/input_tokens``."""
-    body = _validated_body(call)
+    body = _validated_body(request)
     return json_response({"object": "response.input_tokens", "input_tokens": read_prompt(body).tokens})
 
 
-def _validated_body(call: Request) -> Json:
+def _validated_body(request: Request) -> Json:
     """The body, which has the fields of a response's request, with an input."""
-    body = {name: value for name, value in call.body.items() if value is not None}
+    body = {name: value for name, value in request.body.items() if value is not None}
     validate(body, REQUEST, lenient=True)
     check_request({"input": "", **body})
     return body

@@ -130,22 +130,22 @@ _ITEMS: Final = {
 
 
 def check_request(body: Json) -> None:
-    """Raise the Refusal for the first rule that a request breaks."""
+    """Raise the ApiError for the first rule that a request breaks."""
     if body.get("input") is None and not (body.get("prompt") or body.get("previous_response_id")):
         raise ApiError(400, "Missing required parameter: 'input'.", "input", "missing_required_parameter")
     if body.get("tool_choice") == "required" and not body.get("tools"):
         raise ApiError(400, "Tool choice 'required' must be specified with 'tools' parameter.", "tool_choice")
     check_tools([tool for tool in body.get("tools") or () if tool["type"] == "function"])
-    wanted = (body.get("text") or {}).get("format") or {}
-    if wanted.get("type") == "json_schema":
-        check_format(wanted, "text.format")
+    text_format = (body.get("text") or {}).get("format") or {}
+    if text_format.get("type") == "json_schema":
+        check_format(text_format, "text.format")
     called: set[str] = set()
     for index, item in enumerate(input_items(body)):
         _check_item(index, item)
         if item.get("type") == "function_call":
             called.add(item["call_id"])
-        known = body.get("previous_response_id") or item.get("call_id") in called
-        if item.get("type") == "function_call_output" and not known:
+        is_known = body.get("previous_response_id") or item.get("call_id") in called
+        if item.get("type") == "function_call_output" and not is_known:
             message = f"No tool call found for function call output with call_id {item.get('call_id')}."
             raise ApiError(400, message, "input")
 
@@ -158,10 +158,10 @@ def _check_item(index: int, item: Json) -> None:
 
 def input_items(body: Json) -> list[Json]:
     """The input as items; a mere text is a message of the user's."""
-    said = body.get("input")
-    if said is None:
+    value = body.get("input")
+    if value is None:
         return []
-    return [{"type": "message", "role": "user", "content": said}] if isinstance(said, str) else said
+    return [{"type": "message", "role": "user", "content": value}] if isinstance(value, str) else value
 
 
 def _text(item: Json) -> str:
@@ -175,51 +175,51 @@ def read_prompt(body: Json) -> Prompt:
     """What the answer depends on."""
     items = input_items(body)
     users = [item for item in items if item.get("role") == "user"]
-    found = token_count(body.get("instructions") or "") + len(body.get("tools") or ())
-    found += sum(token_count(_text(item)) + (item.get("type", "message") != "message") for item in items)
+    total = token_count(body.get("instructions") or "") + len(body.get("tools") or ())
+    total += sum(token_count(_text(item)) + (item.get("type", "message") != "message") for item in items)
     choice, allowed = _tool_choice(body.get("tool_choice"))
     reasoning = body.get("reasoning") or {}
     return Prompt(
         text=_text(users[-1]) if users else "",
-        tokens=max(1, found),
+        tokens=max(1, total),
         tools=tuple(
             Tool(tool["name"], tool.get("parameters"))
             for tool in body.get("tools") or ()
             if tool["type"] == "function"
         ),
-        choice=choice,
-        allowed=allowed,
+        tool_choice=choice,
+        allowed_tools=allowed,
         parallel=body.get("parallel_tool_calls") is not False,
         results=_tool_results(items),
         schema=_schema((body.get("text") or {}).get("format") or {}),
         max_tokens=body.get("max_output_tokens"),
-        thinks=reasoning.get("effort") not in {None, "none"} or reasoning.get("summary") is not None,
+        wants_thinking=reasoning.get("effort") not in {None, "none"} or reasoning.get("summary") is not None,
     )
 
 
-def _tool_choice(said: Any) -> tuple[ToolChoice, tuple[str, ...]]:  # a string or an object
-    if not isinstance(said, dict):
-        return {"none": ToolChoice.NONE, "required": ToolChoice.ANY}.get(said, ToolChoice.AUTO), ()
-    if said.get("type") == "allowed_tools":
-        names = tuple(tool.get("name", "") for tool in said.get("tools", ()))
-        return (ToolChoice.ANY if said.get("mode") == "required" else ToolChoice.AUTO), names
-    return ToolChoice.ANY, (said.get("name", ""),)
+def _tool_choice(value: Any) -> tuple[ToolChoice, tuple[str, ...]]:  # a string or an object
+    if not isinstance(value, dict):
+        return {"none": ToolChoice.NONE, "required": ToolChoice.ANY}.get(value, ToolChoice.AUTO), ()
+    if value.get("type") == "allowed_tools":
+        names = tuple(tool.get("name", "") for tool in value.get("tools", ()))
+        return (ToolChoice.ANY if value.get("mode") == "required" else ToolChoice.AUTO), names
+    return ToolChoice.ANY, (value.get("name", ""),)
 
 
-def _schema(wanted: Json) -> Any:  # a JSON Schema
-    if wanted.get("type") == "json_schema":
-        return wanted.get("schema") or True
-    return True if wanted.get("type") == "json_object" else None
+def _schema(text_format: Json) -> Any:  # a JSON Schema
+    if text_format.get("type") == "json_schema":
+        return text_format.get("schema") or True
+    return True if text_format.get("type") == "json_object" else None
 
 
 def _tool_results(items: list[Json]) -> tuple[ToolResult, ...]:
     """The outputs at the end, with the names from the calls that they answer."""
     names = {item["call_id"]: item["name"] for item in items if item.get("type") == "function_call"}
-    found: list[ToolResult] = []
+    results: list[ToolResult] = []
     for item in reversed(items):
         if item.get("type") != "function_call_output":
             break
-        found.insert(
+        results.insert(
             0, ToolResult(str(names.get(item["call_id"]) or item.get("name") or "a tool"), _text(item))
         )
-    return tuple(found)
+    return tuple(results)

@@ -25,11 +25,11 @@ _MAX_SIZE: Final = 1000
 
 
 class ResourceType(Struct, frozen=True):
-    """One kind of objects; ``more`` is what each has from the beginning."""
+    """One kind of objects; ``default_fields`` are what each has from the beginning."""
 
     prefix: str
     kind: str
-    more: Mapping[str, Any] = {}  # fields of a vendor's JSON
+    default_fields: Mapping[str, Any] = {}  # fields of a vendor's JSON
     deleted: str | None = None
     """What a deleted one says of itself, where that does not follow from the kind."""
 
@@ -133,10 +133,10 @@ _TYPES: Final = {
 
 
 def resource_type_of(family: Family, collection: str) -> ResourceType:
-    """The noun of a collection."""
-    known = _TYPES[family].get(collection)
-    if known is not None:
-        return known
+    """The resource type of a collection."""
+    resource_type = _TYPES[family].get(collection)
+    if resource_type is not None:
+        return resource_type
     kind = _singularize(collection.rpartition("/")[2])
     return ResourceType("" if family is Family.GEMINI else f"{kind}_", kind)
 
@@ -148,110 +148,127 @@ def _singularize(word: str) -> str:
     return word
 
 
-def represent(call: Request, noun: ResourceType, path: str, name: str, fields: Json) -> Entry:
+def represent(request: Request, resource_type: ResourceType, path: str, name: str, fields: Json) -> Entry:
     """An object in its vendor's shape, with the fields that it was made of."""
-    match call.family:
+    match request.family:
         case Family.OPENAI:
-            return {**noun.more, **fields, "id": name, "object": noun.kind, "created_at": call.now}
+            return {
+                **resource_type.default_fields,
+                **fields,
+                "id": name,
+                "object": resource_type.kind,
+                "created_at": request.now,
+            }
         case Family.ANTHROPIC:
-            stamp = {"created_at": rfc3339(call.now), "updated_at": rfc3339(call.now)}
-            return {**noun.more, **fields, "id": name, "type": noun.kind, **stamp}
+            stamp = {"created_at": rfc3339(request.now), "updated_at": rfc3339(request.now)}
+            return {**resource_type.default_fields, **fields, "id": name, "type": resource_type.kind, **stamp}
     if path.rpartition("/")[2] in BY_ID:
         return {
-            **noun.more,
+            **resource_type.default_fields,
             **fields,
             "id": fields.get("id", name),
-            "created": rfc3339(call.now),
-            "updated": rfc3339(call.now),
+            "created": rfc3339(request.now),
+            "updated": rfc3339(request.now),
         }
-    stamp = {"createTime": rfc3339(call.now), "updateTime": rfc3339(call.now)}
-    return {**noun.more, **fields, "name": f"{path.lstrip('/')}/{name}", **stamp}
+    stamp = {"createTime": rfc3339(request.now), "updateTime": rfc3339(request.now)}
+    return {**resource_type.default_fields, **fields, "name": f"{path.lstrip('/')}/{name}", **stamp}
 
 
-def not_found(call: Request, noun: ResourceType, name: str) -> ApiError:
+def not_found(request: Request, resource_type: ResourceType, name: str) -> ApiError:
     """There is no such object."""
-    match call.family:
+    match request.family:
         case Family.OPENAI:
-            return ApiError(404, f"No {noun.kind} found with id '{name}'.", "id", "not_found")
+            return ApiError(404, f"No {resource_type.kind} found with id '{name}'.", "id", "not_found")
         case Family.ANTHROPIC:
-            return ApiError(404, f"{noun.kind} not found: {name}")
+            return ApiError(404, f"{resource_type.kind} not found: {name}")
     return ApiError(404, f"Requested entity was not found: {name}")
 
 
-def represent_deleted(call: Request, noun: ResourceType, name: str) -> Json:
+def represent_deleted(request: Request, resource_type: ResourceType, name: str) -> Json:
     """What a vendor says of an object that was deleted."""
-    match call.family:
+    match request.family:
         case Family.OPENAI:
-            return {"id": name, "object": noun.deleted or f"{noun.kind}.deleted", "deleted": True}
+            return {
+                "id": name,
+                "object": resource_type.deleted or f"{resource_type.kind}.deleted",
+                "deleted": True,
+            }
         case Family.ANTHROPIC:
-            return {"id": name, "type": noun.deleted or f"{noun.kind}_deleted"}
+            return {"id": name, "type": resource_type.deleted or f"{resource_type.kind}_deleted"}
     return {}
 
 
-def list_page(call: Request, path: str, entries: list[Entry]) -> Json:
+def list_page(request: Request, path: str, entries: list[Entry]) -> Json:
     """The page that was asked for of all the entries of a collection."""
-    match call.family:
+    match request.family:
         case Family.OPENAI:
-            return openai_page(call, entries)
+            return openai_page(request, entries)
         case Family.ANTHROPIC:
-            is_by_id = call.template.removeprefix("/v1") in PAGED_BY_ID
-            return anthropic_page(call, entries) if is_by_id else anthropic_token_page(call, entries)
-    return gemini_page(call, path.rpartition("/")[2], entries)
+            is_by_id = request.template.removeprefix("/v1") in PAGED_BY_ID
+            return anthropic_page(request, entries) if is_by_id else anthropic_token_page(request, entries)
+    return gemini_page(request, path.rpartition("/")[2], entries)
 
 
-def openai_page(call: Request, entries: list[Entry]) -> Json:
+def openai_page(request: Request, entries: list[Entry]) -> Json:
     """A list of OpenAI's."""
-    shown, more = _entries_after(call, entries, call.query.get("after"), "limit")
-    return {"object": "list", "data": shown, **_first_and_last(shown), "has_more": more}
+    page_entries, more = _entries_after(request, entries, request.query.get("after"), "limit")
+    return {"object": "list", "data": page_entries, **_first_and_last(page_entries), "has_more": more}
 
 
-def anthropic_page(call: Request, entries: list[Entry]) -> Json:
+def anthropic_page(request: Request, entries: list[Entry]) -> Json:
     """A list of Anthropic's that pages by identifiers, forwards or backwards."""
-    before = call.query.get("before_id")
+    before = request.query.get("before_id")
     if before is None:
-        shown, more = _entries_after(call, entries, call.query.get("after_id"), "limit")
+        page_entries, more = _entries_after(request, entries, request.query.get("after_id"), "limit")
     else:
-        shown, more = _entries_after(call, entries[::-1], before, "limit")
-        shown = shown[::-1]
-    return {"data": shown, **_first_and_last(shown), "has_more": more}
+        page_entries, more = _entries_after(request, entries[::-1], before, "limit")
+        page_entries = page_entries[::-1]
+    return {"data": page_entries, **_first_and_last(page_entries), "has_more": more}
 
 
-def anthropic_token_page(call: Request, entries: list[Entry]) -> Json:
+def anthropic_token_page(request: Request, entries: list[Entry]) -> Json:
     """A list of Anthropic's that pages by tokens."""
-    token = call.query.get("page")
-    shown, more = _entries_after(call, entries, token and token.removeprefix("page_"), "limit")
-    return {"data": shown, "next_page": f"page_{_name(shown[-1])}" if more else None, "has_more": more}
+    token = request.query.get("page")
+    page_entries, more = _entries_after(request, entries, token and token.removeprefix("page_"), "limit")
+    return {
+        "data": page_entries,
+        "next_page": f"page_{_name(page_entries[-1])}" if more else None,
+        "has_more": more,
+    }
 
 
-def gemini_page(call: Request, plural: str, entries: list[Entry]) -> Json:
+def gemini_page(request: Request, plural: str, entries: list[Entry]) -> Json:
     """A list of Google's; the newer collections spell their words with underscores."""
     is_new = plural in BY_ID
-    token = call.query.get("page_token") or call.query.get("pageToken") or None
-    size = "page_size" if "page_size" in call.query else "pageSize"
-    shown, more = _entries_after(call, entries, token, size)
-    named: Json = {"operations" if plural == "batches" else plural: shown}
+    token = request.query.get("page_token") or request.query.get("pageToken") or None
+    size = "page_size" if "page_size" in request.query else "pageSize"
+    page_entries, more = _entries_after(request, entries, token, size)
+    fields: Json = {"operations" if plural == "batches" else plural: page_entries}
     if more:
-        named["next_page_token" if is_new else "nextPageToken"] = _name(shown[-1])
-    return named
+        fields["next_page_token" if is_new else "nextPageToken"] = _name(page_entries[-1])
+    return fields
 
 
 def _entries_after(
-    call: Request, entries: list[Entry], after: str | None, size: str
+    request: Request, entries: list[Entry], after: str | None, size: str
 ) -> tuple[list[Entry], bool]:
     """So many entries behind the one that is named, and whether there are more."""
     names = [_name(entry) for entry in entries]
     if after and after not in names:
         raise ApiError(400, f"Invalid page: nothing is known of {after!r}.", "after")
     start = names.index(after) + 1 if after else 0
-    said = call.query.get(size) or str(_DEFAULT_SIZES[call.family])
-    if not re.fullmatch(r"[0-9]{1,6}", said) or not int(said):
-        raise ApiError(400, f"Invalid value for '{size}': {said!r}.", size)
-    stop = start + min(int(said), _MAX_SIZE)
+    size_text = request.query.get(size) or str(_DEFAULT_SIZES[request.family])
+    if not re.fullmatch(r"[0-9]{1,6}", size_text) or not int(size_text):
+        raise ApiError(400, f"Invalid value for '{size}': {size_text!r}.", size)
+    stop = start + min(int(size_text), _MAX_SIZE)
     return entries[start:stop], stop < len(entries)
 
 
-def _first_and_last(shown: list[Entry]) -> Json:
-    return {"first_id": _name(shown[0]) if shown else None, "last_id": _name(shown[-1]) if shown else None}
+def _first_and_last(entries: list[Entry]) -> Json:
+    return {
+        "first_id": _name(entries[0]) if entries else None,
+        "last_id": _name(entries[-1]) if entries else None,
+    }
 
 
 def _name(entry: Entry) -> str:

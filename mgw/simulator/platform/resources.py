@@ -1,6 +1,6 @@
 """A server of resources that knows nothing of what they mean: it keeps, lists, changes and forgets them.
 
-Which of these a row does follows from its path and method:
+Which of these a route does follows from its path and method:
 
 =============================  ======================================================================
 ends with an identifier        GET gives it, POST, PUT and PATCH change it, DELETE forgets it
@@ -87,7 +87,7 @@ _READ_ONLY_FIELDS: Final = {
 
 
 def handler_for(method: str, template: str, methods: Collection[str]) -> Handler:
-    """What answers a row, by the table above; ``methods`` are all that its path has."""
+    """What answers a route, by the table above; ``methods`` are all that its path has."""
     *_, before, last = template.split("/")
     if method == "GET" and template.endswith(_CONTENT_PATHS) and not template.endswith(_NO_CONTENT_PATHS):
         return download_resource
@@ -113,143 +113,160 @@ def without_version(template: str) -> str:
 
 def fill_template(template: str, ids: tuple[str, ...]) -> str:
     """A template without version, with identifiers in the place of its wildcards."""
-    found = iter(ids)
-    return re.sub(r"\{(?:\.\.\.)?\}", lambda _: next(found), without_version(template))
+    next_ids = iter(ids)
+    return re.sub(r"\{(?:\.\.\.)?\}", lambda _: next(next_ids), without_version(template))
 
 
-def resource_type_at(call: Request, collection: str) -> ResourceType:
-    """The noun of a collection, given as a template."""
+def resource_type_at(request: Request, collection: str) -> ResourceType:
+    """The resource type of a collection, given as a template."""
     words = [word for word in without_version(collection).split("/") if word and not word.startswith("{")]
-    return resource_type_of(call.family, "/".join(words))
+    return resource_type_of(request.family, "/".join(words))
 
 
-def store_key(call: Request, item: str) -> Key:
+def store_key(request: Request, item: str) -> Key:
     """Where the object of a template that ends with an identifier is kept."""
-    collection, _, name = fill_template(item.partition(":")[0], call.ids).rpartition("/")
-    return call.family.value, collection, name
+    collection, _, name = fill_template(item.partition(":")[0], request.ids).rpartition("/")
+    return request.family.value, collection, name
 
 
-def store_new(call: Request, collection: str, fields: Json, name: str | None = None) -> Entry:
+def store_new(request: Request, collection: str, fields: Json, name: str | None = None) -> Entry:
     """Make an object of a collection (a template) and keep it."""
-    noun, path = resource_type_at(call, collection), fill_template(collection, call.ids)
-    made = name or call.id(noun.prefix)
-    return call.store.put((call.family.value, path, made), represent(call, noun, path, made, fields))
-
-
-def find_resource(call: Request, item: str) -> Entry:
-    """The object of a template that ends with an identifier.  Raises Refusal."""
-    key = store_key(call, item)
-    found = call.store.get(key)
-    if found is not None:
-        return found
-    collection = item.partition(":")[0].rpartition("/")[0]
-    noun = resource_type_at(call, collection)
-    invented = call.lenient or "lenient" in call.faults or "size" in call.faults
-    if not invented:
-        raise not_found(call, noun, key[2])
-    return represent(call, noun, key[1], key[2], {})
-
-
-def check_ids(call: Request) -> None:
-    """Raise the Refusal for an identifier that begins with ``missing``: it is nobody's."""
-    for name in call.ids:
-        if name.startswith("missing"):
-            raise not_found(call, resource_type_at(call, call.template.partition("/{")[0]), name)
-
-
-def fields_of(call: Request) -> Json:
-    """What the client said of an object: the fields of its JSON, or the plain ones of its form."""
-    return dict(call.form.fields()) if call.form is not None else dict(call.body)
-
-
-def resource_response(call: Request, value: Json) -> Response:
-    """An object as the answer: as an event where the client asked for events."""
-    wanted = call.body.get("stream") is True or call.query.get("stream") == "true"
-    if wanted or "text/event-stream" in call.headers.get("accept", ""):
-        kind = value.get("object") or value.get("type") or "object"
-        done = (b"data: [DONE]\n\n",) if call.family is Family.OPENAI else ()
-        event = sse_event({**value, "event_type": f"{kind}.created"}, f"{kind}.created")
-        return StreamResponse((event, *done), sse_event({"error": {"message": "The server broke."}}, "error"))
-    return pretty_json_response(value) if call.family is Family.GEMINI else json_response(value)
-
-
-def get_resource(call: Request) -> Response:
-    """Give an object."""
-    return resource_response(call, find_resource(call, call.template))
-
-
-def list_resources(call: Request) -> Response:
-    """List a collection."""
-    template = call.template
-    path = fill_template(template, call.ids)
-    if "text/event-stream" in call.headers.get("accept", ""):
-        return resource_response(call, {"object": "event", "type": "event"})
-    return resource_response(call, list_page(call, path, list(call.store.all(call.family.value, path))))
-
-
-def create_resource(call: Request) -> Response:
-    """Make an object."""
-    return resource_response(call, store_new(call, call.template, fields_of(call), _chosen_name(call)))
-
-
-def _chosen_name(call: Request) -> str | None:
-    """The identifier that a client chose, where its vendor lets it."""
-    name = call.body.get("name") if call.family is Family.GEMINI else None
-    return name.rpartition("/")[2] if isinstance(name, str) and "/" in name else None
-
-
-def update_resource(call: Request) -> Response:
-    """Change an object."""
-    found = find_resource(call, call.template)
-    kept: Entry = {name: found[name] for name in _READ_ONLY_FIELDS[call.family] if name in found}
-    return resource_response(
-        call, call.store.put(store_key(call, call.template), {**found, **fields_of(call), **kept})
+    resource_type, path = resource_type_at(request, collection), fill_template(collection, request.ids)
+    identifier = name or request.id(resource_type.prefix)
+    return request.store.put(
+        (request.family.value, path, identifier), represent(request, resource_type, path, identifier, fields)
     )
 
 
-def act_on_resource(call: Request) -> Response:
+def find_resource(request: Request, item: str) -> Entry:
+    """The object of a template that ends with an identifier.  Raises ApiError."""
+    key = store_key(request, item)
+    resource = request.store.get(key)
+    if resource is not None:
+        return resource
+    collection = item.partition(":")[0].rpartition("/")[0]
+    resource_type = resource_type_at(request, collection)
+    invented = request.lenient or "lenient" in request.faults or "size" in request.faults
+    if not invented:
+        raise not_found(request, resource_type, key[2])
+    return represent(request, resource_type, key[1], key[2], {})
+
+
+def check_ids(request: Request) -> None:
+    """Raise the ApiError for an identifier that begins with ``missing``: it is nobody's."""
+    for name in request.ids:
+        if name.startswith("missing"):
+            raise not_found(request, resource_type_at(request, request.template.partition("/{")[0]), name)
+
+
+def fields_of(request: Request) -> Json:
+    """What the client said of an object: the fields of its JSON, or the plain ones of its form."""
+    return dict(request.form.fields()) if request.form is not None else dict(request.body)
+
+
+def resource_response(request: Request, value: Json) -> Response:
+    """An object as the answer: as an event where the client asked for events."""
+    wants_events = request.body.get("stream") is True or request.query.get("stream") == "true"
+    if wants_events or "text/event-stream" in request.headers.get("accept", ""):
+        kind = value.get("object") or value.get("type") or "object"
+        end = (b"data: [DONE]\n\n",) if request.family is Family.OPENAI else ()
+        event = sse_event({**value, "event_type": f"{kind}.created"}, f"{kind}.created")
+        return StreamResponse((event, *end), sse_event({"error": {"message": "The server broke."}}, "error"))
+    return pretty_json_response(value) if request.family is Family.GEMINI else json_response(value)
+
+
+def get_resource(request: Request) -> Response:
+    """Give an object."""
+    return resource_response(request, find_resource(request, request.template))
+
+
+def list_resources(request: Request) -> Response:
+    """List a collection."""
+    template = request.template
+    path = fill_template(template, request.ids)
+    if "text/event-stream" in request.headers.get("accept", ""):
+        return resource_response(request, {"object": "event", "type": "event"})
+    return resource_response(
+        request, list_page(request, path, list(request.store.all(request.family.value, path)))
+    )
+
+
+def create_resource(request: Request) -> Response:
+    """Make an object."""
+    return resource_response(
+        request, store_new(request, request.template, fields_of(request), _chosen_name(request))
+    )
+
+
+def _chosen_name(request: Request) -> str | None:
+    """The identifier that a client chose, where its vendor lets it."""
+    name = request.body.get("name") if request.family is Family.GEMINI else None
+    return name.rpartition("/")[2] if isinstance(name, str) and "/" in name else None
+
+
+def update_resource(request: Request) -> Response:
+    """Change an object."""
+    resource = find_resource(request, request.template)
+    read_only: Entry = {
+        name: resource[name] for name in _READ_ONLY_FIELDS[request.family] if name in resource
+    }
+    return resource_response(
+        request,
+        request.store.put(
+            store_key(request, request.template), {**resource, **fields_of(request), **read_only}
+        ),
+    )
+
+
+def act_on_resource(request: Request) -> Response:
     """Do something with the object before the last word of the path, or before the verb."""
-    item, _, word = call.template.rpartition(":" if ":" in call.template else "/")
-    found = find_resource(call, item)
-    done = {**found, **_ACTION_RESULTS.get(word, {})}
-    if word == "archive" and call.family is Family.ANTHROPIC:
-        done = {**found, "archived_at": rfc3339(call.now)}
-    return resource_response(call, call.store.put(store_key(call, item), done))
+    item, _, word = request.template.rpartition(":" if ":" in request.template else "/")
+    resource = find_resource(request, item)
+    changed = {**resource, **_ACTION_RESULTS.get(word, {})}
+    if word == "archive" and request.family is Family.ANTHROPIC:
+        changed = {**resource, "archived_at": rfc3339(request.now)}
+    return resource_response(request, request.store.put(store_key(request, item), changed))
 
 
-def delete_resource(call: Request) -> Response:
+def delete_resource(request: Request) -> Response:
     """Forget an object."""
-    find_resource(call, call.template)
-    key = store_key(call, call.template)
-    call.store.drop(key)
-    noun = resource_type_at(call, call.template.rpartition("/")[0])
-    return resource_response(call, represent_deleted(call, noun, key[2]))
+    find_resource(request, request.template)
+    key = store_key(request, request.template)
+    request.store.drop(key)
+    resource_type = resource_type_at(request, request.template.rpartition("/")[0])
+    return resource_response(request, represent_deleted(request, resource_type, key[2]))
 
 
-def serve_singleton(call: Request) -> Response:
+def serve_singleton(request: Request) -> Response:
     """Give or change what there is only one of."""
-    path, _, name = fill_template(call.template, call.ids).rpartition("/")
-    key = (call.family.value, path, name)
-    if call.method == "DELETE":
-        call.store.drop(key)
-        return resource_response(call, represent_deleted(call, resource_type_at(call, call.template), name))
-    found = call.store.get(key) or represent(call, resource_type_at(call, call.template), path, name, {})
-    if call.method != "GET":
-        found = call.store.put(key, {**found, **fields_of(call)})
-    return resource_response(call, found)
+    path, _, name = fill_template(request.template, request.ids).rpartition("/")
+    key = (request.family.value, path, name)
+    if request.method == "DELETE":
+        request.store.drop(key)
+        return resource_response(
+            request, represent_deleted(request, resource_type_at(request, request.template), name)
+        )
+    resource = request.store.get(key) or represent(
+        request, resource_type_at(request, request.template), path, name, {}
+    )
+    if request.method != "GET":
+        resource = request.store.put(key, {**resource, **fields_of(request)})
+    return resource_response(request, resource)
 
 
-def download_resource(call: Request) -> Response:
+def download_resource(request: Request) -> Response:
     """Give the bytes of an object: those that were uploaded, or made ones."""
-    item = call.template.removesuffix("/content").partition(":")[0]
-    size = call.faults.number("size")
-    found = find_resource(call, item)
-    kept = call.store.contents.get(store_key(call, item))
-    if size is None and kept is not None:
-        return download(call, kept, _media_type(found), found.get("filename"))
-    return download(call, GeneratedContent(_DEFAULT_SIZE if size is None else size), _media_type(found), None)
+    item = request.template.removesuffix("/content").partition(":")[0]
+    size = request.faults.number("size")
+    resource = find_resource(request, item)
+    stored = request.store.contents.get(store_key(request, item))
+    if size is None and stored is not None:
+        return download(request, stored, _media_type(resource), resource.get("filename"))
+    return download(
+        request, GeneratedContent(_DEFAULT_SIZE if size is None else size), _media_type(resource), None
+    )
 
 
-def _media_type(found: Entry) -> str:
-    media_type: Any = found.get("mime_type") or found.get("mimeType")
+def _media_type(resource: Entry) -> str:
+    media_type: Any = resource.get("mime_type") or resource.get("mimeType")
     return media_type if isinstance(media_type, str) else "application/octet-stream"

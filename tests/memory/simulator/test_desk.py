@@ -299,7 +299,7 @@ def test_an_array_stream_is_one_json_array() -> None:
     answer, _ = ask("/v1beta/models/m:streamGenerateContent", body, GOOGLE)
     assert isinstance(answer, StreamResponse)
     assert len(json.loads(b"".join(answer.pieces))) == 5
-    assert json.loads(b"".join(answer.pieces[:2]) + answer.broken)[-1]["error"]["code"] == 503
+    assert json.loads(b"".join(answer.pieces[:2]) + answer.error_piece)[-1]["error"]["code"] == 503
 
 
 def test_a_message_stream_has_a_ping_after_its_first_block_start() -> None:

@@ -37,24 +37,24 @@ def test_tokens_join_to_the_text(text: str) -> None:
 
 @given(text=st.text(alphabet="ab ", max_size=40), room=st.integers(0, 12))
 def test_an_answer_keeps_within_its_room(text: str, room: int) -> None:
-    outcome = complete(Prompt(text, 1, max_tokens=room, thinks=True), NONE)
-    whole = complete(Prompt(text, 1, thinks=True), NONE)
+    outcome = complete(Prompt(text, 1, max_tokens=room, wants_thinking=True), NONE)
+    whole = complete(Prompt(text, 1, wants_thinking=True), NONE)
     assert outcome.tokens <= room
-    assert (outcome.finish is FinishReason.LENGTH) == (whole.tokens > room)
+    assert (outcome.finish_reason is FinishReason.LENGTH) == (whole.tokens > room)
 
 
 @given(words=st.lists(st.sampled_from([*PHRASES]), max_size=6), room=st.integers(0, 40))
 def test_a_cut_answer_is_the_beginning_of_the_whole_one(words: list[str], room: int) -> None:
-    prompt = Prompt(" ".join(words), 1, tools=TOOLS, thinks=True)
+    prompt = Prompt(" ".join(words), 1, tools=TOOLS, wants_thinking=True)
     whole = complete(prompt, NONE)
     cut = complete(replace(prompt, max_tokens=room), NONE)
     assert cut.tokens <= room
-    assert (cut.finish is FinishReason.LENGTH) == (whole.tokens > room)
+    assert (cut.finish_reason is FinishReason.LENGTH) == (whole.tokens > room)
     if cut.parts:
         assert cut.parts[:-1] == whole.parts[: len(cut.parts) - 1]
         last, full = written(cut.parts[-1]), written(whole.parts[len(cut.parts) - 1])
         assert full.startswith(last)
-        assert all(use.whole or use is cut.parts[-1] for use in cut.uses)
+        assert all(use.whole or use is cut.parts[-1] for use in cut.tool_calls)
 
 
 def written(part: Part) -> str:
@@ -63,29 +63,29 @@ def written(part: Part) -> str:
 
 
 def test_a_stop_sequence_ends_the_answer_and_all_that_is_behind_it() -> None:
-    prompt = Prompt("use tool other preface", 1, tools=TOOLS, stops=("nothing", " call"))
+    prompt = Prompt("use tool other preface", 1, tools=TOOLS, stop_sequences=("nothing", " call"))
     outcome = complete(prompt, NONE)
-    assert (outcome.text, outcome.uses, outcome.stop) == ("I", (), " call")
-    assert outcome.finish is FinishReason.STOP_SEQUENCE
+    assert (outcome.text, outcome.tool_calls, outcome.stop_sequence) == ("I", (), " call")
+    assert outcome.finish_reason is FinishReason.STOP_SEQUENCE
 
 
 def test_tool_calls_carry_the_arguments_that_the_text_gives() -> None:
     said = 'please use tool get_it with {"a": "}{"} and use tool other.'
     outcome = complete(Prompt(said, 1, tools=TOOLS), NONE)
-    assert [(use.name, json.loads(use.arguments)) for use in outcome.uses] == [
+    assert [(use.name, json.loads(use.arguments)) for use in outcome.tool_calls] == [
         ("get_it", {"a": "}{"}),
         ("other", {}),
     ]
-    assert outcome.finish is FinishReason.TOOLS
+    assert outcome.finish_reason is FinishReason.TOOLS
 
 
 def test_tools_that_are_not_offered_are_not_called() -> None:
-    assert complete(Prompt("use tool unknown", 1, tools=TOOLS), NONE).uses == ()
+    assert complete(Prompt("use tool unknown", 1, tools=TOOLS), NONE).tool_calls == ()
 
 
 def test_one_call_at_a_time_where_the_client_says_so() -> None:
     said = "use tool get_it use tool other"
-    assert len(complete(Prompt(said, 1, tools=TOOLS, parallel=False), NONE).uses) == 1
+    assert len(complete(Prompt(said, 1, tools=TOOLS, parallel=False), NONE).tool_calls) == 1
 
 
 def test_results_are_named_and_end_the_calling() -> None:
@@ -94,7 +94,9 @@ def test_results_are_named_and_end_the_calling() -> None:
 
 
 def test_a_forced_tool_is_called_with_an_example() -> None:
-    [use] = complete(Prompt("hi", 1, tools=TOOLS, choice=ToolChoice.ANY, allowed=("get_it",)), NONE).uses
+    [use] = complete(
+        Prompt("hi", 1, tools=TOOLS, tool_choice=ToolChoice.ANY, allowed_tools=("get_it",)), NONE
+    ).tool_calls
     assert json.loads(use.arguments) == {"a": "some a"}
 
 

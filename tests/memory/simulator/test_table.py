@@ -26,7 +26,7 @@ def _answer(_: Request) -> Response:
 
 def _found(table: Router, path: str) -> tuple[str, tuple[str, ...]] | None:
     found = table.find(path)
-    return None if found is None else (found.rows[Family.OPENAI]["GET"].template, found.ids)
+    return None if found is None else (found.routes[Family.OPENAI]["GET"].template, found.ids)
 
 
 TEMPLATES: Final = (
@@ -134,7 +134,9 @@ def _goes_well(row: Route) -> bool:
 
 @pytest.mark.parametrize("family", Family, ids=[family.value for family in Family])
 def test_every_row_answers_its_own_vendor(family: Family) -> None:
-    rows = [row for row in ROUTES if row.family is family and row.reads is BodyKind.ANY and not row.is_upload]
+    rows = [
+        row for row in ROUTES if row.family is family and row.body_kind is BodyKind.ANY and not row.is_upload
+    ]
     assert len(rows) > 100
     assert [row for row in rows if not _goes_well(row)] == []
 
