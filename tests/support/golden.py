@@ -1,15 +1,19 @@
 """The golden cases: what a client sends, what the provider must get, and what the client must get back.
 
-A case is a folder ``tests/golden/<client>/<upstream>/<case>/``; its files are the truth, in the words of the
-two vendors:
+A case is a folder ``tests/golden/<client>/<case>/`` with one request and, for each provider that it goes to,
+a folder ``<upstream>/``.  The files are the truth, in the words of the vendors.  In the case's folder:
 
+``request.json``
+    what the client sends
 ``case.yaml``
     ``about``: one line.  Optional: ``model`` (the provider's), ``kind``, ``stream``, ``array`` (a Gemini
     stream without ``alt=sse``), ``answers`` (how many; 1), ``broken`` (the client's stream must show a
     break), ``uncounted`` (the provider told no usage), ``target`` and ``headers`` where they are not the
-    usual ones, ``odd`` (why the provider's side is outside of what its own reference shows)
-``request.json``
-    what the client sends
+    usual ones, ``odd`` (why the provider's side is outside of what its own reference shows).  Where it is
+    not the same for all providers, each has its own in its folder
+
+In the folder of a provider:
+
 ``upstream_request.json``, ``dropped.json``
     what the provider must get, and what is reported as dropped (absent: nothing)
 ``upstream_reply.json`` or ``upstream_stream.txt``, ``reply.json`` or ``stream.txt``
@@ -78,13 +82,13 @@ Json = Any  # Any: JSON as a file has it
 
 @dataclass(frozen=True)
 class Case:
-    """One folder."""
+    """A request and one provider that it goes to: the provider's folder."""
 
     folder: Path
 
     @property
     def name(self) -> str:
-        """``client/upstream/case``."""
+        """``client/case/upstream``."""
         return "/".join(self.folder.parts[-3:])
 
     @property
@@ -95,12 +99,14 @@ class Case:
     @property
     def upstream(self) -> Family:
         """Whose wire the provider speaks."""
-        return Family(self.folder.parts[-2])
+        return Family(self.folder.parts[-1])
 
     @cached_property
     def said(self) -> dict[str, Json]:
         """What ``case.yaml`` says."""
-        said: dict[str, Json] = yaml.safe_load((self.folder / "case.yaml").read_text())
+        found = self.bytes_of("case.yaml")
+        assert found is not None, f"{self.name}: no case.yaml"
+        said: dict[str, Json] = yaml.safe_load(found)
         return said
 
     @property
@@ -114,9 +120,9 @@ class Case:
         return str(self.said.get("model", _MODELS[self.upstream]))
 
     def bytes_of(self, file: str) -> bytes | None:
-        """Return what a file holds; ``None`` where there is none."""
-        path = self.folder / file
-        return path.read_bytes() if path.exists() else None
+        """Return what a file holds, the provider's own or the case's; ``None`` where there is none."""
+        paths = (self.folder / file, self.folder.parent / file)
+        return next((path.read_bytes() for path in paths if path.exists()), None)
 
     def json_of(self, file: str) -> Json:
         """Return the JSON of a file; ``None`` where there is none."""
@@ -126,7 +132,8 @@ class Case:
 
 def cases() -> list[Case]:
     """Return all cases, in the order of their names."""
-    return [Case(path.parent) for path in sorted(GOLDEN.glob("*/*/*/case.yaml"))]
+    requests = sorted(GOLDEN.glob("*/*/request.json"))
+    return [Case(folder) for path in requests for folder in sorted(path.parent.iterdir()) if folder.is_dir()]
 
 
 def parse(case: Case) -> Parsed[Conversation]:

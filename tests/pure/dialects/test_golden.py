@@ -17,6 +17,7 @@ from mgw.simulator.gemini.content import generate_content, stream_generate_conte
 from mgw.simulator.openai.chat import chat
 from mgw.vocabulary import Family
 from tests.support.golden import (
+    GOLDEN,
     WRITTEN,
     Case,
     cases,
@@ -64,6 +65,12 @@ def test_there_are_cases_of_every_pair() -> None:
     pairs = {(case.client, case.upstream) for case in _CASES}
     assert pairs == {(one, other) for one in Family for other in Family if one is not other}
     assert len(_CASES) >= _FEWEST
+
+
+def test_a_case_is_one_request_whichever_provider_it_goes_to() -> None:
+    streams = {(case.folder.parent, case.streams, case.said.get("array")) for case in _CASES}
+    assert len(streams) == len({case.folder.parent for case in _CASES})
+    assert not [path for path in GOLDEN.rglob("request.json") if path.parent.parent.parent != GOLDEN]
 
 
 @pytest.mark.parametrize("case", named(_CASES))
