@@ -11,17 +11,11 @@ from mgw.config.listen import EndpointText
 from mgw.config.model import Config, Provider
 from mgw.config.paths import dotted
 from mgw.config.quoting import without_keys
+from mgw.families import FAMILIES
 from mgw.kinds import KINDS
 from mgw.secret import MIN_HIDDEN
 from mgw.vocabulary import Family, Kind
 
-_SAMPLE_PATHS: Final = MappingProxyType(
-    {
-        Family.OPENAI: "/chat/completions",
-        Family.ANTHROPIC: "/messages",
-        Family.GEMINI: "/models/{model}:generateContent",
-    }
-)
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""
 _ANY_VERSION: Final = MappingProxyType({Kind.OPENAI_COMPAT: re.compile(r"v[0-9]+[a-z0-9]*")})
@@ -67,7 +61,7 @@ def final_addresses(config: Config) -> list[str]:
 
 
 def _sample(provider: Provider) -> str:
-    path = _SAMPLE_PATHS[KINDS[provider.kind].family]
+    path = FAMILIES[KINDS[provider.kind].family].sample_path
     model = provider.models[0] if provider.models else "{model}"
     return without_keys(provider.base_url + path.replace("{model}", model))
 
@@ -96,7 +90,7 @@ def _of_base_url(provider: Provider) -> list[str]:
     row = KINDS[provider.kind]
     segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
     where = f"{dotted(('providers', provider.name, 'base_url'))}: {without_keys(provider.base_url)}"
-    if provider.base_url.endswith(_SAMPLE_PATHS[row.family]):
+    if provider.base_url.endswith(FAMILIES[row.family].sample_path):
         return [f"{where} ends with the path of a call; calls will go to {_sample(provider)}"]
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
         wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"

@@ -46,6 +46,7 @@ from mgw.config.patterns import (
 from mgw.config.proxies import parse_network
 from mgw.config.quoting import found_word
 from mgw.config.translation import Base64Embeddings, CacheTarget, ExtraField, MaxTokensField
+from mgw.families import FAMILIES
 from mgw.secret import Secret
 from mgw.vocabulary import (
     DEFAULT_SPELLINGS,
@@ -67,7 +68,7 @@ FAMILY_SPELLINGS: Final = MappingProxyType(
     {spelling.removesuffix("_dialect"): family for spelling, family in DEFAULT_SPELLINGS.items()}
 )
 """Every accepted spelling of a family."""
-SPEAKING: Final = tuple(family for family in Family if family is not Family.ANTHROPIC)
+SPEAKING: Final = tuple(family for family in Family if FAMILIES[family].has_speech)
 """Families with speech of their own (specification 4.3)."""
 
 T = TypeVar("T")

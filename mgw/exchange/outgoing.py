@@ -12,10 +12,11 @@ from typing import Final
 from mgw.config.model import Provider
 from mgw.credentials.provider import Credential
 from mgw.exchange.client import ClientRequest
+from mgw.families import FAMILIES
 from mgw.kinds import KINDS
 from mgw.routing.resolve import Target
 from mgw.secret import Secret
-from mgw.vocabulary import VERSION_HEADERS, Family
+from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders, request_headers
 
 _SECRET_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
@@ -35,8 +36,10 @@ def completed(headers: RawHeaders, provider: Provider, credential: Credential) -
     if replaced:
         headers = [pair for pair in headers if pair[0].lower() not in replaced]
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()]
-    for name, value in KINDS[provider.kind].required_headers:
-        if name not in replaced and not any(pair[0].lower() in VERSION_HEADERS for pair in headers):
+    row = KINDS[provider.kind]
+    for name, value in row.required_headers:
+        spellings = FAMILIES[row.family].version_headers | {name}
+        if name not in replaced and not any(pair[0].lower() in spellings for pair in headers):
             headers.append((name, value))
     if credential.header:
         headers.append((credential.header, credential.value.reveal().encode("latin-1")))

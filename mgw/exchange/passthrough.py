@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from mgw.credentials.provider import Credential
@@ -21,12 +20,13 @@ from mgw.exchange.content import Content
 from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.outgoing import completed, forwarded, secrets_sent
 from mgw.exchange.untouched import MAX_ERROR_BYTES, ErrorFilter, PassthroughFilter, PunctuatedFilter
+from mgw.families import FAMILIES
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.secret import Secret, overwritten
 from mgw.upstream.client import Answer, UpstreamRequest
-from mgw.vocabulary import Family, Modality
+from mgw.vocabulary import Modality
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import path_of_model, without_parameter
@@ -37,8 +37,6 @@ _TURNED_BYTES: Final = 16 * 1024 * 1024
 _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
-_OWN_CHARACTERS: Final = MappingProxyType({Family.OPENAI: ":", Family.ANTHROPIC: "", Family.GEMINI: ""})
-"""Fine-tuned models of OpenAI's have colons; in Google's paths a colon begins a verb."""
 _WHOLE_WITHOUT: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
 """What would make an answer less than whole, or not readable."""
 _LENGTH: Final = frozenset({b"content-length"})
@@ -134,7 +132,7 @@ class Passthrough:
         else:
             before, _, after = _VERSION.sub("", route.path).partition("{model}")
             after = after if verb is None else f":{verb}"
-            named = path_of_model(model or "", _OWN_CHARACTERS[route.family])
+            named = path_of_model(model or "", FAMILIES[route.family].id_characters)
             path = before.encode() + named + after.encode()
         # Google has tuned models beside the others, not below them.
         return _TUNED.sub(b"/tunedModels/", path)

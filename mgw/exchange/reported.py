@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
+from mgw.families import FAMILIES
 from mgw.usage.event import ELLIPSIS
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
@@ -20,9 +20,6 @@ _ROOM: Final = MAX_BYTES - len(f", {_MORE}")
 ESTIMATED: Final = (b"X-Gateway-Estimated", b"true")
 """Marks a token count that no provider was asked for."""
 
-_REQUEST_ID: Final = MappingProxyType({Family.OPENAI: b"x-request-id", Family.ANTHROPIC: b"request-id"})
-"""Where a family's SDK looks for the id of a request."""
-
 
 def report_headers(
     client: Family, request_id: str, dropped: Sequence[str] = (), marked: Sequence[str] = ()
@@ -33,7 +30,7 @@ def report_headers(
     :param marked: the targets that got an automatic cache breakpoint.
     """
     headers: RawHeaders = []
-    name = _REQUEST_ID.get(client)
+    name = FAMILIES[client].request_id_header
     if name is not None:
         headers.append((name, request_id.encode()))
     if dropped:

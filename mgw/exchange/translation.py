@@ -49,15 +49,16 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.outgoing import completed, forwarded, secrets_sent
 from mgw.exchange.reported import ESTIMATED, report_headers
 from mgw.exchange.retelling import JSON, MAX_ERROR_BYTES, Retelling, StreamRetelling, Telling
+from mgw.families import FAMILIES
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
-from mgw.vocabulary import VERSION_HEADERS, Family
 from mgw.wire.counted import has_more
 from mgw.wire.headers import RawHeaders, value_of
 
-_OURS: Final = VERSION_HEADERS | {
+_VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
+_OURS: Final = _VERSIONS | {
     b"content-type",
     b"content-encoding",
     b"accept",
@@ -314,7 +315,7 @@ class Translating:
 
     def _with_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
         auto = self.exchange.generation.config.caching.auto_breakpoints
-        if not auto.enabled or self.target.family is not Family.ANTHROPIC:
+        if not auto.enabled or not FAMILIES[self.target.family].takes_breakpoints:
             return conversation, ()
         wish = value_of(self.request.headers, _CACHE_AUTO)
         if wish is not None and wish.strip().lower() == b"off":
@@ -335,7 +336,7 @@ class Translating:
         generation, provider = self.exchange.generation, self.target.provider
         model = self.target.upstream_model or ""
         version = None
-        for name in VERSION_HEADERS:
+        for name in _VERSIONS:
             version = value_of(self.request.headers, name) or version
         return RenderOptions(
             model=model,

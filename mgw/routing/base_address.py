@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from types import MappingProxyType
 from typing import Final
 
+from mgw.families import FAMILIES
 from mgw.vocabulary import Family
 
 _SLASHES: Final = re.compile(r"/{2,}")
 _VERSIONED: Final = re.compile(r"(/(?:v1|v1beta|v1alpha|beta))(/.+)")
 _VERB: Final = re.compile(r":[A-Za-z]+$")
-_WANTED: Final = MappingProxyType(
-    {
-        Family.OPENAI: "OpenAI's SDKs need the gateway's address followed by /v1",
-        Family.ANTHROPIC: "Anthropic's SDKs need the gateway's address without a path",
-        Family.GEMINI: "Google's SDKs need the gateway's address without a path, and add the version",
-    }
-)
 
 
 def corrections(raw_path: str) -> Iterator[tuple[str, str]]:
@@ -44,4 +37,4 @@ def hint(raw_path: str, advice: str, family: Family) -> str:
 
     :param raw_path: of those that :func:`corrections` yields, the one that is served.
     """
-    return f", but it serves {raw_path}: {advice} ({_WANTED[family]})"
+    return f", but it serves {raw_path}: {advice} ({FAMILIES[family].sdk_base})"

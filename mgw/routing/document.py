@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from types import MappingProxyType
 from typing import Final
 
+from mgw.families import FAMILIES
 from mgw.routing.capabilities import REQUIRED
 from mgw.routing.route import ANY_METHOD, BodyKept, ModelAt, Route, Treatment, Turned
 from mgw.routing.routes import OPEN_ROUTES, ROUTES
@@ -66,20 +66,14 @@ address
     The response contains an address, which is replaced with the gateway's (``rewrite_urls``).
 
 """
-_TITLES: Final = MappingProxyType(
-    {
-        Family.OPENAI: "OpenAI's routes",
-        Family.ANTHROPIC: "Anthropic's routes",
-        Family.GEMINI: "Gemini's routes",
-    }
-)
 
 
 def render(routes: Sequence[Route]) -> str:
     """Return the whole document."""
     relayed = [route for route in routes if route.treatment is not Treatment.OWN]
     parts = [_HEAD]
-    for family, title in _TITLES.items():
+    for family in Family:
+        title = f"{FAMILIES[family].title} routes"
         parts.append(_table(title, [route for route in relayed if route.family is family]))
     own = [route for route in routes if route.treatment is Treatment.OWN]
     parts.append(_table("The gateway's own routes", own))

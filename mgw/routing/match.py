@@ -16,22 +16,16 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
+from mgw.families import FAMILIES, UNSAID, shown_family
 from mgw.routing.base_address import corrections, hint
 from mgw.routing.paths import Found, Paths, templates_of
 from mgw.routing.resource import group_of
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
-from mgw.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, Dialect, Family
+from mgw.vocabulary import Dialect, Family
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
 
 _VERB: Final = re.compile(r"(?::|%3[Aa])[a-zA-Z]+$")
-_GEMINI_PATH: Final = re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|(?::|%3[Aa])[a-zA-Z]+$")
-_SHAPES: Final = MappingProxyType(
-    {Family.ANTHROPIC: Dialect.ANTHROPIC, Family.GEMINI: Dialect.GEMINI, Family.OPENAI: Dialect.OPENAI}
-)
-_GEMINI_SIGNS: Final = frozenset({b"x-goog-api-key", b"x-goog-api-client"})
-_OPENAI_SIGN: Final = b"openai-"
-_NEUTRAL_OPENAI_SIGNS: Final = frozenset(NEUTRAL_HEADERS[Family.OPENAI])
 PROVIDER: Final = "provider"
 """The parameter that names the provider where no model does; it goes no further."""
 
@@ -110,15 +104,16 @@ class RouteTable:
 
     def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
         """Return the dialect that a path suggests, for a refusal without a row (decisions, part 4)."""
-        if _GEMINI_PATH.search(raw_path):
-            return Dialect.GEMINI
+        for row in FAMILIES.values():
+            if row.path_sign is not None and row.path_sign.search(raw_path):
+                return row.dialect
         found = self._paths.find(raw_path) or self._meant(raw_path)[0]
         if found:
-            return _SHAPES[self._of_one_family(found, raw_query, headers)[0].row.route.family]
+            return FAMILIES[self._of_one_family(found, raw_query, headers)[0].row.route.family].dialect
         families = self._families.get(group_of(raw_path)) or set(Family)
         if len(families) == 1:
-            return _SHAPES[next(iter(families))]
-        return _SHAPES[_shown_family(raw_query, headers) or Family.OPENAI]
+            return FAMILIES[next(iter(families))].dialect
+        return FAMILIES[_shown_family(raw_query, headers) or UNSAID].dialect
 
     def _nearly_known(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> GatewayError:
         """Return the refusal of a path without a row; it says which base address would lead to one."""
@@ -174,8 +169,8 @@ class RouteTable:
                 return theirs
         exact = [one for one in found if one.row.literals == found[0].row.literals]
         preferred = next((one for one in exact if one.row.route.preferred), None)
-        openais = next((one for one in exact if one.row.route.family is Family.OPENAI), None)
-        family = (preferred or openais or exact[0]).row.route.family
+        usual = next((one for one in exact if one.row.route.family is UNSAID), None)
+        family = (preferred or usual or exact[0]).row.route.family
         return [one for one in found if one.row.route.family is family]
 
     def _named_family(self, raw_query: bytes | None, headers: RawHeaders) -> Family | None:
@@ -232,16 +227,7 @@ def _is_denied(route: Route, denied: Collection[str]) -> bool:
 
 def _shown_family(raw_query: bytes | None, headers: RawHeaders) -> Family | None:
     """Return the family that a client shows itself to be of."""
-    names = {name.lower() for name, _ in headers}
-    if not VERSION_HEADERS.isdisjoint(names):
-        return Family.ANTHROPIC
-    if not _GEMINI_SIGNS.isdisjoint(names):
-        return Family.GEMINI
-    if raw_query is not None and (raw_query.startswith(b"key=") or b"&key=" in raw_query):
-        return Family.GEMINI
-    if any(name.startswith(_OPENAI_SIGN) or name in _NEUTRAL_OPENAI_SIGNS for name in names):
-        return Family.OPENAI
-    return None
+    return shown_family(raw_query, frozenset(name.lower() for name, _ in headers))
 
 
 def _unknown(raw_path: str, more: str = "") -> GatewayError:

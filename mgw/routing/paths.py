@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from mgw.families import FAMILIES
 from mgw.routing.route import Route, Treatment
-from mgw.vocabulary import Family
 
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
 """The prefixes under which Gemini's routes are served alike (decisions, part 4)."""
@@ -129,7 +129,7 @@ class Paths:
             nodes = following
         rows = [row for node in nodes for row in node.rows]
         if any(":" in segment[1:] for segment in segments):
-            rows = [row for row in rows if row.route.family is not Family.GEMINI]
+            rows = [row for row in rows if not FAMILIES[row.route.family].has_verbs]
         return rows
 
 
@@ -155,9 +155,9 @@ def _segments(template: str) -> list[str]:
 
 def _pattern_of(template: str, route: Route) -> re.Pattern[str]:
     """Return a pattern for a template with a parameter that stands for several segments."""
-    googles = route.family is Family.GEMINI
-    one = "[^/:]+" if googles else "[^/]+"
-    relayed_without_verb = googles and ":" not in template and route.treatment is not Treatment.OWN
+    has_verbs = FAMILIES[route.family].has_verbs
+    one = "[^/:]+" if has_verbs else "[^/]+"
+    relayed_without_verb = has_verbs and ":" not in template and route.treatment is not Treatment.OWN
     model = "(?P<model>(?:(?!%3[Aa])[^:])+)" if relayed_without_verb else "(?P<model>.+)"
     rest = ".*" if route.treatment is Treatment.REFUSE else ".+"
     pieces: list[str] = []

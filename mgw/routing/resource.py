@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from mgw.families import FAMILIES
 from mgw.routing.route import BodyKept, ModelAt, Route, Treatment, Turned
 from mgw.vocabulary import Dialect, Family, Modality
 
@@ -48,9 +49,6 @@ _ON_AN_ITEM: Final = MappingProxyType(
 )
 _ON_A_COLLECTION: Final = MappingProxyType(
     {"GET": "list", "POST": "create", "PATCH": "patch", "PUT": "replace", "DELETE": "delete"}
-)
-_PREFIX: Final = MappingProxyType(
-    {Family.OPENAI: "", Family.ANTHROPIC: "anthropic_", Family.GEMINI: "gemini_"}
 )
 _VERSION: Final = re.compile(r"^(?:/upload)?/v1(?:beta)?/")
 _OF_A_MODEL: Final = re.compile(r"/models/[^/]+:")
@@ -87,7 +85,7 @@ def _row(dialect: Dialect, resource: Resource, method: str, *, is_collection: bo
     looked_at = model_at in (ModelAt.BODY, ModelAt.BATCH) or (models and model_at is ModelAt.PATH)
     name = _name_of(resource, method, is_collection=is_collection)
     return Route(
-        name=_PREFIX[dialect.family] + name,
+        name=FAMILIES[dialect.family].route_prefix + name,
         method=method,
         path=resource.path,
         dialect=dialect,

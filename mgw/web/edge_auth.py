@@ -21,16 +21,13 @@ from mgw.config.model import EdgeAuth
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.upload_tokens import PARAMETER, is_good
+from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value, without_parameter
 
 _TOKEN: Final = frozenset({PARAMETER})
-_AUTHORIZATION: Final = b"authorization"
-_HEADERS: Final = frozenset({_AUTHORIZATION, b"x-api-key", b"x-goog-api-key"})
-_KEY: Final = b"key"
-"""The parameter that carries a credential on Gemini's routes."""
 _NAMES_A_CREDENTIAL: Final = re.compile(rb"(?i)key|token|auth|secret")
 
 _IN_NO_CREDENTIAL: Final = re.compile(rb"[^!-~]|[\"'`,]")
@@ -141,7 +138,7 @@ class EdgeGate:
         others = []
         for raw_name, raw_value in headers:
             name = raw_name.lower()
-            if name not in _HEADERS:
+            if name not in KEY_HEADERS:
                 others.append(raw_value)
                 continue
             value, scheme = _carried(family, name, raw_value)
@@ -172,8 +169,8 @@ class EdgeGate:
     def _is_taken(self, family: Family, field: bytes, found: _Found) -> bool:
         raw_name, equals, raw_value = field.partition(b"=")
         name = unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name
-        if name == _KEY and family is Family.GEMINI:
-            self._read_geminis_key(unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
+        if name == FAMILIES[family].key_parameter:
+            self._read_key(family, name, unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
             return True
         if not self._digests:
             return False
@@ -183,17 +180,17 @@ class EdgeGate:
             return False
         return any(map(self._wraps, _readings(raw_value if equals else raw_name)))
 
-    def _read_geminis_key(self, value: bytes, found: _Found) -> None:
+    def _read_key(self, family: Family, parameter: bytes, value: bytes, found: _Found) -> None:
         if not value:
             return
         if self._fits(value):
             found.opened = True
             return
-        flaw = self._flaw_of(value, b"?key=")
+        flaw = self._flaw_of(value, b"?%b=" % parameter)
         if flaw is not None:
             found.flaw = found.flaw or flaw
         elif found.own is None:
-            found.own = ClientKey(Secret(value.decode("latin-1")), None, Family.GEMINI)
+            found.own = ClientKey(Secret(value.decode("latin-1")), None, family)
 
     def _fits(self, value: bytes) -> bool:
         digest = sha256(value).digest()
@@ -233,7 +230,7 @@ class EdgeGate:
 
     def _repeats(self, name: bytes, value: bytes) -> bool:
         lower = name.lower()
-        if lower in _HEADERS:  # which never go upstream as they are
+        if lower in KEY_HEADERS:  # which never go upstream as they are
             return False
         readings = _readings(value)
         if lower not in _WORDS:
@@ -256,7 +253,7 @@ def _readings(raw: bytes) -> list[bytes]:
 
 
 def _shown(carrier: bytes) -> str:
-    return "after Bearer" if carrier == _AUTHORIZATION else f"in {carrier.decode()}"
+    return "after Bearer" if carrier == AUTHORIZATION else f"in {carrier.decode()}"
 
 
 def _named(character: bytes) -> str:
@@ -271,11 +268,12 @@ def _named(character: bytes) -> str:
 
 def _carried(family: Family, name: bytes, raw_value: bytes) -> tuple[bytes | None, bytes | None]:
     """Return the credential of a carrier, if it counts here, and the scheme of ``Authorization``."""
-    if name == _AUTHORIZATION:
+    row = FAMILIES[family]
+    if name == AUTHORIZATION:
         scheme, _, value = raw_value.partition(b" ")
-        known = scheme.lower() == b"bearer" or (scheme.lower() == b"token" and family is Family.GEMINI)
+        known = scheme.lower() in row.key_schemes
         # RFC 9110 11.4: any number of spaces between the two, and nothing else
         return (value.strip(b" "), scheme) if known else (b"", None)
-    if raw_value and (name == b"x-api-key" or family is Family.GEMINI):
+    if raw_value and name in row.key_headers:
         return raw_value, None
     return None, None

@@ -14,10 +14,11 @@ from mgw.canonical.catalog import CatalogEntry
 from mgw.dates import date_header
 from mgw.dialects import codec_of
 from mgw.errors import GatewayError, Reason
+from mgw.families import FAMILIES
 from mgw.generation import Generation
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.provider_health import ProviderHealth
-from mgw.vocabulary import VERSION_HEADERS, Family
+from mgw.vocabulary import Family
 from mgw.web.answers import JSON, NO_STORE, send
 from mgw.web.app import Endpoint
 from mgw.web.request import GatewayRequest
@@ -113,10 +114,17 @@ class Operations:
         live = "live" in query
         if live and query["live"].lower() not in _ON:
             return catalog.entries
-        if not live and VERSION_HEADERS.isdisjoint(name.lower() for name, _ in visit.head.headers):
+        family = None if live else _family_of_version(visit.head.headers)
+        if not live and family is None:
             return catalog.entries
-        family = None if live else Family.ANTHROPIC  # its version header alone asks its own providers
         return catalog.with_live(await self.live_lists.ask(generation, visit.caller.key, family))
+
+
+def _family_of_version(headers: RawHeaders) -> Family | None:
+    """Return the family whose version a client states: that alone asks its providers."""
+    names = {name.lower() for name, _ in headers}
+    rows = FAMILIES.values()
+    return next((row.family for row in rows if not row.version_headers.isdisjoint(names)), None)
 
 
 def _tell(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:

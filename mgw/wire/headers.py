@@ -13,7 +13,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from mgw.vocabulary import NEUTRAL_HEADERS, Family
+from mgw.families import FAMILIES
+from mgw.vocabulary import Family
 
 RawHeaders = list[tuple[bytes, bytes]]
 """Header pairs in order, names as sent, never merged."""
@@ -75,9 +76,6 @@ _FORWARDED: Final = frozenset(
     }
 )
 _FORWARDED_PREFIXES: Final = (b"if-", b"x-stainless-", b"x-codex-")
-_FAMILY_PREFIX: Final = MappingProxyType(
-    {Family.OPENAI: b"openai-", Family.ANTHROPIC: b"anthropic-", Family.GEMINI: b"x-goog-"}
-)
 
 # What becomes of a request header: numbers, since members of an enum are slow to compare for every header.
 _STAYS: Final = 0
@@ -198,8 +196,8 @@ def _fate(name: bytes, family: Family | None) -> int:
         return _GOES
     if family is None:
         return _STAYS
-    own = lower.startswith(_FAMILY_PREFIX[family]) or lower in NEUTRAL_HEADERS[family]
-    return _GOES if own else _STAYS
+    row = FAMILIES[family]
+    return _GOES if lower.startswith(row.own_prefix) or lower in row.neutral_headers else _STAYS
 
 
 def _fate_within(family: Family | None) -> Callable[[bytes], int]:

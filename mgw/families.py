@@ -1,0 +1,150 @@
+"""One row per family: all that differs between them outside their dialects.
+
+Sources: decisions, parts 3 (carriers of credentials), 4 (which family a request is of), 5 (headers) and 8.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, Dialect, Family
+
+AUTHORIZATION: Final = b"authorization"
+
+
+class FamilyRow(Struct, frozen=True):
+    """What a family implies.  Names of headers are in lower case."""
+
+    family: Family
+    title: str
+    """What people call it, as the owner of something."""
+    dialect: Dialect
+    """Of what has no row in the route table."""
+    own_prefix: bytes
+    """How the names of the family's own headers begin."""
+    neutral_headers: frozenset[bytes]
+    """Further names of the family's own headers."""
+    sign_headers: frozenset[bytes]
+    """Headers that only clients of the family send."""
+    sign_prefixes: tuple[bytes, ...]
+    """How the names of others such begin; empty where :attr:`sign_headers` are all."""
+    key_headers: frozenset[bytes]
+    """The headers that may carry a client's credential."""
+    key_schemes: frozenset[bytes]
+    """Schemes of ``Authorization`` before a credential, in lower case."""
+    key_parameter: bytes | None
+    """The parameter of the query that carries a credential."""
+    sample_path: str
+    """Of one call, below a base address."""
+    sdk_base: str
+    """What the base address of its SDKs must be."""
+    route_prefix: str
+    """What begins the names of its vendor's resources in the route table."""
+    path_sign: re.Pattern[str] | None = None
+    """Paths that only its clients ask for, with a row or without."""
+    version_headers: frozenset[bytes] = frozenset()
+    """Where a client states its version of the API."""
+    request_id_header: bytes | None = None
+    """Where its SDKs look for the id of a request."""
+    id_characters: str = ""
+    """What the ids of its models may hold in a path, beside unreserved characters and ``/``."""
+    has_verbs: bool = False
+    """In its paths, a colon begins a verb."""
+    has_speech: bool = False
+    """It has speech of its own, with voices of its own (specification 4.3)."""
+    takes_breakpoints: bool = False
+    """Its requests say what is to be cached."""
+
+
+_BOTH: Final = frozenset({AUTHORIZATION, b"x-api-key"})
+_BEARER: Final = frozenset({b"bearer"})
+
+FAMILIES: Final = MappingProxyType(
+    {
+        row.family: row
+        for row in (
+            FamilyRow(
+                Family.ANTHROPIC,
+                title="Anthropic's",
+                dialect=Dialect.ANTHROPIC,
+                own_prefix=b"anthropic-",
+                neutral_headers=frozenset(NEUTRAL_HEADERS[Family.ANTHROPIC]),
+                sign_headers=VERSION_HEADERS,
+                sign_prefixes=(),
+                key_headers=_BOTH,
+                key_schemes=_BEARER,
+                key_parameter=None,
+                sample_path="/messages",
+                sdk_base="Anthropic's SDKs need the gateway's address without a path",
+                route_prefix="anthropic_",
+                version_headers=VERSION_HEADERS,
+                request_id_header=b"request-id",
+                takes_breakpoints=True,
+            ),
+            FamilyRow(
+                Family.GEMINI,
+                title="Gemini's",
+                dialect=Dialect.GEMINI,
+                own_prefix=b"x-goog-",
+                neutral_headers=frozenset(NEUTRAL_HEADERS[Family.GEMINI]),
+                sign_headers=frozenset({b"x-goog-api-key", b"x-goog-api-client"}),
+                sign_prefixes=(),
+                key_headers=_BOTH | {b"x-goog-api-key"},
+                key_schemes=_BEARER | {b"token"},
+                key_parameter=b"key",
+                sample_path="/models/{model}:generateContent",
+                sdk_base="Google's SDKs need the gateway's address without a path, and add the version",
+                route_prefix="gemini_",
+                path_sign=re.compile(r"^/(?:upload/)?(?:v1beta|v1alpha|ws)(?:/|$)|(?::|%3[Aa])[a-zA-Z]+$"),
+                has_verbs=True,
+                has_speech=True,
+            ),
+            FamilyRow(
+                Family.OPENAI,
+                title="OpenAI's",
+                dialect=Dialect.OPENAI,
+                own_prefix=b"openai-",
+                neutral_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),
+                sign_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),
+                sign_prefixes=(b"openai-",),
+                key_headers=_BOTH,
+                key_schemes=_BEARER,
+                key_parameter=None,
+                sample_path="/chat/completions",
+                sdk_base="OpenAI's SDKs need the gateway's address followed by /v1",
+                route_prefix="",
+                request_id_header=b"x-request-id",
+                id_characters=":",  # of fine-tuned models
+                has_speech=True,
+            ),
+        )
+    }
+)
+"""Every family's row, in the order in which the signs of a client are looked for."""
+
+UNSAID: Final = Family.OPENAI
+"""Whose a request is that says nothing of it."""
+KEY_HEADERS: Final = frozenset[bytes]().union(*(row.key_headers for row in FAMILIES.values()))
+"""What carries a client's credential in any family."""
+
+
+def shown_family(raw_query: bytes | None, names: frozenset[bytes]) -> Family | None:
+    """Return the family that a client shows itself to be of, by the names of its headers and its query."""
+    for row in FAMILIES.values():
+        if not row.sign_headers.isdisjoint(names):
+            return row.family
+        if row.key_parameter is not None and _has(raw_query, row.key_parameter):
+            return row.family
+        if row.sign_prefixes and any(name.startswith(row.sign_prefixes) for name in names):
+            return row.family
+    return None
+
+
+def _has(raw_query: bytes | None, parameter: bytes) -> bool:
+    """Whether a query has a parameter, spelled without escapes."""
+    begin = parameter + b"="
+    return raw_query is not None and (raw_query.startswith(begin) or b"&" + begin in raw_query)
