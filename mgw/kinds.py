@@ -1,33 +1,53 @@
 """One row per provider kind: what follows from the kind and from nothing else.
 
-Sources: specification 2.2 (default capabilities), decisions part 3 (key headers and required headers).
+Sources: specification 2.2 (default capabilities), 4.3 and 4.4 (what a kind cannot do), decisions parts 3 (key
+headers and required headers) and 8 (what hosts of OpenAI's wire take).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import Capability, Family, Kind
+from mgw.vocabulary import Capability, Family, Kind, MaxTokensField
 
 
-class KindRow(Struct, frozen=True):
+class KindRow(Struct, frozen=True, kw_only=True):
     """What a provider kind implies."""
 
     kind: Kind
     family: Family
-    capabilities: frozenset[Capability]
-    """On by default."""
+    base_url: str | None = None
+    """The vendor's own address, which refuses requests without a credential; ``None``: hosts are many."""
+    versions: tuple[str, ...]
+    """Endings of a base address that are usual for the kind, as ``--check`` names them."""
+    version: re.Pattern[str]
+    """A segment of such an address; ``--check`` warns about addresses without one."""
     key_header: bytes
     """The header that carries a static key, in the vendor's spelling."""
-    key_prefix: bytes
+    key_prefix: bytes = b""
     """What stands before the key in that header."""
     required_headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Sent when the client sent no header of that name."""
-    version_segments: tuple[str, ...] = ()
-    """Endings of a base address that are usual for the kind; ``--check`` warns about others."""
+    """Sent when the client sent no header of that name; the names are in lower case."""
+    capabilities: frozenset[Capability]
+    """On by default."""
+    impossible: frozenset[Capability] = frozenset()
+    """Cannot be done, whatever an operator says."""
+    max_tokens_field: MaxTokensField = MaxTokensField.MAX_TOKENS
+    """Chat: the usual name of the field that limits an answer."""
+    takes_extra_fields: bool = False
+    """Chat: some hosts of the kind take fields beyond OpenAI's own."""
+    is_strict: bool = False
+    """Chat: texts in parts, ``refusal``, four stop sequences and four types of images, as OpenAI's models
+    have it; without it, the customs of other hosts."""
+    has_safety_identifier: bool = False
+    """Chat: the field of that name says who the user is, not ``user``."""
+    has_allowed_tools: bool = False
+    """Chat: a tool may be chosen from among several."""
 
 
 _ALL: Final = frozenset(Capability)
@@ -37,21 +57,68 @@ KINDS: Final = MappingProxyType(
     {
         row.kind: row
         for row in (
-            KindRow(Kind.OPENAI, Family.OPENAI, _ALL, b"Authorization", b"Bearer ", (), ("/v1",)),
-            KindRow(Kind.OPENAI_COMPAT, Family.OPENAI, _TEXT, b"Authorization", b"Bearer ", (), ("/v1",)),
             KindRow(
-                Kind.ANTHROPIC,
-                Family.ANTHROPIC,
-                _TEXT,
-                b"x-api-key",
-                b"",
-                ((b"anthropic-version", b"2023-06-01"),),
-                ("/v1",),
+                kind=Kind.OPENAI,
+                family=Family.OPENAI,
+                base_url="https://api.openai.com/v1",
+                versions=("/v1",),
+                version=re.compile("v1"),
+                key_header=b"Authorization",
+                key_prefix=b"Bearer ",
+                capabilities=_ALL,
+                max_tokens_field=MaxTokensField.MAX_COMPLETION_TOKENS,
+                is_strict=True,
+                has_safety_identifier=True,
+                has_allowed_tools=True,
             ),
             KindRow(
-                Kind.GEMINI, Family.GEMINI, _ALL, b"x-goog-api-key", b"", (), ("/v1beta", "/v1", "/v1alpha")
+                kind=Kind.OPENAI_COMPAT,
+                family=Family.OPENAI,
+                versions=("/v1",),
+                version=re.compile("v[0-9]+[a-z0-9]*"),  # hosts number their versions as they like
+                key_header=b"Authorization",
+                key_prefix=b"Bearer ",
+                capabilities=_TEXT,
+                takes_extra_fields=True,
+            ),
+            KindRow(
+                kind=Kind.ANTHROPIC,
+                family=Family.ANTHROPIC,
+                base_url="https://api.anthropic.com/v1",
+                versions=("/v1",),
+                version=re.compile("v1"),
+                key_header=b"x-api-key",
+                required_headers=((b"anthropic-version", b"2023-06-01"),),
+                capabilities=_TEXT,
+                impossible=_ALL - _TEXT,
+            ),
+            KindRow(
+                kind=Kind.GEMINI,
+                family=Family.GEMINI,
+                base_url="https://generativelanguage.googleapis.com/v1beta",
+                versions=("/v1beta", "/v1", "/v1alpha"),
+                version=re.compile("v1beta|v1|v1alpha"),
+                key_header=b"x-goog-api-key",
+                capabilities=_ALL,
+                impossible=frozenset({Capability.AUDIO_TRANSCRIBE}),
             ),
         )
     }
 )
 """Every kind's row."""
+
+
+def kinds_where(fits: Callable[[KindRow], object]) -> list[Kind]:
+    """Return the kinds whose row fits."""
+    return [kind for kind, row in KINDS.items() if fits(row)]
+
+
+def enumerated(kinds: list[Kind]) -> str:
+    """Return names as a sentence has them: ``a``, ``a and b``, ``a, b and c``."""
+    *most, last = kinds
+    return f"{', '.join(most)} and {last}" if most else str(last)
+
+
+def of_chat(row: KindRow) -> bool:
+    """Whether providers of a kind speak OpenAI's wire, and so have the settings of chat."""
+    return row.family is Family.OPENAI

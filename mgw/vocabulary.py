@@ -80,6 +80,13 @@ class Effort(StrEnum):
     MAX = "max"
 
 
+class MaxTokensField(StrEnum):
+    """The field in which a chat upstream takes the limit of an answer."""
+
+    MAX_TOKENS = "max_tokens"
+    MAX_COMPLETION_TOKENS = "max_completion_tokens"
+
+
 class ForcedTools(StrEnum):
     """When an Anthropic model lets a tool be forced (``tool_choice`` ``any`` or ``tool``)."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,12 +12,10 @@ from mgw.config.quoting import without_keys
 from mgw.families import FAMILIES
 from mgw.kinds import KINDS
 from mgw.secret import MIN_HIDDEN
-from mgw.vocabulary import Family, Kind
+from mgw.vocabulary import Family
 
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""
-_ANY_VERSION: Final = MappingProxyType({Kind.OPENAI_COMPAT: re.compile(r"v[0-9]+[a-z0-9]*")})
-"""Kinds whose hosts number their versions as they like."""
 
 _TOO_SHORT: Final = (
     f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden where a log line "
@@ -71,7 +67,7 @@ def _of_key(provider: Provider) -> list[str]:
     where = dotted(("providers", provider.name))
     if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
         return [f"{where}: its key has {_TOO_SHORT}"]
-    if provider.kind is Kind.OPENAI_COMPAT and provider.auth is None:
+    if KINDS[provider.kind].base_url is None and provider.auth is None:
         return [f"{where}: {_KEYLESS}"]
     return []
 
@@ -95,14 +91,9 @@ def _of_base_url(provider: Provider) -> list[str]:
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
         wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"
         return [] if row.family is Family.OPENAI else [wire]
-    pattern = _ANY_VERSION.get(provider.kind)
-    versioned = any(
-        f"/{segment}" in row.version_segments or (pattern is not None and pattern.fullmatch(segment))
-        for segment in segments
-    )
-    if versioned:
+    if any(map(row.version.fullmatch, segments)):
         return []
-    usual = " or ".join(row.version_segments)
+    usual = " or ".join(row.versions)
     return [
         (
             f"{where} has no version segment ({usual}), and the gateway adds none; "

@@ -45,7 +45,7 @@ from mgw.config.patterns import (
 )
 from mgw.config.proxies import parse_network
 from mgw.config.quoting import found_word
-from mgw.config.translation import Base64Embeddings, CacheTarget, ExtraField, MaxTokensField
+from mgw.config.translation import Base64Embeddings, CacheTarget, ExtraField
 from mgw.families import FAMILIES
 from mgw.secret import Secret
 from mgw.vocabulary import (
@@ -56,6 +56,7 @@ from mgw.vocabulary import (
     Family,
     ForcedTools,
     Kind,
+    MaxTokensField,
 )
 
 EXPECTED: Final = "expected"

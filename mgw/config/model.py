@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
-from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import Field
@@ -16,10 +15,10 @@ from pydantic import Field
 from mgw.config.blocks import Settings
 from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen
 from mgw.config.state import spool_below
-from mgw.config.translation import Caching, ExtraField, MaxTokensField, StreamKeepalive, Translation
+from mgw.config.translation import Caching, ExtraField, StreamKeepalive, Translation
 from mgw.kinds import KINDS
 from mgw.secret import Secret
-from mgw.vocabulary import Capability, Family, Kind
+from mgw.vocabulary import Capability, Family, Kind, MaxTokensField
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB
@@ -27,9 +26,6 @@ DEFAULT_MAX_BODY_BYTES: Final = 32 * MIB
 DEFAULT_BODY_MEMORY: Final = 512 * MIB
 DEFAULT_BODY_DISK: Final = 4 * GIB
 DEFAULT_DRAIN_SECONDS: Final = 30.0
-
-_MAX_TOKENS_FIELDS: Final = MappingProxyType({Kind.OPENAI: MaxTokensField.MAX_COMPLETION_TOKENS})
-"""Where it is not ``max_tokens``, which every other host of that wire knows (decisions, part 8)."""
 
 
 class AuthMode(StrEnum):
@@ -79,7 +75,7 @@ def _default_capabilities(data: dict[str, Any]) -> frozenset[Capability]:  # Any
 
 def _default_max_tokens_field(data: dict[str, Any]) -> MaxTokensField:  # Any: pydantic's own signature
     kind = data.get("kind")
-    return _MAX_TOKENS_FIELDS.get(kind, MaxTokensField.MAX_TOKENS) if kind else MaxTokensField.MAX_TOKENS
+    return KINDS[kind].max_tokens_field if isinstance(kind, Kind) else MaxTokensField.MAX_TOKENS
 
 
 class Provider(Settings):

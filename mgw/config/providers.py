@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any, Final
 
 from mgw.config.checks import checked_header_name, checked_provider_name
@@ -10,26 +9,9 @@ from mgw.config.model import AuthMode, HeaderEdits, Provider, Timeouts
 from mgw.config.paths import Path
 from mgw.config.scope import Scope
 from mgw.config.written import WrittenCapabilities, WrittenHeaders, WrittenProvider
-from mgw.kinds import KINDS
+from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
-from mgw.vocabulary import Capability, Family, Kind
-
-BASE_URLS: Final = MappingProxyType(
-    {
-        Kind.OPENAI: "https://api.openai.com/v1",
-        Kind.ANTHROPIC: "https://api.anthropic.com/v1",
-        Kind.GEMINI: "https://generativelanguage.googleapis.com/v1beta",
-    }
-)
-"""The addresses of the first-party kinds."""
-
-IMPOSSIBLE: Final = MappingProxyType(
-    {
-        Kind.ANTHROPIC: frozenset(Capability) - {Capability.TEXT},
-        Kind.GEMINI: frozenset({Capability.AUDIO_TRANSCRIBE}),
-    }
-)
-"""What a kind cannot do, whatever an operator says (specification 4.3, 4.4)."""
+from mgw.vocabulary import Capability, Kind
 
 OF_CHAT: Final = ("stream_usage", "max_tokens_field")
 """Settings of OpenAI's wire alone."""
@@ -51,7 +33,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
     capabilities = _capabilities(written.kind, written.capabilities, (*path, "capabilities"), scope)
     chat = _of_chat(written, path, scope)
     base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
-    refuses = base_url == BASE_URLS.get(written.kind)
+    refuses = base_url == KINDS[written.kind].base_url
     if auth is AuthMode.NONE and refuses and not scope.report.holds((*path, "auth")):
         fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
         scope.report.add((*path, "auth"), fault)
@@ -127,11 +109,12 @@ def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | Non
 def _base_url(kind: Kind, written: str | None, path: Path, scope: Scope) -> str:
     if written is not None:
         return written
-    if kind not in BASE_URLS and not scope.report.spoiled(path):
+    usual = KINDS[kind].base_url
+    if usual is None and not scope.report.spoiled(path):
         scope.report.add(
             path, f"missing, expected the address of the host: there is no default for kind {kind}"
         )
-    return BASE_URLS.get(kind, "")
+    return usual or ""
 
 
 def _capabilities(
@@ -139,24 +122,27 @@ def _capabilities(
 ) -> frozenset[Capability]:
     """Lay what is written over what the kind has (specification 2.2)."""
     stated = {} if written is None else written.model_dump(exclude_none=True)
-    for capability in IMPOSSIBLE.get(kind, frozenset()):
+    row = KINDS[kind]
+    for capability in row.impossible:
         if stated.get(capability):
             scope.report.add((*path, capability.value), f"a provider of kind {kind} cannot do {capability}")
-    usual = KINDS[kind].capabilities
+    usual = row.capabilities
     return frozenset(capability for capability in Capability if stated.get(capability, capability in usual))
 
 
 def _of_chat(written: WrittenProvider, path: Path, scope: Scope) -> dict[str, Any]:  # Any: settings by name
     """Return what is stated of the settings that only OpenAI's wire has."""
     stated = {key: value for key, value in written if key in OF_CHAT and value is not None}
-    if written.kind is not None and KINDS[written.kind].family is not Family.OPENAI:
-        kinds = " and ".join(kind for kind, row in KINDS.items() if row.family is Family.OPENAI)
+    row = None if written.kind is None else KINDS[written.kind]
+    if row is not None and not of_chat(row):
+        kinds = enumerated(kinds_where(of_chat))
         for key in stated:
             scope.report.add((*path, key), f"only for the kinds {kinds}, found with kind {written.kind}")
     if written.extra_fields is not None:
         stated["extra_fields"] = tuple(dict.fromkeys(written.extra_fields))
-        if written.kind not in {None, Kind.OPENAI_COMPAT}:
-            message = f"only for the kind openai_compat, found with kind {written.kind}"
+        if row is not None and not row.takes_extra_fields:
+            kinds = enumerated(kinds_where(lambda row: row.takes_extra_fields))
+            message = f"only for the kind {kinds}, found with kind {written.kind}"
             scope.report.add((*path, "extra_fields"), message)
     return stated
 

@@ -19,9 +19,9 @@ from pydantic_core import core_schema
 from mgw.config.fields import FAMILY_SPELLINGS
 from mgw.config.model import AuthMode
 from mgw.config.patterns import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
-from mgw.config.providers import BASE_URLS, IMPOSSIBLE, OF_CHAT
+from mgw.config.providers import OF_CHAT
 from mgw.config.written import WrittenFile
-from mgw.kinds import KINDS
+from mgw.kinds import KINDS, kinds_where, of_chat
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
 _KEYS: Final = ("api_key", "api_key_env")
@@ -91,7 +91,7 @@ def _none_of_all(keys: Iterable[str]) -> Schema:
 
 def _off(kind: Kind) -> Schema:
     """Return what a provider's capabilities must be where its kind cannot do all of them."""
-    off = {capability.value: {"const": False} for capability in sorted(IMPOSSIBLE[kind])}
+    off = {capability.value: {"const": False} for capability in sorted(KINDS[kind].impossible)}
     return {"properties": {"capabilities": {"properties": off}}}
 
 
@@ -111,14 +111,14 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             *({"if": _has_none(["auth"]), "then": _none_of_all([key, "token_file"])} for key in _KEYS),
             {"if": _where("auth", [AuthMode.NONE]), "then": _needs_any(["base_url"])},
             {
-                "if": _spelled(*(kind for kind in Kind if kind not in BASE_URLS)),
+                "if": _spelled(*kinds_where(lambda row: row.base_url is None)),
                 "then": _needs_any(["base_url"]),
             },
             {
-                "if": _spelled(*(kind for kind, row in KINDS.items() if row.family is not Family.OPENAI)),
+                "if": _spelled(*kinds_where(lambda row: not of_chat(row))),
                 "then": _has_none(OF_CHAT),
             },
-            *({"if": _spelled(kind), "then": _off(kind)} for kind in IMPOSSIBLE),
+            *({"if": _spelled(kind), "then": _off(kind)} for kind in kinds_where(lambda row: row.impossible)),
         ],
         "WrittenEdgeAuth": [
             {

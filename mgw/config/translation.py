@@ -27,13 +27,6 @@ class CacheTarget(StrEnum):
     TOOLS = "tools"
 
 
-class MaxTokensField(StrEnum):
-    """The field in which a chat upstream takes the limit of an answer."""
-
-    MAX_TOKENS = "max_tokens"
-    MAX_COMPLETION_TOKENS = "max_completion_tokens"
-
-
 class ExtraField(StrEnum):
     """A field beyond OpenAI's own that some hosts of its wire take."""
 

@@ -7,7 +7,7 @@ another.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -41,6 +41,8 @@ from mgw.config.fields import (
     Variable,
 )
 from mgw.config.written_translation import WrittenCaching, WrittenStreamKeepalive, WrittenTranslation
+from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
+from mgw.vocabulary import Kind, MaxTokensField
 
 
 class WrittenTls(Written):
@@ -113,6 +115,17 @@ class WrittenHeaders(Written):
     )
 
 
+def _max_tokens_fields() -> str:
+    """Say which kinds have which field by default."""
+    found: dict[MaxTokensField, list[Kind]] = {}
+    for kind in kinds_where(of_chat):
+        found.setdefault(KINDS[kind].max_tokens_field, []).append(kind)
+    return ", ".join(f"{name} for {enumerated(kinds)}" for name, kinds in found.items())
+
+
+_MAX_TOKENS_FIELDS: Final = _max_tokens_fields()
+
+
 class WrittenProvider(Written):
     """One provider."""
 
@@ -156,17 +169,18 @@ class WrittenProvider(Written):
     )
     stream_usage: Stated[OnOff] = Field(
         default=None,
-        description="Whether translated chat streams ask for usage (openai, openai_compat); default true.",
+        description=f"Whether translated chat streams ask for usage ({', '.join(kinds_where(of_chat))}); "
+        "default true.",
     )
     max_tokens_field: Stated[MaxTokensFieldName] = Field(
         default=None,
         description="Name of the field that limits the output in translated chat requests; default "
-        "max_completion_tokens for openai, max_tokens for openai_compat.",
+        f"{_MAX_TOKENS_FIELDS}.",
     )
     extra_fields: Stated[list[ExtraFieldName]] = Field(
         default=None,
         description="Fields beyond OpenAI's own API that translated chat requests may contain "
-        "(openai_compat); default none.",
+        f"({', '.join(kinds_where(lambda row: row.takes_extra_fields))}); default none.",
     )
 
 

@@ -21,6 +21,7 @@ from mgw.dialects.media import FEATURES, is_fetched, is_text, plain_text
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.openai.media import AUDIO_FORMATS
 from mgw.dialects.refusal import no_addresses
+from mgw.kinds import KINDS
 from mgw.vocabulary import Kind
 
 _DETAILS: Final = MappingProxyType({"low": "low", "high": "high", "ultra_high": "high"})
@@ -87,7 +88,7 @@ def _image_url(media: Media, kind: Kind, row: ModelRow) -> str | None:
             raise no_addresses(url)
         return url
     said = media.media_type or "image/png"
-    if kind is Kind.OPENAI:
+    if KINDS[kind].is_strict:
         said = said.partition(";")[0].strip().lower()
         said = _MISSPELLED.get(said, said)
         if said not in _IMAGES:

@@ -33,6 +33,7 @@ from mgw.dialects.openai.turns import render_messages
 from mgw.dialects.reasoning import for_openai
 from mgw.dialects.refusal import no_messages
 from mgw.errors import GatewayError, Reason
+from mgw.kinds import KINDS
 from mgw.vocabulary import Kind
 
 _ENCODER: Final = Encoder()
@@ -99,7 +100,8 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     _thinking_and_sampling(body, conversation, options, lost)
     _limits(body, conversation, options, lost)
     if conversation.user is not None:
-        body["safety_identifier" if options.kind is Kind.OPENAI else "user"] = _user(conversation.user)
+        field = "safety_identifier" if KINDS[options.kind].has_safety_identifier else "user"
+        body[field] = _user(conversation.user)
     if conversation.stream:
         body["stream"] = True
         if options.stream_usage:
@@ -164,7 +166,7 @@ def _tool_choice(choice: ToolChoice, kind: Kind, names: Names, lost: set[Feature
         return mode
     if choice.mode is ToolMode.ANY and len(choice.names) == 1:
         return _by_name(names[choice.names[0]])
-    if kind is Kind.OPENAI:
+    if KINDS[kind].has_allowed_tools:
         tools = [_by_name(names[name]) for name in choice.names]
         return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
     lost.add(Feature.TOOL_CHOICE_NAMES)
@@ -267,7 +269,7 @@ def _stop(body: JsonObject, stop: tuple[str, ...], options: RenderOptions, lost:
     if not options.row.stop:
         lost.add(Feature.STOP)
         return
-    if options.kind is Kind.OPENAI and len(stop) > _MOST_STOPS:
+    if KINDS[options.kind].is_strict and len(stop) > _MOST_STOPS:
         lost.add(Feature.STOP)
         stop = stop[:_MOST_STOPS]
     body["stop"] = list(stop)

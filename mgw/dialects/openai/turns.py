@@ -41,6 +41,7 @@ from mgw.dialects.names import Names
 from mgw.dialects.openai.parts import media_parts, text_part
 from mgw.dialects.openai.thoughts import host_fields
 from mgw.dialects.pairs import Call, Pairs, paired
+from mgw.kinds import KINDS
 from mgw.vocabulary import Family, Kind
 
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
@@ -74,7 +75,7 @@ class _Messages:
     def __init__(self, kind: Kind, row: ModelRow, lost: set[Feature], names: Names, pairs: Pairs) -> None:
         self.written: list[JsonObject] = []
         self._kind = kind
-        self._host = kind is not Kind.OPENAI
+        self._host = not KINDS[kind].is_strict
         """The provider is another host, with the customs of hosts."""
         self._row = row
         self._lost = lost

@@ -13,11 +13,13 @@ from io import BytesIO
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 from twisted.internet.testing import StringTransport
 
 from mgw.config import providers
 from mgw.config.problems import ConfigError
 from mgw.errors import GatewayError, Reason
+from mgw.kinds import KINDS as KIND_ROWS
 from mgw.routing.capabilities import pass_gate
 from mgw.routing.resolve import Resolver
 from mgw.routing.route import ModelAt, Route, Treatment
@@ -72,7 +74,8 @@ def benches() -> dict[Flag, Bench]:
     With Anthropic's flags forced on, which the loader refuses: the gate behind it is asked all the same.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(providers, "IMPOSSIBLE", {})
+        able = {kind: replace(row, impossible=frozenset()) for kind, row in KIND_ROWS.items()}
+        patch.setattr(providers, "KINDS", able)
         return {flag: Bench(configuration(flag)) for flag in Flag}
 
 

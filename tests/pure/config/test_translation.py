@@ -11,13 +11,12 @@ from mgw.config.translation import (
     Base64Embeddings,
     CacheTarget,
     ExtraField,
-    MaxTokensField,
     ModelRow,
     StreamKeepalive,
     Translation,
 )
 from mgw.config.written_translation import WrittenModelRow
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind, MaxTokensField
 
 ONE = "providers: {main: {kind: openai}}\n"
 
