@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from mgw.config.advice import final_addresses, warnings
+from mgw.advice import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.config.model import Config
 from mgw.config.paths import dotted

@@ -25,10 +25,10 @@ from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from mgw import __version__
+from mgw.advice import warnings
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import DiskThreads
 from mgw.bodies.spool import Spool
-from mgw.config.advice import warnings
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import without_keys

@@ -25,6 +25,7 @@ from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.secret import Secret, overwritten
+from mgw.upstream.address import call_target
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.vocabulary import Modality
 from mgw.wire.encodings import Gunzip
@@ -53,7 +54,6 @@ class Passthrough:
     target: Target
     request: ClientRequest
     content: Content
-    base_path: bytes
     keepalive_seconds: float | None = None
     turning: Turning | None = None
     _sent: Credential | None = field(init=False, default=None, repr=False)
@@ -112,15 +112,16 @@ class Passthrough:
         return turns_body(self.turning) and has_body and not is_encoded(answer)
 
     def _target(self) -> bytes:
-        route, path = self.route, self._path()
-        base = self.base_path
-        if route.upstream_version is not None:
-            base = base.removesuffix(b"/v1") + b"/" + route.upstream_version.encode()
-        query = self.request.raw_query
+        route, query = self.route, self.request.raw_query
         if route.model_optional or route.modality is Modality.PLATFORM:
             query = without_parameter(query, _CHOOSING)
-        whole = route.upstream_prefix.encode() + base + path
-        return whole if query is None else whole + b"?" + query
+        return call_target(
+            self.target.provider,
+            self._path(),
+            query,
+            prefix=route.upstream_prefix.encode(),
+            version=(route.upstream_version or "").encode(),
+        )
 
     def _path(self) -> bytes:
         route, request = self.route, self.request

@@ -145,7 +145,6 @@ async def _passthrough(
         target,
         request,
         content,
-        generation.upstreams[target.provider.name].base_path,
         keepalive.interval if keepalive is not None and keepalive.passthrough else None,
         turning_of(exchange, request, target),
     )

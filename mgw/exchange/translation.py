@@ -52,10 +52,12 @@ from mgw.exchange.retelling import JSON, MAX_ERROR_BYTES, Retelling, StreamRetel
 from mgw.families import FAMILIES
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
+from mgw.upstream.address import call_target
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.wire.counted import has_more
 from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.target import split_target
 
 _VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
 _OURS: Final = _VERSIONS | {
@@ -88,7 +90,6 @@ class Translation:
     """One request told in another family's dialect, and how its answer is told back."""
 
     target: Target
-    base_path: bytes
     forwarded: RawHeaders = field(repr=False)
     rendered: Rendered = field(repr=False)
     retelling: Telling = field(repr=False)
@@ -115,7 +116,7 @@ class Translation:
         ]
         return UpstreamRequest(
             method=b"POST",
-            target=self.base_path + self.rendered.target,
+            target=call_target(provider, *split_target(self.rendered.target)),
             headers=completed(headers, provider, credential),
             body=self.rendered.body,
         )
@@ -308,10 +309,9 @@ class Translating:
         headers = forwarded(self.request, self.exchange.route.family, self.target)
         own = {name.lower() for name, _ in rendered.headers}
         kept = [pair for pair in headers if (low := pair[0].lower()) not in _OURS and low not in own]
-        base_path = self.exchange.generation.upstreams[self.target.provider.name].base_path
         self._rendered_bytes = len(rendered.body)
         again = self if rendered.thoughts else None
-        return Translation(self.target, base_path, kept, rendered, retelling, again)
+        return Translation(self.target, kept, rendered, retelling, again)
 
     def _with_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
         auto = self.exchange.generation.config.caching.auto_breakpoints

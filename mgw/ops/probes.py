@@ -26,6 +26,7 @@ from mgw.config.model import Provider
 from mgw.credentials.provider import Credential
 from mgw.errors import GatewayError
 from mgw.generation import Generation
+from mgw.upstream.address import call_target
 from mgw.upstream.agent import UpstreamAgent
 from mgw.wire.headers import RawHeaders
 
@@ -103,10 +104,10 @@ class Question:
     async def _get(self, query: str) -> Heard:
         upstream = self.generation.upstreams[self.provider.name]
         client = HTTPClient(_AsIs(UpstreamAgent(lambda _: upstream)))
-        url = f"{_SOME_ORIGIN}{upstream.base_path.decode()}/models"
+        target = call_target(self.provider, b"/models", query.encode() or None)
         clock: Any = self.prober.clock  # Any: treq wants a reactor's type, and its timeout is not used
         response = await client.get(
-            f"{url}?{query}" if query else url,
+            _SOME_ORIGIN + target.decode(),
             headers=self._headers(),
             allow_redirects=False,
             unbuffered=True,

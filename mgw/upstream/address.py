@@ -1,11 +1,15 @@
-"""Where a provider is: its base address, taken apart once."""
+"""Where a provider is, and where a call to it goes."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from mgw.config.model import Provider
+from mgw.wire.target import split_target
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -52,3 +56,40 @@ def address_of(base_url: str) -> Address:
     ascii_host = f"[{host}]" if ":" in host else host
     header = ascii_host if port == own_port else f"{ascii_host}:{port}"
     return Address(parts.scheme, host, port, header.encode(), parts.path.rstrip("/").encode())
+
+
+def call_target(
+    provider: Provider,
+    path: bytes,
+    raw_query: bytes | None = None,
+    *,
+    prefix: bytes = b"",
+    version: bytes = b"",
+) -> bytes:
+    """Return the target of a call to a provider, as its request line has it.
+
+    :param path: below the base address, with its leading ``/``.
+    :param raw_query: the client's own or the call's; ``None`` without a question mark.
+    :param prefix: what stands before the path of the base address.
+    :param version: what the call needs in place of a ``/v1`` at the end of the base address.
+    """
+    base = _path_of(provider.base_url)
+    if version:
+        base = base.removesuffix(b"/v1") + b"/" + version
+    whole = prefix + base + path
+    return whole if raw_query is None else whole + b"?" + raw_query
+
+
+def call_url(provider: Provider, target: str) -> str:
+    """Return the whole address of a call, as it may be shown to people.
+
+    :param target: path below the base address, and query.
+    """
+    path, raw_query = split_target(target.encode())
+    origin = provider.base_url.removesuffix(_path_of(provider.base_url).decode())
+    return origin + call_target(provider, path, raw_query).decode()
+
+
+@lru_cache(maxsize=1024)  # as many as there are providers, at the most
+def _path_of(base_url: str) -> bytes:
+    return address_of(base_url).path

@@ -12,6 +12,7 @@ from mgw.config.quoting import without_keys
 from mgw.families import FAMILIES
 from mgw.kinds import KINDS
 from mgw.secret import MIN_HIDDEN
+from mgw.upstream.address import call_url
 from mgw.vocabulary import Family
 
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
@@ -59,7 +60,7 @@ def final_addresses(config: Config) -> list[str]:
 def _sample(provider: Provider) -> str:
     path = FAMILIES[KINDS[provider.kind].family].sample_path
     model = provider.models[0] if provider.models else "{model}"
-    return without_keys(provider.base_url + path.replace("{model}", model))
+    return without_keys(call_url(provider, path.replace("{model}", model)))
 
 
 def _of_key(provider: Provider) -> list[str]:
