@@ -27,6 +27,12 @@ class KindRow(Struct, frozen=True, kw_only=True):
     """Endings of a base address that are usual for the kind, as ``--check`` names them."""
     version: re.Pattern[str]
     """A segment of such an address; ``--check`` warns about addresses without one."""
+    version_parameter: str | None = None
+    """The parameter of each call's query that says the version of the API (``api_version``)."""
+    unversioned: re.Pattern[str] | None = None
+    """Part of a base address whose calls need that parameter."""
+    sample_version: str = ""
+    """What may stand there."""
     key_header: bytes
     """The header that carries a static key, in the vendor's spelling."""
     key_prefix: bytes = b""

@@ -85,6 +85,8 @@ class Provider(Settings):
     kind: Kind
     base_url: str
     """With the version prefix, without a trailing ``/``."""
+    api_version: str | None = None
+    """What each call's query says of the version, unless the client's does."""
     auth: AuthMode | None = None
     """``None``: the client's own credential."""
     key: Secret | None = None

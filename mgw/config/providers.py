@@ -8,7 +8,7 @@ from mgw.config.checks import checked_header_name, checked_provider_name
 from mgw.config.model import AuthMode, HeaderEdits, Provider, Timeouts
 from mgw.config.paths import Path
 from mgw.config.scope import Scope
-from mgw.config.written import WrittenCapabilities, WrittenHeaders, WrittenProvider
+from mgw.config.written import WrittenCapabilities, WrittenProvider
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Kind
@@ -25,7 +25,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
     except ValueError as error:
         scope.report.add(path, str(error))
     auth, key = _credential(written, path, scope)
-    headers = _headers(written.headers, (*path, "headers"), scope)
+    headers = _headers(written, (*path, "headers"), scope)
     if written.kind is None:
         if not scope.report.spoiled((*path, "kind")):
             scope.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")
@@ -33,6 +33,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
     capabilities = _capabilities(written.kind, written.capabilities, (*path, "capabilities"), scope)
     chat = _of_chat(written, path, scope)
     base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
+    _check_version(written.kind, base_url, written.api_version, (*path, "api_version"), scope)
     refuses = base_url == KINDS[written.kind].base_url
     if auth is AuthMode.NONE and refuses and not scope.report.holds((*path, "auth")):
         fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
@@ -42,6 +43,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
         name=name,
         kind=written.kind,
         base_url=base_url,
+        api_version=written.api_version,
         auth=auth,
         key=key,
         token_file=written.token_file,
@@ -117,6 +119,20 @@ def _base_url(kind: Kind, written: str | None, path: Path, scope: Scope) -> str:
     return usual or ""
 
 
+def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, scope: Scope) -> None:
+    """Report a version that would go nowhere, and one that calls cannot do without."""
+    row = KINDS[kind]
+    if version is not None and row.version_parameter is None:
+        scope.report.add(path, f"providers of kind {kind} take no version in the query: put it into base_url")
+    needed = row.unversioned is not None and row.unversioned.search(base_url) is not None
+    if needed and version is None and not scope.report.spoiled(path):
+        scope.report.add(
+            path,
+            f"missing, but calls to this base_url need a version: write api_version: {row.sample_version}, "
+            "or another that the provider has",
+        )
+
+
 def _capabilities(
     kind: Kind, written: WrittenCapabilities | None, path: Path, scope: Scope
 ) -> frozenset[Capability]:
@@ -147,9 +163,11 @@ def _of_chat(written: WrittenProvider, path: Path, scope: Scope) -> dict[str, An
     return stated
 
 
-def _headers(written: WrittenHeaders | None, path: Path, scope: Scope) -> HeaderEdits:
+def _headers(provider: WrittenProvider, path: Path, scope: Scope) -> HeaderEdits:
+    written = provider.headers
     if written is None:
         return HeaderEdits()
+    key_header = None if provider.kind is None else KINDS[provider.kind].key_header.decode().lower()
     edits = HeaderEdits(
         set=written.set or {},
         remove=tuple(dict.fromkeys(name.lower() for name in written.remove or ())),
@@ -162,6 +180,9 @@ def _headers(written: WrittenHeaders | None, path: Path, scope: Scope) -> Header
             checked_header_name(name)
         except ValueError as error:
             scope.report.add(here, str(error))
+        else:
+            if name.lower() == key_header:
+                scope.report.add(here, f"{name} carries the provider's key: set its api_key instead")
         if name.lower() in seen:
             scope.report.add(here, f"the same header as {seen[name.lower()]}: keep only one")
         seen[name.lower()] = name

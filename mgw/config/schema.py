@@ -95,6 +95,14 @@ def _off(kind: Kind) -> Schema:
     return {"properties": {"capabilities": {"properties": off}}}
 
 
+def _versioned(kind: Kind) -> Schema:
+    """Say that some base addresses of a kind need a version."""
+    pattern = KINDS[kind].unversioned
+    assert pattern is not None
+    address = {"properties": {"base_url": {"pattern": pattern.pattern}}, "required": ["base_url"]}
+    return {"if": {"allOf": [_spelled(kind), address]}, "then": _needs_any(["api_version"])}
+
+
 _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     {
         "WrittenProvider": [
@@ -118,6 +126,11 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                 "if": _spelled(*kinds_where(lambda row: not of_chat(row))),
                 "then": _has_none(OF_CHAT),
             },
+            {
+                "if": _spelled(*kinds_where(lambda row: row.version_parameter is None)),
+                "then": _has_none(["api_version"]),
+            },
+            *(_versioned(kind) for kind in kinds_where(lambda row: row.unversioned)),
             *({"if": _spelled(kind), "then": _off(kind)} for kind in kinds_where(lambda row: row.impossible)),
         ],
         "WrittenEdgeAuth": [

@@ -137,6 +137,11 @@ class WrittenProvider(Written):
         description="The provider's address with the version prefix; the first-party kinds default to their "
         "vendor's.",
     )
+    api_version: Stated[Name] = Field(
+        default=None,
+        description="Version of the API, sent in the query of each call unless the client sends one; only "
+        "for kinds whose hosts take it there.",
+    )
     auth: Stated[AuthName] = Field(
         default=None, description="How the gateway authenticates to the provider; none sends no credential."
     )

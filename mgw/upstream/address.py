@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from mgw.config.model import Provider
-from mgw.wire.target import split_target
+from mgw.kinds import KINDS
+from mgw.wire.target import query_value, split_target, with_parameter
 
 _PORTS: Final = {"http": 80, "https": 443}
 
@@ -69,13 +70,16 @@ def call_target(
     """Return the target of a call to a provider, as its request line has it.
 
     :param path: below the base address, with its leading ``/``.
-    :param raw_query: the client's own or the call's; ``None`` without a question mark.
+    :param raw_query: the client's own or the call's; ``None`` without a question mark.  The provider's
+        ``api_version`` is added to it where it says none.
     :param prefix: what stands before the path of the base address.
     :param version: what the call needs in place of a ``/v1`` at the end of the base address.
     """
     base = _path_of(provider.base_url)
     if version:
         base = base.removesuffix(b"/v1") + b"/" + version
+    if provider.api_version is not None:
+        raw_query = _versioned(raw_query, KINDS[provider.kind].version_parameter, provider.api_version)
     whole = prefix + base + path
     return whole if raw_query is None else whole + b"?" + raw_query
 
@@ -88,6 +92,12 @@ def call_url(provider: Provider, target: str) -> str:
     path, raw_query = split_target(target.encode())
     origin = provider.base_url.removesuffix(_path_of(provider.base_url).decode())
     return origin + call_target(provider, path, raw_query).decode()
+
+
+def _versioned(raw_query: bytes | None, parameter: str | None, version: str) -> bytes | None:
+    if parameter is None or query_value(raw_query, parameter) is not None:
+        return raw_query
+    return with_parameter(raw_query, parameter, version)
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

@@ -298,6 +298,13 @@ def test_a_placeholder_is_no_key_and_is_told_where_the_key_goes(placeholder: str
         parse(text, "mgw.yaml", {})
 
 
+@pytest.mark.parametrize("kind", ["openai", "openai_compat", "anthropic", "gemini"])
+def test_a_version_that_would_go_nowhere_is_refused(kind: str) -> None:
+    assert of_provider(f"kind: {kind}, base_url: 'http://h/v1', api_version: 2024-10-21") == [
+        f"api_version: providers of kind {kind} take no version in the query: put it into base_url"
+    ]
+
+
 @pytest.mark.parametrize("key", ["$5-of-luck", "a$KEY", "<a", "os.environ", "${KEY}x"])
 def test_a_key_that_only_resembles_a_placeholder_is_taken(key: str) -> None:
     parse(f"providers: {{a: {{kind: openai, api_key: '{key}'}}}}", "mgw.yaml", {})
