@@ -1,6 +1,6 @@
 """Every refusal that the gateway can utter.
 
-A :class:`Reason` is one row of the table of errors (decisions, part 6): a cause and its HTTP status.  What
+A :class:`Reason` is one row of the table of errors (contract 6.2): a cause and its HTTP status.  What
 each dialect calls it stands in ``dialects/<name>/errors.py``.
 """
 
@@ -43,7 +43,7 @@ class Reason(Enum):
 
 
 class Cause(StrEnum):
-    """Why an exchange did not end well, in a word for logs, events and metrics (decisions, part 7).
+    """Why an exchange did not end well, in a word for logs, events and metrics (contract 7.5).
 
     A refusal of our own has none: its code says it.
     """

@@ -1,6 +1,6 @@
 """One row per family: all that differs between them outside their dialects.
 
-Sources: decisions, parts 3 (carriers of credentials), 4 (which family a request is of), 5 (headers) and 8.
+Sources: contract 3.2 (carriers of credentials), contract 4.13 (which family a request is of), contract 5.5.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FamilyRow(Struct, frozen=True):
     has_verbs: bool = False
     """In its paths, a colon begins a verb."""
     has_speech: bool = False
-    """It has speech of its own, with voices of its own (specification 4.3)."""
+    """It has speech of its own, with voices of its own (contract 4.7, 4.25)."""
     takes_breakpoints: bool = False
     """Its requests say what is to be cached."""
 

@@ -1,7 +1,7 @@
 """One row per provider kind: what follows from the kind and from nothing else.
 
-Sources: specification 2.2 (default capabilities), 4.3 and 4.4 (what a kind cannot do), decisions parts 3 (key
-headers and required headers) and 8 (what hosts of OpenAI's wire take).
+Sources: contract 2.7 and 2.8 (default capabilities, what a kind cannot do), contract 3.8 (key headers and
+required headers), contract 8.9 (what hosts of OpenAI's wire take).
 """
 
 from __future__ import annotations

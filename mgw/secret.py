@@ -1,6 +1,6 @@
 """A string that never prints, the two things that may be said of it, and how texts are freed of it.
 
-A key is hidden by its value, as a whole word (decisions, part 6): ``none`` in ``nonetheless`` is no key, and
+A key is hidden by its value, as a whole word (contract 6.8): ``none`` in ``nonetheless`` is no key, and
 neither is a word of fewer than :data:`MIN_HIDDEN` characters anywhere.  Texts spell a key in several ways: as
 it is, percent-encoded, or with the escapes of JSON.
 """
@@ -65,7 +65,7 @@ class Secret:
 
 
 def key_hash(value: Secret | str) -> str:
-    """Return the first 12 hex digits of SHA-256: how a credential is named in events (decisions, part 3)."""
+    """Return the first 12 hex digits of SHA-256: how a credential is named in events (contract 3.14)."""
     text = value.reveal() if isinstance(value, Secret) else value
     return sha256(text.encode()).hexdigest()[:KEY_HASH_DIGITS]
 

@@ -1,6 +1,6 @@
 """The nouns of the gateway, and the one table of their neutral and vendor spellings.
 
-Source: the service specification's naming convention.  Operators may write either spelling; the code, the
+Source: contract 1.4 and 1.5.  Operators may write either spelling; the code, the
 documents and the logs use the vendor's.  No other module spells a neutral word.
 """
 
@@ -36,7 +36,7 @@ class Dialect(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a provider is (specification 2.1)."""
+    """What a provider is (contract 1.3)."""
 
     OPENAI = "openai"
     OPENAI_COMPAT = "openai_compat"
@@ -45,7 +45,7 @@ class Kind(StrEnum):
 
 
 class Capability(StrEnum):
-    """What a provider may be asked for (specification 2.2)."""
+    """What a provider may be asked for (contract 2.7)."""
 
     TEXT = "text"
     IMAGE_GEN = "image_gen"
@@ -69,7 +69,7 @@ class Modality(StrEnum):
 
 
 class Effort(StrEnum):
-    """How much a model thinks, by name; in this order (decisions, part 8)."""
+    """How much a model thinks, by name; in this order (contract 8.8)."""
 
     NONE = "none"
     MINIMAL = "minimal"

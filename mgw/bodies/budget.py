@@ -1,4 +1,4 @@
-"""How much the request bodies of all clients may take together (decisions, part 2: ``spool``).
+"""How much the request bodies of all clients may take together (contract 2.11).
 
 One budget is for the memory and one for the disk.  A request takes its room through a :class:`Share`, so that
 whatever it still holds goes back at once when it ends.

@@ -1,4 +1,4 @@
-"""Automatic cache breakpoints: a conversation to a conversation (specification 4.1.5).
+"""Automatic cache breakpoints: a conversation to a conversation (contract 8.27).
 
 A provider with explicit prompt caching reads a prompt as tools, then instructions, then turns, and caches up
 to a mark.  A client of another family cannot set marks, so the gateway may set one behind the tools and one

@@ -4,7 +4,7 @@ A :class:`Conversation` is what a client asks: instructions, turns made of parts
 Everything is immutable and means the same for every family; what a family cannot say is a
 :class:`mgw.canonical.features.Feature` that its renderer returns as lost.
 
-Sources: the vendors' references of chat completions, messages and generateContent; decisions, part 8.
+Sources: the vendors' references of chat completions, messages and generateContent; contract 8.1.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A parser notes under which of the client's paths it met a feature; a renderer says which features it carries.
 ``dropped_fields`` is then algebra: what nobody read, and the paths of what was said and not carried
-(decisions, part 8).  So a new feature is reported towards every dialect until its renderer carries it.
+(contract 8.2).  So a new feature is reported towards every dialect until its renderer carries it.
 """
 
 from __future__ import annotations

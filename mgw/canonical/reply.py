@@ -24,7 +24,7 @@ class TokenUsage(Struct, frozen=True):
     """Token counts in the canonical convention; ``None`` means unknown, never zero.
 
     ``tokens_in`` includes tokens read from and written to the cache, ``tokens_out`` includes reasoning,
-    whatever the provider's own convention is (decisions, parts 7 and 8).
+    whatever the provider's own convention is (contract 7.3, 8.24).
     """
 
     tokens_in: int | None = None
@@ -39,7 +39,7 @@ NO_USAGE = TokenUsage()
 
 
 class StopReason(Enum):
-    """Why an answer ended (the table of decisions, part 8)."""
+    """Why an answer ended (the table of contract 8.20)."""
 
     END = "end"
     STOP_SEQUENCE = "stop_sequence"

@@ -1,4 +1,4 @@
-"""What the specification and the decisions name and this version does not do yet.
+"""What is planned and this version does not do yet (contract 2.1).
 
 Such a setting is an error of its own: an operator who wrote it relies on it.
 """

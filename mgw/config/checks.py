@@ -36,7 +36,7 @@ CREDENTIAL_HEADERS: Final = frozenset(
         "openai-insecure-api-key",
     }
 )
-"""Carriers of credentials (decisions, part 3): keys belong into ``api_key`` and its like."""
+"""Carriers of credentials (contract 2.12): keys belong into ``api_key`` and its like."""
 
 FRAMING_HEADERS: Final = frozenset(
     {

@@ -70,7 +70,7 @@ FAMILY_SPELLINGS: Final = MappingProxyType(
 )
 """Every accepted spelling of a family."""
 SPEAKING: Final = tuple(family for family in Family if FAMILIES[family].has_speech)
-"""Families with speech of their own (specification 4.3)."""
+"""Families with speech of their own (contract 4.7)."""
 
 T = TypeVar("T")
 T_Enum = TypeVar("T_Enum", bound=StrEnum)

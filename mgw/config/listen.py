@@ -1,4 +1,4 @@
-"""Where the gateway listens (decisions, part 2)."""
+"""Where the gateway listens (contract 2.4)."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ DEFAULT_DRAIN_SECONDS: Final = 30.0
 
 
 class AuthMode(StrEnum):
-    """How the gateway shows itself to a provider (specification 5.2)."""
+    """How the gateway shows itself to a provider (contract 3.7)."""
 
     API_KEY = "api_key"
     """A static key in the kind's own header."""
@@ -44,7 +44,7 @@ class AuthMode(StrEnum):
 
 
 class Timeouts(Settings):
-    """Time limits in seconds (decisions, part 2)."""
+    """Time limits in seconds (contract 2.6)."""
 
     connect: float = 10.0
     first_byte: float = 600.0

@@ -1,6 +1,6 @@
 """What is wrong with a configuration: every problem at once, each with its file, line and path.
 
-Source: decisions, part 2.  A message says what was expected and what was found, never a secret's value.
+Source: contract 2.2.  A message says what was expected and what was found, never a secret's value.
 """
 
 from __future__ import annotations

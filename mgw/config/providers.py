@@ -58,7 +58,7 @@ def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, sco
 
 
 def _credential(written: WrittenProvider, path: Path, scope: Scope) -> tuple[AuthMode | None, Secret | None]:
-    """Settle how the gateway shows itself, and with what key (decisions, part 3)."""
+    """Settle how the gateway shows itself, and with what key (contract 3.7)."""
     literal = scope.stated(written.api_key, (*path, "api_key"))
     by_name = scope.stated(written.api_key_env, (*path, "api_key_env"))
     has_file = scope.stated(written.token_file, (*path, "token_file"))
@@ -136,7 +136,7 @@ def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, s
 def _capabilities(
     kind: Kind, written: WrittenCapabilities | None, path: Path, scope: Scope
 ) -> frozenset[Capability]:
-    """Lay what is written over what the kind has (specification 2.2)."""
+    """Lay what is written over what the kind has (contract 2.7)."""
     stated = {} if written is None else written.model_dump(exclude_none=True)
     row = KINDS[kind]
     for capability in row.impossible:

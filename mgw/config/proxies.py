@@ -1,4 +1,4 @@
-"""Which machines stand before the gateway: one entry of ``trusted_proxies`` (decisions, part 4)."""
+"""Which machines stand before the gateway: one entry of ``trusted_proxies`` (contract 4.23)."""
 
 from __future__ import annotations
 

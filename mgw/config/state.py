@@ -1,6 +1,6 @@
 """Where the gateway keeps files of its own, unless the configuration says otherwise: paths only.
 
-Sources: ``StateDirectory=`` of systemd.exec(5), the XDG base directory specification, decisions part 2.
+Sources: ``StateDirectory=`` of systemd.exec(5), the XDG base directory specification, contract 2.11.
 """
 
 from __future__ import annotations

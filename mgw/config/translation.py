@@ -1,7 +1,6 @@
 """The settings of translation: what models take, automatic cache breakpoints, signs of life in streams.
 
-Sources: specification 2.3 (``caching``), decisions parts 2 (``stream_keepalive``),
-4 (``voices``) and 8 (the rest).
+Source: contract 2.14, 4.25, 8.4, 8.7, 8.9, 8.25 and 8.27.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Credentials that do not change: a configured key or token, and the client's own (decisions, part 3)."""
+"""Credentials that do not change: a configured key or token, and the client's own (contract 3.7 to 3.11)."""
 
 from __future__ import annotations
 

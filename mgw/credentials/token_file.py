@@ -23,7 +23,7 @@ MAX_TOKEN_BYTES: Final = 64 * 1024
 class TokenFile:
     """Read a token, again when the file has changed.
 
-    ``key_hash`` is made of the file's path, so that it outlives a rotation (decisions, part 3).
+    ``key_hash`` is made of the file's path, so that it outlives a rotation (contract 3.14).
 
     :param provider: its name, for messages.
     :param path: of the file; white space around the token is ignored.
@@ -53,7 +53,7 @@ class TokenFile:
         status: int,  # noqa: ARG002  the interface's
         retry_after: float | None,  # noqa: ARG002  the interface's
     ) -> Credential | None:
-        """Return a newer token if the file holds one (specification 5.2, rule 1)."""
+        """Return a newer token if the file holds one (contract 3.13)."""
         self._stamp = None
         try:
             self._look(self.clock.seconds())

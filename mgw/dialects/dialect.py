@@ -83,7 +83,7 @@ class Parsed(Struct, Generic[Request], frozen=True):
     reply_options: ReplyOptions = PLAIN
 
     def dropped(self, rendered: Rendered) -> frozenset[str]:
-        """Return the client's paths of all that does not arrive: the rule of decisions, part 8.
+        """Return the client's paths of all that does not arrive: the rule of contract 8.2.
 
         What the renderer does not know is dropped without a word of its own about it.
         """
@@ -267,7 +267,7 @@ class Codec(Struct, frozen=True):
     lister: ModelLister
     """How upstreams that speak it list their models."""
     sign_of_life: bytes
-    """What may stand between two events of a stream and means nothing (decisions, part 2)."""
+    """What may stand between two events of a stream and means nothing (contract 2.14)."""
     client: ClientSide | None = None
     """Its clients' side of a translation; ``None``: they are not translated."""
     provider: ProviderSide | None = None

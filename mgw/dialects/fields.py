@@ -5,7 +5,7 @@ what the translation does not carry, and :meth:`Ledger.unread` names it.  A key 
 :class:`Feature` is taken together with that feature, so that the renderer's losses find their way back to the
 client's own spelling.  An object that is taken whole counts as read.
 
-Paths are written as in decisions, part 8: ``messages[].name``.  A ``null`` carries nothing and is not
+Paths are written as in contract 8.3: ``messages[].name``.  A ``null`` carries nothing and is not
 reported.  Errors name the position, too: ``messages[3].name``.
 """
 

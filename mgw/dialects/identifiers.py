@@ -2,7 +2,7 @@
 
 An identifier that is legal in the target travels as it is.  Any other becomes ``call_`` and the first 24
 hexadecimal digits of its BLAKE2b: the same one every time, and an own one for each, without anything being
-remembered (decisions, part 8).  A name keeps what can be read of it.
+remembered (contract 8.15).  A name keeps what can be read of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a client was handed the last event of its stream: what follows is the provider's own business.
 
 A client may close its connection as soon as it has read that event, before the provider's last chunk has come
-(decisions, part 7).  Each dialect has a mark that is looked for in every piece, which costs next to nothing;
+(contract 7.4).  Each dialect has a mark that is looked for in every piece, which costs next to nothing;
 only where it stands the piece is looked at more closely.  JSON text holds no line breaks, so what begins a
 line of an event stream is never a client's or a model's own text.
 

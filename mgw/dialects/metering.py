@@ -2,7 +2,7 @@
 
 A dialect brings a :data:`UsageReader`, which knows one JSON document of its wire: the whole body of a unary
 answer, or the data of one event of a stream.  The meters here bring the document to it, however the bytes
-were cut (decisions, part 5: metering reads a copy).
+were cut (contract 5.8: metering reads a copy).
 
 Almost every chunk of a stream is whole events that say nothing of usage.  Such a chunk costs two looks at
 its bytes and is not touched otherwise.  A quote inside JSON text is escaped, so the bytes ``"usage"`` stand

@@ -4,7 +4,7 @@ Three vendors measure thinking in three ways: by name, in tokens, and by leaving
 over by name where the model takes names (a missing one to its neighbour), else in tokens.  What the model
 does by itself is left unsaid, and so is everything where nothing was asked.
 
-Sources: decisions, part 8; the vendors' references as named in :mod:`mgw.dialects.model_rows`.
+Sources: contract 8.8; the vendors' references as named in :mod:`mgw.dialects.model_rows`.
 """
 
 from __future__ import annotations

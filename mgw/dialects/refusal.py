@@ -1,6 +1,6 @@
 """What the refusals of all dialects share: the code for machines, words, and text that can be encoded.
 
-Source: the table of decisions, part 6, column "openai type / code".  The code is the same in every dialect
+Source: the table of contract 6.2, column "OpenAI's code".  The code is the same in every dialect
 that can carry one; each dialect's own words stand in its ``errors.py``.
 """
 
@@ -116,7 +116,7 @@ def no_base64() -> GatewayError:
 
 
 def not_a_function(tool: Fields, kind: str, name: str | None) -> GatewayError:
-    """Return the refusal of a tool that is no function, which no other family runs (specification 4.1.3)."""
+    """Return the refusal of a tool that is no function, which no other family runs (contract 8.5)."""
     called = "" if name is None else f" {name[:64]!r}"
     message = (
         f"the tool{called} is of type {kind[:64]!r}; only functions can be translated, and a provider of the "

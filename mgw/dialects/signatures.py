@@ -1,4 +1,4 @@
-"""Thinking signatures, tagged by the gateway with the family that made them (decisions, part 8).
+"""Thinking signatures, tagged by the gateway with the family that made them (contract 8.10).
 
 A vendor signs what its models think and wants the signature back unchanged, but its own only.  The gateway
 keeps no state, so a signature travels through the client's history inside the client's own dialect, tagged::

@@ -1,6 +1,6 @@
 """Speech, as far as several dialects know it alike: OpenAI's request body, formats, and the WAVE head.
 
-The request body is OpenAI's for clients of OpenAI's and of Anthropic's dialect (decisions, part 4).  What no
+The request body is OpenAI's for clients of OpenAI's and of Anthropic's dialect (contract 4.25).  What no
 other family can say of it stays unread, and so is reported; a provider of OpenAI's own gets all of it, in the
 client's bytes.
 """

@@ -1,4 +1,4 @@
-"""Addresses in answers that lead past the gateway, turned to it (decisions, part 4).
+"""Addresses in answers that lead past the gateway, turned to it (contract 4.22).
 
 A client that follows such an address with its gateway key would show that key to the vendor.  Turned are
 ``X-Goog-Upload-URL``, ``X-Goog-Upload-Control-URL`` and ``Location`` of uploads, and each ``results_url`` of

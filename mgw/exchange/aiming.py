@@ -1,6 +1,6 @@
 """Where a request goes: the models that it names, resolved, or what the client says of the provider.
 
-Sources: specification 4.1.1, 4.5; decisions, part 4 (routes without a model, nested models of a batch).
+Sources: contract 4.9; contract 4.15 and 4.16 (routes without a model, nested models of a batch).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Two things lead to a second attempt: a pooled connection that turns out closed before any byte of an answer
 came (for requests that create nothing, or carry an ``Idempotency-Key``), and a credential that the upstream
-refuses while its source has another; after a 401 one other (specification 5.2, rule 1).
+refuses while its source has another; after a 401 one other (contract 3.13).
 """
 
 from __future__ import annotations

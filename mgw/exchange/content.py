@@ -1,7 +1,7 @@
 """A request body as it is looked at: the models that it names, and what is replaced in it.
 
 Most bodies are JSON with the model at the top.  Platform bodies may name none, or several deep within; forms
-name it in a part.  Whatever is replaced is an edit at its own position (decisions, part 5).
+name it in a part.  Whatever is replaced is an edit at its own position (contract 5.1 to 5.3).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _of_part(route: Route, content: Content, part: FoundValue | None) -> Content
 
 
 async def cleaned(exchange: Exchange, content: Content) -> Content:
-    """Cut out of a history what the gateway itself wrote for another family (decisions, part 5).
+    """Cut out of a history what the gateway itself wrote for another family (contract 5.4).
 
     Nothing of it concerns a body that is not looked at because of its content coding.
     """

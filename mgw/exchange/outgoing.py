@@ -1,6 +1,6 @@
 """The headers of a request that goes upstream: the client's by the allow-list, the operator's edits, ours.
 
-Sources: specification 4.1.6, decisions parts 2 (``headers``), 3 and 5.
+Source: contract 2.12, 3.8 and 5.5.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Same family: the client's bytes go up with only the model's value replaced, the answer's come down as is.
 
-Sources: specification 4.1.2, decisions part 5.
+Source: contract 5.1 and 5.7.
 """
 
 from __future__ import annotations

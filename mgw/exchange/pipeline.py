@@ -106,7 +106,7 @@ async def plan_for(exchange: Exchange, request: ClientRequest) -> Plan | Whole:
 
 
 def not_implemented(path: str) -> GatewayError:
-    """Return the refusal of a row that no provider serves (specification 4.5)."""
+    """Return the refusal of a row that no provider serves (contract 4.6)."""
     message = (
         f"{path} is not implemented: the gateway does not store conversations. Keep the state in the "
         "client, or use stored responses (/v1/responses) and files (/v1/files)"

@@ -1,4 +1,4 @@
-"""What the head of a translated answer says of the translation (specification 4.1.4, 4.1.5; decisions 8)."""
+"""What the head of a translated answer says of the translation (contract 8.4, 8.26, 8.27)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Other family: the request is understood and told anew, and so is its answer.
 
-Sources: specification 4.1.3 to 4.1.5, decisions part 8.  What becomes of a request is known before it goes
+Source: contract 8.1 to 8.5.  What becomes of a request is known before it goes
 up, so the names of what was dropped stand in the head of the answer.
 """
 

@@ -46,7 +46,7 @@ class PassthroughFilter:
         return self._last_event is not None and self._last_event.passed
 
     def _unzipped(self, data: bytes) -> bytes:
-        """Return what the meter is to see; one that has missed some knows nothing (decisions, part 5)."""
+        """Return what the meter is to see; one that has missed some knows nothing (contract 5.8)."""
         assert self._gunzip is not None, "the body is zipped"
         unzipped = self._gunzip.feed(data)
         if self._gunzip.given_up:
@@ -78,7 +78,7 @@ class ErrorFilter(PassthroughFilter):
 
     The body waits for its end, or until it is too long for an error: from then on it passes as it comes.
     Each byte of the credential becomes a ``*``, so that the length stays what the head says.
-    Source: decisions, part 6.
+    Source: contract 6.10.
     """
 
     secrets: tuple[Secret, ...] = field(default=(), repr=False)
@@ -117,5 +117,5 @@ class PunctuatedFilter(PassthroughFilter):
         return PassthroughFilter.feed(self, data)
 
     def keepalive(self) -> bytes:
-        """Return the sign where the last event has ended (decisions, part 2: between events only)."""
+        """Return the sign where the last event has ended (contract 2.14: between events only)."""
         return self.sign if self._tail.endswith(_EVENT_ENDS) else b""

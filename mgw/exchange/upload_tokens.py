@@ -1,4 +1,4 @@
-"""What stands for an edge key on one upload address (decisions, part 4).
+"""What stands for an edge key on one upload address (contract 4.24).
 
 Google's SDK sends the chunks of an upload to the address that the start of it gave, without any key.  So the
 address that the gateway hands out carries a token: an HMAC over the provider, the path and the query with its

@@ -1,4 +1,4 @@
-"""The plain lines of the process log: ``usage`` for an event, ``http`` for a request (specification, part 6).
+"""The plain lines of the process log: ``usage`` for an event, ``http`` for a request (contract 7.6).
 
 They go to the stream of the process log, beside twistd's own lines and not through its observers, which take
 ten times as long.  A value with a blank, a quote, ``=`` or anything that does not print is written as a JSON
@@ -22,7 +22,7 @@ from mgw.usage.lines import LineWriter
 MAX_VALUE: Final = 256
 UNKNOWN: Final = "-"
 UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
-"""What access logging skips (specification 4.6)."""
+"""What access logging skips (contract 7.6)."""
 
 _plain: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
 

@@ -1,6 +1,6 @@
 """The organization of Anthropic's clients: its workspaces, people, keys, limits and usage.
 
-The paths are those of Anthropic's SDK and of its reference (decisions, part 4).
+The paths are those of Anthropic's SDK and of its reference (contract 4.4).
 """
 
 from __future__ import annotations

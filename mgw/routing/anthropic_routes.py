@@ -1,4 +1,4 @@
-"""What Anthropic's clients ask for beside text (specification 4.5, decisions part 4).
+"""What Anthropic's clients ask for beside text (contract 4.4, 4.16).
 
 The paths are those of Anthropic's SDK.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with the base address of a client whose paths are nearly ours (decisions, part 6).
+"""What is wrong with the base address of a client whose paths are nearly ours (contract 6.11).
 
 OpenAI's SDKs take an address with ``/v1`` and add ``/chat/completions``; Anthropic's take the bare origin and
 add ``/v1/messages``; Google's take the bare origin and add a version of their own.  Whoever mixes them up

@@ -1,4 +1,4 @@
-"""The gate: may this provider be asked for this route? (specification 4.1.7 and 4.3, decisions part 6)
+"""The gate: may this provider be asked for this route? (contract 4.7, 4.8)
 
 The capability flag is asked first, then what the kind can do at all.
 """

@@ -1,4 +1,4 @@
-"""What Gemini's clients ask for beside text and media (specification 4.5, decisions part 4).
+"""What Gemini's clients ask for beside text and media (contract 4.4).
 
 The paths are those of Google's SDK and of the discovery document of its Developer API.
 """

@@ -1,7 +1,7 @@
 """From a method and a raw path to the row that serves it.
 
-A path that several families have is decided by what the client's headers say, else by the specification
-(decisions, part 4).  The family is settled before the method: a path never belongs to one family for reading
+A path that several families have is decided by what the client's headers say, else by the table of routes
+(contract 4.13).  The family is settled before the method: a path never belongs to one family for reading
 and to another for deleting.
 """
 
@@ -103,7 +103,7 @@ class RouteTable:
         return self._matched(chosen, raw_path, fault)
 
     def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
-        """Return the dialect that a path suggests, for a refusal without a row (decisions, part 4)."""
+        """Return the dialect that a path suggests, for a refusal without a row (contract 4.1)."""
         for row in FAMILIES.values():
             if row.path_sign is not None and row.path_sign.search(raw_path):
                 return row.dialect

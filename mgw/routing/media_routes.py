@@ -1,4 +1,4 @@
-"""Images, videos and audio (specification 4.3, decisions part 4)."""
+"""Images, videos and audio (contract 4.3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.vocabulary import Dialect, Family, Modality
 
 MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
-"""For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (specification, part 8)."""
+"""For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""
 
 _MODEL: Final = (("model",),)
 _IMAGE: Final = Modality.IMAGE_GEN

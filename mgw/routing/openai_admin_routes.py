@@ -1,4 +1,4 @@
-"""The organization of OpenAI's clients: its projects, people, keys, limits and usage (specification 4.5)."""
+"""The organization of OpenAI's clients: its projects, people, keys, limits and usage (contract 4.4)."""
 
 from __future__ import annotations
 

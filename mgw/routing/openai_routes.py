@@ -1,4 +1,4 @@
-"""What OpenAI's clients ask for beside text and media (specification 4.2 and 4.5, decisions part 4).
+"""What OpenAI's clients ask for beside text and media (contract 4.4, 4.6).
 
 The paths are those of OpenAI's SDK and of its OpenAPI document, and those of hosts that speak its wire.
 """

@@ -1,4 +1,4 @@
-"""Answered by the gateway itself: the catalog and the operational routes (specification 4.2, 4.6)."""
+"""Answered by the gateway itself: the catalog and the operational routes (contract 4.5)."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ OWN_ROUTES: Final = (
 """No usage event is left behind."""
 
 OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
-"""What needs no edge key (decisions, part 3)."""
+"""What needs no edge key (contract 3.1)."""

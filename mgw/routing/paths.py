@@ -19,7 +19,7 @@ from mgw.families import FAMILIES
 from mgw.routing.route import Route, Treatment
 
 GEMINI_VERSIONS: Final = ("/v1beta", "/v1", "/v1alpha")
-"""The prefixes under which Gemini's routes are served alike (decisions, part 4)."""
+"""The prefixes under which Gemini's routes are served alike (contract 4.14)."""
 
 _LONG: Final = re.compile(r"\{(?:model|path)\}")
 _PARAMETER: Final = re.compile(r"\{\w+\}")

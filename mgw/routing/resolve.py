@@ -1,4 +1,4 @@
-"""From the model that a client names to a provider and that provider's own model id (specification 4.1.1)."""
+"""From the model that a client names to a provider and that provider's own model id (contract 4.9)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Resolver:
         return provider, rest
 
     def chosen(self, name: str | None, family: Family) -> Provider:
-        """Return the provider of a request that names no model (decisions, part 4).
+        """Return the provider of a request that names no model (contract 4.15).
 
         :param name: what the client says of it; ``None``: the default of its dialect.
         :raises GatewayError: ``UNKNOWN_MODEL`` where there is no such provider, or no default.

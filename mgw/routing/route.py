@@ -39,7 +39,7 @@ class Treatment(StrEnum):
     OWN = "own"
     """Answered by the gateway itself."""
     REFUSE = "refuse"
-    """Known, and not implemented for any provider (specification 4.5)."""
+    """Known, and not implemented for any provider (contract 4.6)."""
 
 
 class BodyKept(StrEnum):
@@ -51,7 +51,7 @@ class BodyKept(StrEnum):
 
 
 class Turned(StrEnum):
-    """What of an answer leads past the gateway, and is turned to it (decisions, part 4)."""
+    """What of an answer leads past the gateway, and is turned to it (contract 4.22)."""
 
     UPLOAD_URL = "upload_url"
     """The headers that tell where an upload goes on: ``X-Goog-Upload-URL`` and its like."""
@@ -97,7 +97,7 @@ class Route(Struct, frozen=True):
     model_optional: bool = False
     """The request may name no model: then the client says which provider it means, or the default serves."""
     translated_for: frozenset[Family] = frozenset()
-    """The other families whose providers the specification has serve this route, by translation."""
+    """The other families whose providers serve this route, by translation (contract 4.7)."""
     native: bool = True
     """Whether providers of the client's own family serve it as well."""
     defaults_of: Family | None = None
@@ -110,7 +110,7 @@ class Route(Struct, frozen=True):
     group: str = ""
     """The name under which ``routes.deny`` knows all rows of a resource."""
     preferred: bool = False
-    """The specification names the path for this family, where others have it too."""
+    """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
 
     @property
     def family(self) -> Family:
@@ -124,5 +124,5 @@ class Route(Struct, frozen=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether sending it twice creates nothing (decisions, part 2: the retry that needs no setting)."""
+        """Whether sending it twice creates nothing (contract 2.13: the retry that needs no setting)."""
         return self.method in ("GET", "HEAD") or self.modality in (Modality.TEXT, Modality.EMBEDDING)

@@ -1,6 +1,6 @@
 """THE table: every path that the gateway serves, and how.
 
-Sources: specification 4.2 to 4.6, decisions part 4.  A new route is a row in one of the parts and nothing
+Source: contract 4.1 to 4.7.  A new route is a row in one of the parts and nothing
 else; the HTTP face, the documents and the tests read this table.
 """
 

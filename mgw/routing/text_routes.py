@@ -1,4 +1,4 @@
-"""The text routes (specification 4.2)."""
+"""The text routes (contract 4.2)."""
 
 from __future__ import annotations
 
@@ -114,4 +114,4 @@ TEXT_ROUTES: Final = (
         body_models=(("requests", None, "model"),),
     ),
 )
-"""The text routes (specification 4.2)."""
+"""The text routes (contract 4.2)."""

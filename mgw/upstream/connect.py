@@ -1,6 +1,6 @@
 """How a provider is reached: names, TCP, TLS, and plain words for what went wrong.
 
-TCP keep-alive after 30 s is the specification's (part 3); what TLS checks is in :mod:`mgw.upstream.tls`.
+TCP keep-alive begins after 30 s (contract 2.10); what TLS checks is in :mod:`mgw.upstream.tls`.
 Made for HTTP and WebSocket both: an endpoint says nothing of what is spoken over it.
 """
 

@@ -1,6 +1,6 @@
 """How talking to a provider can fail, and how far it had come by then.
 
-Whoever sends decides by the phase whether the same bytes may be sent again (decisions, part 2, ``retries``).
+Whoever sends decides by the phase whether the same bytes may be sent again (contract 2.13).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _ALWAYS_WITH_LENGTH: Final = frozenset({b"POST", b"PUT", b"PATCH"})  # RFC 9110 
 
 
 class UpstreamLimits(Struct, frozen=True):
-    """How long a provider may take, in seconds (decisions, part 2, ``timeouts``)."""
+    """How long a provider may take, in seconds (contract 2.6)."""
 
     connect: float = 10.0
     """For the name, the TCP connection and TLS together; also for a free place among ``max_connections``."""

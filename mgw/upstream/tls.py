@@ -1,6 +1,6 @@
 """Whom we trust under TLS: a provider whose certificate is good in its chain and in its name.
 
-TLS 1.2 or newer with the system's roots are the specification's (part 8).  A certificate is always checked
+TLS 1.2 or newer with the system's roots is the rule (contract 2.9).  A certificate is always checked
 against the host of the base address, name or IP address (RFC 9110 4.3.4), and every doubt refuses: Twisted's
 own check lets a certificate pass whose names it cannot read, as its callback knows one kind of exception
 only, so the check here takes its place and says yes only where it came to its end.

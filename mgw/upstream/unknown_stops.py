@@ -1,4 +1,4 @@
-"""Providers invent stop reasons; each one that nobody knows is logged once (decisions, part 8)."""
+"""Providers invent stop reasons; each one that nobody knows is logged once (contract 8.21)."""
 
 from __future__ import annotations
 

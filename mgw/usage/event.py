@@ -1,6 +1,6 @@
 """The usage event: what one exchange was, said once.
 
-The names, their order and their meaning are those of decisions, part 7.  ``None`` means unknown and is left
+The names, their order and their meaning are those of contract 7.2.  ``None`` means unknown and is left
 out of the line; a count of zero is known and written.
 """
 

@@ -32,7 +32,7 @@ def send(client: Client, status: int, content_type: bytes, body: bytes, headers:
 
 
 def refuse(client: Client, error: GatewayError, dialect: Dialect, request_id: str, wall: float) -> None:
-    """Say a refusal in the shape of a dialect (decisions, part 6).
+    """Say a refusal in the shape of a dialect (contract 6.1, 6.4).
 
     :param wall: unix seconds, now.
     """

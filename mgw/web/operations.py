@@ -1,6 +1,6 @@
 """What the gateway answers itself: liveness, readiness, metrics, the catalog and the providers' health.
 
-Sources: specification 4.2 and 4.6, decisions part 4.
+Source: contract 4.5, 4.17, 4.18 and 9.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gateway's own address, as a client of it knows it (decisions, part 4)."""
+"""The gateway's own address, as a client of it knows it (contract 4.23)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cut members and elements out of a JSON body, or replace values, where they stand (decisions, part 5).
+"""Cut members and elements out of a JSON body, or replace values, where they stand (contract 5.1, 5.4).
 
 The body is never rebuilt: a :class:`Document` tells where things stand, :func:`cuts` what has to go with them
 (one comma each), :func:`edited` joins what is left.  How a document is walked:

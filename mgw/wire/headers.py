@@ -1,4 +1,4 @@
-"""Raw header pairs, and which of them travel on (decisions, part 5; specification 4.1.6).
+"""Raw header pairs, and which of them travel on (contract 5.5 to 5.7).
 
 Pairs keep their order, their repetition and their names as sent.  Requests go up by an allow-list, answers
 come down without what belongs to one connection (RFC 9110 7.6.1) and without what only the upstream's own

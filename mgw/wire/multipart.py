@@ -1,4 +1,4 @@
-r"""Find and replace the value of one part of a form at its own position (decisions, part 5).
+r"""Find and replace the value of one part of a form at its own position (contract 5.2).
 
 Rules: RFC 7578 (``multipart/form-data``) over RFC 2046 5.1.  Only delimiters and the heads of parts are
 looked at; a file of any size is passed over.  Bare line feeds, a form without its closing delimiter and a

@@ -1,4 +1,4 @@
-"""Find and replace one value of a JSON body at its own position (decisions, part 5).
+"""Find and replace one value of a JSON body at its own position (contract 5.1, 5.2).
 
 The body is never rebuilt.  What is looked for is a top-level key whose value is a string, in whatever
 spelling JSON allows, and where it stands.  How it is found, from quick to thorough:

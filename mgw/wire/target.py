@@ -1,6 +1,6 @@
 """The request target: look into a raw path or query, and edit it without re-encoding the rest.
 
-Sources: decisions, part 4; RFC 3986; for queries the form encoding of the WHATWG URL standard.
+Sources: contract 4.11 and 4.12; RFC 3986; for queries the form encoding of the WHATWG URL standard.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def id_of(answer: RawAnswer) -> bytes:
     return answer.value(b"x-gateway-request-id") or b"?"
 
 
-def test_a_usage_line_carries_what_the_specification_names(gateway: GatewayProcess) -> None:
+def test_a_usage_line_carries_what_the_contract_names(gateway: GatewayProcess) -> None:
     answer = ask(gateway.port, CHAT, KEY, body=asking("fast"))
     line = log_line(gateway, b"usage", id_of(answer))
     tokens = answer.json()["usage"]["prompt_tokens"]

@@ -1,4 +1,4 @@
-"""Each path of the specification over sockets, as a provider sees it; and no row that no test sees.
+"""Each path of contract 4.2 to 4.6 over sockets, as a provider sees it; and no row that no test sees.
 
 What happens to models, providers and families in every way is in
 :mod:`tests.memory.exchange.test_specified_surface`.

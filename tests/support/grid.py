@@ -1,7 +1,7 @@
-"""The support grid of specification 4.3 as data: the routes that need a capability, and what each kind does.
+"""The support grid of contract 4.7 as data: the routes that need a capability, and what each kind does.
 
-Written from the specification (2.2, 4.1.7, 4.3) and the decisions (parts 4 and 6), and from nothing of the
-gateway: not a name of its code stands here.  What the specification says of "images", "videos" and
+Written from contract 2.7, 4.7, 4.8 and 6.2, and from nothing of the
+gateway: not a name of its code stands here.  What the contract says of "images", "videos" and
 "transcription" is said here of every route below those paths.
 """
 
@@ -19,7 +19,7 @@ FAMILY: Final = {OPENAI: OPENAI, COMPAT: OPENAI, ANTHROPIC: ANTHROPIC, GEMINI: G
 _EVERYTHING: Final = ("text", "image_gen", "video_gen", "audio_speech", "audio_transcribe", "realtime")
 CAPABILITIES: Final = _EVERYTHING
 DEFAULTS: Final = {OPENAI: _EVERYTHING, COMPAT: ("text",), ANTHROPIC: ("text",), GEMINI: _EVERYTHING}
-"""What is on where the configuration says nothing (specification 2.2)."""
+"""What is on where the configuration says nothing (contract 2.7)."""
 
 
 class Cell(StrEnum):
@@ -49,7 +49,7 @@ ERRORS: Final[dict[tuple[str, Cell], dict[str, Any]]] = {
     (GEMINI, Cell.OFF): {"code": 403, "status": "PERMISSION_DENIED"},
     (GEMINI, Cell.UNSUPPORTED): {"code": 400, "status": "INVALID_ARGUMENT"},
 }
-"""What stands below ``error`` beside the message (decisions, part 6); by the client's family."""
+"""What stands below ``error`` beside the message (contract 6.2); by the client's family."""
 
 BOUNDARY: Final = "b0undary"
 JSON_TYPE: Final = "application/json"
@@ -220,7 +220,7 @@ PREDICTIONS: Final = (
         _PREDICT,
     ),
 )
-"""Google's own images and videos: beyond the grid, and plain relays (decisions, part 4)."""
+"""Google's own images and videos: plain relays (contract 4.3, 4.7)."""
 
 GRID: Final = (*TEXT, *IMAGES, *VIDEOS, *SPEECH, *HEARING, *PREDICTIONS)
 ROW: Final = {row.name: row for row in GRID}

@@ -2,7 +2,7 @@
 
 Sources: the SDK's ``ModelInfo``, ``ModelListParams`` (``limit`` from 1 to 1000, 20 by default; ``after_id``
 and ``before_id`` name the entry next to which the page lies) and ``SyncPage``.  The gateway's booleans stand
-under ``gateway_capabilities``, since ``capabilities`` has a shape of its own there (decisions, part 4).
+under ``gateway_capabilities``, since ``capabilities`` has a shape of its own there (contract 4.17).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusals in Anthropic's shape, both ways (decisions, part 6).
+"""Refusals in Anthropic's shape, both ways (contract 6.1, 6.2).
 
 It is ``{"type": "error", "error": {"type", "message"}, "request_id"}``, as a body and as the data of a
 stream's ``error`` event.  Hosts of this wire and proxies before them write errors in shapes of their own

@@ -1,6 +1,6 @@
 """Speech for clients of Anthropic's dialect: OpenAI's request, answered as a message.
 
-Anthropic has no such route; the request and the answer are the gateway's own (decisions, part 4).  What the
+Anthropic has no such route; the request and the answer are the gateway's own (contract 4.25).  What the
 message says beside its sound is what every message says, so that the SDK's ``Message`` reads it.
 """
 

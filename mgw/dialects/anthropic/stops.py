@@ -1,4 +1,4 @@
-"""Why an answer ended, both ways (the table of decisions, part 8).
+"""Why an answer ended, both ways (the table of contract 8.20).
 
 Source: the SDK's ``StopReason`` and ``RefusalStopDetails``.
 """

@@ -3,7 +3,7 @@
 The first call of an answer is signed: Google's clients send signatures back and its models demand them.  A
 call that was cut off is left out, since ``args`` is an object and nothing less; why it ended says it.
 
-Source: ``GenerateContentResponse`` of google-genai 3.4; decisions, part 8.
+Source: ``GenerateContentResponse`` of google-genai 3.4; contract 8.20, 8.24.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Refusals in Google's shape: ``{"error": {"code", "message", "status", "details"}}`` (decisions, part 6).
+"""Refusals in Google's shape: ``{"error": {"code", "message", "status", "details"}}`` (contract 6.1, 6.2).
 
 ``details`` holds one ``google.rpc.ErrorInfo``.  Its ``reason`` is the code that OpenAI's clients see, in
 upper case; where a row has none, the row's own name.  What a provider of another family refuses keeps its

@@ -1,6 +1,6 @@
 """Ask Google for sound within the client's own bytes.
 
-``:generateSpeech`` takes a generateContent body and goes to ``:generateContent`` (decisions, part 4).  What
+``:generateSpeech`` takes a generateContent body and goes to ``:generateContent`` (contract 4.25).  What
 has to be said there, and may be missing, is put in at its place; nothing else of the body changes.
 """
 

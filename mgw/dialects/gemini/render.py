@@ -1,6 +1,6 @@
 """A conversation as a generateContent request.
 
-Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; decisions, part 8; what Google refuses
+Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4; contract 8.7, 8.19; what Google refuses
 ("JSON mode is not enabled for this model", "Function calling with a response mime type: 'application/json' is
 unsupported", "Penalty is not enabled for this model", "Logprobs is not enabled ...", "Multiple candidates is
 not enabled ...").  Models that take no sampling parameters refuse penalties, too.

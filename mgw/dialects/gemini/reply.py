@@ -1,6 +1,6 @@
 """A whole answer of generateContent, read.
 
-Source: ``GenerateContentResponse`` of google-genai 3.4; decisions, part 8.
+Source: ``GenerateContentResponse`` of google-genai 3.4; contract 8.20, 8.24.
 """
 
 from __future__ import annotations

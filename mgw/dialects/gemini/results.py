@@ -1,4 +1,4 @@
-"""What a tool gave back, as the object that ``functionResponse.response`` is, and back (decisions, part 8).
+"""What a tool gave back, as the object that ``functionResponse.response`` is, and back (contract 8.16).
 
 Text that is a JSON object goes as that object, other text as ``{"result": text}``, an error as
 ``{"error": text}``.  Back again the same way, with ``output``, the key that Google's reference and Gemini CLI

@@ -1,4 +1,4 @@
-"""Google's ``Schema`` as JSON Schema (decisions, part 8).
+"""Google's ``Schema`` as JSON Schema (contract 8.19).
 
 ``parameters`` and ``responseSchema`` hold an OpenAPI 3.0 schema: types in upper case, ``nullable``, whole
 numbers as strings (proto3 JSON), ``defs`` and ``ref`` without the dollar sign.  ``parametersJsonSchema`` and

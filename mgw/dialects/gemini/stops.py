@@ -1,4 +1,4 @@
-"""Why an answer ended: the table of decisions, part 8, for generateContent.
+"""Why an answer ended: the table of contract 8.20, for generateContent.
 
 Sources: ``FinishReason`` and ``BlockedReason`` of google-genai 3.4.
 """

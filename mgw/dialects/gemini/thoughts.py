@@ -2,8 +2,8 @@
 
 Clients drop thoughts from their histories, but keep the signatures of calls: Google demands those.  So the
 first call behind a thought of Anthropic's carries that thought's tagged signature as well.  A thought that is
-all signature, since it is redacted or shown without words, then comes back from the call alone (decisions,
-part 8).  Behind several thoughts a call carries none: one of them would be half of the truth.
+all signature, since it is redacted or shown without words, then comes back from the call alone
+(contract 8.11).  Behind several thoughts a call carries none: one of them would be half of the truth.
 """
 
 from __future__ import annotations

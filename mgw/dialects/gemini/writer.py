@@ -7,7 +7,7 @@ why each candidate ended and all counts::
 
     (text | thought | call | media | log probabilities)*  last response  -- or an error
 
-Sources: ``GenerateContentResponse`` of google-genai 3.4; decisions, part 8.
+Sources: ``GenerateContentResponse`` of google-genai 3.4; contract 8.11, 8.20, 8.23, 8.24.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The catalog as OpenAI's clients read it, and the lists of hosts that speak OpenAI's wire.
 
-An entry is the SDK's ``Model``, with the ``capabilities`` of specification 2.4.  Of what hosts list, only
+An entry is the SDK's ``Model``, with the ``capabilities`` of contract 4.17.  Of what hosts list, only
 the id is sure: some have no ``created``, or one that is no number of seconds; Ollama has had ``null`` for an
 empty list, and Together's list is a bare array.
 """

@@ -4,8 +4,8 @@ Sources: the SDK's ``ChatCompletionContentPartParam`` and the messages that hold
 parts stand those that hosts of this wire add: ``video_url`` and ``audio_url`` (vLLM, OpenRouter),
 ``thinking`` and ``document_url`` (Mistral), ``file_url`` (Perplexity), ``cache_control`` on any part
 (OpenRouter, LiteLLM).  OpenAI's
-``prompt_cache_breakpoint`` is a directive of its own family, which is dropped across families (specification
-4.1.5), and reported.
+``prompt_cache_breakpoint`` is a directive of its own family, which is dropped across families
+(contract 8.27), and reported.
 """
 
 from __future__ import annotations

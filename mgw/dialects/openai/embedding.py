@@ -1,6 +1,6 @@
 """Embeddings, as OpenAI's clients ask for them and read them.
 
-Sources: the SDK's ``EmbeddingCreateParams`` and ``CreateEmbeddingResponse``; specification 4.2
+Sources: the SDK's ``EmbeddingCreateParams`` and ``CreateEmbeddingResponse``; contract 8.25
 (``task_type``, and ``float`` only where the request is translated).  OpenAI's SDKs ask for base64 where their
 user states no format; whether they get it is the operator's to say (``translation.base64_embeddings``).
 """

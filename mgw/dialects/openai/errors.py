@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}`` (decisions, part 6).
+"""Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}`` (contract 6.1, 6.2).
 
 Hosts of this wire write errors in shapes of their own, and all of them are read: the error as a string, as
 the document itself (``{"message", "code"}``, ``{"object": "error", ...}`` of vLLM, ``{"detail": ...}`` of

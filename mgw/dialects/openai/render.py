@@ -1,6 +1,6 @@
 """A conversation, written as a request of chat completions.
 
-Sources: the SDK's ``completion_create_params``, decisions, part 8.  Two kinds of providers speak this wire,
+Sources: the SDK's ``completion_create_params``; contract 8.7, 8.9.  Two kinds of providers speak this wire,
 and other hosts than OpenAI know less of it: no ``allowed_tools``, no ``safety_identifier``.  What some know
 beyond it (``top_k``) others refuse, so it goes only where the operator says so.
 """

@@ -1,6 +1,6 @@
 """Turns, written as messages.
 
-Sources: the SDK's ``ChatCompletionMessageParam``.  Rules of this wire (decisions, part 8):
+Sources: the SDK's ``ChatCompletionMessageParam``.  Rules of this wire (contract 8.16 to 8.18):
 
 * The result of each call stands directly behind the message that made it, in a message of its own that holds
   text only.  Its images and documents move to the next user message, which is made where there is none.

@@ -1,4 +1,4 @@
-"""What becomes of an error in which a provider repeats the key that it was sent (decisions, part 6)."""
+"""What becomes of an error in which a provider repeats the key that it was sent (contract 6.9, 6.10)."""
 
 from __future__ import annotations
 

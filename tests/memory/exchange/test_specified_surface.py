@@ -1,4 +1,4 @@
-"""Every path that the specification and the decisions name: whose it is, who gets it, and what arrives.
+"""Every path of contract 4.2 to 4.6: whose it is, who gets it, and what arrives.
 
 The site with its channel, the pipeline and the pool are the real ones; only the sockets are in memory.
 """

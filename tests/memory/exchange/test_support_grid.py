@@ -1,4 +1,4 @@
-"""Every cell of the support grid: passed through, translated, or refused without a call (specification 4.3).
+"""Every cell of the support grid: passed through, translated, or refused without a call (contract 4.7).
 
 The site with its channel, the pipeline and the pool are the real ones; only the sockets are in memory.
 """
@@ -306,8 +306,8 @@ def test_every_route_has_a_cell_for_each_kind() -> None:
     assert [row.name for row in GRID if len(row.cells) != len(KINDS) or set(row.cells) - set("PTU")] == []
 
 
-def test_the_words_of_the_specification_are_the_cells() -> None:
-    """ "Support grid" of 4.3, line by line, with decisions 4 for the speech of the other two dialects."""
+def test_the_words_of_the_contract_are_the_cells() -> None:
+    """Contract 4.7, line by line."""
     assert [row.cells for row in TEXT] == ["PPTT", "TTPT", "TTTP", "TTTP"]
     assert [row.cells for row in SPEECH] == ["PPUT", "TTUT", "TTUP"]
     others = [row for row in GRID if row not in TEXT and row not in SPEECH and row.client == OPENAI]

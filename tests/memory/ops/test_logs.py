@@ -1,4 +1,4 @@
-"""The plain lines of the process log (specification, part 6; decisions, part 7)."""
+"""The plain lines of the process log (contract 7.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals in each dialect's words, against the table of decisions, part 6, written out here."""
+"""Refusals in each dialect's words, against the table of contract 6.2, written out here."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_the_table_here_has_every_reason() -> None:
 @pytest.mark.parametrize(
     ("reason", "status", "openai_type", "code", "anthropic_type", "gemini_status", "gemini_reason"), GRID
 )
-def test_each_refusal_is_said_as_the_decisions_have_it(
+def test_each_refusal_is_said_as_the_contract_has_it(
     reason: Reason,
     status: int,
     openai_type: str,

@@ -69,7 +69,7 @@ def refusal(method: str, path: str, sign: str = "none") -> GatewayError:
         ("/v1/models", "openai", "openai_models"),
     ],
 )
-def test_a_shared_path_is_whose_the_client_shows_else_whose_the_specification_says(
+def test_a_shared_path_is_whose_the_client_shows_else_whose_the_contract_says(
     path: str, sign: str, name: str
 ) -> None:
     assert match("GET", path, sign).route.name == name

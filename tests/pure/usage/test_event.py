@@ -1,4 +1,4 @@
-"""What an event's line promises (decisions, part 7)."""
+"""What an event's line promises (contract 7.2)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read(line: bytes) -> dict[str, Any]:
     return found
 
 
-def test_the_fields_are_those_of_the_decisions_in_their_order() -> None:
+def test_the_fields_are_those_of_the_contract_in_their_order() -> None:
     assert list(UsageEvent.__struct_fields__) == FIELDS
 
 

@@ -37,7 +37,7 @@ OTHER_MODELS: Final = {
     "settings": "the model that Slack's users of an organization get",
     "svg": "the model that OpenAI draws with",
 }
-"""Keys whose own ``model`` is a name for the upstream alone, and stays as it is (decisions 5)."""
+"""Keys whose own ``model`` is a name for the upstream alone, and stays as it is (contract 5.3)."""
 
 ODD_TEXT: Final = "odd é:1+%41"
 """What an id may be as well: what a path escapes, and what must not be escaped or read once more."""

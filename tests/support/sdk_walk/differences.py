@@ -15,7 +15,7 @@ from tests.support.sdk_walk.records import Recorded
 
 _HOP: Final = "describes one connection, not the request (RFC 9110 7.6.1)"
 _CREDENTIAL: Final = (
-    "the client's key stays here, the provider's own goes on (decisions 3); checked by itself"
+    "the client's key stays here, the provider's own goes on (contract 3.8); checked by itself"
 )
 
 HEADERS: Final[Mapping[str, str]] = {
@@ -24,7 +24,7 @@ HEADERS: Final[Mapping[str, str]] = {
     "keep-alive": _HOP,
     "transfer-encoding": _HOP,
     "content-length": "frames the body, and the bodies are compared",
-    "accept-encoding": "reduced to what metering reads (decisions 5); checked to offer nothing new",
+    "accept-encoding": "reduced to what metering reads (contract 5.6); checked to offer nothing new",
     "authorization": _CREDENTIAL,
     "x-api-key": _CREDENTIAL,
     "x-goog-api-key": _CREDENTIAL,
@@ -44,9 +44,9 @@ class Provider:
     carrier: str
     credential: str
     foreign: tuple[str, ...]
-    """How headers begin that go to other families only (decisions 5)."""
+    """How headers begin that go to other families only (contract 5.5)."""
     required: tuple[tuple[str, str], ...] = ()
-    """Headers that the gateway adds where the client sent none (decisions 3)."""
+    """Headers that the gateway adds where the client sent none (contract 3.8)."""
 
 
 def of_calls(

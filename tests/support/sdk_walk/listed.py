@@ -53,7 +53,7 @@ RAISE_FIRST: Final[Reasons] = {
 }
 """Raise before anything is sent; checked to do so."""
 
-_OWN: Final = "the catalog is the gateway's own answer (specification 4.2)"
+_OWN: Final = "the catalog is the gateway's own answer (contract 4.5)"
 
 OWN_ANSWER: Final[Reasons] = {
     "openai": {"models.list": _OWN, "models.retrieve": _OWN},
@@ -67,14 +67,14 @@ OWN_ANSWER: Final[Reasons] = {
 }
 """Answered by the gateway; checked never to be passed on as they came."""
 
-_NO_STORE: Final = "the service has no conversation store (specification 4.5): 501"
+_NO_STORE: Final = "the service has no conversation store (contract 4.6): 501"
 
 REFUSED: Final[Reasons] = {
     "openai": {"conversations.*": _NO_STORE},
     "anthropic": {},
     "gemini": {},
 }
-"""Ruled out by the specification; checked to be a 501 ``not_implemented`` that no upstream hears of."""
+"""Ruled out by contract 4.6; checked to be a 501 ``not_implemented`` that no upstream hears of."""
 
 
 def named(method: str, keys: Mapping[str, object]) -> str | None:

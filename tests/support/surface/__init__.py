@@ -1,6 +1,6 @@
-"""The vendors' surface as the specification has it (4.2, 4.3, 4.5; decisions, part 4): a request to each.
+"""The vendors' surface (contract 4.2 to 4.6): a request to each path.
 
-Written from the specification, the decisions, the vendors' references and their SDKs, and from nothing of the
+Written from the contract, the vendors' references and their SDKs, and from nothing of the
 gateway.  Images, videos and sound stand in :mod:`tests.support.grid`; what else the SDKs call is walked in
 :mod:`tests.support.sdk_walk`.  A path that no method of an SDK dials stands here alone.
 """
@@ -22,10 +22,10 @@ CONVERSATIONS: Final = tuple(
     for below in ("", "/conv_1", "/conv_1/items", "/conv_1/items/item_1", "/conv_1/a/b/c")
     for method in ("GET", "POST", "DELETE")
 )
-"""Not implemented for any provider (specification 4.5)."""
+"""Not implemented for any provider (contract 4.6)."""
 
 PLANNED: Final = (
     Asked(OPENAI, "POST", "/v1/images", b'{"model":"m-1"}'),
     Asked(GEMINI, "POST", "/v1beta/models/m-1:generateImages", b'{"prompt":"a"}'),
 )
-"""Nobody's path (specification 4.3, decisions part 4)."""
+"""Nobody's path (contract 4.6)."""

@@ -75,7 +75,7 @@ DELETE /v1/environments/env_1
 POST /v1/environments/env_1/archive
 GET /v1/environments/env_1/work/poll
 """
-"""The specification names the paths for Anthropic's clients, whatever they sign with."""
+"""The paths of Anthropic's clients, whatever they sign with (contract 4.13)."""
 _IF_SIGNED: Final = r"""
 GET /v1/files?limit=2
 GET /v1/files/file_1
