@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.memory.simulator.asking import (
+from tests.memory.simulator.client import (
     chat,
     chat_stream,
     content,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mgw.simulator.api import Response, UnaryResponse
-from tests.memory.simulator.asking import GOOGLE, Client, whole
+from tests.memory.simulator.client import GOOGLE, Client, body_of
 
 FILES = "/upload/v1beta/files"
 STORE = "/upload/v1/fileSearchStores/s:uploadToFileSearchStore"
@@ -29,7 +29,7 @@ def _begun(client: Client, target: str = FILES, size: str = "6", body: Any = Non
         x_goog_upload_header_content_length=size,
         x_goog_upload_header_content_type="text/plain",
     )
-    assert (answer.status, whole(answer)) == (200, b"")
+    assert (answer.status, body_of(answer)) == (200, b"")
     headers = dict(answer.headers)
     assert headers["X-Goog-Upload-Status"] == "active"
     url = headers["X-Goog-Upload-URL"]
@@ -41,7 +41,7 @@ def _begun(client: Client, target: str = FILES, size: str = "6", body: Any = Non
 def _chunk(client: Client, url: str, command: str, data: bytes = b"", offset: int | None = None) -> Response:
     """The answer to a command of somebody who shows no credential."""
     stranger = Client(((b"content-type", b"application/octet-stream"),))
-    stranger.desk, stranger.number = client.desk, client.number
+    stranger.dispatcher, stranger.number = client.dispatcher, client.number
     more = {} if offset is None else {"x_goog_upload_offset": str(offset)}
     return stranger.ask("POST", url, data, x_goog_upload_command=command, **more)
 
@@ -56,16 +56,16 @@ def test_a_file_comes_in_chunks_without_a_credential(google: Client) -> None:
     assert (first.status, _status(first)) == (200, "active")
     last = _chunk(google, url, "upload, finalize", b"def", 3)
     assert (last.status, _status(last)) == (200, "final")
-    [listed] = google.told("GET", "/v1beta/files")["files"]
+    [listed] = google.json("GET", "/v1beta/files")["files"]
     assert (listed["displayName"], listed["mimeType"], listed["sizeBytes"]) == ("d", "text/plain", "6")
     assert base64.b64decode(listed["sha256Hash"]).decode() == hashlib.sha256(b"abcdef").hexdigest()
-    assert whole(google.ask("GET", f"/v1/{listed['name']}:download?alt=media")) == b"abcdef"
+    assert body_of(google.ask("GET", f"/v1/{listed['name']}:download?alt=media")) == b"abcdef"
 
 
 def test_a_name_that_was_wished_for_is_taken(google: Client) -> None:
     url = _begun(google, body={"file": {"name": "files/mine"}})
     _chunk(google, url, "upload, finalize", b"abcdef", 0)
-    assert google.told("GET", "/v1alpha/files/mine")["uri"] == "http://h:1/v1beta/files/mine"
+    assert google.json("GET", "/v1alpha/files/mine")["uri"] == "http://h:1/v1beta/files/mine"
 
 
 def test_what_has_come_can_be_asked_for(google: Client) -> None:
@@ -121,17 +121,17 @@ def test_a_gateways_own_parameter_on_a_chunk_is_refused(google: Client, name: st
 
 def test_to_begin_takes_a_credential() -> None:
     stranger = Client(((b"content-type", b"application/json"),))
-    assert stranger.refused("POST", FILES, {}, x_goog_upload_protocol="resumable")[0] == 401
+    assert stranger.error("POST", FILES, {}, x_goog_upload_protocol="resumable")[0] == 401
 
 
 def test_a_document_of_a_store_is_the_end_of_an_operation(google: Client) -> None:
     url = _begun(google, STORE, "3", {"displayName": "d"})
     answer = _chunk(google, url, "upload, finalize", b"abc", 0)
     assert isinstance(answer, UnaryResponse)
-    [document] = google.told("GET", "/v1beta/fileSearchStores/s/documents")["documents"]
+    [document] = google.json("GET", "/v1beta/fileSearchStores/s/documents")["documents"]
     assert (document["displayName"], document["sizeBytes"]) == ("d", "3")
     name = document["name"].rpartition("/")[2]
-    done = google.told("GET", f"/v1/fileSearchStores/s/upload/operations/{name}")
+    done = google.json("GET", f"/v1/fileSearchStores/s/upload/operations/{name}")
     assert done["response"]["documentName"] == document["name"]
 
 
@@ -139,13 +139,13 @@ def test_a_file_may_come_with_what_is_known_of_it(google: Client) -> None:
     body = b'--B\r\nContent-Type: application/json\r\n\r\n{"file":{"displayName":"d"}}\r\n'
     body += b"--B\r\nContent-Type: text/csv\r\n\r\na,b\r\n--B--"
     media = {"content_type": "multipart/related; boundary=B", "x_goog_upload_protocol": "multipart"}
-    made = google.told("POST", FILES, body, **media)["file"]
+    made = google.json("POST", FILES, body, **media)["file"]
     assert (made["displayName"], made["mimeType"], made["sizeBytes"]) == ("d", "text/csv", "3")
-    assert google.refused("POST", FILES, b"--B--", **media)[0] == 400
+    assert google.error("POST", FILES, b"--B--", **media)[0] == 400
 
 
 def test_a_file_may_come_bare(google: Client) -> None:
-    made = google.told("POST", f"{FILES}?uploadType=media", b"abc", content_type="text/plain")["file"]
+    made = google.json("POST", f"{FILES}?uploadType=media", b"abc", content_type="text/plain")["file"]
     assert (made["mimeType"], made["sizeBytes"]) == ("text/plain", "3")
 
 
@@ -159,6 +159,6 @@ def test_a_file_of_an_environment_stays_at_its_path(google: Client) -> None:
     url = dict(answer.headers)["X-Goog-Upload-URL"].removeprefix("http://h:1")
     _chunk(google, url, "upload, finalize", b"abc", 0)
     path = "/v1beta/environments/e/files/d/x.txt"
-    assert google.told("GET", path)["files"][0]["size_bytes"] == 3
-    assert whole(google.ask("GET", f"{path}?alt=media")) == b"abc"
-    assert google.refused("GET", "/v1beta/environments/e/files/other?alt=media")[0] == 404
+    assert google.json("GET", path)["files"][0]["size_bytes"] == 3
+    assert body_of(google.ask("GET", f"{path}?alt=media")) == b"abc"
+    assert google.error("GET", "/v1beta/environments/e/files/other?alt=media")[0] == 404

@@ -12,7 +12,7 @@ from mgw.simulator.api import StreamResponse, UnaryResponse
 from mgw.simulator.dispatcher import Dispatcher
 from mgw.simulator.http.parser import Head
 from mgw.simulator.recording import RecordedRequest, Recorder
-from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, ask, result_of, told
+from tests.memory.simulator.client import CLAUDE, GOOGLE, KEYS, ask, post_json, result_of
 
 CHAT: Final[dict[str, Any]] = {
     "model": "m",
@@ -219,13 +219,15 @@ def test_bytes_that_are_no_json_are_refused(raw: bytes) -> None:
 def test_the_older_version_alone_takes_sampling() -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "a"}], "top_k": 3}
     newer = (*KEYS, (b"anthropic-version", b"2026-10-21"))
-    assert told("/v1/messages", body, CLAUDE)["stop_reason"] == "end_turn"
-    assert told("/v1/messages", body, newer)["error"]["message"] == "top_k: Extra inputs are not permitted"
+    assert post_json("/v1/messages", body, CLAUDE)["stop_reason"] == "end_turn"
+    assert (
+        post_json("/v1/messages", body, newer)["error"]["message"] == "top_k: Extra inputs are not permitted"
+    )
 
 
 def test_without_a_version_messages_are_refused() -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "a"}]}
-    assert told("/v1/messages", body)["error"]["message"] == "anthropic-version: header is required"
+    assert post_json("/v1/messages", body)["error"]["message"] == "anthropic-version: header is required"
 
 
 @pytest.mark.parametrize(
@@ -248,7 +250,7 @@ def test_a_request_without_a_credential_is_a_401_in_the_familys_shape(
 
 def test_a_fault_that_is_not_known_is_refused() -> None:
     body = {"model": "sim-statsu-429", "messages": [{"role": "user", "content": "a"}]}
-    assert "sim-statsu-429" in told("/v1/chat/completions", body)["error"]["message"]
+    assert "sim-statsu-429" in post_json("/v1/chat/completions", body)["error"]["message"]
 
 
 def test_a_key_can_be_demanded() -> None:
@@ -260,7 +262,7 @@ def test_a_key_can_be_demanded() -> None:
 
 def test_googles_snake_case_is_understood() -> None:
     body = {"contents": [{"parts": [{"text": "a b"}]}], "generation_config": {"max_output_tokens": 1}}
-    found = told("/v1beta/models/m:generateContent", body, GOOGLE)
+    found = post_json("/v1beta/models/m:generateContent", body, GOOGLE)
     assert found["candidates"][0]["finishReason"] == "MAX_TOKENS"
 
 
@@ -270,7 +272,7 @@ def test_googles_parameters_take_no_json_schema_words() -> None:
         "contents": [{"parts": [{"text": "a"}]}],
         "tools": [{"functionDeclarations": [{"name": "t", "parameters": schema}]}],
     }
-    message = told("/v1beta/models/m:generateContent", body, GOOGLE)["error"]["message"]
+    message = post_json("/v1beta/models/m:generateContent", body, GOOGLE)["error"]["message"]
     assert message.startswith(
         'Invalid JSON payload received. Unknown name "const" at \'tools[0].function_declarations'
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from mgw.simulator.api import UnaryResponse
-from tests.memory.simulator.asking import (
+from tests.memory.simulator.client import (
     CLAUDE,
     GOOGLE,
     ask,
@@ -16,8 +16,8 @@ from tests.memory.simulator.asking import (
     content_body,
     message,
     message_body,
-    refused,
-    told,
+    post_json,
+    post_refused,
 )
 
 PNG: Final = base64.b64encode(b"\x89PNG\r\n\x1a\nrest").decode()
@@ -70,7 +70,7 @@ ASKED: Final = {"role": "user", "content": "a"}
     ids=["data", "https", "audio", "pdf", "file"],
 )
 def test_a_chat_takes_media_of_its_user(part: dict[str, Any]) -> None:
-    assert told(CHAT, chat_of(said(TEXT, part)))["choices"][0]["message"]["content"] == "You said: a"
+    assert post_json(CHAT, chat_of(said(TEXT, part)))["choices"][0]["message"]["content"] == "You said: a"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_chat_takes_media_of_its_user(part: dict[str, Any]) -> None:
     ids=["no data URL", "no base64", "tiff", "role", "refusal", "file", "audio", "name"],
 )
 def test_a_chat_refuses_media_that_are_none(message: dict[str, Any], words: str) -> None:
-    assert words in refused(CHAT, chat_of(message))
+    assert words in post_refused(CHAT, chat_of(message))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_message_takes_media_also_in_the_result_of_a_tool(part: dict[str, Any]
     result = {"type": "tool_result", "tool_use_id": "c", "content": [TEXT, part]}
     body = message_body("a")
     body["messages"] = [said(TEXT, part), said(call, role="assistant"), said(result)]
-    assert told(MESSAGES, body, CLAUDE)["content"][0]["text"] == "Tool look returned: a"
+    assert post_json(MESSAGES, body, CLAUDE)["content"][0]["text"] == "Tool look returned: a"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_message_refuses_media_that_are_none(part: dict[str, Any], words: str,
         call = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
         result = {"type": "tool_result", "tool_use_id": "c", "content": [part]}
         body["messages"] = [ASKED, said(call, role="assistant"), said(result)]
-    assert words in refused(MESSAGES, body, CLAUDE)
+    assert words in post_refused(MESSAGES, body, CLAUDE)
 
 
 @pytest.mark.parametrize(
@@ -170,21 +170,21 @@ def test_google_takes_base64_of_either_alphabet_and_nothing_else(part: dict[str,
     ],
 )
 def test_openais_models_refuse_what_hosts_take(model: str, more: dict[str, Any], words: str) -> None:
-    assert words in refused(CHAT, chat_of(ASKED, model=model, **more))
-    assert told(CHAT, chat_of(ASKED, model="a-host's", **more))["choices"]
+    assert words in post_refused(CHAT, chat_of(ASKED, model=model, **more))
+    assert post_json(CHAT, chat_of(ASKED, model="a-host's", **more))["choices"]
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "prefix"])
 def test_what_hosts_have_added_to_messages_is_unknown_to_openai(field: str) -> None:
     answered = {"role": "assistant", "content": "b", field: True if field == "prefix" else "hm"}
     body = chat_of(ASKED, answered, ASKED, model="gpt-5")
-    assert refused(CHAT, body) == f"Unknown parameter: 'messages[1].{field}'."
-    assert told(CHAT, {**body, "model": "deep-9"})["choices"]
+    assert post_refused(CHAT, body) == f"Unknown parameter: 'messages[1].{field}'."
+    assert post_json(CHAT, {**body, "model": "deep-9"})["choices"]
 
 
 def test_a_chosen_tool_is_one_of_the_tools() -> None:
     choice = {"type": "function", "function": {"name": "nobody"}}
-    assert "not found in 'tools'" in refused(CHAT, chat_body("a", tool_choice=choice))
+    assert "not found in 'tools'" in post_refused(CHAT, chat_body("a", tool_choice=choice))
 
 
 @pytest.mark.parametrize(
@@ -206,17 +206,17 @@ def test_a_chosen_tool_is_one_of_the_tools() -> None:
     ],
 )
 def test_claude_models_take_what_their_generation_takes(model: str, more: dict[str, Any], words: str) -> None:
-    assert words in refused(MESSAGES, message_body("a", model, **more), CLAUDE)
+    assert words in post_refused(MESSAGES, message_body("a", model, **more), CLAUDE)
     assert message("a", "some-model", **more)["stop_reason"] == "end_turn"
 
 
 def test_newer_claude_models_continue_no_turn_of_their_own() -> None:
     body = message_body("a", "claude-opus-4-6")
     body["messages"].append({"role": "assistant", "content": "b"})
-    assert "prefill" in refused(MESSAGES, body, CLAUDE)
+    assert "prefill" in post_refused(MESSAGES, body, CLAUDE)
     paused = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     body["messages"][-1] = said(paused, role="assistant")
-    assert told(MESSAGES, body, CLAUDE)["stop_reason"] == "end_turn"
+    assert post_json(MESSAGES, body, CLAUDE)["stop_reason"] == "end_turn"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_newer_claude_models_continue_no_turn_of_their_own() -> None:
 def test_gemini_models_take_levels_or_budgets_of_their_range(
     model: str, thinking: dict[str, Any], words: str
 ) -> None:
-    assert words in refused(CONTENT.format(model), content_body("a", thinkingConfig=thinking), GOOGLE)
+    assert words in post_refused(CONTENT.format(model), content_body("a", thinkingConfig=thinking), GOOGLE)
     once = dict([next(iter(thinking.items()))])
     assert content("a", "gemini-9", thinkingConfig=once)["candidates"]
 
@@ -255,7 +255,7 @@ def test_gemini_models_take_levels_or_budgets_of_their_range(
     ],
 )
 def test_a_message_refuses_settings_that_do_not_go_together(more: dict[str, Any], words: str) -> None:
-    assert words in refused(MESSAGES, message_body("a", **more), CLAUDE)
+    assert words in post_refused(MESSAGES, message_body("a", **more), CLAUDE)
 
 
 def test_adaptive_thinking_goes_with_a_forced_call() -> None:
@@ -266,28 +266,28 @@ def test_adaptive_thinking_goes_with_a_forced_call() -> None:
 def test_a_budget_may_exceed_the_room_where_thinking_is_interleaved() -> None:
     body = message_body("a", thinking={"type": "enabled", "budget_tokens": 9000})
     beta = (*CLAUDE, (b"anthropic-beta", b"interleaved-thinking-2025-05-14"))
-    assert told(MESSAGES, body, beta)["stop_reason"] == "end_turn"
+    assert post_json(MESSAGES, body, beta)["stop_reason"] == "end_turn"
 
 
 def test_a_prompt_has_four_breakpoints_at_most() -> None:
     marked = {**TEXT, "cache_control": {"type": "ephemeral"}}
     body = message_body("a", system=[marked])
     body["messages"] = [said(marked, marked, marked)]
-    assert told(MESSAGES, body, CLAUDE)["stop_reason"] == "end_turn"
+    assert post_json(MESSAGES, body, CLAUDE)["stop_reason"] == "end_turn"
     body["messages"] = [said(*[marked] * 4)]
-    assert "Found 5." in refused(MESSAGES, body, CLAUDE)
+    assert "Found 5." in post_refused(MESSAGES, body, CLAUDE)
 
 
 def test_a_system_message_sets_an_effort_where_a_beta_lets_it() -> None:
     body = message_body("a")
     body["messages"].append({"role": "system", "content": "s", "output_config": {"effort": "medium"}})
-    assert "messages.1.output_config: Extra inputs" in refused(MESSAGES, body, CLAUDE)
+    assert "messages.1.output_config: Extra inputs" in post_refused(MESSAGES, body, CLAUDE)
     beta = (*CLAUDE, (b"anthropic-beta", b"per-turn-control-2026-07-01"))
-    assert told(MESSAGES, body, beta)["content"][0]["text"] == "You said: a"
+    assert post_json(MESSAGES, body, beta)["content"][0]["text"] == "You said: a"
     body["messages"][1]["output_config"]["effort"] = "huge"
-    assert "messages.1.output_config.effort" in refused(MESSAGES, body, beta)
+    assert "messages.1.output_config.effort" in post_refused(MESSAGES, body, beta)
     body["messages"] = [{**ASKED, "output_config": {"effort": "low"}}]
-    assert "messages.0.output_config" in refused(MESSAGES, body, beta)
+    assert "messages.0.output_config" in post_refused(MESSAGES, body, beta)
 
 
 @pytest.mark.parametrize(
@@ -300,9 +300,9 @@ def test_results_count_whatever_message_follows_them_in_their_turn(behind: dict[
     result = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
     body = message_body("use tool look")
     body["messages"] += [said(call, role="assistant"), said(result), behind]
-    assert told(MESSAGES, body, CLAUDE)["content"][0]["text"] == "Tool look returned: r"
+    assert post_json(MESSAGES, body, CLAUDE)["content"][0]["text"] == "Tool look returned: r"
     body["thinking"] = {"type": "enabled", "budget_tokens": 1024}
-    assert "Expected `thinking`" in refused(MESSAGES, body, CLAUDE)
+    assert "Expected `thinking`" in post_refused(MESSAGES, body, CLAUDE)
 
 
 def test_redacted_thoughts_come_back_unchanged() -> None:
@@ -311,9 +311,9 @@ def test_redacted_thoughts_come_back_unchanged() -> None:
     result = {"type": "tool_result", "tool_use_id": first["content"][-1]["id"], "content": "r"}
     body = message_body("use tool look think hidden", thinking=thinking)
     body["messages"] += [{"role": "assistant", "content": first["content"]}, said(result)]
-    assert told(MESSAGES, body, CLAUDE)["stop_reason"] == "end_turn"
+    assert post_json(MESSAGES, body, CLAUDE)["stop_reason"] == "end_turn"
     first["content"][0]["data"] = "Zm9yZWlnbg=="
-    assert "Invalid `data` in `redacted_thinking`" in refused(MESSAGES, body, CLAUDE)
+    assert "Invalid `data` in `redacted_thinking`" in post_refused(MESSAGES, body, CLAUDE)
 
 
 @pytest.mark.parametrize(
@@ -331,15 +331,15 @@ def test_google_wants_one_response_for_each_of_parallel_calls(answers: list[str]
     body["contents"] += [first, {"role": "user", "parts": parts}]
     target = CONTENT.format("gemini-3-pro")
     if words:
-        assert words in refused(target, body, GOOGLE)
+        assert words in post_refused(target, body, GOOGLE)
     else:
-        assert told(target, body, GOOGLE)["candidates"]
+        assert post_json(target, body, GOOGLE)["candidates"]
         del first["parts"][0]["thoughtSignature"]
-        assert "missing a thought_signature" in refused(target, body, GOOGLE)
+        assert "missing a thought_signature" in post_refused(target, body, GOOGLE)
 
 
 def test_google_says_in_the_body_when_to_come_again() -> None:
-    answer = told(CONTENT.format("sim-status-429+sim-retry-after-7"), content_body("a"), GOOGLE)
+    answer = post_json(CONTENT.format("sim-status-429+sim-retry-after-7"), content_body("a"), GOOGLE)
     assert answer["error"]["details"][0]["retryDelay"] == "7s"
 
 
@@ -349,7 +349,7 @@ def test_google_takes_types_in_capitals_where_its_own_cli_sends_them() -> None:
     parts = content("a", **wanted)["candidates"][0]["content"]["parts"]
     assert json.loads(parts[0]["text"]) == {"n": 1}
     schema["type"] = "THING"
-    assert "response_json_schema: 'THING'" in refused(
+    assert "response_json_schema: 'THING'" in post_refused(
         CONTENT.format("m"), content_body("a", **wanted), GOOGLE
     )
 
@@ -361,9 +361,9 @@ def test_google_takes_a_models_turn_in_pieces_as_its_sdk_keeps_a_stream() -> Non
     answers = [{"functionResponse": {"name": name, "response": {"result": "r"}}} for name in ("look", "find")]
     body["contents"] += [*pieces, {"role": "user", "parts": answers}]
     target = CONTENT.format("gemini-3-pro")
-    assert told(target, body, GOOGLE)["candidates"]
+    assert post_json(target, body, GOOGLE)["candidates"]
     del pieces[0]["parts"][0]["thoughtSignature"]
-    assert "missing a thought_signature" in refused(target, body, GOOGLE)
+    assert "missing a thought_signature" in post_refused(target, body, GOOGLE)
 
 
 def test_a_chat_takes_what_the_sdks_parsers_have_put_beside_a_call() -> None:
@@ -371,7 +371,7 @@ def test_a_chat_takes_what_the_sdks_parsers_have_put_beside_a_call() -> None:
     call = {"id": "c", "type": "function", "index": 0, "function": function}
     answer = {"role": "tool", "tool_call_id": "c", "content": "r"}
     body = chat_of(ASKED, {"role": "assistant", "parsed": None, "tool_calls": [call]}, answer)
-    assert told(CHAT, body)["choices"][0]["message"]["content"] == "Tool look returned: r"
+    assert post_json(CHAT, body)["choices"][0]["message"]["content"] == "Tool look returned: r"
 
 
 def test_no_thread_is_held_and_the_sdk_is_told_so() -> None:

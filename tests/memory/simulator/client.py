@@ -1,4 +1,4 @@
-"""Asks the simulator's desk in memory, in each family's wire."""
+"""Asks the simulator's dispatcher in memory, in each family's wire."""
 
 import json
 from collections.abc import Coroutine
@@ -35,21 +35,21 @@ def result_of(work: Coroutine[Deferred[Any], Any, T]) -> T:
 def ask(
     target: str, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = KEYS, method: str = "POST"
 ) -> tuple[Response, Faults]:
-    """What the desk answers."""
+    """What the dispatcher answers."""
     clock = Clock()
     head = Head(method.encode(), target.encode(), b"HTTP/1.1", headers)
     request = RecordedRequest(1, 1, head, bytearray(body), complete=True)
     return result_of(Dispatcher(clock, Recorder(), lambda: 1767322985.0).answer(request))
 
 
-def told(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
+def post_json(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
     """The JSON of a unary answer."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
     assert isinstance(answer, UnaryResponse)
     return json.loads(answer.body)
 
 
-def streamed(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> list[Any]:
+def post_stream(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> list[Any]:
     """The JSON of each event of a stream; comments and ``[DONE]`` left out."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
     assert isinstance(answer, StreamResponse), answer
@@ -58,7 +58,7 @@ def streamed(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = 
     return [json.loads(text) for text in data if text != "[DONE]"]
 
 
-def refused(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> str:
+def post_refused(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> str:
     """The message of a 400."""
     answer, _ = ask(target, json.dumps(body).encode(), headers)
     assert isinstance(answer, UnaryResponse), "it was answered"
@@ -79,11 +79,11 @@ def form_of(*parts: tuple[str, str | None, bytes]) -> bytes:
 
 
 class Client:
-    """Asks one desk several things, one after the other."""
+    """Asks one dispatcher several things, one after the other."""
 
     def __init__(self, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> None:
         self.recorder = Recorder()
-        self.desk = Dispatcher(Clock(), self.recorder, lambda: 1767322985.0)
+        self.dispatcher = Dispatcher(Clock(), self.recorder, lambda: 1767322985.0)
         self.headers = headers
         self.number = 0
 
@@ -95,28 +95,28 @@ class Client:
         head = Head(method.encode(), target.encode(), b"HTTP/1.1", (*kept, *more.items(), (b"host", b"h:1")))
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         request = RecordedRequest(self.number, 1, head, bytearray(sent), complete=True)
-        return result_of(self.desk.answer(request))[0]
+        return result_of(self.dispatcher.answer(request))[0]
 
-    def told(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
+    def json(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
         """The JSON of an answer that went well."""
         answer = self.ask(method, target, body, **headers)
         assert answer.status == 200, answer
         assert isinstance(answer, UnaryResponse)
         return json.loads(answer.body)
 
-    def refused(self, method: str, target: str, body: Any = None, **headers: str) -> tuple[int, str]:
+    def error(self, method: str, target: str, body: Any = None, **headers: str) -> tuple[int, str]:
         """Status and message of an answer that did not."""
         answer = self.ask(method, target, body, **headers)
         assert isinstance(answer, UnaryResponse), answer
         assert answer.status >= 400, answer
         return answer.status, str(json.loads(answer.body)["error"]["message"])
 
-    def sent_form(self, target: str, *parts: tuple[str, str | None, bytes]) -> Any:
+    def post_form(self, target: str, *parts: tuple[str, str | None, bytes]) -> Any:
         """The JSON of the answer to a form."""
-        return self.told("POST", target, form_of(*parts), content_type=FORM.decode())
+        return self.json("POST", target, form_of(*parts), content_type=FORM.decode())
 
 
-def whole(answer: Response) -> bytes:
+def body_of(answer: Response) -> bytes:
     """Every byte of an answer's body."""
     if isinstance(answer, StreamResponse):
         return b"".join(answer.pieces)
@@ -158,30 +158,30 @@ def content_body(said: str, **config: Any) -> dict[str, Any]:
 
 def chat(said: str, model: str = "m", **more: Any) -> Any:
     """The answer of a chat."""
-    return told("/v1/chat/completions", chat_body(said, model, **more))
+    return post_json("/v1/chat/completions", chat_body(said, model, **more))
 
 
 def chat_stream(said: str, model: str = "m", **more: Any) -> list[Any]:
     """The chunks of a chat."""
-    return streamed("/v1/chat/completions", chat_body(said, model, stream=True, **more))
+    return post_stream("/v1/chat/completions", chat_body(said, model, stream=True, **more))
 
 
 def message(said: str, model: str = "m", **more: Any) -> Any:
     """The answer of a message."""
-    return told("/v1/messages", message_body(said, model, **more), CLAUDE)
+    return post_json("/v1/messages", message_body(said, model, **more), CLAUDE)
 
 
 def message_stream(said: str, model: str = "m", **more: Any) -> list[Any]:
     """The events of a message."""
-    return streamed("/v1/messages", message_body(said, model, stream=True, **more), CLAUDE)
+    return post_stream("/v1/messages", message_body(said, model, stream=True, **more), CLAUDE)
 
 
 def content(said: str, model: str = "m", **config: Any) -> Any:
     """The answer of a content."""
-    return told(f"/v1beta/models/{model}:generateContent", content_body(said, **config), GOOGLE)
+    return post_json(f"/v1beta/models/{model}:generateContent", content_body(said, **config), GOOGLE)
 
 
 def content_stream(said: str, model: str = "m", **config: Any) -> list[Any]:
     """The pieces of a content."""
     target = f"/v1beta/models/{model}:streamGenerateContent?alt=sse"
-    return streamed(target, content_body(said, **config), GOOGLE)
+    return post_stream(target, content_body(said, **config), GOOGLE)

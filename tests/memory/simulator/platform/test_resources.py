@@ -4,7 +4,7 @@ import pytest
 
 from mgw.simulator.api import StreamResponse
 from mgw.simulator.platform.store import MAX_OBJECTS
-from tests.memory.simulator.asking import CLAUDE, GOOGLE, KEYS, Client
+from tests.memory.simulator.client import CLAUDE, GOOGLE, KEYS, Client
 
 PLAIN = ((b"content-type", b"application/json"),)
 
@@ -25,47 +25,47 @@ def google() -> Client:
 
 
 def test_an_object_of_openais_lives_and_dies(ours: Client) -> None:
-    made = ours.told("POST", "/v1/vector_stores", {"name": "n", "metadata": {"a": "b"}})
+    made = ours.json("POST", "/v1/vector_stores", {"name": "n", "metadata": {"a": "b"}})
     assert (made["id"], made["object"], made["name"]) == ("vs_sim00000001", "vector_store", "n")
     path = f"/v1/vector_stores/{made['id']}"
-    assert ours.told("POST", path, {"name": "other", "id": "mine"}) == {**made, "name": "other"}
-    assert ours.told("GET", path)["name"] == "other"
-    assert [one["id"] for one in ours.told("GET", "/v1/vector_stores")["data"]] == [made["id"]]
+    assert ours.json("POST", path, {"name": "other", "id": "mine"}) == {**made, "name": "other"}
+    assert ours.json("GET", path)["name"] == "other"
+    assert [one["id"] for one in ours.json("GET", "/v1/vector_stores")["data"]] == [made["id"]]
     gone = {"id": made["id"], "object": "vector_store.deleted", "deleted": True}
-    assert ours.told("DELETE", path) == gone
-    assert ours.refused("GET", path) == (404, f"No vector_store found with id '{made['id']}'.")
+    assert ours.json("DELETE", path) == gone
+    assert ours.error("GET", path) == (404, f"No vector_store found with id '{made['id']}'.")
 
 
 def test_an_object_of_anthropics_lives_and_dies(claude: Client) -> None:
-    made = claude.told("POST", "/v1/environments", {"name": "n"})
+    made = claude.json("POST", "/v1/environments", {"name": "n"})
     assert (made["id"], made["type"], made["created_at"]) == (
         "env_sim00000001",
         "environment",
         "2026-01-02T03:03:05Z",
     )
     path = f"/v1/environments/{made['id']}"
-    assert claude.told("POST", f"{path}/archive")["archived_at"] == "2026-01-02T03:03:05Z"
-    assert claude.told("GET", "/v1/environments")["data"][0]["archived_at"] is not None
-    assert claude.told("DELETE", path) == {"id": made["id"], "type": "environment_deleted"}
-    assert claude.refused("GET", path) == (404, f"environment not found: {made['id']}")
+    assert claude.json("POST", f"{path}/archive")["archived_at"] == "2026-01-02T03:03:05Z"
+    assert claude.json("GET", "/v1/environments")["data"][0]["archived_at"] is not None
+    assert claude.json("DELETE", path) == {"id": made["id"], "type": "environment_deleted"}
+    assert claude.error("GET", path) == (404, f"environment not found: {made['id']}")
 
 
 def test_an_object_of_googles_lives_and_dies_under_every_version(google: Client) -> None:
-    made = google.told("POST", "/v1beta/cachedContents", {"model": "models/m", "displayName": "d"})
+    made = google.json("POST", "/v1beta/cachedContents", {"model": "models/m", "displayName": "d"})
     assert made["name"] == "cachedContents/sim00000001"
-    assert google.told("PATCH", f"/v1/{made['name']}", {"ttl": "5s", "name": "x"}) == {**made, "ttl": "5s"}
-    assert [one["name"] for one in google.told("GET", "/v1alpha/cachedContents")["cachedContents"]] == [
+    assert google.json("PATCH", f"/v1/{made['name']}", {"ttl": "5s", "name": "x"}) == {**made, "ttl": "5s"}
+    assert [one["name"] for one in google.json("GET", "/v1alpha/cachedContents")["cachedContents"]] == [
         made["name"]
     ]
-    assert google.told("DELETE", f"/v1beta/{made['name']}") == {}
-    assert google.refused("GET", f"/v1beta/{made['name']}")[0] == 404
+    assert google.json("DELETE", f"/v1beta/{made['name']}") == {}
+    assert google.error("GET", f"/v1beta/{made['name']}")[0] == 404
 
 
 def test_objects_stand_below_those_that_they_were_made_in(ours: Client) -> None:
     beta = "assistants=v2"
     for name in ("a", "b"):
-        ours.told("POST", f"/v1/threads/{name}/messages", {"content": name}, openai_beta=beta)
-    [found] = ours.told("GET", "/v1/threads/b/messages", openai_beta=beta)["data"]
+        ours.json("POST", f"/v1/threads/{name}/messages", {"content": name}, openai_beta=beta)
+    [found] = ours.json("GET", "/v1/threads/b/messages", openai_beta=beta)["data"]
     assert (found["object"], found["content"]) == ("thread.message", "b")
 
 
@@ -80,30 +80,30 @@ def test_objects_stand_below_those_that_they_were_made_in(ours: Client) -> None:
 def test_the_same_path_is_that_vendors_whose_headers_come(
     headers: tuple[tuple[bytes, bytes], ...], kind: str
 ) -> None:
-    made = Client(headers).told("POST", "/v1/skills", {})
+    made = Client(headers).json("POST", "/v1/skills", {})
     assert made["type" if headers is CLAUDE else "object"] == kind
     assert ("type" in made) == (headers is CLAUDE)
 
 
 def test_objects_of_one_vendor_are_not_anothers() -> None:
     client = Client()
-    made = client.told("POST", "/v1/agents", {})
-    assert client.told("GET", "/v1/agents", anthropic_version="2023-06-01")["data"] == []
-    assert client.refused("GET", f"/v1/agents/{made['id']}", anthropic_version="2023-06-01")[0] == 404
-    assert client.told("GET", "/v1/agents", x_goog_api_key="k") == {"agents": []}
+    made = client.json("POST", "/v1/agents", {})
+    assert client.json("GET", "/v1/agents", anthropic_version="2023-06-01")["data"] == []
+    assert client.error("GET", f"/v1/agents/{made['id']}", anthropic_version="2023-06-01")[0] == 404
+    assert client.json("GET", "/v1/agents", x_goog_api_key="k") == {"agents": []}
 
 
 @pytest.mark.parametrize("sign", [{"x_goog_api_client": "c"}, {"x_goog_api_key": "k"}])
 def test_googles_signs_decide_on_a_path_that_several_have(sign: dict[str, str]) -> None:
-    assert Client().told("GET", "/v1/files", **sign) == {"files": []}
+    assert Client().json("GET", "/v1/files", **sign) == {"files": []}
 
 
 def test_a_key_in_the_query_is_googles_sign() -> None:
-    assert Client(PLAIN).told("GET", "/v1/files?key=k") == {"files": []}
+    assert Client(PLAIN).json("GET", "/v1/files?key=k") == {"files": []}
 
 
 def test_a_path_of_one_vendor_alone_stays_its_own_whatever_the_headers() -> None:
-    assert Client().told("GET", "/v1/vector_stores", anthropic_version="2023-06-01")["object"] == "list"
+    assert Client().json("GET", "/v1/vector_stores", anthropic_version="2023-06-01")["object"] == "list"
 
 
 def test_a_shared_path_that_the_asked_vendor_does_not_have_is_its_404() -> None:
@@ -132,11 +132,11 @@ def test_what_a_vendor_does_not_have_is_refused_in_its_shape(
 def test_anthropics_paths_want_a_version() -> None:
     headers = ((b"x-api-key", b"k"),)
     wanted = (400, "anthropic-version: header is required")
-    assert Client(headers).refused("GET", "/v1/messages/batches") == wanted
+    assert Client(headers).error("GET", "/v1/messages/batches") == wanted
 
 
 def test_a_beta_wants_its_header(ours: Client) -> None:
-    status, message = ours.refused("GET", "/v1/assistants")
+    status, message = ours.error("GET", "/v1/assistants")
     assert status == 400
     assert "OpenAI-Beta: assistants=v2" in message
 
@@ -150,16 +150,16 @@ def test_a_beta_wants_its_header(ours: Client) -> None:
 def test_a_gateways_own_parameter_is_refused(
     target: str, headers: tuple[tuple[bytes, bytes], ...], name: str
 ) -> None:
-    assert Client(headers).refused("GET", f"{target}?{name}=x")[0] == 400
+    assert Client(headers).error("GET", f"{target}?{name}=x")[0] == 400
 
 
 def test_an_unknown_identifier_is_made_up_where_that_is_asked_for(ours: Client) -> None:
-    assert ours.refused("GET", "/v1/files/file-1")[0] == 404
-    assert ours.told("GET", "/v1/files/file-1", x_sim_lenient="on")["id"] == "file-1"
-    assert ours.told("GET", "/v1/files/sim-lenient")["id"] == "sim-lenient"
+    assert ours.error("GET", "/v1/files/file-1")[0] == 404
+    assert ours.json("GET", "/v1/files/file-1", x_sim_lenient="on")["id"] == "file-1"
+    assert ours.json("GET", "/v1/files/sim-lenient")["id"] == "sim-lenient"
     ours.recorder.lenient = True
-    assert ours.told("DELETE", "/v1/files/file-1")["deleted"]
-    assert ours.told("POST", "/v1/batches/batch_1/cancel")["status"] == "cancelled"
+    assert ours.json("DELETE", "/v1/files/file-1")["deleted"]
+    assert ours.json("POST", "/v1/batches/batch_1/cancel")["status"] == "cancelled"
 
 
 @pytest.mark.parametrize(
@@ -174,21 +174,21 @@ def test_an_unknown_identifier_is_made_up_where_that_is_asked_for(ours: Client) 
 )
 def test_what_is_missing_is_so_whatever_is_asked_for(ours: Client, method: str, target: str) -> None:
     ours.recorder.lenient = True
-    assert ours.refused(method, target, {"file_id": "f"} if method == "POST" else None)[0] == 404
+    assert ours.error(method, target, {"file_id": "f"} if method == "POST" else None)[0] == 404
 
 
 def test_a_fault_may_stand_in_a_header_or_in_an_identifier(ours: Client) -> None:
-    assert ours.refused("GET", "/v1/files", x_sim_status="503")[0] == 503
-    assert ours.refused("GET", "/v1/files/sim-status-429")[0] == 429
-    assert ours.refused("GET", "/v1/files/sim-nonsense")[0] == 400
+    assert ours.error("GET", "/v1/files", x_sim_status="503")[0] == 503
+    assert ours.error("GET", "/v1/files/sim-status-429")[0] == 429
+    assert ours.error("GET", "/v1/files/sim-nonsense")[0] == 400
 
 
 def test_the_oldest_objects_go(ours: Client) -> None:
-    first = ours.told("POST", "/v1/vector_stores", {})["id"]
+    first = ours.json("POST", "/v1/vector_stores", {})["id"]
     for _ in range(MAX_OBJECTS):
-        ours.told("POST", "/v1/vector_stores", {})
-    assert ours.refused("GET", f"/v1/vector_stores/{first}")[0] == 404
-    assert len(ours.desk.store.objects) == MAX_OBJECTS
+        ours.json("POST", "/v1/vector_stores", {})
+    assert ours.error("GET", f"/v1/vector_stores/{first}")[0] == 404
+    assert len(ours.dispatcher.store.objects) == MAX_OBJECTS
 
 
 def test_an_object_is_an_event_where_events_are_asked_for(ours: Client) -> None:
@@ -207,10 +207,10 @@ def test_a_session_of_anthropics_tells_its_events(claude: Client) -> None:
 
 def test_what_there_is_one_of_can_be_changed(ours: Client) -> None:
     path = "/v1/organization/projects/p/spend_limit"
-    assert ours.told("POST", path, {"amount": 5})["amount"] == 5
-    assert ours.told("GET", path)["amount"] == 5
-    assert ours.told("DELETE", path)["deleted"]
-    assert "amount" not in ours.told("GET", path)
+    assert ours.json("POST", path, {"amount": 5})["amount"] == 5
+    assert ours.json("GET", path)["amount"] == 5
+    assert ours.json("DELETE", path)["deleted"]
+    assert "amount" not in ours.json("GET", path)
 
 
 @pytest.mark.parametrize(
@@ -229,32 +229,32 @@ def test_what_there_is_one_of_can_be_changed(ours: Client) -> None:
 def test_what_hosts_have_beyond_openai_is_answered(
     ours: Client, target: str, body: dict[str, object], shown: str
 ) -> None:
-    assert shown in ours.told("POST", target, body)
+    assert shown in ours.json("POST", target, body)
     if target == "/v1/rerank":
-        assert [one["index"] for one in ours.told("POST", target, body)["results"]] == [1]
-        assert ours.refused("POST", target, {})[0] == 400
+        assert [one["index"] for one in ours.json("POST", target, body)["results"]] == [1]
+        assert ours.error("POST", target, {})[0] == 400
 
 
 @pytest.mark.parametrize("target", ["/v1/users/me/balance", "/v1/credits", "/v1/key", "/v1/generation?id=g"])
 def test_accounts_are_told(ours: Client, target: str) -> None:
-    assert "data" in ours.told("GET", target)
+    assert "data" in ours.json("GET", target)
 
 
 def test_a_deferred_answer_comes_with_the_second_asking(ours: Client) -> None:
     assert ours.ask("GET", "/v1/chat/deferred-completion/r1").status == 202
-    assert ours.told("GET", "/v1/chat/deferred-completion/r1")["object"] == "chat.completion"
-    assert ours.refused("GET", "/v1/chat/deferred-completion/missing")[0] == 404
+    assert ours.json("GET", "/v1/chat/deferred-completion/r1")["object"] == "chat.completion"
+    assert ours.error("GET", "/v1/chat/deferred-completion/missing")[0] == 404
 
 
 def test_a_chat_that_is_to_be_kept_is_kept(ours: Client) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "store": True, "stream": True}
     ours.ask("POST", "/v1/chat/completions", body)
-    [kept] = ours.told("GET", "/v1/chat/completions")["data"]
+    [kept] = ours.json("GET", "/v1/chat/completions")["data"]
     assert kept["choices"][0]["message"]["content"] == "You said: hi"
-    [message] = ours.told("GET", f"/v1/chat/completions/{kept['id']}/messages")["data"]
+    [message] = ours.json("GET", f"/v1/chat/completions/{kept['id']}/messages")["data"]
     assert message["content"] == "hi"
-    ours.told("POST", "/v1/chat/completions", {**body, "store": False, "stream": False})
-    assert len(ours.told("GET", "/v1/chat/completions")["data"]) == 1
+    ours.json("POST", "/v1/chat/completions", {**body, "store": False, "stream": False})
+    assert len(ours.json("GET", "/v1/chat/completions")["data"]) == 1
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -262,17 +262,17 @@ def test_a_response_is_kept_unless_it_says_no(ours: Client, *, stream: bool) -> 
     body = {"model": "m", "input": "hi", "stream": stream}
     ours.ask("POST", "/v1/responses", {**body, "store": False})
     ours.ask("POST", "/v1/responses", body)
-    assert ours.refused("GET", "/v1/responses/resp_sim00000001")[0] == 404
-    assert ours.told("GET", "/v1/responses/resp_sim00000002")["status"] == "completed"
-    [item] = ours.told("GET", "/v1/responses/resp_sim00000002/input_items")["data"]
+    assert ours.error("GET", "/v1/responses/resp_sim00000001")[0] == 404
+    assert ours.json("GET", "/v1/responses/resp_sim00000002")["status"] == "completed"
+    [item] = ours.json("GET", "/v1/responses/resp_sim00000002/input_items")["data"]
     assert item["content"] == "hi"
-    assert ours.refused("POST", "/v1/responses/resp_sim00000002/cancel")[0] == 400
+    assert ours.error("POST", "/v1/responses/resp_sim00000002/cancel")[0] == 400
 
 
 def test_responses_are_counted_and_compacted(ours: Client) -> None:
     body = {"model": "m", "input": "one two three"}
-    assert ours.told("POST", "/v1/responses/input_tokens", body)["input_tokens"] == 3
-    compact = ours.told("POST", "/v1/responses/compact", body)
+    assert ours.json("POST", "/v1/responses/input_tokens", body)["input_tokens"] == 3
+    compact = ours.json("POST", "/v1/responses/compact", body)
     assert [item["type"] for item in compact["output"]] == ["message", "compaction"]
     assert compact["usage"]["total_tokens"] == 4
-    assert ours.refused("POST", "/v1/responses/compact", {"input": "a"})[0] == 400
+    assert ours.error("POST", "/v1/responses/compact", {"input": "a"})[0] == 400
