@@ -158,7 +158,8 @@ class Exchange:
 
     def _event(self, outcome: Outcome) -> UsageEvent:
         now = self.clock.seconds()
-        first, target, usage = self.first_byte_at, self.target, self.usage()
+        first, target = self.first_byte_at, self.target
+        usage = self.usage() if self.route.metered else NO_USAGE  # a count consumes nothing (contract 7.3)
         return UsageEvent(
             request_id=self.request_id,
             time=self.wall,

@@ -60,6 +60,7 @@ TEXT_ROUTES: Final = (
         _BODY,
         _COUNT,
         translated_for=_OTHERS,
+        metered=False,
     ),
     Route(
         "generate_content",
@@ -92,6 +93,7 @@ TEXT_ROUTES: Final = (
         _COUNT,
         body_models=(("generateContentRequest", "model"),),
         translated_for=_OTHERS,
+        metered=False,
     ),
     Route(
         "embed_content",

@@ -35,10 +35,9 @@ def test_each_sdk_that_counts_gets_a_count(gateway: GatewayProcess, model: str) 
     assert 5 <= counted.input_tokens <= 40
     told = gemini_client(gateway.url, KEY).models.count_tokens(model=for_google, contents=WORDS)
     assert 5 <= (told.total_tokens or 0) <= 20
-    for asked, tokens in ((for_anthropic, counted.input_tokens), (for_google, told.total_tokens)):
-        event = event_of(gateway, asked)
-        reported = tokens if model.startswith(("claude", "gem")) else None  # an estimate is nobody's count
-        assert (event["status"], event.get("tokens_in"), event.get("tokens_out")) == ("ok", reported, None)
+    for asked in (for_anthropic, for_google):
+        event = event_of(gateway, asked)  # nothing was consumed, so it has no tokens
+        assert (event["status"], event.get("tokens_in"), event.get("tokens_out")) == ("ok", None, None)
 
 
 @pytest.mark.parametrize("model", ["main/gpt-5", "host/m"])
