@@ -1,7 +1,9 @@
 """One row per provider kind: what follows from the kind and from nothing else.
 
 Sources: contract 2.7 and 2.8 (default capabilities, what a kind cannot do), contract 3.8 (key headers and
-required headers), contract 8.9 (what hosts of OpenAI's wire take).
+required headers), contract 8.9 (what hosts of OpenAI's wire take); for Azure OpenAI,
+Microsoft's pages on the life cycle of its API and its REST references of the versions ``v1`` and
+``2024-10-21``.
 """
 
 from __future__ import annotations
@@ -86,6 +88,19 @@ KINDS: Final = MappingProxyType(
                 key_prefix=b"Bearer ",
                 capabilities=_TEXT,
                 takes_extra_fields=True,
+            ),
+            KindRow(
+                kind=Kind.AZURE_OPENAI,
+                family=Family.OPENAI,
+                versions=("/openai/v1",),
+                version=re.compile("v1|deployments"),
+                version_parameter="api-version",
+                unversioned=re.compile("/deployments(?:/|$)"),
+                sample_version="2024-10-21",
+                key_header=b"api-key",
+                capabilities=_ALL,
+                max_tokens_field=MaxTokensField.MAX_COMPLETION_TOKENS,
+                is_strict=True,  # but without the newest fields, which dated versions do not know
             ),
             KindRow(
                 kind=Kind.ANTHROPIC,

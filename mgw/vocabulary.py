@@ -40,6 +40,7 @@ class Kind(StrEnum):
 
     OPENAI = "openai"
     OPENAI_COMPAT = "openai_compat"
+    AZURE_OPENAI = "azure_openai"
     ANTHROPIC = "anthropic"
     GEMINI = "gemini"
 
@@ -121,6 +122,7 @@ KIND_SPELLINGS: Final = MappingProxyType(
         "alpha": Kind.OPENAI,
         "openai_compat": Kind.OPENAI_COMPAT,
         "alpha_compat": Kind.OPENAI_COMPAT,
+        "azure_openai": Kind.AZURE_OPENAI,
         "anthropic": Kind.ANTHROPIC,
         "beta": Kind.ANTHROPIC,
         "gemini": Kind.GEMINI,

@@ -29,7 +29,14 @@ TABLES = ("timeouts.", "translation.models.")
 ROOT = Path(__file__).parents[3]
 ETC = ROOT / "etc"
 ONE = "providers: {main: {kind: openai}}\n"
-VARIABLES = ("MGW_EDGE_KEYS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY")
+VARIABLES = (
+    "MGW_EDGE_KEYS",
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "GEMINI_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "GROQ_API_KEY",
+)
 
 
 def settings_of_the_schema() -> Iterator[str]:

@@ -138,9 +138,15 @@ def test_a_wrong_setting_is_told_what_was_expected_and_found(setting: str, said:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ("api_key: k", "kind: missing, expected one of openai, openai_compat, anthropic, gemini"),
+        (
+            "api_key: k",
+            "kind: missing, expected one of openai, openai_compat, azure_openai, anthropic, gemini",
+        ),
         ("kind: antropic", "found 'antropic', did you mean anthropic?"),
-        ("kind: 5", "kind: expected one of openai, openai_compat, anthropic, gemini, found the number 5"),
+        (
+            "kind: 5",
+            "expected one of openai, openai_compat, azure_openai, anthropic, gemini, found the number 5",
+        ),
         ("kind: openai_compat", "base_url: missing, expected the address of the host"),
         ("kind: openai, base_url: 'ftp://x'", "base_url: expected an address that begins with http://"),
         ("kind: openai, auth: basic", "auth: expected one of api_key, bearer, client_bearer, token_file"),

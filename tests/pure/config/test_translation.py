@@ -215,7 +215,7 @@ def test_settings_of_chat_are_refused_for_other_families(kind: str, setting: str
     key = setting.partition(":")[0]
     (said,) = said_of(f"providers:\n  main:\n    kind: {kind}\n    {setting}\n")
     assert said.startswith(
-        f"mgw.yaml:4: providers.main.{key}: only for the kinds openai and openai_compat, found "
+        f"mgw.yaml:4: providers.main.{key}: only for the kinds openai, openai_compat and azure_openai, found "
     )
 
 

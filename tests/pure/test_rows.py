@@ -1,0 +1,70 @@
+"""What differs between families and kinds stands in their rows, and nowhere is decided by name."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from mgw.config.model import Provider
+from mgw.families import FAMILIES, shown_family
+from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
+from mgw.upstream.address import call_target
+from mgw.vocabulary import KIND_SPELLINGS, Family, Kind
+
+ROOT = Path(__file__).resolve().parents[2] / "mgw"
+DECIDES = re.compile(r"\b(?:is|is not|==|!=) (Family|Kind)\.(\w+)")
+ALLOWED = {
+    # Anthropic alone signs thoughts that may travel beside a call.
+    ("dialects/gemini", "ANTHROPIC"),
+}
+"""Beside these, a dialect may know its own family: whose signature it reads."""
+
+
+def test_nothing_that_carries_requests_asks_for_a_family_or_a_kind_by_name() -> None:
+    found = set()
+    for room in ("exchange", "web", "upstream", "dialects"):
+        for file in sorted((ROOT / room).rglob("*.py")):
+            folder = file.parent.relative_to(ROOT).as_posix()
+            for noun, name in DECIDES.findall(file.read_text(encoding="utf-8")):
+                own = noun == "Family" and folder == f"dialects/{name.lower()}"
+                if not own:
+                    found.add((folder, name))
+    assert found == ALLOWED
+
+
+def test_each_family_and_each_kind_has_a_row() -> None:
+    assert set(FAMILIES) == set(Family)
+    assert set(KINDS) == set(KIND_SPELLINGS.values()) == set(Kind)
+
+
+def test_a_row_contradicts_neither_itself_nor_its_address() -> None:
+    for kind, row in KINDS.items():
+        assert (row.unversioned is None) or row.version_parameter
+        assert all(name == name.lower() for name, _ in row.required_headers)
+        for usual in row.versions:
+            address = (row.base_url or f"https://h{usual}").split("/")
+            assert any(map(row.version.fullmatch, address)), kind
+            assert row.version.fullmatch(usual.rpartition("/")[2]), kind
+
+
+def test_the_settings_of_chat_belong_to_one_family() -> None:
+    assert kinds_where(of_chat) == [Kind.OPENAI, Kind.OPENAI_COMPAT, Kind.AZURE_OPENAI]
+    assert enumerated(kinds_where(of_chat)) == "openai, openai_compat and azure_openai"
+    assert enumerated([Kind.OPENAI, Kind.GEMINI]) == "openai and gemini"
+    assert enumerated([Kind.OPENAI]) == "openai"
+
+
+def test_a_client_shows_its_family_by_the_first_sign() -> None:
+    names = frozenset({b"openai-beta", b"x-goog-api-key", b"anthropic-version"})
+    assert shown_family(None, names) is Family.ANTHROPIC
+    assert shown_family(None, names - {b"anthropic-version"}) is Family.GEMINI
+    assert shown_family(b"a=1&key=k", frozenset({b"openai-beta"})) is Family.GEMINI
+    assert shown_family(b"monkey=1", frozenset({b"openai-beta"})) is Family.OPENAI
+    assert shown_family(None, frozenset({b"accept"})) is None
+
+
+def test_a_version_goes_only_where_a_kind_has_a_parameter_for_it() -> None:
+    for kind, row in KINDS.items():
+        provider = Provider(name="a", kind=kind, base_url="https://h/v1", api_version="a b")
+        added = b"" if row.version_parameter is None else b"?api-version=a%20b"
+        assert call_target(provider, b"/m") == b"/v1/m" + added
