@@ -66,11 +66,11 @@ class Dispatcher:
             return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
         headers = {name.lower(): value for name, value in recorded.headers}
         incoming = _IncomingRequest(recorded, raw_path, unquote(raw_path), query, headers)
-        answer = self._ask(incoming)
+        response = self._respond(incoming)
         self.recorder.shorten(recorded)
-        return answer, incoming.faults
+        return response, incoming.faults
 
-    def _ask(self, incoming: _IncomingRequest) -> Response:
+    def _respond(self, incoming: _IncomingRequest) -> Response:
         recorded = incoming.recorded
         match = ROUTER.find(incoming.raw_path)
         family = _family(match, incoming)
@@ -89,10 +89,10 @@ class Dispatcher:
             )
 
     def _answer_route(self, route: Route, ids: tuple[str, ...], incoming: _IncomingRequest) -> Response:
-        """Read the body, fail where that is asked for, and let the route do what it does."""
+        """Read the body, fail where that is asked for, and call the route's handler."""
         recorded, headers = incoming.recorded, incoming.headers
-        reads = BodyKind.NOTHING if route.method == "GET" else route.body_kind
-        body, form = read_body(recorded.body, headers, reads, is_upload=route.is_upload)
+        body_kind = BodyKind.NOTHING if route.method == "GET" else route.body_kind
+        body, form = read_body(recorded.body, headers, body_kind, is_upload=route.is_upload)
         model = _model(route, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
         name = model if isinstance(model, str) else ""
         incoming.faults = _faults((name, *ids), headers)

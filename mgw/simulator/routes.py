@@ -8,7 +8,7 @@ from typing import Final
 
 from mgw.simulator.anthropic.messages import count_tokens, messages
 from mgw.simulator.anthropic.paths import PATHS as ANTHROPIC_PATHS
-from mgw.simulator.anthropic.platform import ANTHROPIC_HANDLERS, MESSAGE_BATCH_HANDLERS
+from mgw.simulator.anthropic.platform import HANDLERS as ANTHROPIC_HANDLERS
 from mgw.simulator.api import Family, Handler
 from mgw.simulator.families import delete_model, get_model, list_models
 from mgw.simulator.gemini.content import (
@@ -22,7 +22,7 @@ from mgw.simulator.gemini.content import (
 )
 from mgw.simulator.gemini.paths import PATHS as GEMINI_PATHS
 from mgw.simulator.gemini.paths import UPLOAD_PATHS, VERSIONS
-from mgw.simulator.gemini.platform import GEMINI_HANDLERS, OPERATION_HANDLERS
+from mgw.simulator.gemini.platform import HANDLERS as GEMINI_HANDLERS
 from mgw.simulator.gemini.uploads import upload
 from mgw.simulator.http.router import BodyKind, Route, Router
 from mgw.simulator.openai.audio import AUDIO_HANDLERS
@@ -31,7 +31,7 @@ from mgw.simulator.openai.compatible import COMPATIBLE_HANDLERS
 from mgw.simulator.openai.completions import completions, embeddings, moderations
 from mgw.simulator.openai.images import IMAGE_HANDLERS
 from mgw.simulator.openai.paths import PATHS as OPENAI_PATHS
-from mgw.simulator.openai.platform import OPENAI_HANDLERS, VIDEO_HANDLERS, require_beta_header
+from mgw.simulator.openai.platform import PLATFORM_HANDLERS, require_beta_header
 from mgw.simulator.openai.responses import RESPONSE_HANDLERS, responses_and_store
 from mgw.simulator.platform.files import FILE_HANDLERS
 from mgw.simulator.platform.resources import handler_for
@@ -43,12 +43,9 @@ _OPENAI_HANDLERS: Final[_Handlers] = {
     **RESPONSE_HANDLERS,
     **IMAGE_HANDLERS,
     **AUDIO_HANDLERS,
-    **VIDEO_HANDLERS,
     **COMPATIBLE_HANDLERS,
-    **OPENAI_HANDLERS,
+    **PLATFORM_HANDLERS,
 }
-_ANTHROPIC_HANDLERS: Final[_Handlers] = {**MESSAGE_BATCH_HANDLERS, **ANTHROPIC_HANDLERS}
-_GEMINI_HANDLERS: Final[_Handlers] = {**OPERATION_HANDLERS, **GEMINI_HANDLERS}
 _VERTEX: Final = "/projects/{}/locations/{}/publishers/google"
 _VERBS: Final[dict[str, Handler]] = {
     "generateContent": generate_content,
@@ -84,7 +81,7 @@ def _resource_routes(
 
 
 def _gemini_routes(version: str) -> Iterator[Route]:
-    yield from _resource_routes(Family.GEMINI, f"/{version}", GEMINI_PATHS, _GEMINI_HANDLERS)
+    yield from _resource_routes(Family.GEMINI, f"/{version}", GEMINI_PATHS, GEMINI_HANDLERS)
     for path in UPLOAD_PATHS:
         for method in ("POST", "PUT"):
             template = f"/upload/{version}{path}"
@@ -108,7 +105,7 @@ def _model_routes() -> Iterator[Route]:
 def _all_routes() -> Iterator[Route]:
     """Every route; of two for the same the last counts, so the generic ones come first."""
     yield from _resource_routes(Family.OPENAI, "/v1", OPENAI_PATHS, _OPENAI_HANDLERS)
-    yield from _resource_routes(Family.ANTHROPIC, "/v1", ANTHROPIC_PATHS, _ANTHROPIC_HANDLERS)
+    yield from _resource_routes(Family.ANTHROPIC, "/v1", ANTHROPIC_PATHS, ANTHROPIC_HANDLERS)
     for version in VERSIONS:
         yield from _gemini_routes(version)
     yield from _model_routes()

@@ -149,13 +149,6 @@ def cancel_batch(request: Request) -> Response:
     return resource_response(request, request.store.put(store_key(request, _BATCH_PATH), batch))
 
 
-MESSAGE_BATCH_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
-    ("POST", "/messages/batches"): create_batch,
-    ("POST", "/messages/batches/{}/cancel"): cancel_batch,
-    ("GET", "/messages/batches/{}/results"): get_batch_results,
-}
-
-
 def stream_session_events(_: Request) -> Response:
     """A stream of a session's events: it rests."""
     event = {"type": "session.status_idle", "id": "sevt_sim"}
@@ -167,7 +160,10 @@ def get_organization(_: Request) -> Response:
     return json_response({"id": "org_sim", "type": "organization", "name": "The simulator's"})
 
 
-ANTHROPIC_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+    ("POST", "/messages/batches"): create_batch,
+    ("POST", "/messages/batches/{}/cancel"): cancel_batch,
+    ("GET", "/messages/batches/{}/results"): get_batch_results,
     ("POST", "/files"): create_file,
     ("GET", "/sessions/{}/events/stream"): stream_session_events,
     ("GET", "/sessions/{}/threads/{}/stream"): stream_session_events,

@@ -166,19 +166,6 @@ def import_file(request: Request) -> Response:
     return pretty_json_response(operation)
 
 
-OPERATION_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
-    ("POST", "/models/{...}:batchGenerateContent"): create_content_batch,
-    ("POST", "/models/{...}:asyncBatchEmbedContent"): create_embedding_batch,
-    ("POST", "/tunedModels/{}:batchGenerateContent"): create_content_batch,
-    ("POST", "/tunedModels/{}:asyncBatchEmbedContent"): create_embedding_batch,
-    ("POST", "/batches/{}:cancel"): cancel_batch,
-    ("POST", "/models/{...}:predict"): create_images,
-    ("POST", "/models/{...}:predictLongRunning"): create_video,
-    ("POST", "/tunedModels"): create_tuned_model,
-    ("POST", "/fileSearchStores/{}:importFile"): import_file,
-}
-
-
 def register_files(request: Request) -> Response:
     """``POST …/files:register``: files that lie elsewhere."""
     body = validate(request.body, _REGISTER, lenient="lenient" in request.faults)
@@ -265,7 +252,16 @@ def _input_text(value: Any) -> str:  # text, a part, parts or steps
     return ""
 
 
-GEMINI_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+    ("POST", "/models/{...}:batchGenerateContent"): create_content_batch,
+    ("POST", "/models/{...}:asyncBatchEmbedContent"): create_embedding_batch,
+    ("POST", "/tunedModels/{}:batchGenerateContent"): create_content_batch,
+    ("POST", "/tunedModels/{}:asyncBatchEmbedContent"): create_embedding_batch,
+    ("POST", "/batches/{}:cancel"): cancel_batch,
+    ("POST", "/models/{...}:predict"): create_images,
+    ("POST", "/models/{...}:predictLongRunning"): create_video,
+    ("POST", "/tunedModels"): create_tuned_model,
+    ("POST", "/fileSearchStores/{}:importFile"): import_file,
     ("POST", "/files:register"): register_files,
     ("POST", "/webhooks/{}:rotateSigningSecret"): rotate_signing_secret,
     ("GET", "/environments/{}/files/{...}"): get_environment_file,

@@ -37,18 +37,18 @@ _SAMPLE_SIZE: Final = 4096
 
 
 def read_body(
-    raw: bytearray, headers: Mapping[str, str], reads: BodyKind, *, is_upload: bool
+    raw: bytearray, headers: Mapping[str, str], body_kind: BodyKind, *, is_upload: bool
 ) -> tuple[Json, Form | None]:
     """The JSON object or the form that a body is, as far as its route wants to know.  Raises ApiError."""
     content_type = headers.get("content-type", "")
     media_type = content_type.partition(";")[0].strip().lower()
-    if reads is BodyKind.JSON and media_type != "application/json":
+    if body_kind is BodyKind.JSON and media_type != "application/json":
         raise ApiError(400, f"Unsupported content type {media_type!r}: this request wants application/json.")
-    if reads is BodyKind.NOTHING:
+    if body_kind is BodyKind.NOTHING:
         return {}, None
     if media_type.startswith("multipart/"):
         return {}, _read_multipart(raw, content_type)
-    is_json = media_type == "application/json" and (bool(raw) or reads is BodyKind.JSON)
+    is_json = media_type == "application/json" and (bool(raw) or body_kind is BodyKind.JSON)
     if not is_json or (is_upload and "x-goog-upload-offset" in headers):
         return {}, None
     return _parse_object(_decode(raw, headers.get("content-encoding", "identity"))), None

@@ -51,7 +51,7 @@ class Gate:
             waiter, self.waiter = self.waiter, None
             waiter.callback(None)
 
-    async def passed(self) -> None:
+    async def wait(self) -> None:
         """Wait for as long as the gate is shut."""
         while self.shut:
             self.waiter = Deferred(self._leave)
@@ -156,7 +156,7 @@ class ResponsePlayer:
             self.request.pieces_sent += 1
             self.request.bytes_sent += len(piece)
             if self.gate.shut:
-                await self.gate.passed()
+                await self.gate.wait()
         await self._between(-1, frame)
         if compressor:
             self._write(frame(compressor.flush()))

@@ -152,15 +152,13 @@ def download_video(request: Request) -> Response:
     return download(request, content, _VARIANTS[variant], f"{request.ids[0]}.mp4")
 
 
-VIDEO_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
+PLATFORM_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
     ("POST", "/videos"): create_video,
     ("POST", "/videos/edits"): create_video,
     ("POST", "/videos/extensions"): create_video,
     ("POST", "/videos/{}/remix"): remix_video,
     ("GET", "/videos/{}"): get_video,
     ("GET", "/videos/{}/content"): download_video,
-}
-OPENAI_HANDLERS: Final[dict[tuple[str, str], Handler]] = {
     ("POST", "/realtime/calls"): start_realtime_call,
     ("POST", "/realtime/translations/calls"): start_realtime_call,
     ("POST", "/realtime/client_secrets"): create_client_secret,

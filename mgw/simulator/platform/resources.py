@@ -6,12 +6,12 @@ Which of these a route does follows from its path and method:
 ends with an identifier        GET gives it, POST, PUT and PATCH change it, DELETE forgets it
 ends with a collection         GET lists, POST makes one
 ``…/{}/content`` and the like  GET gives bytes
-a word or verb behind an       POST does something with that object, and answers it
+a word or verb behind an       POST does something with that object, and returns it
 identifier
 anything else                  one object of that name, of which there is only one
 =============================  ======================================================================
 
-An object echoes what it was made of.  Unknown identifiers are 404, but see ``Call.lenient``.
+An object echoes what it was made of.  Unknown identifiers are 404, but see ``Request.lenient``.
 """
 
 import re
