@@ -13,7 +13,7 @@ from typing import Any
 from mgw.config.model import Config, Provider
 from mgw.config.paths import dotted
 from mgw.config.quoting import without_keys
-from mgw.config.translation import ModelRow
+from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.dialects.model_row import OverrideRow
@@ -119,7 +119,7 @@ def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
     raise ValueError(f"{where}.ca_file: {reason}")
 
 
-def _override(row: ModelRow) -> OverrideRow:
+def _override(row: ModelRowSettings) -> OverrideRow:
     """Say an operator's row to the table of models, where what is not stated is inherited."""
     stated = row.model_dump(exclude_none=True)
     for name in ("budget", "default", "max_output"):  # false there says that it takes none, or is unknown

@@ -1,4 +1,4 @@
-"""What a single setting may be: the types of the file's fields, each with the words that ask for it.
+"""What a single setting may be: how a setting is declared, and the types of settings, each with its words.
 
 Pydantic's own messages may echo a value and speak of inputs; here every type says what it expects, and the
 loader adds what was found.
@@ -10,13 +10,25 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
 from types import MappingProxyType
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
-from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationInfo,
+    WithJsonSchema,
+    WrapValidator,
+)
 from pydantic.annotated_handlers import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, PydanticCustomError, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError, ValidationError, core_schema
 
-from mgw.config.absent import AUTH_NOT_AVAILABLE, MESSAGE
+from mgw.config.absent import MESSAGE
 from mgw.config.checks import (
     checked_absolute_path,
     checked_base_url,
@@ -29,7 +41,6 @@ from mgw.config.checks import (
     checked_variable,
 )
 from mgw.config.listen import EndpointText, Listen, parse_listen
-from mgw.config.model import AuthMode
 from mgw.config.patterns import (
     ABSOLUTE_PATH,
     ADDRESS,
@@ -45,7 +56,6 @@ from mgw.config.patterns import (
 )
 from mgw.config.proxies import parse_network
 from mgw.config.quoting import found_word
-from mgw.config.translation import Base64Embeddings, CacheTarget, ExtraField
 from mgw.families import FAMILIES
 from mgw.secret import Secret
 from mgw.vocabulary import (
@@ -56,14 +66,19 @@ from mgw.vocabulary import (
     Family,
     ForcedTools,
     Kind,
-    MaxTokensField,
 )
 
 EXPECTED: Final = "expected"
 """The pydantic error type whose message says what was expected; what was found is added."""
 REFUSED: Final = "refused"
 """The pydantic error type whose message is complete."""
-MAX_BYTES: Final = 2 * 1024**3
+UNKNOWN_KEY: Final = "extra_forbidden"
+"""The pydantic error type of a key that no setting has."""
+FROM_FILE: Final = "file"
+"""The context of a validation whose values come from a file."""
+MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
+MAX_BYTES: Final = 2 * GIB
 MAX_TOKENS: Final = 2**31
 FAMILY_SPELLINGS: Final = MappingProxyType(
     {spelling.removesuffix("_dialect"): family for spelling, family in DEFAULT_SPELLINGS.items()}
@@ -73,47 +88,111 @@ SPEAKING: Final = tuple(family for family in Family if FAMILIES[family].has_spee
 """Families with speech of their own (contract 4.7)."""
 
 T = TypeVar("T")
-T_Enum = TypeVar("T_Enum", bound=StrEnum)
 
 
-def _expected(words: str) -> PydanticCustomError:
+class Settings(BaseModel):
+    """A mapping in the file, whose keys are all known; a field is a setting.
+
+    What is required has no default of its own but ``None``, so that one mistake does not hide another: the
+    loader asks for it after the rest was checked.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
+    )
+
+
+def setting(
+    description: str, *, default: object = None, shown: str | None = None, key: str | None = None
+) -> Any:
+    """Declare a setting.
+
+    :param description: for editors and for the reference; a default that is a word or a number is added.
+    :param shown: the default in other words.
+    :param key: the key in the file, where an attribute of the settings has its name.
+    """
+    said = _default_said(default) if shown is None else shown
+    text = f"{description}; default {said}." if said else f"{description}."
+    return Field(default=default, description=text, alias=key)
+
+
+def required(description: str) -> Any:
+    """Declare a setting without a default."""
+    return setting(description)
+
+
+def _default_said(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, int) and default >= MIB:
+        unit, name = (GIB, "GiB") if default >= GIB else (MIB, "MiB")
+        return f"{default} ({default // unit} {name})"
+    if isinstance(default, int | float):
+        return f"{default:g}"
+    return default.value if isinstance(default, StrEnum) else ""
+
+
+def written(block: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the settings of a block that a file may state, by their keys."""
+    return {
+        field.alias or name: field
+        for name, field in block.model_fields.items()
+        if not any(isinstance(mark, _Unwritten) for mark in field.metadata)
+    }
+
+
+def stated(block: Settings) -> frozenset[str]:
+    """Return the keys of the settings that a file states."""
+    fields = type(block).model_fields
+    return frozenset(fields[name].alias or name for name in block.model_fields_set)
+
+
+def expected(words: str) -> PydanticCustomError:
+    """Return the error of a value of another type; the loader adds what was found."""
     return PydanticCustomError(EXPECTED, "{words}", {"words": words})
 
 
-def _says(words: str) -> WrapValidator:
+def refused(text: str) -> PydanticCustomError:
+    """Return an error whose message is complete."""
+    return PydanticCustomError(REFUSED, "{text}", {"text": text})
+
+
+def says(words: str) -> WrapValidator:
     """Put these words in place of pydantic's when a value is not of the type."""
 
     def validate(value: object, inner: Callable[[object], object]) -> object:
         try:
             return inner(value)
         except ValidationError:
-            raise _expected(words) from None
+            raise expected(words) from None
 
     return WrapValidator(validate)
 
 
-def _checks(check: Callable[[str], str]) -> AfterValidator:
+def checks(check: Callable[[str], str]) -> AfterValidator:
     """Let a check of a text speak for itself."""
 
     def validate(value: str) -> str:
         try:
             return check(value)
         except ValueError as error:
-            raise PydanticCustomError(REFUSED, "{text}", {"text": str(error)}) from None
+            raise refused(str(error)) from None
 
     return AfterValidator(validate)
 
 
-def _reads(parse: Callable[[str], object], words: str) -> PlainValidator:
-    """Turn a text into a value of ours."""
+def reads(parse: Callable[[str], object], words: str, *made: type) -> PlainValidator:
+    """Turn a text into a value of ours; one that is ``made`` already stays."""
 
     def validate(value: object) -> object:
+        if isinstance(value, made):
+            return value
         if not isinstance(value, str):
-            raise _expected(words)
+            raise expected(words)
         try:
             return parse(value)
         except ValueError as error:
-            raise PydanticCustomError(REFUSED, "{text}", {"text": str(error)}) from None
+            raise refused(str(error)) from None
 
     return PlainValidator(validate)
 
@@ -131,35 +210,98 @@ class _Stated:
 
 Stated = Annotated[T | None, _Stated()]
 
-_AUTH_MODES: Final = MappingProxyType({mode.value: mode for mode in AuthMode})
+
+class _OrEmpty:
+    """Read a mapping that is named without a value as an empty one."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_or_empty, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
 
 
-def _one_of(spellings: Mapping[str, StrEnum]) -> PlainValidator:
-    """Take one of these words; a message lists each meaning once."""
-    meanings = ", ".join(dict.fromkeys(spellings.values()))
-
-    def parse(text: str) -> StrEnum:
-        if text in spellings:
-            return spellings[text]
-        raise ValueError(f"expected one of {meanings}, found {found_word(text, spellings)}")
-
-    return _reads(parse, f"one of {meanings}")
+def _or_empty(value: object) -> object:
+    return {} if value is None else value
 
 
-def _words(spellings: Mapping[str, StrEnum]) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "enum": list(spellings)})
+OrEmpty = Annotated[T, _OrEmpty()]
 
 
-def _values(members: type[T_Enum]) -> Mapping[str, T_Enum]:
-    return {member.value: member for member in members}
+class _FromList:
+    """Read a list as what ``gathered`` makes of it."""
+
+    def __init__(self, gathered: Callable[[list[Any]], object]) -> None:
+        self._gathered = gathered
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        items = core_schema.list_schema(handler.generate_schema(get_args(source)[0]))
+        found = core_schema.no_info_after_validator_function(self._gathered, items)
+        return core_schema.no_info_before_validator_function(_as_list, found)
 
 
-def _auth(text: str) -> AuthMode:
-    if text in _AUTH_MODES:
-        return _AUTH_MODES[text]
-    if text in AUTH_NOT_AVAILABLE:
-        raise ValueError(f"auth {text}: {MESSAGE}")
-    raise ValueError(f"expected one of {', '.join(AuthMode)}, found {found_word(text, _AUTH_MODES)}")
+def _as_list(value: object) -> object:
+    return list(value) if isinstance(value, tuple | frozenset) else value
+
+
+def _distinct(items: list[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+Listed = Annotated[tuple[T, ...], _FromList(tuple)]
+Distinct = Annotated[tuple[T, ...], _FromList(_distinct)]
+"""A list of which each element counts once."""
+Choice = Annotated[frozenset[T], _FromList(frozenset)]
+
+
+class _AsSpelled:
+    """Take any text as a key of a mapping by family: the loader replaces the spellings by what they mean."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.dict_schema(core_schema.str_schema(), handler.generate_schema(get_args(source)[1]))
+
+
+class _Unwritten:
+    """What no file may state: there its name is an unknown key."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_before_validator_function(_not_from_file, handler(source))
+
+
+def _not_from_file(value: object, info: ValidationInfo) -> object:
+    if info.context == FROM_FILE:
+        raise PydanticCustomError(UNKNOWN_KEY, "unknown key")
+    return value
+
+
+Unwritten = Annotated[T, SkipJsonSchema(), _Unwritten()]
+
+
+class OneOf:
+    """Take one of the words of an enumeration; a message lists each meaning once.
+
+    :param spellings: all words and what they mean; without them, the values.
+    """
+
+    def __init__(self, spellings: Mapping[str, StrEnum] | None = None) -> None:
+        self._spellings = spellings
+
+    def __get_pydantic_core_schema__(
+        self, source: type[StrEnum], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        spellings = self._spellings or {member.value: member for member in source}
+        meanings = ", ".join(dict.fromkeys(spellings.values()))
+
+        def parse(text: str) -> StrEnum:
+            if text in spellings:
+                return spellings[text]
+            raise ValueError(f"expected one of {meanings}, found {found_word(text, spellings)}")
+
+        schema = WithJsonSchema({"type": "string", "enum": list(spellings)})
+        read = Annotated[source, reads(parse, f"one of {meanings}"), schema]  # type: ignore[valid-type]
+        return handler.generate_schema(read)
 
 
 def _key_or(setting: str) -> PlainValidator:
@@ -172,14 +314,7 @@ def _key_or(setting: str) -> PlainValidator:
         except ValueError as error:
             raise ValueError(f"the key {error}") from None
 
-    return _reads(parse, "text (put the key in quotes)")
-
-
-def _some(targets: list[CacheTarget]) -> list[CacheTarget]:
-    if targets:
-        return targets
-    words = f"expected {' or '.join(CacheTarget)} or both, found an empty list (to have none: enabled: false)"
-    raise PydanticCustomError(REFUSED, "{text}", {"text": words})
+    return reads(parse, "text (put the key in quotes)", Secret)
 
 
 def _counts(end: object) -> bool:
@@ -189,118 +324,117 @@ def _counts(end: object) -> bool:
 def _budget(value: object) -> object:
     if value is False:
         return value
-    if not isinstance(value, list) or len(value) != 2 or not all(map(_counts, value)):
-        raise _expected("[min, max] in whole tokens, or false")
+    if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_counts, value)):
+        raise expected("[min, max] in whole tokens, or false")
     least, most = value
     if 0 <= least <= most:
         return least, most
     words = f"expected [min, max] with 0 <= min <= max, found [{least}, {most}]"
-    raise PydanticCustomError(REFUSED, "{text}", {"text": words})
+    raise refused(words)
 
 
 def _default_effort(value: object) -> object:
     if value is False:
         return value
-    if isinstance(value, str) and value in _values(Effort):
+    if isinstance(value, str) and value in set(Effort):
         return Effort(value)
-    raise _expected(f"one of {', '.join(Effort)}, or false")
+    raise expected(f"one of {', '.join(Effort)}, or false")
 
 
 def _output_tokens(value: object) -> object:
     if value is False or (_counts(value) and isinstance(value, int) and value > 0):
         return value
-    raise _expected("a whole number above 0, or false")
+    raise expected("a whole number above 0, or false")
 
 
 def _alias_target(value: object, inner: Callable[[object], str]) -> str:
     if isinstance(value, list):
-        raise PydanticCustomError(
-            REFUSED, "{text}", {"text": f"a list of targets is {MESSAGE}: write one target"}
-        )
+        raise refused(f"a list of targets is {MESSAGE}: write one target")
     return inner(value)
 
 
-Text = Annotated[str, _says("text"), _checks(checked_text), WithJsonSchema(TEXT)]
+Text = Annotated[str, says("text"), checks(checked_text), WithJsonSchema(TEXT)]
 Name = Annotated[
     str,
-    _says("text (in quotes if YAML would read it as a number)"),
-    _checks(checked_name),
+    says("text (in quotes if YAML would read it as a number)"),
+    checks(checked_name),
     WithJsonSchema(NAME),
 ]
 Variable = Annotated[
-    str, _says("the name of an environment variable"), _checks(checked_variable), WithJsonSchema(VARIABLE)
+    str, says("the name of an environment variable"), checks(checked_variable), WithJsonSchema(VARIABLE)
 ]
-HeaderName = Annotated[str, _says("a header name"), _checks(checked_header_name), WithJsonSchema(HEADER_NAME)]
+HeaderName = Annotated[
+    str,
+    says("a header name"),
+    checks(checked_header_name),
+    AfterValidator(str.lower),
+    WithJsonSchema(HEADER_NAME),
+]
+"""In lower case."""
 HeaderValue = Annotated[
     str,
-    _says("text (in quotes if YAML would read it as a number)"),
-    _checks(checked_header_value),
+    says("text (in quotes if YAML would read it as a number)"),
+    checks(checked_header_value),
     WithJsonSchema(HEADER_VALUE),
 ]
 BaseUrl = Annotated[
-    str, _says("an http:// or https:// address"), _checks(checked_base_url), WithJsonSchema(ADDRESS)
+    str, says("an http:// or https:// address"), checks(checked_base_url), WithJsonSchema(ADDRESS)
 ]
 PublicUrl = Annotated[
-    str, _says("an http:// or https:// address"), _checks(checked_public_url), WithJsonSchema(ADDRESS)
+    str, says("an http:// or https:// address"), checks(checked_public_url), WithJsonSchema(ADDRESS)
 ]
 AbsolutePath = Annotated[
-    str, _says("an absolute path"), _checks(checked_absolute_path), WithJsonSchema(ABSOLUTE_PATH)
+    str, says("an absolute path"), checks(checked_absolute_path), WithJsonSchema(ABSOLUTE_PATH)
 ]
 ProxyNetwork = Annotated[
     IPv4Network | IPv6Network,
-    _reads(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"'),
+    reads(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
     WithJsonSchema(NETWORK),
 ]
 AliasTarget = Annotated[
     str,
-    _says("<provider>/<model>"),
-    _checks(checked_name),
+    says("<provider>/<model>"),
+    checks(checked_name),
     WrapValidator(_alias_target),
     WithJsonSchema(TARGET),
 ]
-OnOff = Annotated[bool, _says("true or false")]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), _says("a number of seconds above 0")]
-DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), _says("a number of seconds, 0 or more")]
+OnOff = Annotated[bool, says("true or false")]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), says("a number of seconds above 0")]
+DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), says("a number of seconds, 0 or more")]
 Bytes = Annotated[
     int,
     Field(gt=0, le=MAX_BYTES),
-    _says(f"a whole number of bytes from 1 to {MAX_BYTES}, without a unit (32 MiB is 33554432)"),
+    says(f"a whole number of bytes from 1 to {MAX_BYTES}, without a unit (32 MiB is 33554432)"),
 ]
 MemoryBytes = Annotated[
     int,
     Field(gt=0, le=2**53),
-    _says("a whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
+    says("a whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
 ]
 DiskBytes = Annotated[
     int,
     Field(gt=0, le=2**53),
-    _says("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
+    says("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
-Connections = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
+Connections = Annotated[int, Field(gt=0, le=2**31), says("a whole number above 0")]
 Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema(KEY)]
 EdgeKey = Annotated[Secret, _key_or("keys_env"), WithJsonSchema(KEY)]
-KindName = Annotated[Kind, _one_of(KIND_SPELLINGS), _words(KIND_SPELLINGS)]
-FamilyName = Annotated[Family, _one_of(FAMILY_SPELLINGS), _words(FAMILY_SPELLINGS)]
-EffortName = Annotated[Effort, _one_of(_values(Effort)), _words(_values(Effort))]
-ForcedToolsName = Annotated[ForcedTools, _one_of(_values(ForcedTools)), _words(_values(ForcedTools))]
-ChatToolsName = Annotated[ChatTools, _one_of(_values(ChatTools)), _words(_values(ChatTools))]
-CacheTargetName = Annotated[CacheTarget, _one_of(_values(CacheTarget)), _words(_values(CacheTarget))]
-CacheTargets = Annotated[
-    list[CacheTargetName], Field(json_schema_extra={"minItems": 1}), AfterValidator(_some)
-]
-MaxTokensFieldName = Annotated[
-    MaxTokensField, _one_of(_values(MaxTokensField)), _words(_values(MaxTokensField))
-]
+KindName = Annotated[Kind, OneOf(KIND_SPELLINGS)]
+FamilyName = Annotated[Family, OneOf(FAMILY_SPELLINGS)]
+EffortName = Annotated[Effort, OneOf()]
+ForcedToolsName = Annotated[ForcedTools, OneOf()]
+ChatToolsName = Annotated[ChatTools, OneOf()]
 ModelPattern = Annotated[
-    str, _says("a pattern of model ids such as claude-*"), _checks(checked_name), WithJsonSchema(NAME)
+    str,
+    says("a pattern of model ids such as claude-*"),
+    checks(checked_name),
+    AfterValidator(str.lower),
+    WithJsonSchema(NAME),
 ]
-ExtraFieldName = Annotated[ExtraField, _one_of(_values(ExtraField)), _words(_values(ExtraField))]
-Base64EmbeddingsWord = Annotated[
-    Base64Embeddings, _one_of(_values(Base64Embeddings)), _words(_values(Base64Embeddings))
-]
-AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), _says("a whole number above 0")]
-Answers = Annotated[int, Field(gt=0, le=2**31), _says("a whole number above 0")]
-Characters = Annotated[int, Field(ge=0, le=2**53), _says("a whole number of characters, 0 or more")]
+"""A glob (:mod:`fnmatch`), in lower case."""
+AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), says("a whole number above 0")]
+Answers = Annotated[int, Field(gt=0, le=2**31), says("a whole number above 0")]
+Characters = Annotated[int, Field(ge=0, le=2**53), says("a whole number of characters, 0 or more")]
 Budget = Annotated[
     tuple[int, int] | Literal[False],
     PlainValidator(_budget),
@@ -323,19 +457,15 @@ OutputTokens = Annotated[
     PlainValidator(_output_tokens),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": False}]}),
 ]
-TokenFactor = Annotated[float, Field(gt=0, allow_inf_nan=False), _says("a number above 0")]
-AuthName = Annotated[
-    AuthMode,
-    _reads(_auth, f"one of {', '.join(AuthMode)}"),
-    WithJsonSchema({"type": "string", "enum": list(AuthMode)}),
-]
+TokenFactor = Annotated[float, Field(gt=0, allow_inf_nan=False), says("a number above 0")]
 Address = Annotated[
     Listen | EndpointText,
-    _reads(parse_listen, 'text in quotes such as "127.0.0.1:8787" or ":8787"'),
+    reads(parse_listen, 'text in quotes such as "127.0.0.1:8787" or ":8787"', Listen, EndpointText),
     WithJsonSchema(LISTEN),
 ]
 DefaultNames = Annotated[
-    dict[str, Name],
+    dict[Family, Name],
+    _AsSpelled(),
     WithJsonSchema(
         {
             "type": "object",
@@ -346,12 +476,13 @@ DefaultNames = Annotated[
 ]
 VoiceName = Annotated[
     str,
-    _says("the name of a voice (in quotes if YAML would read it as a number)"),
-    _checks(checked_text),
+    says("the name of a voice (in quotes if YAML would read it as a number)"),
+    checks(checked_text),
     WithJsonSchema(TEXT),
 ]
 VoiceNames = Annotated[
-    dict[str, dict[str, VoiceName] | None],
+    dict[Family, OrEmpty[dict[str, VoiceName]]],
+    _AsSpelled(),
     WithJsonSchema(
         {
             "type": "object",

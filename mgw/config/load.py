@@ -10,23 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mgw.config.absent import MESSAGE, NOT_AVAILABLE
 from mgw.config.document import Document, Value, read
-from mgw.config.fields import EXPECTED, REFUSED
+from mgw.config.fields import EXPECTED, FROM_FILE, REFUSED, UNKNOWN_KEY, written
 from mgw.config.model import Config
 from mgw.config.paths import Path, is_among
 from mgw.config.problems import Report
 from mgw.config.quoting import HIDDEN, near, nearest
 from mgw.config.resolve import resolve
 from mgw.config.scope import Scope
-from mgw.config.written import WrittenFile, keys_of
 
-_UNKNOWN_KEY: Final = "extra_forbidden"
 _NO_BLANK: Final = "put a space after the colon"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
 _SHAPES: Final = MappingProxyType(
@@ -62,17 +60,17 @@ def parse(
         report.add((), f"expected a mapping of settings, found {document.found(())}")
         report.raise_if_any()
     settings = document.value if isinstance(document.value, dict) else {}
-    written = _shape(settings, document, report)
+    config = _shape(settings, document, report)
     providers = settings.get("providers")
     unknown = report.spoiled(("providers",)) and not isinstance(providers, dict)
     names = None if unknown else tuple(providers) if isinstance(providers, dict) else ()
-    return resolve(written, Scope(report, environ, names, route_names))
+    return resolve(config, Scope(report, environ, names, route_names))
 
 
-def _shape(settings: dict[str, Value], document: Document, report: Report) -> WrittenFile:
+def _shape(settings: dict[str, Value], document: Document, report: Report) -> Config:
     """Check each block by itself; what is wrong is noted and left out."""
     try:
-        return WrittenFile.model_validate(settings)
+        return Config.model_validate(settings, context=FROM_FILE)
     except ValidationError as error:
         faults = error.errors(include_input=False, include_url=False, include_context=False)
     sound: Value = settings
@@ -81,11 +79,11 @@ def _shape(settings: dict[str, Value], document: Document, report: Report) -> Wr
         sound = _without(sound, path)
         if report.holds(path) or (report.is_misspelled(path) and path not in report.marks):
             continue
-        if fault["type"] == _UNKNOWN_KEY:
+        if fault["type"] == UNKNOWN_KEY:
             _unknown(path, report)
         else:
             report.add(path, _words(fault["type"], fault["msg"], path, document))
-    return WrittenFile.model_validate(sound)
+    return Config.model_validate(sound, context=FROM_FILE)
 
 
 def _words(kind: str, message: str, path: Path, document: Document) -> str:
@@ -103,7 +101,7 @@ def _words(kind: str, message: str, path: Path, document: Document) -> str:
 
 def _known(fault: ErrorDetails) -> bool:
     """Put unknown keys first: what they may mean is not missing."""
-    return fault["type"] != _UNKNOWN_KEY
+    return fault["type"] != UNKNOWN_KEY
 
 
 def _unknown(path: Path, report: Report) -> None:
@@ -112,7 +110,7 @@ def _unknown(path: Path, report: Report) -> None:
         report.add(path, MESSAGE)
         return
     above, last = path[:-1], str(path[-1])
-    known = keys_of(WrittenFile, above)
+    known = keys_of(Config, above)
     meant = near(last, known)
     named = path if meant or _LIKE_A_SETTING.fullmatch(last) else (*above, HIDDEN)
     report.add(path, f"unknown key{nearest(last, known)}", named=named)
@@ -129,3 +127,29 @@ def _without(value: Value, path: Path) -> Value:
     if isinstance(head, str) and isinstance(value.get(head), dict) and rest:
         kept[head] = _without(value[head], tuple(rest))
     return kept
+
+
+def keys_of(block: type[BaseModel], path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Return the keys that are known where ``path``, taken from ``block``, leads."""
+    if not path:
+        return tuple(written(block))
+    head, *rest = path
+    setting = written(block).get(str(head))
+    inner = None if setting is None else _block_in(setting.annotation)
+    if inner is None:
+        return ()
+    among, kind = inner
+    return keys_of(kind, tuple(rest[1:] if among else rest))
+
+
+def _block_in(
+    annotation: Any,
+) -> tuple[bool, type[BaseModel]] | None:  # Any: an annotation has no type of its own
+    """Find the block that an annotation holds, and whether it is one of several, in a mapping or a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return False, annotation
+    found = [inner for part in getattr(annotation, "__args__", ()) if (inner := _block_in(part)) is not None]
+    if not found:
+        return None
+    among, kind = found[0]
+    return among or getattr(annotation, "__origin__", None) in (dict, tuple), kind

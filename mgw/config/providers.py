@@ -1,80 +1,76 @@
-"""One provider, from what is written to what will be called."""
+"""What the settings of one provider ask of one another, and what its kind and the environment add."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from mgw.config.checks import checked_header_name, checked_provider_name
-from mgw.config.model import AuthMode, HeaderEdits, Provider, Timeouts
+from mgw.config.fields import stated, written
+from mgw.config.model import AuthMode, CapabilitiesSettings, Provider, TimeoutsSettings
 from mgw.config.paths import Path
 from mgw.config.scope import Scope
-from mgw.config.written import WrittenCapabilities, WrittenProvider
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
-from mgw.vocabulary import Capability, Kind
+from mgw.vocabulary import Kind
 
 OF_CHAT: Final = ("stream_usage", "max_tokens_field")
 """Settings of OpenAI's wire alone."""
 
 
-def resolve_provider(name: str, written: WrittenProvider, general: Timeouts, scope: Scope) -> Provider | None:
-    """Resolve one provider; ``None`` if a problem leaves nothing to call."""
+def resolve_provider(name: str, provider: Provider, general: TimeoutsSettings, scope: Scope) -> Provider:
+    """Fill in what the block of a provider leaves to its surroundings."""
     path: Path = ("providers", name)
     try:
         checked_provider_name(name)
     except ValueError as error:
         scope.report.add(path, str(error))
-    auth, key = _credential(written, path, scope)
-    headers = _headers(written, (*path, "headers"), scope)
-    if written.kind is None:
+    auth, key = _credential(provider, path, scope)
+    _check_headers(provider, (*path, "headers"), scope)
+    if provider.kind is None:
         if not scope.report.spoiled((*path, "kind")):
             scope.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")
-        return None
-    capabilities = _capabilities(written.kind, written.capabilities, (*path, "capabilities"), scope)
-    chat = _of_chat(written, path, scope)
-    base_url = _base_url(written.kind, written.base_url, (*path, "base_url"), scope)
-    _check_version(written.kind, base_url, written.api_version, (*path, "api_version"), scope)
-    refuses = base_url == KINDS[written.kind].base_url
+        return provider
+    _check_capabilities(provider.kind, provider.own_capabilities, (*path, "capabilities"), scope)
+    _check_chat(provider, path, scope)
+    base_url = _base_url(provider.kind, provider.base_url, (*path, "base_url"), scope)
+    _check_version(provider.kind, base_url, provider.api_version, (*path, "api_version"), scope)
+    refuses = base_url == KINDS[provider.kind].base_url
     if auth is AuthMode.NONE and refuses and not scope.report.holds((*path, "auth")):
         fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
         scope.report.add((*path, "auth"), fault)
-    own_limits = {} if written.timeouts is None else written.timeouts.model_dump(exclude_none=True)
-    return Provider(
-        name=name,
-        kind=written.kind,
-        base_url=base_url,
-        api_version=written.api_version,
-        auth=auth,
-        key=key,
-        token_file=written.token_file,
-        capabilities=capabilities,
-        models=tuple(dict.fromkeys(written.models or ())),
-        headers=headers,
-        ca_file=written.ca_file,
-        max_connections=written.max_connections,
-        timeouts=general.model_copy(update=own_limits),
-        **chat,
-    )
+    unstated = {
+        limit: value
+        for limit, value in general
+        if limit in written(type(provider.timeouts)) and limit not in stated(provider.timeouts)
+    }
+    found = {
+        "name": name,
+        "base_url": base_url,
+        "auth": auth,
+        "api_key": key,
+        "timeouts": provider.timeouts.model_copy(update=unstated),
+    }
+    return provider.model_copy(update=found)
 
 
-def _credential(written: WrittenProvider, path: Path, scope: Scope) -> tuple[AuthMode | None, Secret | None]:
+def _credential(provider: Provider, path: Path, scope: Scope) -> tuple[AuthMode | None, Secret | None]:
     """Settle how the gateway shows itself, and with what key (contract 3.7)."""
-    literal = scope.stated(written.api_key, (*path, "api_key"))
-    by_name = scope.stated(written.api_key_env, (*path, "api_key_env"))
-    has_file = scope.stated(written.token_file, (*path, "token_file"))
-    key = written.api_key
+    literal = scope.stated(provider.api_key, (*path, "api_key"))
+    by_name = scope.stated(provider.api_key_env, (*path, "api_key_env"))
+    has_file = scope.stated(provider.token_file, (*path, "token_file"))
+    key = provider.api_key
     if literal and by_name:
         scope.report.add((*path, "api_key_env"), "api_key is also set: keep only one of them")
-    if written.api_key_env is not None and not literal:
-        key = scope.key_from(written.api_key_env, (*path, "api_key_env"))
+    if provider.api_key_env is not None and not literal:
+        key = scope.key_from(provider.api_key_env, (*path, "api_key_env"))
     if scope.report.spoiled((*path, "auth")):
         return None, key
     has_key = literal or by_name
-    fault = _fault(written.auth, has_key=has_key, has_file=has_file)
+    fault = _fault(provider.auth, has_key=has_key, has_file=has_file)
     if fault is not None:
-        scope.report.add((*path, "auth") if written.auth else (*path, "token_file"), fault)
-    if written.auth is not None:
-        return written.auth, key
+        scope.report.add((*path, "auth") if provider.auth else (*path, "token_file"), fault)
+    if provider.auth is not None:
+        return provider.auth, key
     if has_file:
         return AuthMode.TOKEN_FILE, None
     return (AuthMode.API_KEY, key) if has_key else (None, None)
@@ -108,9 +104,9 @@ def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | Non
             return "auth none sends no credential: remove the provider's key or token" if own else None
 
 
-def _base_url(kind: Kind, written: str | None, path: Path, scope: Scope) -> str:
-    if written is not None:
-        return written
+def _base_url(kind: Kind, url: str | None, path: Path, scope: Scope) -> str:
+    if url is not None:
+        return url
     usual = KINDS[kind].base_url
     if usual is None and not scope.report.spoiled(path):
         scope.report.add(
@@ -133,46 +129,29 @@ def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, s
         )
 
 
-def _capabilities(
-    kind: Kind, written: WrittenCapabilities | None, path: Path, scope: Scope
-) -> frozenset[Capability]:
-    """Lay what is written over what the kind has (contract 2.7)."""
-    stated = {} if written is None else written.model_dump(exclude_none=True)
-    row = KINDS[kind]
-    for capability in row.impossible:
-        if stated.get(capability):
+def _check_capabilities(kind: Kind, own: CapabilitiesSettings, path: Path, scope: Scope) -> None:
+    for capability in KINDS[kind].impossible:
+        if getattr(own, capability):
             scope.report.add((*path, capability.value), f"a provider of kind {kind} cannot do {capability}")
-    usual = row.capabilities
-    return frozenset(capability for capability in Capability if stated.get(capability, capability in usual))
 
 
-def _of_chat(written: WrittenProvider, path: Path, scope: Scope) -> dict[str, Any]:  # Any: settings by name
-    """Return what is stated of the settings that only OpenAI's wire has."""
-    stated = {key: value for key, value in written if key in OF_CHAT and value is not None}
-    row = None if written.kind is None else KINDS[written.kind]
-    if row is not None and not of_chat(row):
+def _check_chat(provider: Provider, path: Path, scope: Scope) -> None:
+    """Note settings that only OpenAI's wire has where the provider speaks another."""
+    row = KINDS[provider.kind]
+    if not of_chat(row):
         kinds = enumerated(kinds_where(of_chat))
-        for key in stated:
-            scope.report.add((*path, key), f"only for the kinds {kinds}, found with kind {written.kind}")
-    if written.extra_fields is not None:
-        stated["extra_fields"] = tuple(dict.fromkeys(written.extra_fields))
-        if row is not None and not row.takes_extra_fields:
-            kinds = enumerated(kinds_where(lambda row: row.takes_extra_fields))
-            message = f"only for the kind {kinds}, found with kind {written.kind}"
-            scope.report.add((*path, "extra_fields"), message)
-    return stated
+        for key in OF_CHAT:
+            if key in stated(provider):
+                scope.report.add((*path, key), f"only for the kinds {kinds}, found with kind {row.kind}")
+    if "extra_fields" in stated(provider) and not row.takes_extra_fields:
+        kinds = enumerated(kinds_where(lambda row: row.takes_extra_fields))
+        message = f"only for the kind {kinds}, found with kind {row.kind}"
+        scope.report.add((*path, "extra_fields"), message)
 
 
-def _headers(provider: WrittenProvider, path: Path, scope: Scope) -> HeaderEdits:
-    written = provider.headers
-    if written is None:
-        return HeaderEdits()
+def _check_headers(provider: Provider, path: Path, scope: Scope) -> None:
+    edits = provider.headers
     key_header = None if provider.kind is None else KINDS[provider.kind].key_header.decode().lower()
-    edits = HeaderEdits(
-        set=written.set or {},
-        remove=tuple(dict.fromkeys(name.lower() for name in written.remove or ())),
-        forward=tuple(dict.fromkeys(name.lower() for name in written.forward or ())),
-    )
     seen: dict[str, str] = {}
     for name in edits.set:
         here = (*path, "set", name)
@@ -189,4 +168,3 @@ def _headers(provider: WrittenProvider, path: Path, scope: Scope) -> HeaderEdits
     for name in edits.remove:
         if name in seen or name in edits.forward:
             scope.report.add((*path, "remove"), f"{name} is also set or forwarded: keep only one")
-    return edits

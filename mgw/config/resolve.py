@@ -1,109 +1,92 @@
-"""From what is written to the settings: the environment, defaults, and what one setting asks of another."""
+"""What settings ask of one another, of the environment and of the names that a file gives."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Final
 
-from mgw.config.checks import checked_name
-from mgw.config.fields import FAMILY_SPELLINGS
-from mgw.config.listen import DEFAULT_LISTEN, EndpointText, Listen, parse_listen
+from mgw.config.checks import checked_name, checked_text
+from mgw.config.fields import FAMILY_SPELLINGS, SPEAKING, stated
+from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.model import (
     Config,
-    EdgeAuth,
-    HealthChecks,
-    Hooks,
-    JsonlHook,
+    EdgeAuthSettings,
+    HooksSettings,
     Provider,
-    Routes,
-    Spool,
-    Timeouts,
-    Tls,
+    RoutesSettings,
+    SpoolSettings,
+    TlsSettings,
 )
+from mgw.config.paths import Path
 from mgw.config.providers import resolve_provider
 from mgw.config.quoting import nearest, shown
-from mgw.config.resolve_translation import (
-    resolve_caching,
-    resolve_keepalive,
-    resolve_translation,
-    stated_in,
-)
 from mgw.config.scope import Scope
 from mgw.config.state import spool_below
-from mgw.config.written import (
-    WrittenEdgeAuth,
-    WrittenFile,
-    WrittenHooks,
-    WrittenRoutes,
-    WrittenSpool,
-    WrittenTls,
-)
+from mgw.config.translation import TranslationSettings
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family
 
 LISTEN_VARIABLE: Final = "GATEWAY_LISTEN"
 CERT_VARIABLE: Final = "GATEWAY_TLS_CERT"
 KEY_VARIABLE: Final = "GATEWAY_TLS_KEY"
+_VOICES: Final = MappingProxyType(
+    {spelling: family for spelling, family in FAMILY_SPELLINGS.items() if family in SPEAKING}
+)
 
 
-def resolve(written: WrittenFile, scope: Scope) -> Config:
-    """Resolve a whole file.
+def resolve(config: Config, scope: Scope) -> Config:
+    """Fill in what a file leaves to its surroundings.
 
     :raises ConfigError: with all that is wrong, what the report held before included.
     """
-    timeouts = Timeouts(**stated_in(written.timeouts))
-    listen = _listen(written.listen, scope)
-    resolved: dict[str, Any] = {  # Any: settings by name
+    listen = _listen(config.listen, scope)
+    found = {
         "listen": listen,
-        "providers": _providers(written, timeouts, scope),
-        "defaults": _defaults(written, scope),
-        "aliases": _aliases(written, scope),
-        "edge_auth": _edge_auth(written.edge_auth or WrittenEdgeAuth(), scope),
-        "trusted_proxies": tuple(dict.fromkeys(written.trusted_proxies or ())),
-        "routes": _routes(written.routes, scope),
-        "health_checks": HealthChecks(**stated_in(written.health_checks)),
-        "hooks": _hooks(written.hooks or WrittenHooks(), scope),
-        "tls": _tls(written.tls, listen, scope),
-        "timeouts": timeouts,
-        "spool": _spool(written.spool, scope),
-        "translation": resolve_translation(written.translation, scope),
-        "caching": resolve_caching(written.caching),
-        "stream_keepalive": resolve_keepalive(written.stream_keepalive),
+        "providers": _providers(config, scope),
+        "defaults": _defaults(config.defaults, scope),
+        "aliases": _aliases(config.aliases, scope),
+        "edge_auth": _edge_auth(config.edge_auth, scope),
+        "routes": _routes(config.routes, scope),
+        "hooks": _hooks(config.hooks, scope),
+        "tls": _tls(config.tls, listen, scope),
+        "spool": _spool(config.spool, scope),
+        "translation": _translation(config.translation, scope),
     }
     scope.report.raise_if_any()
-    as_written = {key: value for key, value in stated_in(written).items() if key not in resolved}
-    return Config(**as_written, **resolved)
+    return config.model_copy(update=found)
 
 
-def _spool(written: WrittenSpool | None, scope: Scope) -> Spool:
-    return Spool(**({"dir": spool_below(scope.environ)} | stated_in(written)))
+def _spool(spool: SpoolSettings, scope: Scope) -> SpoolSettings:
+    if "dir" in stated(spool):
+        return spool
+    return spool.model_copy(update={"dir": spool_below(scope.environ)})
 
 
-def _routes(written: WrittenRoutes | None, scope: Scope) -> Routes:
+def _routes(routes: RoutesSettings, scope: Scope) -> RoutesSettings:
     found = []
-    for position, name in enumerate((written.deny if written else None) or ()):
+    for position, name in enumerate(routes.deny):
         family = FAMILY_SPELLINGS.get(name)
         if family is None:
             scope.need_route(name, FAMILY_SPELLINGS, ("routes", "deny", position))
         found.append(name if family is None else family.value)
-    return Routes(deny=tuple(dict.fromkeys(found)))
+    return routes.model_copy(update={"deny": tuple(dict.fromkeys(found))})
 
 
-def _providers(written: WrittenFile, timeouts: Timeouts, scope: Scope) -> dict[str, Provider]:
+def _providers(config: Config, scope: Scope) -> dict[str, Provider]:
     if not scope.provider_names and not scope.report.spoiled(("providers",)):
         scope.report.add(
             ("providers",), "missing, expected at least one provider, with a name, kind and base_url"
         )
-    found = {
-        name: resolve_provider(name, provider, timeouts, scope)
-        for name, provider in (written.providers or {}).items()
+    return {
+        name: resolve_provider(name, provider, config.timeouts, scope)
+        for name, provider in config.providers.items()
     }
-    return {name: provider for name, provider in found.items() if provider is not None}
 
 
-def _defaults(written: WrittenFile, scope: Scope) -> dict[Family, str]:
+def _defaults(defaults: dict[Family, str], scope: Scope) -> dict[Family, str]:
     found: dict[Family, str] = {}
     spelled: dict[Family, str] = {}
-    for spelling, provider in (written.defaults or {}).items():
+    for spelling, provider in defaults.items():
         path = ("defaults", spelling)
         family = DEFAULT_SPELLINGS.get(spelling)
         if family is None:
@@ -117,8 +100,7 @@ def _defaults(written: WrittenFile, scope: Scope) -> dict[Family, str]:
     return found
 
 
-def _aliases(written: WrittenFile, scope: Scope) -> dict[str, str]:
-    aliases = written.aliases or {}
+def _aliases(aliases: dict[str, str], scope: Scope) -> dict[str, str]:
     for alias, target in aliases.items():
         path = ("aliases", alias)
         try:
@@ -130,52 +112,79 @@ def _aliases(written: WrittenFile, scope: Scope) -> dict[str, str]:
             scope.need_provider(provider, path)
         else:
             scope.report.add(path, f"expected <provider>/<model>, found {shown(target)}")
-    return dict(aliases)
+    return aliases
 
 
-def _edge_auth(written: WrittenEdgeAuth, scope: Scope) -> EdgeAuth:
-    keys: list[Secret] = list(written.keys or ())
+def _edge_auth(edge_auth: EdgeAuthSettings, scope: Scope) -> EdgeAuthSettings:
+    keys: list[Secret] = list(edge_auth.keys)
     by_name = ("edge_auth", "keys_env")
-    if written.keys_env is not None:
-        keys += scope.keys_from(written.keys_env, by_name)
-    enabled = bool(written.enabled)
+    if edge_auth.keys_env is not None:
+        keys += scope.keys_from(edge_auth.keys_env, by_name)
     excused = scope.report.spoiled(("edge_auth", "keys")) or scope.report.spoiled(by_name)
-    if enabled and not keys and not excused:
+    if edge_auth.enabled and not keys and not excused:
         scope.report.add(("edge_auth", "enabled"), "edge auth needs a key: set edge_auth.keys or keys_env")
-    return EdgeAuth(enabled=enabled, keys=tuple(dict.fromkeys(keys)))
+    return edge_auth.model_copy(update={"keys": tuple(dict.fromkeys(keys))})
 
 
-def _hooks(written: WrittenHooks, scope: Scope) -> Hooks:
-    if written.jsonl is None:
-        return Hooks()
-    if written.jsonl.output is None:
-        path = ("hooks", "jsonl", "output")
-        if not scope.report.spoiled(path):
-            scope.report.add(path, "missing, expected stdout, stderr or the path of a file")
-        return Hooks()
-    return Hooks(jsonl=JsonlHook(output=written.jsonl.output))
+def _hooks(hooks: HooksSettings, scope: Scope) -> HooksSettings:
+    path = ("hooks", "jsonl", "output")
+    if hooks.jsonl is not None and hooks.jsonl.output is None and not scope.report.spoiled(path):
+        scope.report.add(path, "missing, expected stdout, stderr or the path of a file")
+    return hooks
 
 
-def _listen(written: Listen | EndpointText | None, scope: Scope) -> Listen | EndpointText:
+def _listen(listen: Listen | EndpointText, scope: Scope) -> Listen | EndpointText:
     override = scope.environ.get(LISTEN_VARIABLE)
     if override:
         try:
             return parse_listen(override)
         except ValueError as error:
             scope.report.add_environment(LISTEN_VARIABLE, str(error))
-    return DEFAULT_LISTEN if written is None else written
+    return listen
 
 
-def _tls(written: WrittenTls | None, listen: Listen | EndpointText, scope: Scope) -> Tls | None:
+def _tls(tls: TlsSettings | None, listen: Listen | EndpointText, scope: Scope) -> TlsSettings | None:
     """Settle HTTPS: each half may come from the file or from the environment, and both are needed."""
-    block = written or WrittenTls()
-    cert_file = scope.environ.get(CERT_VARIABLE) or block.cert_file
-    key_file = scope.environ.get(KEY_VARIABLE) or block.key_file
+    cert_file = scope.environ.get(CERT_VARIABLE) or (tls and tls.cert_file)
+    key_file = scope.environ.get(KEY_VARIABLE) or (tls and tls.key_file)
     if isinstance(listen, EndpointText) and listen.brings_tls and (cert_file or key_file):
         scope.report.add(("tls",), "the endpoint in listen already speaks TLS: keep only one of them")
     halves = (("cert_file", cert_file, CERT_VARIABLE), ("key_file", key_file, KEY_VARIABLE))
-    if written is not None or cert_file or key_file:
+    if tls is not None or cert_file or key_file:
         for half, value, variable in halves:
             if not value and not scope.report.spoiled(("tls", half)):
                 scope.report.add(("tls", half), f"missing, TLS needs both files: set it or {variable}")
-    return Tls(cert_file=cert_file, key_file=key_file) if cert_file and key_file else None
+    if not cert_file or not key_file:
+        return None
+    return TlsSettings.model_construct(cert_file=cert_file, key_file=key_file)
+
+
+def _translation(translation: TranslationSettings, scope: Scope) -> TranslationSettings:
+    return translation.model_copy(update={"voices": _voices(translation.voices, scope)})
+
+
+def _voices(voices: dict[Family, dict[str, str]], scope: Scope) -> dict[Family, dict[str, str]]:
+    found: dict[Family, dict[str, str]] = {}
+    spelled: dict[Family, str] = {}
+    for spelling, names in voices.items():
+        path: Path = ("translation", "voices", spelling)
+        family = FAMILY_SPELLINGS.get(spelling)
+        if family is None:
+            scope.report.add(path, f"unknown key{nearest(spelling, _VOICES)}")
+        elif family not in SPEAKING:
+            scope.report.add(path, f"{family} does not support speech, expected {' or '.join(SPEAKING)}")
+        elif family in spelled:
+            scope.report.add(path, f"another spelling of {spelled[family]}, which is also set: keep only one")
+        else:
+            spelled[family] = spelling
+            found[family] = _voice_names(names, path, scope)
+    return found
+
+
+def _voice_names(names: dict[str, str], path: Path, scope: Scope) -> dict[str, str]:
+    for asked in names:
+        try:
+            checked_text(asked)
+        except ValueError as error:
+            scope.report.add((*path, asked), f"as a voice: {error}")
+    return names

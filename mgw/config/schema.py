@@ -17,10 +17,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from mgw.config.fields import FAMILY_SPELLINGS
-from mgw.config.model import AuthMode
+from mgw.config.model import AuthMode, Config
 from mgw.config.patterns import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.providers import OF_CHAT
-from mgw.config.written import WrittenFile
 from mgw.kinds import KINDS, kinds_where, of_chat
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
@@ -37,7 +36,7 @@ class _Generator(GenerateJsonSchema):
 
 def schema_text() -> str:
     """Return the schema as it stands in the file."""
-    schema = WrittenFile.model_json_schema(schema_generator=_Generator)
+    schema = Config.model_json_schema(schema_generator=_Generator)
     for name, rules in _RULES.items():
         schema["$defs"][name]["allOf"] = rules
     settings = schema["properties"]
@@ -48,14 +47,22 @@ def schema_text() -> str:
         "propertyNames": PROVIDER_NAME,
     } | providers["anyOf"][0]
     _names(settings["aliases"], NAME)
-    _names(schema["$defs"]["WrittenHeaders"]["properties"]["set"], HEADER_NAME)
+    _names(schema["$defs"]["HeadersSettings"]["properties"]["set"], HEADER_NAME)
     settings["defaults"]["anyOf"][0]["allOf"] = _one_spelling_each(DEFAULT_SPELLINGS)
-    voices = schema["$defs"]["WrittenTranslation"]["properties"]["voices"]["anyOf"][0]
+    voices = schema["$defs"]["TranslationSettings"]["properties"]["voices"]["anyOf"][0]
     voices["allOf"] = _one_spelling_each({key: FAMILY_SPELLINGS[key] for key in voices["properties"]})
     for names in voices["properties"].values():
         names["propertyNames"] = TEXT
     schema = {"$schema": _Generator.schema_dialect, **schema, "title": "mgw.yaml"}
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+    return _as_published(json.dumps(schema, indent=2, ensure_ascii=False), schema["$defs"]) + "\n"
+
+
+def _as_published(text: str, definitions: Iterable[str]) -> str:
+    """Give the definitions the names that the published schema has, to which others may refer."""
+    for name in definitions:
+        published = f"Written{name.removesuffix('Settings')}"
+        text = text.replace(f'"{name}"', f'"{published}"').replace(f'/{name}"', f'/{published}"')
+    return text
 
 
 def _names(setting: Schema, names: Schema) -> None:
@@ -105,7 +112,7 @@ def _versioned(kind: Kind) -> Schema:
 
 _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     {
-        "WrittenProvider": [
+        "Provider": [
             _none_of_all(_KEYS),
             {
                 "if": _where("auth", [AuthMode.API_KEY, AuthMode.BEARER]),
@@ -133,7 +140,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             *(_versioned(kind) for kind in kinds_where(lambda row: row.unversioned)),
             *({"if": _spelled(kind), "then": _off(kind)} for kind in kinds_where(lambda row: row.impossible)),
         ],
-        "WrittenEdgeAuth": [
+        "EdgeAuthSettings": [
             {
                 "if": {"properties": {"enabled": {"const": True}}, "required": ["enabled"]},
                 "then": {

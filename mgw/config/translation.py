@@ -6,17 +6,41 @@ Source: contract 2.14, 4.25, 8.4, 8.7, 8.9, 8.25 and 8.27.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field, create_model
 
-from mgw.config.blocks import Settings
-from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
+from mgw.config.fields import (
+    Answers,
+    AnswerTokens,
+    Budget,
+    Characters,
+    ChatToolsName,
+    Choice,
+    DefaultEffort,
+    Distinct,
+    EffortName,
+    FamilyName,
+    ForcedToolsName,
+    Listed,
+    ModelPattern,
+    OneOf,
+    OnOff,
+    OrEmpty,
+    OutputTokens,
+    Seconds,
+    Settings,
+    Stated,
+    TokenFactor,
+    VoiceNames,
+    refused,
+    setting,
+)
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, MaxTokensField
 
-DEFAULT_MAX_TOKENS: Final = 8192
-DEFAULT_MIN_CHARS: Final = 4096
-"""About 1024 tokens, the least that most of Anthropic's models cache (prompt caching reference)."""
-DEFAULT_KEEPALIVE_SECONDS: Final = 15.0
+T_Settings = TypeVar("T_Settings", bound=Settings)
 
 
 class CacheTarget(StrEnum):
@@ -39,108 +63,122 @@ class Base64Embeddings(StrEnum):
     ENCODE = "encode"
 
 
-class ModelRow(Settings):
-    """What the models of one name pattern take; ``None``: not stated.
-
-    The fields are those of the written row, by the same names.
-    """
-
-    match: str
-    """A lower-case glob (:mod:`fnmatch`) of the lower-case model id as the vendor has it."""
-    family: Family
-    """Of the provider."""
-    efforts: tuple[Effort, ...] | None = None
-    """Levels that it takes by name, each once, as written; empty: it takes none."""
-    budget: tuple[int, int] | Literal[False] | None = None
-    """Least and most tokens of thinking; ``False``: it takes no budget."""
-    off: bool | None = None
-    """Its thinking can be switched off."""
-    default: Effort | Literal[False] | None = None
-    """How much it thinks where the request says nothing; ``False``: unknown."""
-    adaptive: bool | None = None
-    """It takes adaptive thinking."""
-    between_tools: bool | None = None
-    """Its thinking is switched off with ``between_tools``."""
-    hides_thoughts: bool | None = None
-    """It shows no thoughts unless asked for their text."""
-    binds_thoughts: bool | None = None
-    """It refuses thoughts of a conversation that has changed before them."""
-    forced_tools: ForcedTools | None = None
-    """When a tool may be forced."""
-    sampling: bool | None = None
-    """It takes temperature, top_p and top_k."""
-    off_sampling: bool | None = None
-    """It takes them at least while it does not think."""
-    penalties: bool | None = None
-    """It takes presence and frequency penalties."""
-    logprobs: bool | None = None
-    """It takes the wish for log-probabilities."""
-    candidates: int | None = None
-    """The most answers that one request may ask for."""
-    stop: bool | None = None
-    """It takes stop sequences."""
-    tools: bool | None = None
-    """It takes function tools."""
-    chat_tools: ChatTools | None = None
-    """When it takes function tools on chat completions."""
-    parallel_calls: bool | None = None
-    """It takes the wish for one tool call at a time."""
-    max_completion_tokens: bool | None = None
-    """It refuses ``max_tokens`` and demands this name."""
-    json_with_tools: bool | None = None
-    """It takes structured output in a request that has functions."""
-    signatures: bool | None = None
-    """A function call of the running turn needs its thought signature."""
-    prefill: bool | None = None
-    """It takes a history that ends with the assistant's turn."""
-    system: bool | None = None
-    """It takes a system instruction."""
-    system_turns: bool | None = None
-    """It takes system messages in mid-conversation."""
-    structured: bool | None = None
-    """It takes structured output and strict tools."""
-    addresses: bool | None = None
-    """It fetches images and documents from addresses."""
-    max_output: int | Literal[False] | None = None
-    """Most output tokens, thinking included; ``False``: unknown."""
-    tokens: float | None = None
-    """Tokens of its own tokenizer for each of o200k's."""
+def _some(targets: frozenset[CacheTarget]) -> frozenset[CacheTarget]:
+    if targets:
+        return targets
+    words = " or ".join(CacheTarget)
+    raise refused(f"expected {words} or both, found an empty list (to have none: enabled: false)")
 
 
-class Translation(Settings):
-    """How requests are told in another dialect."""
+MaxTokensFieldName = Annotated[MaxTokensField, OneOf()]
+ExtraFieldName = Annotated[ExtraField, OneOf()]
+Base64EmbeddingsWord = Annotated[Base64Embeddings, OneOf()]
+CacheTargets = Annotated[
+    Choice[Annotated[CacheTarget, OneOf()]],
+    AfterValidator(_some),
+    Field(json_schema_extra={"minItems": 1}),
+]
 
-    default_max_tokens: int = DEFAULT_MAX_TOKENS
-    """``max_tokens`` towards Anthropic when the client set none."""
-    clean_history: bool = True
-    """Passthrough takes out of a history what the gateway itself wrote for another family."""
-    base64_embeddings: Base64Embeddings = Base64Embeddings.REFUSE
-    """Whether the gateway writes floats as base64 for a client that asks for it."""
-    models: tuple[ModelRow, ...] = ()
-    """Rows that stand before the shipped ones, in the order of the file."""
-    voices: dict[Family, dict[str, str]] = Field(default_factory=dict)
-    """By the provider's family: the name of a voice as asked for, and the name that is sent."""
+_SETTING_OF: Final = MappingProxyType(
+    {
+        tuple[Effort, ...]: Distinct[EffortName],
+        tuple[int, int] | None: Budget,
+        Effort | None: DefaultEffort,
+        ForcedTools: ForcedToolsName,
+        ChatTools: ChatToolsName,
+        bool: OnOff,
+        int: Answers,
+        int | None: OutputTokens,
+        float: TokenFactor,
+    }
+)
+"""How an operator states a column of the table of models; ``false`` stands for its ``None``."""
+_OF_EVERY_ROW: Final = frozenset({"match", "family", "source"})
 
 
-class AutoBreakpoints(Settings):
+def _with_columns(block: type[T_Settings]) -> type[T_Settings]:
+    """Add a setting for each column of the table of models."""
+    columns: dict[str, Any] = {}  # Any: pydantic's own signature
+    for name, hint in get_type_hints(ModelRow, include_extras=True).items():
+        if name not in _OF_EVERY_ROW:
+            column, *marks = get_args(hint)
+            stated: Any = Stated
+            columns[name] = (
+                stated[_SETTING_OF[column]],
+                Field(default=None, description=marks[0].description),
+            )
+    return create_model(
+        block.__name__, __base__=block, __doc__=block.__doc__, __module__=block.__module__, **columns
+    )
+
+
+@_with_columns
+class ModelRowSettings(Settings):
+    """What the models that match a pattern accept; missing fields are as the gateway knows them."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["match", "family"]})
+
+    match: ModelPattern = Field(
+        default=None,
+        validate_default=True,
+        description="Pattern (*, ?, [...]) for the vendor's model ids; case does not matter.",
+    )
+    family: FamilyName = Field(
+        default=None, validate_default=True, description="The family of providers to which the row applies."
+    )
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, match: str, family: Family, **columns: Any) -> None: ...
+
+        def __getattr__(self, column: str) -> Any: ...
+
+
+class TranslationSettings(Settings):
+    """How requests are translated into another dialect."""
+
+    default_max_tokens: AnswerTokens = setting(
+        "max_tokens in requests to Anthropic if the client set none", default=8192
+    )
+    clean_history: OnOff = setting(
+        "Whether the gateway's additions for another family are removed from the history", default=True
+    )
+    base64_embeddings: Base64EmbeddingsWord = setting(
+        "What happens if a client asks for base64 embeddings but the provider returns floats: encode them, "
+        "or refuse with a 400",
+        default=Base64Embeddings.REFUSE,
+    )
+    models: Listed[ModelRowSettings] = setting(
+        "What models accept; these rows come before the built-in ones", default=()
+    )
+    voices: OrEmpty[VoiceNames] = setting(
+        "For each family of providers, voice names that clients use and the names to send instead", default={}
+    )
+
+
+class AutoBreakpointsSettings(Settings):
     """Cache breakpoints that the gateway sets in requests translated to Anthropic's dialect."""
 
-    enabled: bool = False
-    min_chars: int = DEFAULT_MIN_CHARS
-    """No breakpoint below this size."""
-    targets: frozenset[CacheTarget] = frozenset(CacheTarget)
+    enabled: OnOff = setting("Whether the gateway sets cache breakpoints", default=False)
+    min_chars: Characters = setting("Minimum number of characters before a breakpoint", default=4096)
+    """About 1024 tokens, the least that most of Anthropic's models cache (prompt caching reference)."""
+    targets: CacheTargets = setting(
+        "Where to set breakpoints: system, tools", default=frozenset(CacheTarget), shown="both"
+    )
 
 
-class Caching(Settings):
+class CachingSettings(Settings):
     """Prompt caching."""
 
-    auto_breakpoints: AutoBreakpoints = AutoBreakpoints()
+    auto_breakpoints: OrEmpty[AutoBreakpointsSettings] = setting(
+        "Cache breakpoints that the gateway sets itself", default=AutoBreakpointsSettings()
+    )
 
 
-class StreamKeepalive(Settings):
-    """Signs of life while the upstream of a stream is silent."""
+class StreamKeepaliveSettings(Settings):
+    """Keep-alives in streams while the upstream is silent; {} turns them on with the defaults."""
 
-    interval: float = DEFAULT_KEEPALIVE_SECONDS
-    """Seconds of silence before each."""
-    passthrough: bool = False
-    """In byte-exact streams too, between two events."""
+    interval: Seconds = setting("Seconds of silence before each keep-alive", default=15.0)
+    passthrough: OnOff = setting(
+        "Whether streams that pass through get keep-alives too, between two events", default=False
+    )

@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from mgw.config.model import EdgeAuth
+from mgw.config.model import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.upload_tokens import PARAMETER, is_good
@@ -86,7 +86,7 @@ class _Found:
 class EdgeGate:
     """The edge keys of one configuration, compared in constant time."""
 
-    def __init__(self, settings: EdgeAuth) -> None:
+    def __init__(self, settings: EdgeAuthSettings) -> None:
         self._closed = settings.enabled
         self._keys = settings.keys
         values = [key.reveal().encode("latin-1") for key in settings.keys]

@@ -17,7 +17,7 @@ from twisted.internet.ssl import CertificateOptions, TLSVersion
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from zope.interface import implementer
 
-from mgw.config.model import Tls
+from mgw.config.model import TlsSettings
 from mgw.config.quoting import without_keys
 
 
@@ -26,13 +26,13 @@ from mgw.config.quoting import without_keys
 class RenewableCertificate:
     """TLS 1.2 or newer, for connections as of the last :meth:`renew`."""
 
-    files: Tls
+    files: TlsSettings
     _context: SSL.Context = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.renew(self.files)
 
-    def renew(self, files: Tls) -> None:
+    def renew(self, files: TlsSettings) -> None:
         """Read certificate and key again; where that fails, the old ones stay.
 
         :raises ValueError: a file cannot be read or does not hold what it should, or the two are no pair.

@@ -65,6 +65,6 @@ def test_a_client_shows_its_family_by_the_first_sign() -> None:
 
 def test_a_version_goes_only_where_a_kind_has_a_parameter_for_it() -> None:
     for kind, row in KINDS.items():
-        provider = Provider(name="a", kind=kind, base_url="https://h/v1", api_version="a b")
-        added = b"" if row.version_parameter is None else b"?api-version=a%20b"
+        provider = Provider(name="a", kind=kind, base_url="https://h/v1", api_version="a&b")
+        added = b"" if row.version_parameter is None else b"?api-version=a%26b"
         assert call_target(provider, b"/m") == b"/v1/m" + added

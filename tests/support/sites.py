@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
-from mgw.config.model import EdgeAuth
+from mgw.config.model import EdgeAuthSettings
 from mgw.exchange.outgoing import completed
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.probes import Prober
@@ -97,7 +97,7 @@ class Bench:
             witness=self.witness,
             budget=BodyBudget(self.generation.config.spool.body_memory),
             spool=Spool(mkdtemp(), at_once, BodyBudget(2**32, place="on disk"), self.clock),
-            gate=EdgeGate(EdgeAuth(enabled=True, keys=(Secret("edge"),))),
+            gate=EdgeGate(EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))),
         )
         self.factory = ChannelFactory(self.site, self.clock, LIMITS)
         self.transport = StringTransport()

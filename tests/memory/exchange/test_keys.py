@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.config.model import EdgeAuth
+from mgw.config.model import EdgeAuthSettings
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
@@ -13,7 +13,7 @@ from mgw.wire.headers import RawHeaders
 from tests.support.pipelines import CHAT, Pipeline
 
 EDGE, OWN, CONFIGURED = b"edge-canary-1", b"own-canary-2", "main-canary-3"
-GATE = EdgeGate(EdgeAuth(enabled=True, keys=(Secret(EDGE.decode()),)))
+GATE = EdgeGate(EdgeAuthSettings(enabled=True, keys=(Secret(EDGE.decode()),)))
 REQUESTS = {
     Family.OPENAI: ("/v1/chat/completions", CHAT.replace(b"fast", b"m")),
     Family.ANTHROPIC: ("/v1/messages", b'{"model":"m"}'),

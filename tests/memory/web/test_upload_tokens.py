@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.model import EdgeAuth
+from mgw.config.model import EdgeAuthSettings
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.upload_tokens import is_good, upload_token
 from mgw.secret import Secret
@@ -27,7 +27,7 @@ def admit(
     *,
     upload: bool = True,
 ) -> Caller:
-    gate = EdgeGate(EdgeAuth(enabled=True, keys=keys))
+    gate = EdgeGate(EdgeAuthSettings(enabled=True, keys=keys))
     return gate.admit(Family.GEMINI, [], query, Upload(path, now) if upload else None)
 
 

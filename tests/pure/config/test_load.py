@@ -7,8 +7,17 @@ from pydantic import ValidationError
 
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
-from mgw.config.model import AuthMode, Config, HealthChecks, Provider, Routes, Timeouts, Tls
-from mgw.config.translation import AutoBreakpoints, CacheTarget, Translation
+from mgw.config.model import (
+    AuthMode,
+    Config,
+    HealthChecksSettings,
+    Provider,
+    RoutesSettings,
+    TimeoutsSettings,
+    TlsSettings,
+    UpstreamTimeoutsSettings,
+)
+from mgw.config.translation import AutoBreakpointsSettings, CacheTarget, TranslationSettings
 from mgw.kinds import KINDS
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Capability, Kind
@@ -34,14 +43,14 @@ def test_what_is_not_said_has_its_default() -> None:
     assert config.spool.body_memory == 512 * 1024 * 1024
     assert config.drain_seconds == 30
     assert config.observe_dropped_fields is False
-    assert config.translation == Translation(default_max_tokens=8192, clean_history=True, models=())
-    assert config.caching.auto_breakpoints == AutoBreakpoints(
+    assert config.translation == TranslationSettings(default_max_tokens=8192, clean_history=True, models=())
+    assert config.caching.auto_breakpoints == AutoBreakpointsSettings(
         enabled=False, min_chars=4096, targets=frozenset(CacheTarget)
     )
     assert config.stream_keepalive is None
     assert (config.public_url, config.trusted_proxies, config.rewrite_urls) == (None, (), True)
-    assert config.routes == Routes(deny=())
-    assert config.health_checks == HealthChecks(enabled=False, timeout=5)
+    assert config.routes == RoutesSettings(deny=())
+    assert config.health_checks == HealthChecksSettings(enabled=False, timeout=5)
 
 
 def test_an_empty_block_means_its_defaults() -> None:
@@ -124,8 +133,8 @@ def test_a_providers_time_limits_stand_over_the_general_ones() -> None:
     config = config_of(
         "providers: {main: {kind: openai, timeouts: {idle: 7}}}\ntimeouts: {idle: 3, connect: 0.5}"
     )
-    assert config.timeouts == Timeouts(idle=3, connect=0.5)
-    assert config.providers["main"].timeouts == Timeouts(idle=7, connect=0.5)
+    assert config.timeouts == TimeoutsSettings(idle=3, connect=0.5)
+    assert config.providers["main"].timeouts == UpstreamTimeoutsSettings(idle=7, connect=0.5)
 
 
 def test_header_names_to_compare_are_lower_case_and_unique() -> None:
@@ -151,11 +160,13 @@ def test_the_environment_stands_over_the_file() -> None:
         GATEWAY_TLS_KEY="d",
     )
     assert config.listen == EndpointText("unix:/s")
-    assert config.tls == Tls(cert_file="c", key_file="d")
+    assert config.tls == TlsSettings(cert_file="c", key_file="d")
 
 
 def test_the_environment_may_bring_one_half_of_tls() -> None:
-    assert config_of(ONE + "tls: {cert_file: a}", GATEWAY_TLS_KEY="b").tls == Tls(cert_file="a", key_file="b")
+    assert config_of(ONE + "tls: {cert_file: a}", GATEWAY_TLS_KEY="b").tls == TlsSettings(
+        cert_file="a", key_file="b"
+    )
 
 
 def test_an_empty_override_counts_as_unset() -> None:

@@ -16,10 +16,9 @@ from docutils.nodes import literal_block
 
 from mgw.advice import warnings
 from mgw.config.checks import CREDENTIAL_HEADERS
-from mgw.config.load import parse
-from mgw.config.model import Config
+from mgw.config.load import keys_of, parse
+from mgw.config.model import CapabilitiesSettings, Config
 from mgw.config.schema import schema_text
-from mgw.config.written import WrittenCapabilities, WrittenFile, keys_of
 from mgw.routing.routes import DENIABLE
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family
@@ -85,7 +84,7 @@ def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
 def test_every_example_of_a_document_works(page: str, least: int) -> None:
     document = publish_doctree((ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8"))
     blocks = [block.astext() for block in document.findall(literal_block)]
-    examples = [block for block in blocks if block.partition(":")[0] in WrittenFile.model_fields]
+    examples = [block for block in blocks if block.partition(":")[0] in Config.model_fields]
     assert len(examples) >= least
     for example in examples:
         assert warnings(parse(f"{ONE}{example}\n", "mgw.yaml", {}, DENIABLE)) == []
@@ -121,19 +120,15 @@ def test_the_demo_reaches_the_simulator_in_three_dialects() -> None:
 
 
 def test_every_capability_can_be_written() -> None:
-    assert set(WrittenCapabilities.model_fields) == set(Capability)
-
-
-def test_every_setting_of_the_file_reaches_the_configuration() -> None:
-    assert set(WrittenFile.model_fields) == set(Config.model_fields)
+    assert set(CapabilitiesSettings.model_fields) == set(Capability)
 
 
 def test_keys_are_known_at_every_depth() -> None:
-    assert "kind" in keys_of(WrittenFile, ("providers", "main"))
-    assert keys_of(WrittenFile, ("hooks", "jsonl")) == ("output",)
-    assert "idle" in keys_of(WrittenFile, ("providers", "main", "timeouts"))
-    assert keys_of(WrittenFile, ("aliases", "a")) == ()
-    assert "budget" in keys_of(WrittenFile, ("translation", "models", 0))
+    assert "kind" in keys_of(Config, ("providers", "main"))
+    assert keys_of(Config, ("hooks", "jsonl")) == ("output",)
+    assert "idle" in keys_of(Config, ("providers", "main", "timeouts"))
+    assert keys_of(Config, ("aliases", "a")) == ()
+    assert "budget" in keys_of(Config, ("translation", "models", 0))
 
 
 def test_credential_headers_are_compared_in_lower_case() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.model import Config, HealthChecks
+from mgw.config.model import Config, HealthChecksSettings
 from mgw.config.problems import ConfigError
 
 ONE = "providers: {main: {kind: openai}}\n"
@@ -119,11 +119,11 @@ def test_a_wrong_setting_is_told_what_was_expected(settings: str, said: str) -> 
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("{}", HealthChecks(enabled=False, timeout=5)),
-        ("{enabled: true}", HealthChecks(enabled=True, timeout=5)),
-        ("{enabled: true, timeout: 0.5}", HealthChecks(enabled=True, timeout=0.5)),
-        ("{timeout: 30}", HealthChecks(enabled=False, timeout=30)),
+        ("{}", HealthChecksSettings(enabled=False, timeout=5)),
+        ("{enabled: true}", HealthChecksSettings(enabled=True, timeout=5)),
+        ("{enabled: true, timeout: 0.5}", HealthChecksSettings(enabled=True, timeout=0.5)),
+        ("{timeout: 30}", HealthChecksSettings(enabled=False, timeout=30)),
     ],
 )
-def test_health_checks_are_as_written(written: str, meant: HealthChecks) -> None:
+def test_health_checks_are_as_written(written: str, meant: HealthChecksSettings) -> None:
     assert config_of(f"health_checks: {written}").health_checks == meant

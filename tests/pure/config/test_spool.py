@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.model import Spool
+from mgw.config.model import SpoolSettings
 from mgw.config.problems import ConfigError
 
 ONE = "providers: {main: {kind: openai}}\n"
@@ -13,7 +13,7 @@ GIB = 1024**3
 PLAIN_BYTES = "expected a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"
 
 
-def spool_of(settings: str = "", **environ: str) -> Spool:
+def spool_of(settings: str = "", **environ: str) -> SpoolSettings:
     return parse(ONE + settings, "mgw.yaml", environ).spool
 
 
@@ -58,12 +58,12 @@ def test_the_limits_have_defaults() -> None:
 
 
 def test_a_spool_made_by_hand_is_that_of_an_empty_environment() -> None:
-    assert Spool() == spool_of()
+    assert SpoolSettings() == spool_of()
 
 
 def test_the_spool_is_as_written() -> None:
     text = "spool: {dir: '/srv/a spool', body_memory: 1, body_disk: 34359738368}"
-    assert spool_of(text) == Spool(dir="/srv/a spool", body_memory=1, body_disk=32 * GIB)
+    assert spool_of(text) == SpoolSettings(dir="/srv/a spool", body_memory=1, body_disk=32 * GIB)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from mgw.config.translation import (
     Base64Embeddings,
     CacheTarget,
     ExtraField,
-    ModelRow,
-    StreamKeepalive,
-    Translation,
+    ModelRowSettings,
+    StreamKeepaliveSettings,
+    TranslationSettings,
 )
-from mgw.config.written_translation import WrittenModelRow
+from mgw.model_row import ModelRow
 from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind, MaxTokensField
 
 ONE = "providers: {main: {kind: openai}}\n"
@@ -25,7 +25,7 @@ def config_of(settings: str) -> Config:
     return parse(ONE + settings, "mgw.yaml", {})
 
 
-def row_of(settings: str) -> ModelRow:
+def row_of(settings: str) -> ModelRowSettings:
     (row,) = config_of(
         f"translation: {{models: [{{match: m, family: openai, {settings}}}]}}"
     ).translation.models
@@ -48,12 +48,12 @@ def test_what_is_written_is_what_is_meant() -> None:
         "observe_dropped_fields: true\ntranslation: {default_max_tokens: 1, clean_history: off}"
     )
     assert config.observe_dropped_fields is True
-    assert config.translation == Translation(default_max_tokens=1, clean_history=False)
+    assert config.translation == TranslationSettings(default_max_tokens=1, clean_history=False)
 
 
 def test_a_row_leaves_unstated_what_it_does_not_say() -> None:
     (row,) = config_of("translation: {models: [{match: a, family: openai}]}").translation.models
-    assert row == ModelRow(match="a", family=Family.OPENAI)
+    assert row == ModelRowSettings(match="a", family=Family.OPENAI)
     stated = {name for name, value in row if value is not None}
     assert stated == {"match", "family"}
 
@@ -92,7 +92,7 @@ translation:
       tokens: 1.06
 """
     assert config_of(text).translation.models == (
-        ModelRow(
+        ModelRowSettings(
             match="claude-[45]*",
             family=Family.ANTHROPIC,
             efforts=(Effort.MAX, Effort.NONE),
@@ -157,8 +157,8 @@ def test_both_vocabularies_spell_a_family(spelling: str, family: Family) -> None
     assert config.translation.models[0].family is family
 
 
-def test_a_row_can_be_written_as_it_is_meant() -> None:
-    assert list(WrittenModelRow.model_fields) == list(ModelRow.model_fields)
+def test_a_row_states_the_columns_of_the_table() -> None:
+    assert {*ModelRowSettings.model_fields, "source"} == set(ModelRow.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -178,12 +178,12 @@ def test_breakpoints_go_where_they_are_wanted(written: str, targets: frozenset[C
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("{}", StreamKeepalive(interval=15, passthrough=False)),
-        ("{interval: 0.5}", StreamKeepalive(interval=0.5)),
-        ("{passthrough: true}", StreamKeepalive(passthrough=True)),
+        ("{}", StreamKeepaliveSettings(interval=15, passthrough=False)),
+        ("{interval: 0.5}", StreamKeepaliveSettings(interval=0.5)),
+        ("{passthrough: true}", StreamKeepaliveSettings(passthrough=True)),
     ],
 )
-def test_a_keepalive_block_switches_it_on(written: str, meant: StreamKeepalive) -> None:
+def test_a_keepalive_block_switches_it_on(written: str, meant: StreamKeepaliveSettings) -> None:
     assert config_of(f"stream_keepalive: {written}").stream_keepalive == meant
 
 

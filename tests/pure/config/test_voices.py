@@ -6,8 +6,7 @@ import pytest
 
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
-from mgw.config.translation import Translation
-from mgw.config.written_translation import WrittenTranslation
+from mgw.config.translation import TranslationSettings
 from mgw.vocabulary import Family
 
 ONE = "providers: {main: {kind: openai}}\n"
@@ -57,7 +56,7 @@ def test_a_family_without_names_is_no_mistake(names: str) -> None:
 
 def test_voices_leave_the_rest_of_translation_as_it_is() -> None:
     translation = parse(f"{ONE}translation: {{voices: {{gemini: {{a: b}}}}}}", "mgw.yaml", {}).translation
-    assert translation.model_copy(update={"voices": {}}) == Translation()
+    assert translation.model_copy(update={"voices": {}}) == TranslationSettings()
 
 
 @pytest.mark.parametrize("spelling", ["anthropic", "beta"])
@@ -109,7 +108,3 @@ def test_voices_that_are_no_mapping_are_refused() -> None:
     with pytest.raises(ConfigError) as refusal:
         voices_of("voices: [alloy]")
     assert str(refusal.value) == "mgw.yaml:2: translation.voices: expected a mapping, found a list"
-
-
-def test_what_can_be_written_of_translation_is_what_is_meant() -> None:
-    assert set(WrittenTranslation.model_fields) == set(Translation.model_fields)
