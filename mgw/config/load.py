@@ -15,15 +15,14 @@ from typing import Any, Final
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from mgw.config.absent import MESSAGE, NOT_AVAILABLE
+from mgw.config.blocks import EXPECTED, FROM_FILE, REFUSED, UNKNOWN_KEY, written
 from mgw.config.document import Document, Value, read
-from mgw.config.fields import EXPECTED, FROM_FILE, REFUSED, UNKNOWN_KEY, written
+from mgw.config.environment import Scope
 from mgw.config.model import Config
-from mgw.config.paths import Path, is_among
+from mgw.config.paths import NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, Path, is_among
 from mgw.config.problems import Report
 from mgw.config.quoting import HIDDEN, near, nearest
 from mgw.config.resolve import resolve
-from mgw.config.scope import Scope
 
 _NO_BLANK: Final = "put a space after the colon"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
@@ -107,7 +106,7 @@ def _known(fault: ErrorDetails) -> bool:
 def _unknown(path: Path, report: Report) -> None:
     """Note an unknown key: by its name, if a setting could be named like that."""
     if is_among(path, NOT_AVAILABLE):
-        report.add(path, MESSAGE)
+        report.add(path, NOT_AVAILABLE_MESSAGE)
         return
     above, last = path[:-1], str(path[-1])
     known = keys_of(Config, above)

@@ -12,10 +12,20 @@ from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from mgw.config.absent import AUTH_NOT_AVAILABLE, MESSAGE
-from mgw.config.fields import (
+from mgw.config.blocks import (
     GIB,
     MIB,
+    Distinct,
+    OrEmpty,
+    Settings,
+    Stated,
+    Unwritten,
+    reads,
+    required,
+    setting,
+)
+from mgw.config.environment import spool_below
+from mgw.config.fields import (
     AbsolutePath,
     Address,
     AliasTarget,
@@ -24,7 +34,6 @@ from mgw.config.fields import (
     Connections,
     DefaultNames,
     DiskBytes,
-    Distinct,
     DrainSeconds,
     EdgeKey,
     HeaderName,
@@ -34,22 +43,15 @@ from mgw.config.fields import (
     MemoryBytes,
     Name,
     OnOff,
-    OrEmpty,
     ProxyNetwork,
     PublicUrl,
     Seconds,
-    Settings,
-    Stated,
     Text,
-    Unwritten,
     Variable,
-    reads,
-    required,
-    setting,
 )
 from mgw.config.listen import DEFAULT_LISTEN
+from mgw.config.paths import AUTH_NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE
 from mgw.config.quoting import found_word
-from mgw.config.state import spool_below
 from mgw.config.translation import (
     CachingSettings,
     ExtraFieldName,
@@ -82,7 +84,7 @@ def _auth(text: str) -> AuthMode:
     if text in modes:
         return modes[text]
     if text in AUTH_NOT_AVAILABLE:
-        raise ValueError(f"auth {text}: {MESSAGE}")
+        raise ValueError(f"auth {text}: {NOT_AVAILABLE_MESSAGE}")
     raise ValueError(f"expected one of {', '.join(AuthMode)}, found {found_word(text, modes)}")
 
 

@@ -1,4 +1,8 @@
-"""Where a setting stands in the file, and which of those places hold secrets."""
+"""Where a setting stands in the file, which of those places hold secrets, and which are not available yet.
+
+What is planned and this version does not do yet is an error of its own (contract 2.1): an operator who wrote
+it relies on it.
+"""
 
 from __future__ import annotations
 
@@ -53,3 +57,25 @@ def _component(part: str | int) -> str:
     if text == HIDDEN or not quotable(text):
         return HIDDEN
     return text if _PLAIN.fullmatch(text) else shown(text)
+
+
+NOT_AVAILABLE: Final[tuple[Path, ...]] = (
+    ("realtime",),
+    ("server_timing",),
+    ("retries",),
+    ("dashboard",),
+    ("hooks", "webhook"),
+    ("hooks", "sqlite"),
+    ("spool", "max_bytes"),
+    ("providers", ANY, "proxy"),
+    ("providers", ANY, "retries"),
+    ("providers", ANY, "pool"),
+    ("providers", ANY, "oauth"),
+    ("providers", ANY, "service_account_file"),
+)
+"""Keys."""
+
+AUTH_NOT_AVAILABLE: Final = frozenset({"oauth2", "adc", "service_account"})
+"""Values of a provider's ``auth``."""
+
+NOT_AVAILABLE_MESSAGE: Final = "not available in this version"

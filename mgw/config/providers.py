@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from mgw.config.blocks import stated, written
 from mgw.config.checks import checked_header_name, checked_provider_name
-from mgw.config.fields import stated, written
+from mgw.config.environment import Scope
 from mgw.config.model import AuthMode, CapabilitiesSettings, Provider, TimeoutsSettings
 from mgw.config.paths import Path
-from mgw.config.scope import Scope
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
 from mgw.vocabulary import Kind

@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from mgw.config.blocks import stated
 from mgw.config.checks import checked_name, checked_text
-from mgw.config.fields import FAMILY_SPELLINGS, SPEAKING, stated
+from mgw.config.environment import Scope, spool_below
+from mgw.config.fields import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.model import (
     Config,
@@ -20,8 +22,6 @@ from mgw.config.model import (
 from mgw.config.paths import Path
 from mgw.config.providers import resolve_provider
 from mgw.config.quoting import nearest, shown
-from mgw.config.scope import Scope
-from mgw.config.state import spool_below
 from mgw.config.translation import TranslationSettings
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family

@@ -11,31 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 
 from pydantic import AfterValidator, ConfigDict, Field, create_model
 
+from mgw.config.blocks import Choice, Distinct, Listed, OrEmpty, Settings, Stated, refused, setting
 from mgw.config.fields import (
     Answers,
     AnswerTokens,
     Budget,
     Characters,
     ChatToolsName,
-    Choice,
     DefaultEffort,
-    Distinct,
     EffortName,
     FamilyName,
     ForcedToolsName,
-    Listed,
     ModelPattern,
     OneOf,
     OnOff,
-    OrEmpty,
     OutputTokens,
     Seconds,
-    Settings,
-    Stated,
     TokenFactor,
     VoiceNames,
-    refused,
-    setting,
 )
 from mgw.model_row import ModelRow
 from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, MaxTokensField

@@ -12,7 +12,7 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from mgw.config.absent import MESSAGE
+from mgw.config.paths import NOT_AVAILABLE_MESSAGE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "troubleshooting.rst"
@@ -35,7 +35,7 @@ def literals() -> Iterator[str]:
                 yield "".join(map(str, parts))
 
 
-UTTERED: Final = "\n".join({*literals(), MESSAGE})
+UTTERED: Final = "\n".join({*literals(), NOT_AVAILABLE_MESSAGE})
 
 
 def quoted() -> Iterator[str]:

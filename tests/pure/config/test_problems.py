@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.absent import AUTH_NOT_AVAILABLE, MESSAGE, NOT_AVAILABLE
 from mgw.config.load import parse
-from mgw.config.paths import ANY, dotted
+from mgw.config.paths import ANY, AUTH_NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, dotted
 from mgw.config.problems import ConfigError, Problem
 from mgw.kinds import KINDS
 from mgw.routing.capabilities import REQUIRED
@@ -238,7 +237,7 @@ def test_a_setting_of_a_later_version_says_so(place: tuple[str | int, ...]) -> N
     text = "{a: 1}"
     for part in reversed(place):
         text = f"{{{'main' if part == ANY else part}: {text}}}"
-    found = [problem for problem in problems_of(text) if problem.message == MESSAGE]
+    found = [problem for problem in problems_of(text) if problem.message == NOT_AVAILABLE_MESSAGE]
     assert [problem.path for problem in found] == [
         dotted(place).replace(ANY, "main").replace("'main'", "main")
     ]
@@ -246,12 +245,12 @@ def test_a_setting_of_a_later_version_says_so(place: tuple[str | int, ...]) -> N
 
 @pytest.mark.parametrize("auth", sorted(AUTH_NOT_AVAILABLE))
 def test_an_auth_of_a_later_version_says_so(auth: str) -> None:
-    assert of_provider(f"kind: gemini, auth: {auth}") == [f"auth: auth {auth}: {MESSAGE}"]
+    assert of_provider(f"kind: gemini, auth: {auth}") == [f"auth: auth {auth}: {NOT_AVAILABLE_MESSAGE}"]
 
 
 def test_an_alias_list_says_that_it_is_not_available() -> None:
     (found,) = said_of(ONE + "aliases: {a: [main/x, main/y]}")
-    assert found == f"mgw.yaml:2: aliases.a: a list of targets is {MESSAGE}: write one target"
+    assert found == f"mgw.yaml:2: aliases.a: a list of targets is {NOT_AVAILABLE_MESSAGE}: write one target"
 
 
 def test_a_wrong_override_names_its_variable() -> None:

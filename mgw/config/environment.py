@@ -1,7 +1,11 @@
-"""What resolving a setting needs beside the setting: the environment, and where problems go."""
+"""The surroundings of a file: the environment, the names that it gives, and where problems go.
+
+Sources: ``StateDirectory=`` of systemd.exec(5), the XDG base directory specification, contract 2.11.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -82,3 +86,24 @@ def _named(variable: str) -> str:
     """Name a variable as variables are usually named; anything else may be a key in the wrong place."""
     usual = _USUAL.fullmatch(variable) and quotable(variable)
     return f"the environment variable {variable}" if usual else "the environment variable named here"
+
+
+SYSTEM: Final = "/var/lib/mgw"
+"""For a process that knows no home either."""
+
+
+def state_directory(environ: Mapping[str, str]) -> str:
+    """Return the state directory; a variable with a relative path counts as unset, as XDG's words are."""
+    own = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    if posixpath.isabs(own):
+        return own
+    for variable, below in (("XDG_STATE_HOME", "mgw"), ("HOME", ".local/state/mgw")):
+        home = environ.get(variable, "")
+        if posixpath.isabs(home):
+            return posixpath.join(home, below)
+    return SYSTEM
+
+
+def spool_below(environ: Mapping[str, str]) -> str:
+    """Return the default of ``spool.dir``."""
+    return posixpath.join(state_directory(environ), "spool")

@@ -1,0 +1,217 @@
+"""How a block and its settings are declared, and what pydantic is told to make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any, Final, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    ValidationInfo,
+    WrapValidator,
+)
+from pydantic.annotated_handlers import GetCoreSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError, ValidationError, core_schema
+
+EXPECTED: Final = "expected"
+"""The pydantic error type whose message says what was expected; what was found is added."""
+REFUSED: Final = "refused"
+"""The pydantic error type whose message is complete."""
+UNKNOWN_KEY: Final = "extra_forbidden"
+"""The pydantic error type of a key that no setting has."""
+FROM_FILE: Final = "file"
+"""The context of a validation whose values come from a file."""
+MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
+
+T = TypeVar("T")
+
+
+class Settings(BaseModel):
+    """A mapping in the file, whose keys are all known; a field is a setting.
+
+    What is required has no default of its own but ``None``, so that one mistake does not hide another: the
+    loader asks for it after the rest was checked.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True
+    )
+
+
+def setting(
+    description: str, *, default: object = None, shown: str | None = None, key: str | None = None
+) -> Any:
+    """Declare a setting.
+
+    :param description: for editors and for the reference; a default that is a word or a number is added.
+    :param shown: the default in other words.
+    :param key: the key in the file, where an attribute of the settings has its name.
+    """
+    said = _default_said(default) if shown is None else shown
+    text = f"{description}; default {said}." if said else f"{description}."
+    return Field(default=default, description=text, alias=key)
+
+
+def required(description: str) -> Any:
+    """Declare a setting without a default."""
+    return setting(description)
+
+
+def _default_said(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, int) and default >= MIB:
+        unit, name = (GIB, "GiB") if default >= GIB else (MIB, "MiB")
+        return f"{default} ({default // unit} {name})"
+    if isinstance(default, int | float):
+        return f"{default:g}"
+    return default.value if isinstance(default, StrEnum) else ""
+
+
+def written(block: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the settings of a block that a file may state, by their keys."""
+    return {
+        field.alias or name: field
+        for name, field in block.model_fields.items()
+        if not any(isinstance(mark, _Unwritten) for mark in field.metadata)
+    }
+
+
+def stated(block: Settings) -> frozenset[str]:
+    """Return the keys of the settings that a file states."""
+    fields = type(block).model_fields
+    return frozenset(fields[name].alias or name for name in block.model_fields_set)
+
+
+def expected(words: str) -> PydanticCustomError:
+    """Return the error of a value of another type; the loader adds what was found."""
+    return PydanticCustomError(EXPECTED, "{words}", {"words": words})
+
+
+def refused(text: str) -> PydanticCustomError:
+    """Return an error whose message is complete."""
+    return PydanticCustomError(REFUSED, "{text}", {"text": text})
+
+
+def says(words: str) -> WrapValidator:
+    """Put these words in place of pydantic's when a value is not of the type."""
+
+    def validate(value: object, inner: Callable[[object], object]) -> object:
+        try:
+            return inner(value)
+        except ValidationError:
+            raise expected(words) from None
+
+    return WrapValidator(validate)
+
+
+def checks(check: Callable[[str], str]) -> AfterValidator:
+    """Let a check of a text speak for itself."""
+
+    def validate(value: str) -> str:
+        try:
+            return check(value)
+        except ValueError as error:
+            raise refused(str(error)) from None
+
+    return AfterValidator(validate)
+
+
+def reads(parse: Callable[[str], object], words: str, *made: type) -> PlainValidator:
+    """Turn a text into a value of ours; one that is ``made`` already stays."""
+
+    def validate(value: object) -> object:
+        if isinstance(value, made):
+            return value
+        if not isinstance(value, str):
+            raise expected(words)
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise refused(str(error)) from None
+
+    return PlainValidator(validate)
+
+
+class _Stated:
+    """Let a setting be absent, but not present without a value: only the default is ``None``."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        if schema["type"] != "nullable":
+            raise TypeError("a stated setting is written as Stated[…]")
+        inner: CoreSchema = schema["schema"]
+        return inner
+
+
+Stated = Annotated[T | None, _Stated()]
+
+
+class _OrEmpty:
+    """Read a mapping that is named without a value as an empty one."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_or_empty, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
+
+
+def _or_empty(value: object) -> object:
+    return {} if value is None else value
+
+
+OrEmpty = Annotated[T, _OrEmpty()]
+
+
+class _FromList:
+    """Read a list as what ``gathered`` makes of it."""
+
+    def __init__(self, gathered: Callable[[list[Any]], object]) -> None:
+        self._gathered = gathered
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        items = core_schema.list_schema(handler.generate_schema(get_args(source)[0]))
+        found = core_schema.no_info_after_validator_function(self._gathered, items)
+        return core_schema.no_info_before_validator_function(_as_list, found)
+
+
+def _as_list(value: object) -> object:
+    return list(value) if isinstance(value, tuple | frozenset) else value
+
+
+def _distinct(items: list[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+Listed = Annotated[tuple[T, ...], _FromList(tuple)]
+Distinct = Annotated[tuple[T, ...], _FromList(_distinct)]
+"""A list of which each element counts once."""
+Choice = Annotated[frozenset[T], _FromList(frozenset)]
+
+
+class _Unwritten:
+    """What no file may state: there its name is an unknown key."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_info_before_validator_function(_not_from_file, handler(source))
+
+
+def _not_from_file(value: object, info: ValidationInfo) -> object:
+    if info.context == FROM_FILE:
+        raise PydanticCustomError(UNKNOWN_KEY, "unknown key")
+    return value
+
+
+Unwritten = Annotated[T, SkipJsonSchema(), _Unwritten()]
