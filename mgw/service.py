@@ -29,6 +29,7 @@ from mgw.advice import warnings
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import DiskThreads
 from mgw.bodies.spool import Spool
+from mgw.config.blocks import Settings
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import without_keys
@@ -53,7 +54,7 @@ from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
 from mgw.usage.seldom import Seldom
-from mgw.usage.sinks.jsonl import JsonlSink, opener_of
+from mgw.usage.sinks import SINKS
 from mgw.web.app import build_app
 from mgw.web.channel import ChannelFactory
 from mgw.web.door import ChannelLimits
@@ -90,11 +91,15 @@ class StartError(SystemExit, Exception):
     """
 
 
-class _Jsonl(Struct, frozen=True):
-    """The sink of ``hooks.jsonl``, and the setting that it was opened for."""
+class _OpenSink(Struct, frozen=True):
+    """A sink of ``hooks``, and the settings that it was opened for."""
 
-    output: str
-    sink: JsonlSink
+    settings: Settings
+    sink: Sink
+
+
+_OpenSinks = dict[str, _OpenSink]
+"""By the name of their block."""
 
 
 class GatewayService(Service):
@@ -116,7 +121,7 @@ class GatewayService(Service):
         self._ports: list[IListeningPort] = []
         self._certificate: RenewableCertificate | None = None
         self._secrets = secrets_of(config)
-        self._jsonl: _Jsonl | None = None
+        self._sinks: _OpenSinks = {}
         self._closing: set[Deferred[None]] = set()
         self._cut_short: Callable[[], None] | None = None
 
@@ -209,7 +214,7 @@ class GatewayService(Service):
         super().startService()  # type: ignore[no-untyped-call]  # Twisted's
         config = self.site.generation.config
         try:
-            self._use_sinks(self._jsonl_of(config))
+            self._use_sinks(self._sinks_of(config))
         except ValueError as error:
             raise self._unable(str(error)) from None
         on_signals(self._reactor, self.reload, "SIGHUP")
@@ -224,15 +229,15 @@ class GatewayService(Service):
         try:
             config = self._reread()
             generation = build_generation(self.site.generation.number + 1, config, self._reactor, int(time()))
-            jsonl = self._jsonl_of(config)
-            self._renew_certificate(config, jsonl)
+            sinks = self._sinks_of(config)
+            self._renew_certificate(config, sinks)
         except (ConfigError, OSError, ValueError) as error:
             self._metrics.reload_failed()
             _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=error)
             return
         self._warn_of_restart(config)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
-        self._use_sinks(jsonl)
+        self._use_sinks(sinks)
         self.site.use(generation)
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers)
@@ -332,42 +337,45 @@ class GatewayService(Service):
         self._certificate = RenewableCertificate(config.tls)
         return with_tls(self.channels, self._certificate, self._reactor)
 
-    def _renew_certificate(self, config: Config, jsonl: _Jsonl | None) -> None:
+    def _renew_certificate(self, config: Config, sinks: _OpenSinks) -> None:
         """Read the certificate anew; where that fails, an output just opened for the reload is closed."""
         if self._certificate is None or config.tls is None:
             return
         try:
             self._certificate.renew(config.tls)
         except ValueError:
-            if jsonl is not None and jsonl is not self._jsonl:
-                self._close_later(jsonl.sink.close())
+            self._close_new(sinks)
             raise
 
-    def _jsonl_of(self, config: Config) -> _Jsonl | None:
-        """Return the sink that a configuration asks for: the one in use, where that is the same.
+    def _sinks_of(self, config: Config) -> _OpenSinks:
+        """Return the sinks that a configuration asks for: those in use, where they are the same.
 
-        :raises ValueError: its output cannot be opened.
+        :raises ValueError: an output cannot be opened.
         """
-        jsonl, before = config.hooks.jsonl, self._jsonl
-        if jsonl is None:
-            return None
-        if before is not None and before.output == jsonl.output:
-            return before
-        lines = self._lines(f"usage events to {jsonl.output}", opener_of(jsonl.output))
-        try:
-            lines.open()
-        except OSError as error:
-            reason = f"{without_keys(jsonl.output)} cannot be opened: {error.strerror}"
-            raise ValueError(f"hooks.jsonl.output: {reason}") from None
-        return _Jsonl(jsonl.output, JsonlSink(lines))
+        sinks: _OpenSinks = {}
+        for name, settings in config.hooks:
+            before = self._sinks.get(name)
+            if before is not None and before.settings == settings:
+                sinks[name] = before
+            elif settings is not None:
+                try:
+                    sinks[name] = _OpenSink(settings, SINKS[name].open(settings, self._lines))
+                except ValueError:
+                    self._close_new(sinks)
+                    raise
+        return sinks
 
-    def _use_sinks(self, jsonl: _Jsonl | None) -> None:
+    def _close_new(self, sinks: _OpenSinks) -> None:
+        """Close those that are not in use."""
+        for name, opened in sinks.items():
+            if opened is not self._sinks.get(name):
+                self._close_later(opened.sink.close())
+
+    def _use_sinks(self, sinks: _OpenSinks) -> None:
         """Tell these sinks from now on."""
-        self._jsonl = jsonl
-        sinks: list[Sink] = [self._metrics, self._usage_log]
-        if jsonl is not None:
-            sinks.append(jsonl.sink)
-        self._close_later(self._journal.replace(sinks))
+        self._sinks = sinks
+        told: list[Sink] = [self._metrics, self._usage_log, *(opened.sink for opened in sinks.values())]
+        self._close_later(self._journal.replace(told))
 
     def _close_later(self, closing: Deferred[None]) -> None:
         """Remember an output that still writes, so that a stop waits for it."""

@@ -86,6 +86,13 @@ def written(block: type[BaseModel]) -> dict[str, FieldInfo]:
     }
 
 
+def required_of(block: type[Settings]) -> tuple[str, ...]:
+    """Return the keys without which a block says too little."""
+    extra = block.model_config.get("json_schema_extra")
+    keys = extra.get("required") if isinstance(extra, dict) else None
+    return tuple(map(str, keys)) if isinstance(keys, list) else ()
+
+
 def stated(block: Settings) -> frozenset[str]:
     """Return the keys of the settings that a file states."""
     fields = type(block).model_fields

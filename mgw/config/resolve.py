@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from mgw.config.blocks import stated
+from mgw.config.blocks import required_of, stated
 from mgw.config.checks import checked_name, checked_text
 from mgw.config.environment import Scope, spool_below
 from mgw.config.fields import FAMILY_SPELLINGS, SPEAKING
@@ -127,9 +127,12 @@ def _edge_auth(edge_auth: EdgeAuthSettings, scope: Scope) -> EdgeAuthSettings:
 
 
 def _hooks(hooks: HooksSettings, scope: Scope) -> HooksSettings:
-    path = ("hooks", "jsonl", "output")
-    if hooks.jsonl is not None and hooks.jsonl.output is None and not scope.report.spoiled(path):
-        scope.report.add(path, "missing, expected stdout, stderr or the path of a file")
+    for name, hook in hooks:
+        for key in () if hook is None else required_of(type(hook)):
+            path = ("hooks", name, key)
+            if getattr(hook, key) is None and not scope.report.spoiled(path):
+                words = (type(hook).model_fields[key].description or "").removesuffix(".")
+                scope.report.add(path, f"missing, expected {words}")
     return hooks
 
 

@@ -8,9 +8,14 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
+from mgw.config.model import JsonlSettings
+from mgw.config.quoting import without_keys
 from mgw.usage.event import UsageEvent, encode
 from mgw.usage.lines import LineWriter
 from mgw.usage.outputs import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
+
+StartLines = Callable[[str, Callable[[], Output]], LineWriter]
+"""Returns a line writer of this name, with threads of its own, that opens its output so."""
 
 
 @dataclass(slots=True)
@@ -54,3 +59,17 @@ def opener_of(output: str) -> Callable[[], Output]:
     if output == "stderr":
         return partial(DescriptorOutput, STDERR)
     return partial(FileOutput, output)
+
+
+def open_jsonl(settings: JsonlSettings, start_lines: StartLines) -> JsonlSink:
+    """Open the output of ``hooks.jsonl``.
+
+    :raises ValueError: it cannot be opened.
+    """
+    lines = start_lines(f"usage events to {settings.output}", opener_of(settings.output))
+    try:
+        lines.open()
+    except OSError as error:
+        reason = f"{without_keys(settings.output)} cannot be opened: {error.strerror}"
+        raise ValueError(f"hooks.jsonl.output: {reason}") from None
+    return JsonlSink(lines)
