@@ -30,9 +30,8 @@ from tests.support.raw import (
     chunk,
     counted,
     request,
-    start_upstream,
 )
-from tests.support.simulator import SimulatorProcess, start_simulator
+from tests.support.simulator import SimulatorProcess
 
 MAX_BODY = 100_000
 BODY_MEMORY = 150_000
@@ -58,22 +57,9 @@ spool: {{body_memory: {BODY_MEMORY}}}
 
 
 @pytest.fixture(scope="module")
-def simulator() -> Iterator[SimulatorProcess]:
-    with start_simulator() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess, upstream: RawUpstream) -> Iterator[GatewayProcess]:
+def gateway_config(simulator: SimulatorProcess, upstream: RawUpstream) -> str:
     """A gateway with time for everybody, and little room for bodies."""
-    with start_gateway(config(simulator, upstream)) as process:
-        yield process
+    return config(simulator, upstream)
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +86,6 @@ def ledger(gateway: GatewayProcess, simulator: SimulatorProcess) -> Iterator[Led
 @pytest.fixture
 def hasty_ledger(hasty: GatewayProcess, simulator: SimulatorProcess) -> Iterator[Ledger]:
     yield from keep(hasty, simulator)
-
-
-@pytest.fixture
-def client(gateway: GatewayProcess) -> Iterator[RawClient]:
-    with RawClient(gateway.port) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.patience import PATIENCE
 from tests.support.raw import (
     COMPLETION,
@@ -33,7 +33,6 @@ from tests.support.raw import (
     complete,
     counted,
     request,
-    start_upstream,
 )
 
 LIMIT = 1.0
@@ -65,17 +64,10 @@ defaults: {{openai_dialect: main}}
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(upstream: RawUpstream) -> Iterator[GatewayProcess]:
+def gateway_config(upstream: RawUpstream) -> Iterator[str]:
     with socket.socket() as nobody:  # bound, and never listening: whoever connects is refused
         nobody.bind(("127.0.0.1", 0))
-        with start_gateway(config(upstream.url, nobody.getsockname()[1])) as process:
-            yield process
+        yield config(upstream.url, nobody.getsockname()[1])
 
 
 @pytest.fixture
@@ -85,12 +77,6 @@ def ledger(gateway: GatewayProcess, upstream: RawUpstream) -> Iterator[Ledger]:
     yield ledger
     upstream.begin()
     ledger.balance("kept/gpt-after")
-
-
-@pytest.fixture
-def client(gateway: GatewayProcess) -> Iterator[RawClient]:
-    with RawClient(gateway.port) as connection:
-        yield connection
 
 
 def ask(client: RawClient, model: str = "main/gpt-1", **fields: Any) -> RawAnswer:

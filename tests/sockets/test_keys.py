@@ -246,12 +246,6 @@ def credentials_of(turn: Turn) -> dict[bytes, bytes]:
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("tokens")
 

@@ -15,9 +15,9 @@ from typing import Final
 
 import pytest
 
-from tests.support.certificates import Authority, authority, issue
+from tests.support.certificates import Authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
-from tests.support.raw import CHAT, JSON, Incoming, RawClient, RawUpstream, asking, request, start_upstream
+from tests.support.raw import CHAT, JSON, Incoming, RawClient, RawUpstream, asking, request
 
 LARGE: Final = 135_000_000
 """Bytes of a body above ``max_body_bytes``, more than all buffers between the two hold."""
@@ -36,22 +36,11 @@ edge_auth: {{enabled: true, keys: [edge-canary-1]}}
 """
 
 
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
-def by(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return authority(tmp_path_factory.mktemp("authority"))
-
-
 @pytest.fixture(scope="module", params=["plain", "TLS"])
-def gateway(request: pytest.FixtureRequest, upstream: RawUpstream, by: Authority) -> Iterator[GatewayProcess]:
+def gateway(request: pytest.FixtureRequest, upstream: RawUpstream, ca: Authority) -> Iterator[GatewayProcess]:
     more = ""
     if request.param == "TLS":
-        files = issue(by, "localhost", "127.0.0.1")
+        files = issue(ca, "localhost", "127.0.0.1")
         more = f"tls: {{cert_file: {files.cert_file}, key_file: {files.key_file}}}"
     with start_gateway(configuration(upstream, more)) as process:
         yield process
@@ -61,11 +50,11 @@ Connect = Callable[[], socket.socket]
 
 
 @pytest.fixture
-def connect(gateway: GatewayProcess, by: Authority) -> Connect:
+def connect(gateway: GatewayProcess, ca: Authority) -> Connect:
     def connected() -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", gateway.port), 30)
         if gateway.url.startswith("https:"):
-            trusting = ssl.create_default_context(cafile=str(by.ca_file))
+            trusting = ssl.create_default_context(cafile=str(ca.ca_file))
             connection = trusting.wrap_socket(connection, server_hostname="localhost")
         return connection
 
@@ -135,12 +124,12 @@ def test_a_client_that_writes_as_long_as_it_can_and_reads_then_gets_its_answer(
 
 @pytest.mark.parametrize("expects", [{}, {"Expect": "100-continue"}], ids=["at once", "expecting a 100"])
 def test_http_client_gets_the_refusal_of_a_large_upload(
-    gateway: GatewayProcess, by: Authority, expects: dict[str, str]
+    gateway: GatewayProcess, ca: Authority, expects: dict[str, str]
 ) -> None:
     for _ in range(ROUNDS):
         connection = http.client.HTTPConnection("localhost", gateway.port, timeout=30)
         if gateway.url.startswith("https:"):
-            trusting = ssl.create_default_context(cafile=str(by.ca_file))
+            trusting = ssl.create_default_context(cafile=str(ca.ca_file))
             connection = http.client.HTTPSConnection("localhost", gateway.port, timeout=30, context=trusting)
         with closing(connection):
             sent = {"x-api-key": "edge-canary-1", "Content-Length": str(LARGE), **expects}

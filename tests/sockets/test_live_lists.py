@@ -15,7 +15,7 @@ from google import genai
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.simulator import SimulatorProcess, start_simulator
+from tests.support.simulator import SimulatorProcess
 
 EDGE: Final = "edge-canary-1"
 KEY: Final = b"x-api-key: edge-canary-1"
@@ -64,12 +64,6 @@ LIVE: Final = [
     *numbered("many"),
     *numbered("more"),
 ]
-
-
-@pytest.fixture(scope="module")
-def simulator() -> Iterator[SimulatorProcess]:
-    with start_simulator() as process:
-        yield process
 
 
 @contextmanager

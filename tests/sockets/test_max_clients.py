@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
-import pytest
-
 from tests.support.certificates import authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
@@ -22,16 +20,9 @@ from tests.support.raw import (
     asking,
     eventually,
     request,
-    start_upstream,
 )
 
 HEALTH = request(None, path="/healthz", method="GET")
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as process:
-        yield process
 
 
 def configuration(upstream: RawUpstream, more: str = "max_clients: 3") -> str:

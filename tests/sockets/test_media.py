@@ -6,7 +6,6 @@ import io
 import re
 import wave
 from base64 import b64decode
-from collections.abc import Iterator
 from typing import Any, Final
 
 import anthropic
@@ -17,7 +16,7 @@ from google.genai import types
 
 from tests.support.grid import COMPAT, GEMINI, OPENAI
 from tests.support.simulator import SeenRequest
-from tests.support.stage import KEYS, Stage, key_of, start_stage
+from tests.support.stage import KEYS, Stage, key_of
 
 PNG: Final = ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "image/png")
 LONG: Final = bytes(range(256)) * 8192
@@ -31,11 +30,15 @@ _BOUNDARY: Final = re.compile(rb"^--([0-9a-f]+)\r\n")
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    """One simulator and one gateway, which keep long bodies."""
-    with start_stage(ALIASES) as started:
-        started.simulator.settings(keep_all=True)
-        yield started
+def stage_config() -> str:
+    return ALIASES
+
+
+@pytest.fixture(scope="module")
+def stage(stage: Stage) -> Stage:
+    """A stage whose simulator keeps long bodies."""
+    stage.simulator.settings(keep_all=True)
+    return stage
 
 
 @pytest.fixture(autouse=True)

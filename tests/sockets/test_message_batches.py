@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import anthropic
@@ -13,7 +13,7 @@ from anthropic.types.messages import MessageBatch, batch_create_params
 from tests.support.gateway import start_gateway
 from tests.support.grid import ANTHROPIC, OPENAI
 from tests.support.operations import ask
-from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, providers, start_stage
+from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, providers
 
 PATH: Final = "/v1/messages/batches"
 ALIASES: Final = """
@@ -25,10 +25,8 @@ HEADERS: Final = (b"x-api-key: " + EDGE.encode(), b"anthropic-version: 2023-06-0
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    """A gateway with edge auth, and two providers of Anthropic's."""
-    with start_stage(ALIASES) as started:
-        yield started
+def stage_config() -> str:
+    return ALIASES
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import anthropic
@@ -11,7 +11,7 @@ import pytest
 from google import genai
 from google.genai import errors, types
 
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 
 CONFIGURATION = """
 providers:
@@ -27,9 +27,8 @@ max_body_bytes: 2000
 
 
 @pytest.fixture(scope="module")
-def gateway() -> Iterator[GatewayProcess]:
-    with start_gateway(CONFIGURATION) as process:
-        yield process
+def gateway_config() -> str:
+    return CONFIGURATION
 
 
 def of_openai(gateway: GatewayProcess, key: str = "edge-canary-1") -> openai.OpenAI:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.patience import PATIENCE
 from tests.support.raw import (
     EVENTS,
@@ -30,7 +30,6 @@ from tests.support.raw import (
     counted,
     event_of,
     request,
-    start_upstream,
 )
 
 KIB: Final = 1024
@@ -44,22 +43,14 @@ LARGE: Final = 64 * KIB
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(upstream: RawUpstream) -> Iterator[GatewayProcess]:
-    config = f"""
+def gateway_config(upstream: RawUpstream) -> str:
+    return f"""
 providers:
   main: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary}}
   gem: {{kind: gemini, base_url: "{upstream.url}/v1beta", api_key: AIza-canary}}
 defaults: {{openai_dialect: main, gemini_dialect: gem}}
 aliases: {{fast: main/gpt-fast, quick: "main/gpt-\\"quick\\""}}
 """
-    with start_gateway(config) as process:
-        yield process
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.memory.web.test_smuggling import CHUNKS, HEADS
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.raw import (
     CHAT,
     COMPLETION,
@@ -32,7 +32,6 @@ from tests.support.raw import (
     event_of,
     eventually,
     request,
-    start_upstream,
 )
 
 LIMIT: Final = 1.5
@@ -42,23 +41,15 @@ OPEN: Final = b"\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def gateway(upstream: RawUpstream) -> Iterator[GatewayProcess]:
+def gateway_config(upstream: RawUpstream) -> str:
     limits = ("first_byte", "idle", "write_stall", "client_headers", "client_body_idle")
-    config = f"""
+    return f"""
 providers:
   main: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary}}
 defaults: {{openai_dialect: main}}
 max_body_bytes: 100000
 timeouts: {{{", ".join(f"{name}: {LIMIT}" for name in limits)}}}
 """
-    with start_gateway(config) as process:
-        yield process
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.support.sdk_walk.calls import SDKS
 from tests.support.sdk_walk.records import Recorded
 from tests.support.sdk_walk.street import PROVIDERS, Street
 from tests.support.sdk_walk.upstream import recording_upstream
-from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, start_stage
+from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of
 from tests.support.surface import CONVERSATIONS, SURFACE
 from tests.support.surface.asked import ALIASES, SECOND, Asked
 
@@ -39,11 +39,15 @@ TABLE: Final = RouteTable(ROUTES)
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    """One simulator, which takes any identifier for a known one, and one gateway."""
-    with start_stage(ALIASES) as started:
-        started.simulator.settings(keep_all=True, lenient=True)
-        yield started
+def stage_config() -> str:
+    return ALIASES
+
+
+@pytest.fixture(scope="module")
+def stage(stage: Stage) -> Stage:
+    """A stage whose simulator takes any identifier for a known one."""
+    stage.simulator.settings(keep_all=True, lenient=True)
+    return stage
 
 
 @pytest.mark.parametrize("asked", [pytest.param(asked, id=asked.name) for asked in SURFACE])

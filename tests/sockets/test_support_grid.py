@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -15,20 +15,13 @@ from google.genai import types
 
 from tests.support.grid import GEMINI, PREDICTIONS, Row, served
 from tests.support.operations import ask
-from tests.support.stage import EDGE, KEYS, Stage, key_of, start_stage
+from tests.support.stage import EDGE, KEYS, Stage, key_of
 
 SAID: Final = "You said: Hi"
 PNG: Final = ("a.png", b"\x89PNG\r\n\x1a\n\x00\xff", "image/png")
 WAVE: Final = ("a.wav", b"RIFF" + bytes(range(256)), "audio/wav")
 PIECE: Final = ("a.mp4", bytes(range(256)), "video/mp4")
 HEARD: Final = "You said 260 bytes in a.wav."
-
-
-@pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    """One simulator and one gateway for all cells."""
-    with start_stage() as started:
-        yield started
 
 
 def a_video(stage: Stage) -> str:

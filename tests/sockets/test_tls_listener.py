@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import socket
 import ssl
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +13,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.support.certificates import Authority, Issued, authority, issue
+from tests.support.certificates import Authority, Issued, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, twistd, write_config
 from tests.support.patience import PATIENCE
@@ -35,13 +34,8 @@ defaults: {{openai_dialect: main, anthropic_dialect: claude}}
 
 
 @pytest.fixture(scope="module")
-def by(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def files(by: Authority) -> Issued:
-    return issue(by, "localhost", "127.0.0.1")
+def files(ca: Authority) -> Issued:
+    return issue(ca, "localhost", "127.0.0.1")
 
 
 def tls_setting(files: Issued) -> str:
@@ -49,18 +43,17 @@ def tls_setting(files: Issued) -> str:
 
 
 @pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess, files: Issued) -> Iterator[GatewayProcess]:
-    with start_gateway(configuration(simulator, tls_setting(files))) as process:
-        yield process
+def gateway_config(simulator: SimulatorProcess, files: Issued) -> str:
+    return configuration(simulator, tls_setting(files))
 
 
-def trusting(by: Authority) -> httpx2.Client:
-    return httpx2.Client(verify=ssl.create_default_context(cafile=str(by.ca_file)))
+def trusting(ca: Authority) -> httpx2.Client:
+    return httpx2.Client(verify=ssl.create_default_context(cafile=str(ca.ca_file)))
 
 
-def test_an_sdk_that_trusts_the_private_authority_completes(gateway: GatewayProcess, by: Authority) -> None:
+def test_an_sdk_that_trusts_the_private_authority_completes(gateway: GatewayProcess, ca: Authority) -> None:
     assert gateway.url.startswith("https://")
-    with trusting(by) as transport:
+    with trusting(ca) as transport:
         client = openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="none", http_client=transport)
         answer = client.chat.completions.create(
             model="gpt-1", messages=[{"role": "user", "content": "over TLS"}]
@@ -68,8 +61,8 @@ def test_an_sdk_that_trusts_the_private_authority_completes(gateway: GatewayProc
     assert answer.choices[0].message.content == "You said: over TLS"
 
 
-def test_a_stream_arrives_whole_over_tls(gateway: GatewayProcess, by: Authority) -> None:
-    with trusting(by) as transport:
+def test_a_stream_arrives_whole_over_tls(gateway: GatewayProcess, ca: Authority) -> None:
+    with trusting(ca) as transport:
         client = anthropic.Anthropic(base_url=gateway.url, api_key="none", http_client=transport)
         with client.messages.stream(
             model="claude-1", max_tokens=5000, messages=[{"role": "user", "content": "repeat:2000"}]
@@ -84,8 +77,8 @@ def test_an_sdk_that_does_not_trust_it_does_not_connect(gateway: GatewayProcess)
         client.models.list()
 
 
-def context_of(by: Authority, version: ssl.TLSVersion) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=str(by.ca_file))
+def context_of(ca: Authority, version: ssl.TLSVersion) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(ca.ca_file))
     context.set_ciphers("ALL:@SECLEVEL=0")  # else our own side would not offer the old versions
     context.minimum_version = context.maximum_version = version
     return context
@@ -93,11 +86,11 @@ def context_of(by: Authority, version: ssl.TLSVersion) -> ssl.SSLContext:
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_new_versions_of_tls_are_spoken(
-    gateway: GatewayProcess, by: Authority, version: ssl.TLSVersion
+    gateway: GatewayProcess, ca: Authority, version: ssl.TLSVersion
 ) -> None:
     with (
         RawClient(gateway.port) as client,
-        context_of(by, version).wrap_socket(client.socket, server_hostname="localhost") as tls,
+        context_of(ca, version).wrap_socket(client.socket, server_hostname="localhost") as tls,
     ):
         tls.sendall(HEALTH)
         assert tls.recv(100).startswith(b"HTTP/1.1 200 ")
@@ -105,28 +98,28 @@ def test_new_versions_of_tls_are_spoken(
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
 def test_old_versions_of_tls_are_refused(
-    gateway: GatewayProcess, by: Authority, version: ssl.TLSVersion
+    gateway: GatewayProcess, ca: Authority, version: ssl.TLSVersion
 ) -> None:
     with RawClient(gateway.port) as client, pytest.raises(ssl.SSLError) as refused:
-        context_of(by, version).wrap_socket(client.socket, server_hostname="localhost")
+        context_of(ca, version).wrap_socket(client.socket, server_hostname="localhost")
     assert refused.value.reason == "TLSV1_ALERT_PROTOCOL_VERSION"  # the gateway's word, not our side's
 
 
 def test_plain_http_to_a_tls_listener_gets_no_answer_and_harms_nobody(
-    gateway: GatewayProcess, by: Authority
+    gateway: GatewayProcess, ca: Authority
 ) -> None:
     with RawClient(gateway.port) as client:
         client.send(HEALTH)
         assert b"HTTP" not in client.incoming.rest()
-    with trusting(by) as transport:
+    with trusting(ca) as transport:
         assert transport.get(f"{gateway.url}/healthz").status_code == 200
 
 
 def test_the_environment_names_the_certificate(
-    simulator: SimulatorProcess, files: Issued, by: Authority
+    simulator: SimulatorProcess, files: Issued, ca: Authority
 ) -> None:
     environ = {"GATEWAY_TLS_CERT": str(files.cert_file), "GATEWAY_TLS_KEY": str(files.key_file)}
-    with start_gateway(configuration(simulator, ""), environ) as gateway, trusting(by) as transport:
+    with start_gateway(configuration(simulator, ""), environ) as gateway, trusting(ca) as transport:
         assert transport.get(f"{gateway.url}/healthz").status_code == 200
 
 
@@ -185,7 +178,7 @@ def test_a_unix_socket_is_served_and_removed_at_the_end(simulator: SimulatorProc
     ],
 )
 def test_bad_files_are_told_in_one_readable_line(
-    by: Authority, files: Issued, tmp_path: Path, trouble: str, arguments: tuple[str, ...]
+    ca: Authority, files: Issued, tmp_path: Path, trouble: str, arguments: tuple[str, ...]
 ) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     shutil.copy(files.cert_file, cert)
@@ -201,7 +194,7 @@ def test_bad_files_are_told_in_one_readable_line(
             key.write_text("nothing")
             expected = f"tls.key_file: {key} contains no PEM key"
         case "no pair":
-            shutil.copy(issue(by, "127.0.0.1").key_file, key)
+            shutil.copy(issue(ca, "127.0.0.1").key_file, key)
             expected = f"tls: the key in {key} does not belong to the certificate in {cert}"
         case _:
             key.write_bytes(encrypted_key())

@@ -20,7 +20,6 @@ from tests.support.raw import (
     chat,
     eventually,
     request,
-    start_upstream,
 )
 from tests.support.transfers import FORM, MIB, Footprint, file_of, form, giving, taking
 
@@ -33,12 +32,6 @@ IDLE_SECONDS: Final = 2.0
 """How long a client may be silent in the middle of its body."""
 UPLOAD: Final = form(("purpose", b"user_data"), ("file", FILE))
 CONTENT: Final = "/v1/files/file-1/content"
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[RawUpstream]:
-    with start_upstream() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

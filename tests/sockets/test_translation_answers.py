@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
-from tests.support.gateway import GatewayProcess, start_gateway
-from tests.support.simulator import SimulatorProcess
+from tests.support.gateway import GatewayProcess
 from tests.support.talks import (
     TALKS,
     TWO_CALLS,
@@ -29,11 +26,7 @@ each_pair = pytest.mark.parametrize(("talks", "model"), PAIRS)
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers."""
-    with start_gateway(all_kinds(simulator.url)) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def ask(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import permutations
 from random import Random
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.support.all_kinds import KEY, TAG, all_kinds
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.simulator import SimulatorProcess
 from tests.support.talks import TALKS, TWO_CALLS, Asking, ChatTalk, ContentTalk, MessagesTalk
 
@@ -30,11 +29,7 @@ each_order = pytest.mark.parametrize(
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers."""
-    with start_gateway(all_kinds(simulator.url)) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def assert_no_tags(simulator: SimulatorProcess, requests: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import anthropic
@@ -11,7 +10,7 @@ import pytest
 from google.genai import errors as genai_errors
 
 from tests.support.all_kinds import KEY, all_kinds, event_of, unlike
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.simulator import SimulatorProcess
 from tests.support.talks import TWO_CALLS, Asking, ChatTalk, anthropic_client, gemini_client, openai_client
 
@@ -19,11 +18,7 @@ WORDS: Final = "one two three four five"
 TOOLS: Final[Any] = [{"name": "look", "input_schema": {"type": "object", "properties": {}}}]
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers."""
-    with start_gateway(all_kinds(simulator.url)) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 @pytest.mark.parametrize("model", ["main/gpt-5", "host/m", "claude/claude-sonnet-5", "gem/gemini-3-pro"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import anthropic
@@ -12,7 +12,7 @@ from google import genai
 from google.genai import errors as genai_errors
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.simulator import SimulatorProcess
 from tests.support.talks import (
     Asking,
@@ -41,11 +41,7 @@ each_kind = pytest.mark.parametrize(
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers."""
-    with start_gateway(all_kinds(simulator.url)) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def failure(gateway: GatewayProcess, talks: Talks, model: str, *, stream: bool) -> Any:  # of any SDK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import pytest
@@ -12,7 +11,7 @@ from google.genai import types
 from pydantic import BaseModel
 
 from tests.support.all_kinds import KEY, all_kinds
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.simulator import SimulatorProcess
 from tests.support.talks import anthropic_client, gemini_client, openai_client
 
@@ -42,11 +41,7 @@ class Order(BaseModel):
     note: str | None
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers."""
-    with start_gateway(all_kinds(simulator.url)) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def newest(simulator: SimulatorProcess) -> Any:  # the body of a request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import anthropic
@@ -14,9 +14,8 @@ import pytest
 from google import genai
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.patience import PATIENCE
-from tests.support.simulator import SimulatorProcess
 from tests.support.talks import Asking, ChatTalk, ContentTalk, MessagesTalk
 
 Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
@@ -25,11 +24,7 @@ MANY: Final = 64
 KEEPALIVE: Final = "stream_keepalive: {interval: 0.02}\n"
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers, which breaks silence soon."""
-    with start_gateway(all_kinds(simulator.url) + KEEPALIVE) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=lambda url: all_kinds(url) + KEEPALIVE)
 
 
 async def many_chats(url: str, model: str) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from tests.support.all_kinds import KEY, MODELS, PAIRS, TAG, all_kinds
-from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.gateway import GatewayProcess
 from tests.support.simulator import SimulatorProcess
 from tests.support.talks import TALKS, TWO_CALLS, Asking, ChatTalk, ContentTalk, MessagesTalk
 
@@ -26,11 +25,7 @@ each_model = pytest.mark.parametrize("model", MODELS)
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
-@pytest.fixture(scope="module")
-def gateway(simulator: SimulatorProcess) -> Iterator[GatewayProcess]:
-    """A gateway before all kinds of providers."""
-    with start_gateway(all_kinds(simulator.url)) as process:
-        yield process
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def loop(

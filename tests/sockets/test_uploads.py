@@ -23,7 +23,7 @@ from tests.support.operations import ask
 from tests.support.raw import RawAnswer, RawClient
 from tests.support.raw import request as in_http
 from tests.support.simulator import SeenRequest
-from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, providers, start_stage
+from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, providers
 
 CHUNK: Final = 8 * 1024 * 1024
 """What Google's SDK sends at a time."""
@@ -44,11 +44,10 @@ GOOGLES: Final = b"x-goog-api-key: " + EDGE.encode()
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    """A gateway with edge auth."""
-    with start_stage() as started:
-        started.simulator.settings(keep_all=True)
-        yield started
+def stage(stage: Stage) -> Stage:
+    """A stage whose simulator keeps long bodies."""
+    stage.simulator.settings(keep_all=True)
+    return stage
 
 
 @pytest.fixture(scope="module")

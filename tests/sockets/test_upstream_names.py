@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -23,7 +22,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.upstream import tls
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Phase, UpstreamFailure, UpstreamLimits, UpstreamRequest, build_upstream
-from tests.support.certificates import Authority, Issued, authority, issue, issue_naming
+from tests.support.certificates import Authority, Issued, issue, issue_naming
 from tests.support.gateway import start_gateway
 from tests.support.listening import Provider, Server, body_of
 from tests.support.operations import ask
@@ -114,11 +113,6 @@ def asked_by_treq(url: str, ca_file: str) -> bytes:
 
 
 DIALLERS: Final = {"relay": relayed, "treq": asked_by_treq}
-
-
-@pytest.fixture
-def ca(tmp_path: Path) -> Authority:
-    return authority(tmp_path)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])

@@ -90,11 +90,6 @@ def refusal(tls: Tls | None, ca_file: Path | None, **options: Any) -> UpstreamFa
     return caught.value
 
 
-@pytest.fixture
-def ca(tmp_path: Path) -> Authority:
-    return authority(tmp_path)
-
-
 def test_a_certificate_of_a_trusted_authority_for_the_host_is_good(ca: Authority) -> None:
     tls = Tls(issue(ca, "localhost"))
     assert ask(tls, ca.ca_file) == b"hi"
