@@ -1,9 +1,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# What fails soonest when something basic is wrong, and takes less than a minute on two cores.
-QUICK := tests/documents tests/pure/config tests/pure/routing tests/pure/wire tests/memory/web \
-	tests/sockets/test_check.py tests/sockets/test_demo.py tests/sockets/test_command.py
+# What fails soonest when something basic is wrong: without the slow tests, about a minute on two cores.
+QUICK := tests/documents tests/pure tests/memory/web
 
 .PHONY: help run check test test-agents lint format schema routes dist soak bench bench-shapes bench-translation clean
 
@@ -32,7 +31,7 @@ test: $(VENV)/dev.stamp
 check: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(QUICK)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow' $(QUICK)
 
 test-agents: $(VENV)/dev.stamp .agents/install.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/agents

@@ -75,6 +75,7 @@ def test_what_is_no_command_exits_with_2_and_says_so(arguments: tuple[str, ...])
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_check_says_what_twistd_says(tmp_path: Path) -> None:
     for text in (VALID, VALID + "drain_seconds: soon\n"):
         file = write_config(tmp_path, text)

@@ -26,6 +26,7 @@ OF_EACH: Final = 100
 THREADS: Final = 8
 Labels = tuple[str, str, str, str]
 """Route, provider, status class, outcome."""
+pytestmark = pytest.mark.slow  # all look at the same two thousand requests
 
 
 def configuration(simulator: SimulatorProcess) -> str:

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.slow
 def test_every_exchange_of_a_mixed_load_has_its_own_answer_and_one_event() -> None:
     sizes = ["--exchanges", "3000", "--slice", "1500", "--clients", "16"]
     command = [sys.executable, "-m", "bench.soak", *sizes]

@@ -106,6 +106,7 @@ def asked_by_hand() -> set[str]:
     return {row.name for row in rows if row is not None}
 
 
+@pytest.mark.slow
 def test_no_row_of_the_table_is_seen_by_the_table_alone() -> None:
     by_sdk = {
         row_of(one.method, one.target, [(name.encode(), value.encode()) for name, value in one.headers])

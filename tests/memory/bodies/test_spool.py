@@ -422,6 +422,7 @@ class Schedule:
         self.uploader.memory.max_bytes = 1_200_000
 
 
+@pytest.mark.slow
 @given(events=st.lists(EVENTS, max_size=25))
 def test_whatever_happens_everything_is_given_back_and_told_at_most_once(
     events: list[tuple[str, int]],
@@ -443,6 +444,7 @@ def test_whatever_happens_everything_is_given_back_and_told_at_most_once(
         assert not uploader.clock.getDelayedCalls()
 
 
+@pytest.mark.slow
 def test_bodies_go_through_real_threads_to_a_real_disk_and_back(tmp_path: Path) -> None:
     body_bytes = patterned(20 * 1024 * 1024)
     reactor = running_reactor()

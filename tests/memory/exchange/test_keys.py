@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,7 @@ FIELDS = st.builds(
 ) | st.sampled_from([b"alt=sse", b"", b"x=%7e"])
 
 
+@pytest.mark.slow
 @given(
     family=st.sampled_from(Family),
     headers=st.lists(CARRIED | NOISE, max_size=6),

@@ -315,6 +315,7 @@ PIECES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(pieces=PIECES, content_type=st.sampled_from([b"text/event-stream", b"application/json", b"image/png"]))
 def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
     pieces: list[bytes], content_type: bytes

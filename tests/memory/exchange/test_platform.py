@@ -147,6 +147,7 @@ def batch(*models: str) -> bytes:
     return json.dumps({"requests": requests}).encode()
 
 
+@pytest.mark.slow
 @given(
     models=st.lists(st.sampled_from(["smart", "claude/claude-y", "claude-z", "claude/a/b"]), max_size=6),
     spaces=st.sampled_from([b"", b" ", b"\r\n\t"]),

@@ -90,6 +90,7 @@ def chunked(pieces: list[bytes]) -> bytes:
     return head + chunks + b"0\r\n\r\n"
 
 
+@pytest.mark.slow
 @given(pieces=st.lists(st.sampled_from([KEY, KEY[:5], KEY[5:], b"word", b'"', b" "]), min_size=1, max_size=8))
 def test_a_key_is_found_wherever_the_chunks_are_cut(pieces: list[bytes]) -> None:
     body = b"".join(pieces)

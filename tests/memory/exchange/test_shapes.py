@@ -127,6 +127,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_reactor_turns_while_a_body_is_understood(name: str) -> None:
     path, make = SHAPES[name]
@@ -152,6 +153,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
     answer = answered(ANSWERS[name]())

@@ -102,6 +102,7 @@ def said_of(text: str, environ: dict[str, str] = ENVIRON) -> str:
     return "\n".join([*warnings(config), *final_addresses(config)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_key_in_the_wrong_place_is_never_repeated(form: str) -> None:
     assert len(PLACES) > 200

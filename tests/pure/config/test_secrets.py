@@ -67,6 +67,7 @@ def outcome(text: str, environ: dict[str, str]) -> str:
         return str(error) + repr(error.problems) + "".join(traceback.format_exception(error))
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=40))
 def test_any_text_is_a_configuration_or_a_list_of_problems(pieces: list[str]) -> None:

@@ -65,6 +65,7 @@ def test_no_field_is_lost_in_silence(client: Client, target: Target) -> None:
     assert not lost, "\n".join(f"{path}: {values}" for path, values in lost.items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", CLIENTS, ids=CLIENT_IDS)
 def test_no_shipped_row_of_models_loses_a_wish_in_silence(client: Client) -> None:
     """Of how to answer: sampling, limits, formats, thinking, choices."""

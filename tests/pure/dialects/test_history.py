@@ -402,6 +402,7 @@ LAWS: dict[Dialect, tuple[st.SearchStrategy[str], Callable[[Json], None]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", LAWS)
 @given(data=st.data())
 def test_it_reads_as_if_the_parsed_document_had_been_edited(dialect: Dialect, data: st.DataObject) -> None:
@@ -417,6 +418,7 @@ def test_it_reads_as_if_the_parsed_document_had_been_edited(dialect: Dialect, da
     assert clean_history(dialect, cleaned) is cleaned
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_without_a_tag_it_is_the_same_object(data: st.DataObject) -> None:
     body = data.draw(MESSAGES | CHATS | CONTENTS).replace(TAG, "EwIBEwIB").encode()

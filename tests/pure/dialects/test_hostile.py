@@ -44,6 +44,7 @@ def test_the_rich_request_is_translated(family: Family) -> None:
         provider_side_of(target.family).text.render_request(parsed.request, target.setting)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
@@ -53,6 +54,7 @@ def test_any_json_in_any_place_is_translated_or_refused(family: Family, data: st
     translate_request(family, msgspec.json.encode(replaced(body, place, data.draw(random_json()))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_wrong_type_in_any_place_is_translated_or_refused(family: Family) -> None:
     body = REQUESTS[family]
@@ -70,6 +72,7 @@ def test_a_wrong_type_in_any_field_of_the_sdk_is_translated_or_refused(client: C
         translate_request(client.family, msgspec.json.encode(case.say(WRONG[(number + 5) % len(WRONG)])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_any_depth_in_any_place_is_translated_or_refused(family: Family) -> None:
     """In brackets and braces, and in the schema's own ways of holding schemas."""

@@ -55,6 +55,7 @@ def test_a_wrong_type_in_any_place_of_an_answer_is_skipped_or_broken(family: Fam
             translate_reply(family, msgspec.json.encode(replaced(body, place, wrong)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
@@ -119,6 +120,7 @@ def test_any_depth_and_odd_text_in_any_place_of_a_stream_is_skipped_or_broken(fa
             translate_stream(family, [b"".join(chunks)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())

@@ -90,6 +90,7 @@ def test_a_wrong_type_in_any_place_of_a_request_is_taken_or_refused(client: Fami
             sent(client, provider, msgspec.json.encode(replaced(body, place, wrong)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("client", "provider"), WAYS)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())

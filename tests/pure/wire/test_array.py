@@ -155,6 +155,7 @@ def test_an_array_is_written_like_this() -> None:
     assert ArrayWriter().finish() == b"[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [b"x", b"\\n", b"\\", b'\\"'])
 def test_a_million_small_pieces_take_linear_time(piece: bytes) -> None:
     def seconds(pieces: int) -> float:
@@ -169,6 +170,7 @@ def test_a_million_small_pieces_take_linear_time(piece: bytes) -> None:
     assert seconds(400_000) < 40 * seconds(40_000) + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [b"{},", b"[],", b'"",'])
 def test_an_element_of_countless_values_is_a_broken_upstream(unit: bytes) -> None:
     with pytest.raises(GatewayError) as broken:

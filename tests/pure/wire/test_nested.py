@@ -139,6 +139,7 @@ def in_bytes(text: str, span: Span) -> Span:
     return start, end
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(text=DOCUMENTS, paths=PATHS)
 @example(text='{"a":"%s","model":"x"}' % ("x" * 99), paths=[("model",)])
@@ -249,6 +250,7 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
     assert refusal.value.reason is Reason.MALFORMED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

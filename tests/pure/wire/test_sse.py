@@ -166,6 +166,7 @@ def test_an_event_of_countless_values_breaks_the_stream(unit: bytes) -> None:
     assert len(reader.feed(text)) == 1
 
 
+@pytest.mark.slow
 def test_an_event_in_small_pieces_takes_no_more_than_its_size() -> None:
     reader = EventReader()
     tracemalloc.start()

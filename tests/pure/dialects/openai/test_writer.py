@@ -136,6 +136,7 @@ def comparable(completion: dict[str, Any]) -> dict[str, Any]:  # Any: JSON as it
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(replies, st.booleans())
 def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) -> None:
@@ -149,6 +150,7 @@ def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) ->
     assert comparable(found) == comparable(whole)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(replies, st.booleans(), st.booleans())
 def test_every_stream_and_every_whole_answer_keeps_the_grammar(
