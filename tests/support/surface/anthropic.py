@@ -89,7 +89,7 @@ GET /v1/environments
 
 BY_ANTHROPIC: Final = (
     *read(ANTHROPIC, _TEXT, modality="text", tells=True),
-    *read(ANTHROPIC, _COUNT, modality="text", tells=True),
+    *read(ANTHROPIC, _COUNT, modality="text"),
     *read(ANTHROPIC, _COMPLETE, modality="text"),
     *(replace(asked, chooses=False) for asked in read(ANTHROPIC, _BATCH)),
     *read(ANTHROPIC, _OWN),

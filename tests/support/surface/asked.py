@@ -41,7 +41,7 @@ class Asked:
     headers: tuple[str, ...] = ()
     modality: str = "platform"
     tells: bool = False
-    """Whether the answer tells the tokens of this very request."""
+    """Whether the answer tells the tokens that this very request took."""
     chooses: bool = True
     """Whether its model chooses the provider; those of a batch do not."""
 

@@ -116,7 +116,7 @@ POST /v1beta/auth_tokens {"bidiGenerateContentSetup" : {"model" :"models/MODEL"}
 BY_GEMINI: Final = (
     *read(GEMINI, _TEXT, modality="text", tells=True),
     *read(GEMINI, _ANSWER, modality="text", tells=True),
-    *read(GEMINI, _COUNT, modality="text", tells=True),
+    *read(GEMINI, _COUNT, modality="text"),
     *read(GEMINI, _EMBEDDING, modality="embedding", tells=True),
     *read(GEMINI, _ANSWERS, tells=True),
     *read(GEMINI, _STORED),
