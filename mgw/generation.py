@@ -121,7 +121,7 @@ def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
 
 def _override(row: ModelRowSettings) -> OverrideRow:
     """Say an operator's row to the table of models, where what is not stated is inherited."""
-    stated = row.model_dump(exclude_none=True)
+    stated = {name: value for name, value in row if value is not None}
     for name in ("budget", "default", "max_output"):  # false there says that it takes none, or is unknown
         if stated.get(name) is False:
             stated[name] = None
