@@ -82,15 +82,15 @@ class Passthrough:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
             headers = [(name, overwritten(value, secrets)) for name, value in headers]
-        filter_ = self.filter(answer)
+        filter_ = self.filter(answer, stream=stream)
         return Streamed(answer.status, reason, headers, filter_, stream, self.keepalive_seconds)
 
-    def filter(self, answer: Answer) -> PassthroughFilter:
+    def filter(self, answer: Answer, *, stream: bool) -> PassthroughFilter:
         """Return what the answer's body walks through."""
         content_type = value_of(answer.headers, b"content-type") or b""
         codec, metered = codec_of(self.route.dialect), self.route.metered
         meter = codec.meter(content_type) if metered else BlindMeter()
-        last_event = LastEvent(self.route.dialect) if is_stream(self.route, answer) else None
+        last_event = LastEvent(self.route.dialect) if stream else None
         if is_encoded(answer):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
             return PassthroughFilter(meter, gunzip, last_event)

@@ -164,7 +164,7 @@ class StreamRetelling(Telling):
     names: Mapping[str, str]
     """Tools that the provider knows by another name than the client."""
     stopped: Stopped
-    last_event: Callable[[], LastEvent]
+    last_event: LastEvent
     keepalive_seconds: float | None
 
     @property
@@ -188,7 +188,7 @@ class StreamRetelling(Telling):
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         headers = [(b"Content-Type", content_type), _NO_CACHE, *self.reported]
         told = StreamFilter(
-            self.reader(), self.writer, self.names, self.stopped, self.hidden, self.last_event()
+            self.reader(), self.writer, self.names, self.stopped, self.hidden, self.last_event
         )
         unbegun = Unbegun(told.unsaid, partial(self._unbegun, told, _kept(answer)))
         return Streamed(

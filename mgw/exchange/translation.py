@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
 from heapq import nsmallest
 from typing import Final, TypeVar
 
@@ -238,7 +237,7 @@ class Translating:
             writer=client.stream_writer(context),
             names=names,
             stopped=stopped,
-            last_event=partial(LastEvent, self.exchange.route.dialect),
+            last_event=LastEvent(self.exchange.route.dialect),
             keepalive_seconds=None if keepalive is None else keepalive.interval,
         )
         streamed.afterwards = tell_stops
