@@ -1,6 +1,6 @@
 """Addresses in answers that lead past the gateway, turned to it (contract 4.22).
 
-A client that follows such an address with its gateway key would show that key to the vendor.  Turned are
+A client that follows such an address with its gateway key would show that key to the vendor.  UrlRewrite are
 ``X-Goog-Upload-URL``, ``X-Goog-Upload-Control-URL`` and ``Location`` of uploads, and each ``results_url`` of
 message batches, where their origin is the provider's; these are the only edits of a same-family answer.
 """
@@ -19,7 +19,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.upload_tokens import PARAMETER, upload_token
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
-from mgw.routing.route import Turned
+from mgw.routing.route import UrlRewrite
 from mgw.upstream.address import address_of
 from mgw.wire.edit import Edit, edited
 from mgw.wire.headers import RawHeaders
@@ -107,7 +107,11 @@ class Turning:
 def turning_of(exchange: Exchange, request: ClientRequest, target: Target) -> Turning | None:
     """Return what turns the addresses of an answer, or ``None`` where they stay as they are."""
     route = exchange.route
-    if route.turned is None or request.own_address is None or not exchange.generation.config.rewrite_urls:
+    if (
+        route.url_rewrite is None
+        or request.own_address is None
+        or not exchange.generation.config.rewrite_urls
+    ):
         return None
     return Turning(
         exchange, target, request.own_address, request.version, route.upstream_prefix, exchange.wall
@@ -116,4 +120,4 @@ def turning_of(exchange: Exchange, request: ClientRequest, target: Target) -> Tu
 
 def turns_body(turning: Turning | None) -> bool:
     """Whether the body of the answer has to be looked at."""
-    return turning is not None and turning.exchange.route.turned is Turned.RESULTS_URL
+    return turning is not None and turning.exchange.route.url_rewrite is UrlRewrite.RESULTS_URL

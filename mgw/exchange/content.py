@@ -28,7 +28,7 @@ from mgw.wire.multipart import FormReader, find_part, nested_in_part, part_edits
 from mgw.wire.nested import Nested, find_values
 from mgw.wire.splice import FoundValue, find_model
 
-_WITH_HISTORY: Final = frozenset({Treatment.CONVERSE, Treatment.COUNT})
+_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _JSON: Final = b"application/json"
 _FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024

@@ -23,7 +23,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.translation import Translating, Translation
 from mgw.routing.resolve import Target
-from mgw.routing.route import ModelAt, Treatment, Turned
+from mgw.routing.route import ModelAt, Treatment, UrlRewrite
 from mgw.upstream.client import Answer, Upstream
 from mgw.wire.target import query_value
 
@@ -135,7 +135,7 @@ async def _passthrough(
     if repeats and target.upstream_model != request.path_model:
         content = await reread(exchange, request)
     content = await cleaned(exchange, content)
-    if route.treatment is Treatment.SPEAK:
+    if route.treatment is Treatment.SPEECH:
         content = await _asking_for_sound(exchange, request, content)
     placing = partial(_place, exchange, request, target, content)
     await done(exchange.aside, placing, large=content.is_heavy)
@@ -166,6 +166,6 @@ async def _asking_for_sound(exchange: Exchange, request: ClientRequest, content:
 def _source(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
     """Return who we are to a provider; the chunks of an upload need nobody, their address says it all."""
     source = exchange.generation.credentials[provider]
-    if exchange.route.turned is Turned.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
+    if exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
         return Unkeyed(source)
     return source

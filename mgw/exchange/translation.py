@@ -361,8 +361,8 @@ def _first(paths: Set[str]) -> list[str]:
 
 
 _TREATMENTS: Final = {
-    Treatment.CONVERSE: Translating._text,
+    Treatment.CHAT: Translating._text,
     Treatment.COUNT: Translating._count,
     Treatment.EMBED: Translating._embedding,
-    Treatment.SPEAK: Translating._speech,
+    Treatment.SPEECH: Translating._speech,
 }

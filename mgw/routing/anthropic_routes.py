@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.resource import Resource, rows
-from mgw.routing.route import ModelAt, Route, Treatment, Turned
+from mgw.routing.route import ModelAt, Route, Treatment, UrlRewrite
 from mgw.vocabulary import Dialect, Modality
 
 _AGENT: Final = (
@@ -69,10 +69,10 @@ _RESOURCES: Final = (
         "GET POST",
         models=(("requests", None, "params", "model"),),
         model_at=ModelAt.BATCH,
-        turned=Turned.RESULTS_URL,
+        url_rewrite=UrlRewrite.RESULTS_URL,
     ),
-    Resource("/v1/messages/batches/{message_batch_id}", "GET DELETE", turned=Turned.RESULTS_URL),
-    Resource("/v1/messages/batches/{message_batch_id}/cancel", "POST", turned=Turned.RESULTS_URL),
+    Resource("/v1/messages/batches/{message_batch_id}", "GET DELETE", url_rewrite=UrlRewrite.RESULTS_URL),
+    Resource("/v1/messages/batches/{message_batch_id}/cancel", "POST", url_rewrite=UrlRewrite.RESULTS_URL),
     Resource("/v1/messages/batches/{message_batch_id}/results", "GET"),
     Resource("/v1/sessions", "GET POST", models=_SESSION_AGENT, preferred=True),
     Resource("/v1/sessions/{session_id}", "GET POST DELETE", models=_SESSION_AGENT, preferred=True),

@@ -9,7 +9,7 @@ from typing import Final
 
 from mgw.families import FAMILIES
 from mgw.routing.capabilities import REQUIRED
-from mgw.routing.route import ANY_METHOD, BodyKept, ModelAt, Route, Treatment, Turned
+from mgw.routing.route import ANY_METHOD, BodyKept, ModelAt, Route, Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES, ROUTES
 from mgw.vocabulary import Capability, Family
 
@@ -70,12 +70,12 @@ address
 
 def render(routes: Sequence[Route]) -> str:
     """Return the whole document."""
-    relayed = [route for route in routes if route.treatment is not Treatment.OWN]
+    relayed = [route for route in routes if route.treatment is not Treatment.LOCAL]
     parts = [_HEAD]
     for family in Family:
         title = f"{FAMILIES[family].title} routes"
         parts.append(_table(title, [route for route in relayed if route.family is family]))
-    own = [route for route in routes if route.treatment is Treatment.OWN]
+    own = [route for route in routes if route.treatment is Treatment.LOCAL]
     parts.append(_table("The gateway's own routes", own))
     return "\n".join(parts)
 
@@ -140,9 +140,9 @@ def _notes_of(route: Route) -> Iterable[str]:
         yield f"not for providers of {route.family}"
     if route.body is BodyKept.SPOOL:
         yield "disk"
-    if route.turned is Turned.UPLOAD_URL:
+    if route.url_rewrite is UrlRewrite.UPLOAD_URL:
         yield "address (``X-Goog-Upload-URL`` and its like)"
-    elif route.turned is Turned.RESULTS_URL:
+    elif route.url_rewrite is UrlRewrite.RESULTS_URL:
         yield "address (``results_url``)"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.resource import Path, Resource, rows
-from mgw.routing.route import ModelAt, Turned
+from mgw.routing.route import ModelAt, UrlRewrite
 from mgw.vocabulary import Dialect, Modality
 
 _MODEL: Final = (("model",),)
@@ -31,7 +31,7 @@ _RESOURCES: Final = (
     Resource("/v1beta/files:register", "POST"),
     Resource("/v1beta/files/{file}", "GET DELETE"),
     Resource("/v1beta/files/{file}:download", "GET"),
-    Resource("/upload/v1beta/files", "POST PUT", turned=Turned.UPLOAD_URL, upstream_prefix=_UPLOAD),
+    Resource("/upload/v1beta/files", "POST PUT", url_rewrite=UrlRewrite.UPLOAD_URL, upstream_prefix=_UPLOAD),
     Resource("/v1beta/batches", "GET"),
     Resource("/v1beta/batches/{batch}", "GET DELETE"),
     Resource("/v1beta/batches/{batch}:cancel", "POST"),
@@ -70,7 +70,7 @@ _RESOURCES: Final = (
     Resource(
         "/upload/v1beta/fileSearchStores/{store}:uploadToFileSearchStore",
         "POST PUT",
-        turned=Turned.UPLOAD_URL,
+        url_rewrite=UrlRewrite.UPLOAD_URL,
         upstream_prefix=_UPLOAD,
     ),
     Resource("/v1beta/generatedFiles", "GET"),
@@ -94,7 +94,7 @@ _RESOURCES: Final = (
     Resource(
         "/upload/v1beta/environments/{environment}/files/{path}",
         "POST PUT",
-        turned=Turned.UPLOAD_URL,
+        url_rewrite=UrlRewrite.UPLOAD_URL,
         upstream_prefix=_UPLOAD,
     ),
     Resource("/v1beta/triggers", "GET POST", (("interaction", "model"),)),

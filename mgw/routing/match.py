@@ -220,7 +220,7 @@ class RouteTable:
 def _is_denied(route: Route, denied: Collection[str]) -> bool:
     """Whether an operator switches a row off; what the gateway answers itself belongs to no family."""
     names = {route.name, route.group}
-    if route.treatment is not Treatment.OWN:
+    if route.treatment is not Treatment.LOCAL:
         names.add(route.family.value)
     return not names.isdisjoint(denied)
 

@@ -59,7 +59,7 @@ _AUDIO_SPEECH: Final = Route(
     Dialect.OPENAI,
     _SPEECH,
     ModelAt.BODY,
-    Treatment.SPEAK,
+    Treatment.SPEECH,
     translated_for=frozenset({Family.GEMINI}),
     group="audio",
 )
@@ -83,7 +83,7 @@ MEDIA_ROUTES: Final = (
         Dialect.GEMINI,
         _SPEECH,
         ModelAt.PATH,
-        Treatment.SPEAK,
+        Treatment.SPEECH,
         upstream_verb="generateContent",
         translated_for=frozenset({Family.OPENAI}),
         group="audio",

@@ -10,23 +10,23 @@ from mgw.vocabulary import Dialect, Modality
 _PLATFORM: Final = Modality.PLATFORM
 _PATH: Final = ModelAt.PATH
 _NOWHERE: Final = ModelAt.NOWHERE
-_OWN: Final = Treatment.OWN
+_LOCAL: Final = Treatment.LOCAL
 _OPENAI: Final = Dialect.OPENAI
 _ANTHROPIC: Final = Dialect.ANTHROPIC
 _GEMINI: Final = Dialect.GEMINI
 
 OWN_ROUTES: Final = (
-    Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("openai_model", "GET", "/v1/models/{model}", _OPENAI, _PLATFORM, _PATH, _OWN),
-    Route("anthropic_models", "GET", "/v1/models", _ANTHROPIC, _PLATFORM, _NOWHERE, _OWN),
-    Route("anthropic_model", "GET", "/v1/models/{model}", _ANTHROPIC, _PLATFORM, _PATH, _OWN),
-    Route("gemini_models", "GET", "/v1beta/models", _GEMINI, _PLATFORM, _NOWHERE, _OWN),
-    Route("gemini_model", "GET", "/v1beta/models/{model}", _GEMINI, _PLATFORM, _PATH, _OWN),
-    Route("root", "GET", "/", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("healthz", "GET", "/healthz", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("provider_health", "GET", "/v1/health/providers", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
-    Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, _NOWHERE, _OWN),
+    Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("openai_model", "GET", "/v1/models/{model}", _OPENAI, _PLATFORM, _PATH, _LOCAL),
+    Route("anthropic_models", "GET", "/v1/models", _ANTHROPIC, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("anthropic_model", "GET", "/v1/models/{model}", _ANTHROPIC, _PLATFORM, _PATH, _LOCAL),
+    Route("gemini_models", "GET", "/v1beta/models", _GEMINI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("gemini_model", "GET", "/v1beta/models/{model}", _GEMINI, _PLATFORM, _PATH, _LOCAL),
+    Route("root", "GET", "/", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("healthz", "GET", "/healthz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("provider_health", "GET", "/v1/health/providers", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
 )
 """No usage event is left behind."""
 

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.families import FAMILIES
-from mgw.routing.route import BodyKept, ModelAt, Route, Treatment, Turned
+from mgw.routing.route import BodyKept, ModelAt, Route, Treatment, UrlRewrite
 from mgw.vocabulary import Dialect, Family, Modality
 
 Path = tuple[str | None, ...]
@@ -35,7 +35,7 @@ class Resource(Struct, frozen=True):
     metered: bool = False
     """Whether an answer to what is posted, or else to what is fetched, tells the tokens of this request."""
     max_body_bytes: int | None = None
-    turned: Turned | None = None
+    url_rewrite: UrlRewrite | None = None
     preferred: bool = False
     upstream_prefix: str = ""
     translated_for: frozenset[Family] = frozenset()
@@ -100,7 +100,7 @@ def _row(dialect: Dialect, resource: Resource, method: str, *, is_collection: bo
         translated_for=resource.translated_for,
         metered=resource.metered and (changing or "POST" not in resource.methods),
         max_body_bytes=resource.max_body_bytes,
-        turned=resource.turned,
+        url_rewrite=resource.url_rewrite,
         group=group_of(resource.path),
         preferred=resource.preferred,
     )

@@ -28,15 +28,15 @@ class Treatment(StrEnum):
 
     RELAY = "relay"
     """Same family only, byte for byte."""
-    CONVERSE = "converse"
+    CHAT = "chat"
     """A conversation: relayed within the family, translated across."""
     EMBED = "embed"
-    SPEAK = "speak"
+    SPEECH = "speech"
     """Speech synthesis."""
     COUNT = "count"
     """A token count."""
     REALTIME = "realtime"
-    OWN = "own"
+    LOCAL = "local"
     """Answered by the gateway itself."""
     REFUSE = "refuse"
     """Known, and not implemented for any provider (contract 4.6)."""
@@ -50,8 +50,8 @@ class BodyKept(StrEnum):
     """On disk, where it is large."""
 
 
-class Turned(StrEnum):
-    """What of an answer leads past the gateway, and is turned to it (contract 4.22)."""
+class UrlRewrite(StrEnum):
+    """Addresses in a response that lead past the gateway and are rewritten to it (contract 4.22)."""
 
     UPLOAD_URL = "upload_url"
     """The headers that tell where an upload goes on: ``X-Goog-Upload-URL`` and its like."""
@@ -106,7 +106,7 @@ class Route(Struct, frozen=True):
     """Whether its answer may tell the tokens of this request."""
     max_body_bytes: int | None = None
     """A limit of the route's own, below the configured one."""
-    turned: Turned | None = None
+    url_rewrite: UrlRewrite | None = None
     group: str = ""
     """The name under which ``routes.deny`` knows all rows of a resource."""
     preferred: bool = False

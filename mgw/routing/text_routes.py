@@ -12,10 +12,10 @@ _EMBEDDING: Final = Modality.EMBEDDING
 _BODY: Final = ModelAt.BODY
 _PATH: Final = ModelAt.PATH
 _RELAY: Final = Treatment.RELAY
-_CONVERSE: Final = Treatment.CONVERSE
+_CHAT: Final = Treatment.CHAT
 _EMBED: Final = Treatment.EMBED
 _COUNT: Final = Treatment.COUNT
-_CHAT: Final = Dialect.OPENAI_CHAT
+_OPENAI_CHAT: Final = Dialect.OPENAI_CHAT
 _RESPONSES: Final = Dialect.OPENAI_RESPONSES
 _OPENAI: Final = Dialect.OPENAI
 _ANTHROPIC: Final = Dialect.ANTHROPIC
@@ -25,7 +25,7 @@ _OTHERS: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"
 
 TEXT_ROUTES: Final = (
-    Route("chat", "POST", "/v1/chat/completions", _CHAT, _TEXT, _BODY, _CONVERSE, translated_for=_OTHERS),
+    Route("chat", "POST", "/v1/chat/completions", _OPENAI_CHAT, _TEXT, _BODY, _CHAT, translated_for=_OTHERS),
     Route("responses", "POST", "/v1/responses", _RESPONSES, _TEXT, _BODY, _RELAY, model_optional=True),
     Route("completions", "POST", "/v1/completions", _OPENAI, _TEXT, _BODY, _RELAY),
     Route(
@@ -50,7 +50,7 @@ TEXT_ROUTES: Final = (
         translated_for=frozenset({Family.GEMINI}),
     ),
     Route("moderations", "POST", "/v1/moderations", _OPENAI, _TEXT, _BODY, _RELAY, model_optional=True),
-    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CONVERSE, translated_for=_OTHERS),
+    Route("messages", "POST", "/v1/messages", _ANTHROPIC, _TEXT, _BODY, _CHAT, translated_for=_OTHERS),
     Route(
         "messages_count_tokens",
         "POST",
@@ -69,7 +69,7 @@ TEXT_ROUTES: Final = (
         _GEMINI,
         _TEXT,
         _PATH,
-        _CONVERSE,
+        _CHAT,
         translated_for=_OTHERS,
     ),
     Route(
@@ -79,7 +79,7 @@ TEXT_ROUTES: Final = (
         _GEMINI,
         _TEXT,
         _PATH,
-        _CONVERSE,
+        _CHAT,
         in_pieces=True,
         translated_for=_OTHERS,
     ),

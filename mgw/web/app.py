@@ -35,7 +35,7 @@ def build_app(own: Mapping[str, Endpoint]) -> Klein:
 
 def endpoint_of(route: Route) -> str:
     """Return the name of the endpoint that serves a row."""
-    return route.name if route.treatment is Treatment.OWN else EXCHANGED
+    return route.name if route.treatment is Treatment.LOCAL else EXCHANGED
 
 
 async def exchanged(request: GatewayRequest) -> None:

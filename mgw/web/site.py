@@ -23,7 +23,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
 from mgw.routing.match import Matched
-from mgw.routing.route import Treatment, Turned
+from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
 from mgw.vocabulary import Dialect
@@ -147,7 +147,7 @@ class Site:
             self.witness.access(method, path, error.status, 0.0, request_id, word_of(error))
             return _REFUSED
         exchange = None
-        if matched.route.treatment is not Treatment.OWN:
+        if matched.route.treatment is not Treatment.LOCAL:
             record = self.witness.record
             exchange = Exchange(request_id, matched.route, self.generation, self.clock, record, self.wall())
         visit = RequestVisit(self, channel, head, request_id, matched, caller, exchange, raw_path)
@@ -214,7 +214,7 @@ class Site:
         if isinstance(matched, Matched) and matched.route.name in OPEN_ROUTES:
             return Caller(None, None, head.headers)
         upload = None
-        if isinstance(matched, Matched) and matched.route.turned is Turned.UPLOAD_URL:
+        if isinstance(matched, Matched) and matched.route.url_rewrite is UrlRewrite.UPLOAD_URL:
             upload = Upload(split_target(head.target)[0], self.wall())
         try:
             return self.gate.admit(dialect.family, head.headers, raw_query, upload)

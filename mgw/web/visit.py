@@ -249,7 +249,7 @@ class RequestVisit:
 
     def _own_address(self) -> str | None:
         """Return the gateway's address as the client knows it, where the answer may have to tell it."""
-        if self.matched.route.turned is None or self.exchange is None:
+        if self.matched.route.url_rewrite is None or self.exchange is None:
             return None
         config = self.exchange.generation.config
         return own_address(config, self.head.headers, self.channel.peer, secure=self.channel.is_secure)

@@ -296,7 +296,7 @@ def test_the_grid_has_every_route_that_needs_a_capability_of_media_and_every_con
     needed = {
         route.name: (route.method, route.path)
         for route in ROUTES
-        if route.modality in MEDIA or route.treatment is Treatment.CONVERSE
+        if route.modality in MEDIA or route.treatment is Treatment.CHAT
     }
     assert {row.name for row in GRID} == set(needed)
     assert len(ROW) == len(GRID)
