@@ -33,7 +33,6 @@ from mgw.config.blocks import Settings
 from mgw.config.model import Config
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import without_keys
-from mgw.daemon_threads import DaemonThreads
 from mgw.exchange.aside import WorkThreads
 from mgw.exchange.outgoing import completed, secrets_in_headers
 from mgw.generation import build_generation
@@ -49,11 +48,12 @@ from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.redaction import redacting_observer
 from mgw.ops.signals import on_signals
 from mgw.ops.witness import DoorWitness
+from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
-from mgw.usage.seldom import Seldom
 from mgw.usage.sinks import SINKS
 from mgw.web.app import build_app
 from mgw.web.channel import ChannelFactory
@@ -181,7 +181,7 @@ class GatewayService(Service):
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
             observer = redacting_observer(textFileLogObserver(stream), lambda: self._secrets)
-            application.setComponent(ILogObserver, AcceptErrors(observer, Seldom(self._reactor)))
+            application.setComponent(ILogObserver, AcceptErrors(observer, RateLimitedLog(self._reactor)))
 
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.

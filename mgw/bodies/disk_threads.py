@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.internet.interfaces import IReactorFromThreads
 
-from mgw.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from typing import Final, Protocol, TypeVar
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads
 
-from mgw.daemon_threads import DaemonThreads
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.tracebacks import forget_frames
+from mgw.reactor.daemon_threads import DaemonThreads
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from mgw.canonical.reply import TokenUsage
 from mgw.errors import Cause, GatewayError
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
-from mgw.time_limit import TimeLimit
+from mgw.reactor.deadline import Deadline
 from mgw.upstream.client import Answer
 
 
@@ -89,13 +89,13 @@ class Relay:
     held: HeldHead | None = None
     """``None``: the client has the head."""
     done: Deferred[None] = field(init=False)
-    _silence: TimeLimit | None = field(init=False, default=None)
+    _silence: Deadline | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.done = Deferred(self._cancelled)
         if self.keepalive_seconds is not None:
-            self._silence = TimeLimit(self.exchange.clock, self._silent)
-            self._silence.within(self.keepalive_seconds)
+            self._silence = Deadline(self.exchange.clock, self._silent)
+            self._silence.start(self.keepalive_seconds)
 
     def body_arrived(self, data: bytes) -> None:
         """Hand a piece on."""
@@ -112,7 +112,7 @@ class Relay:
         if out:
             self.client.write(out)
             if self._silence is not None and self.keepalive_seconds is not None:
-                self._silence.within(self.keepalive_seconds)
+                self._silence.start(self.keepalive_seconds)
         if self.body_filter.done:
             self.answer.release()  # the client need not wait for a provider that forgets to hang up
             self.body_ended()
@@ -186,7 +186,7 @@ class Relay:
                 self.client.write(sign)
                 self.client.flush()
         if self._silence is not None and self.keepalive_seconds is not None:
-            self._silence.within(self.keepalive_seconds)
+            self._silence.start(self.keepalive_seconds)
 
     def _begin(self) -> None:
         held, self.held = self.held, None

@@ -12,7 +12,7 @@ from typing import Final
 from twisted.logger import ILogObserver, LogEvent, LogLevel
 from zope.interface import implementer
 
-from mgw.usage.seldom import Seldom
+from mgw.reactor.rate_limited_log import RateLimitedLog
 
 _NAMESPACE: Final = "twisted.internet.tcp.Port"
 _MARKS: Final = (
@@ -33,13 +33,13 @@ class AcceptErrors:
     """An observer that passes on one line a minute of those, and all others."""
 
     inner: Callable[[LogEvent], None]
-    seldom: Seldom
+    rate_limit: RateLimitedLog
 
     def __call__(self, event: LogEvent) -> None:
         """Pass an event on, or keep it back."""
         if event.get("log_namespace") != _NAMESPACE or not str(event.get("log_format")).startswith(_MARKS):
             self.inner(event)
-        elif self.seldom.due():
-            before = self.seldom.take_quiet()
+        elif self.rate_limit.is_due():
+            before = self.rate_limit.take_suppressed()
             said = {"log_level": LogLevel.warn, "log_format": _WORDS, "before": before}
             self.inner({**event, **said})

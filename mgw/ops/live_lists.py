@@ -23,7 +23,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
 from mgw.kinds import KINDS
 from mgw.ops.probes import UNHEARD, Prober, Question
-from mgw.ops.single_flight import SingleFlight, together
+from mgw.reactor.single_flight import SingleFlight, gather
 from mgw.vocabulary import Family
 from mgw.wire.counted import has_more
 
@@ -89,7 +89,7 @@ class LiveLists:
         ]
         generation.enter()
         try:
-            found = await together(
+            found = await gather(
                 self._list(generation, name, _meant_for(generation, name, client_key)) for name in names
             )
         finally:

@@ -24,7 +24,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
 from mgw.kinds import KINDS
 from mgw.ops.probes import UNHEARD, Prober
-from mgw.ops.single_flight import SingleFlight, together
+from mgw.reactor.single_flight import SingleFlight, gather
 from mgw.vocabulary import Kind
 
 KEPT_SECONDS: Final = 5.0
@@ -113,7 +113,7 @@ class ProviderHealth:
     async def _probe_all(self, generation: Generation) -> bytes:
         generation.enter()
         try:
-            found = await together(self._probe(generation, name) for name in generation.config.providers)
+            found = await gather(self._probe(generation, name) for name in generation.config.providers)
         finally:
             generation.leave()
         body = _ENCODER.encode(HealthReport(_all_in_all(found), found))

@@ -7,7 +7,7 @@
                                 +----------------+------------------+--> gone
 
 ``gone`` is entered when we close, abort or lose the connection, whichever comes first; then, once, its home
-hears of it.  One time limit serves all states: it costs no timer per request (:mod:`mgw.time_limit`).
+hears of it.  One deadline serves all states: it costs no timer per request (:mod:`mgw.reactor.deadline`).
 
 A large body may still be on its way when the answer comes.  The answer is handed on at once, and the
 connection is closed unless the rest was sent by the answer's end.  Behind an error nothing more of the body
@@ -31,15 +31,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, HeldBody, unreadable
-from mgw.eager import EagerWriter
 from mgw.errors import Cause, GatewayError
-from mgw.time_limit import TimeLimit
+from mgw.reactor.deadline import Deadline
+from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.transport import RelayTransport
 from mgw.upstream.answer import Answer
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 from mgw.upstream.peek import Found, peek, send_now
 from mgw.upstream.request import UpstreamLimits
 from mgw.upstream.response import NOT_HTTP, ResponseReader
-from mgw.upstream.transport import Wire
 from mgw.upstream.upload import Upload
 
 REST_SECONDS: Final = 55.0
@@ -76,8 +76,8 @@ class Connection(Protocol):
         self._provider = provider
         self._limits = limits
         self._home = home
-        self._limit = TimeLimit(clock, self._expired)
-        self._wire: Wire
+        self._deadline = Deadline(clock, self._expired)
+        self._transport: RelayTransport
         self._out: EagerWriter
         self._secure = False
         self._securing: Deferred[None] | None = None
@@ -115,14 +115,14 @@ class Connection(Protocol):
         self._reader = ResponseReader(method)
         waiting: Deferred[Answer] = Deferred(self._give_up_waiting)
         self._waiting = waiting
-        self._limit.within(self._limits.first_byte)
+        self._deadline.start(self._limits.first_byte)
         self._write(head, body)
-        send_now(self._wire)  # an answer that is there before its request is on its way is none
+        send_now(self._transport)  # an answer that is there before its request is on its way is none
         return waiting
 
     def is_silent(self) -> bool:
         """Whether a connection that rests may be lent out; one that may not is closed before this returns."""
-        found = peek(self._wire)  # which may have us read it
+        found = peek(self._transport)  # which may have us read it
         if found is Found.BYTES:
             self.abort()  # what it says of its own accord cannot be trusted, nor can what it says next
         elif found is Found.END:
@@ -131,14 +131,14 @@ class Connection(Protocol):
 
     def rest(self) -> None:
         """Called by the pool that keeps it: wait for another request, but not for ever."""
-        self._limit.within(REST_SECONDS)
+        self._deadline.start(REST_SECONDS)
 
     def close(self) -> None:
         """Close in order; only for a connection that rests."""
         if not self._gone:
             self._leave()
-            self._wire.loseConnection()
-            self._limit.within(LINGER_SECONDS)
+            self._transport.loseConnection()
+            self._deadline.start(LINGER_SECONDS)
 
     # What an answer asks (mgw.upstream.answer.Source).
 
@@ -146,24 +146,24 @@ class Connection(Protocol):
         """Read, and hand on what comes; from now on the provider's silence counts."""
         if self._gone:
             return
-        self._limit.within(self._limits.idle)
+        self._deadline.start(self._limits.idle)
         if self._halted:
             self._halted = False
-            self._wire.resumeProducing()
+            self._transport.resumeProducing()
 
     def halt(self) -> None:
         """Read nothing more for now; the provider's silence does not count."""
         if not self._gone and not self._halted:
-            self._limit.lift()
+            self._deadline.stop()
             self._halted = True
-            self._wire.pauseProducing()
+            self._transport.pauseProducing()
 
     def answered(self) -> None:
         """The answer was read to its end: rest, if both sides may go on, else close."""
         reader, self._reader, self._answer = self._reader, None, None
         if self._gone:
             return
-        self._limit.lift()
+        self._deadline.stop()
         if self._upload is not None and not self._upload.over:
             self.abort()  # an early answer: the rest of the request would be read as the next one
         elif reader is None or not reader.reusable:
@@ -173,29 +173,29 @@ class Connection(Protocol):
             self._upload = None
             if self._halted:
                 self._halted = False
-                self._wire.resumeProducing()
+                self._transport.resumeProducing()
             self._home.rested(self)
 
     def drain(self) -> None:
         """Wait for the end of an answer that nobody reads, though not for long."""
         if not self._gone:
-            self._limit.within(DRAIN_SECONDS)
+            self._deadline.start(DRAIN_SECONDS)
 
     def abort(self) -> None:
         """Close at once, whatever is under way; nobody is told but the pool."""
         if not self._gone:
-            self._limit.close()
+            self._deadline.close()
             self._leave()
             self._reader = self._answer = None
-            self._wire.abortConnection()
+            self._transport.abortConnection()
 
     # What Twisted calls.
 
     def connectionMade(self) -> None:
         """The TCP connection stands; where TLS is spoken the handshake begins."""
-        self._wire = cast(Wire, self.transport)  # Twisted's interface for transports names less than all have
+        self._transport = cast(RelayTransport, self.transport)
         self._secure = not INegotiated.providedBy(self.transport)
-        self._out = EagerWriter(self._wire)
+        self._out = EagerWriter(self._transport)
 
     def handshakeCompleted(self) -> None:
         """The handshake is done, and the certificate is the right one."""
@@ -224,12 +224,12 @@ class Connection(Protocol):
             self._break(answer, self._unreadable_answer(reader.fault, Phase.BODY))
         else:
             if not answer.paused and not answer.released:
-                self._limit.within(self._limits.idle)
+                self._deadline.start(self._limits.idle)
             answer.pump()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection has ended, by whomever."""
-        self._limit.close()
+        self._deadline.close()
         reader, waiting, answer, securing = self._reader, self._waiting, self._answer, self._securing
         self._waiting = self._securing = None
         self._lost = reason
@@ -255,16 +255,16 @@ class Connection(Protocol):
                 self._out.write(body)
             return
         self._out.write(head)
-        upload = self._upload = Upload(self._wire, self._out, self._uploaded, self._unreadable)
+        upload = self._upload = Upload(self._transport, self._out, self._uploaded, self._unreadable)
         upload.start(HeldBody(body) if isinstance(body, bytes) else body)
 
     def _uploaded(self) -> None:
         """Count from here: the provider has taken the body, or a piece of it."""
         answer = self._answer
         if self._waiting is not None:
-            self._limit.within(self._limits.first_byte)
+            self._deadline.start(self._limits.first_byte)
         elif answer is not None and not answer.paused and not answer.released:
-            self._limit.within(self._limits.idle)
+            self._deadline.start(self._limits.idle)
 
     def _unreadable(self) -> None:
         """The rest of the body will never come."""
@@ -286,7 +286,7 @@ class Connection(Protocol):
             return
         answer = self._answer = Answer(reader.head, reader, self)
         self._waiting = None
-        self._limit.lift()
+        self._deadline.stop()
         if self._upload is not None and answer.status >= 400:
             self._upload.stop()
         if reader.fault is not None:
@@ -296,7 +296,7 @@ class Connection(Protocol):
         if self._answer is answer and not answer.taken:
             if not reader.ended:
                 self.halt()
-            self._limit.within(UNTAKEN_SECONDS)
+            self._deadline.start(UNTAKEN_SECONDS)
 
     def _fail(self, waiting: Deferred[Answer], failure: GatewayError) -> None:
         self._waiting = None
@@ -317,7 +317,7 @@ class Connection(Protocol):
     def _expired(self) -> None:
         limits = self._limits
         if self._gone:
-            self._wire.abortConnection()
+            self._transport.abortConnection()
         elif self._upload is not None and self._upload.reading:
             self._unreadable()  # the provider waits as we do
         elif self._waiting is not None:

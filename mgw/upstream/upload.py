@@ -17,8 +17,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
-from mgw.eager import EagerWriter
-from mgw.upstream.transport import Wire
+from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.transport import RelayTransport
 
 _log: Final = Logger()
 
@@ -34,7 +34,7 @@ class Upload:
 
     def __init__(
         self,
-        transport: Wire,
+        transport: RelayTransport,
         writer: EagerWriter,
         taken: Callable[[], None],
         failed: Callable[[], None],
@@ -80,7 +80,7 @@ class Upload:
     def resumeProducing(self) -> None:
         """The transport holds nothing any more."""
         self._full = False
-        self._writer.caught_up()
+        self._writer.on_drained()
         room, self._room = self._room, None
         if room is not None:
             room.callback(None)

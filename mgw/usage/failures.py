@@ -13,7 +13,7 @@ from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from mgw.usage.seldom import Seldom
+from mgw.reactor.rate_limited_log import RateLimitedLog
 
 _log: Final = Logger()
 
@@ -34,17 +34,17 @@ class ProviderFailure(Struct, frozen=True):
 class FailureLog:
     """Writes the warnings; there are as many clocks in it as providers and causes."""
 
-    _seldom: dict[tuple[str, str], Seldom] = field(default_factory=dict)
+    _logs: dict[tuple[str, str], RateLimitedLog] = field(default_factory=dict)
 
     def note(self, failure: ProviderFailure, clock: IReactorTime) -> None:
         """Warn, unless the same was said within the last minute."""
         key = (failure.provider, failure.cause)
-        seldom = self._seldom.get(key)
-        if seldom is None:
-            seldom = self._seldom[key] = Seldom(clock)
-        if not seldom.due():
+        limited = self._logs.get(key)
+        if limited is None:
+            limited = self._logs[key] = RateLimitedLog(clock)
+        if not limited.is_due():
             return
-        quiet = seldom.take_quiet()
+        suppressed = limited.take_suppressed()
         _log.warn(
             "{sentence}{detail} (provider={provider} error={cause} request_id={request_id}){more}",
             sentence=failure.sentence,
@@ -52,5 +52,5 @@ class FailureLog:
             provider=failure.provider,
             cause=failure.cause,
             request_id=failure.request_id,
-            more=f"; {quiet} more of these since the last warning" if quiet else "",
+            more=f"; {suppressed} more of these since the last warning" if suppressed else "",
         )

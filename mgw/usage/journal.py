@@ -17,8 +17,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.usage.event import UsageEvent
-from mgw.usage.seldom import Seldom
 
 _log: Final = Logger()
 
@@ -75,7 +75,7 @@ class _Entry:
 
     sink: Sink
     record: Callable[[UsageEvent], None]
-    reports: Seldom
+    reports: RateLimitedLog
     events: int = 0
     failures: int = 0
 
@@ -109,7 +109,9 @@ class Journal:
         """
         before = {id(entry.sink): entry for entry in self._entries}
         self._entries = [
-            before.pop(id(sink)) if id(sink) in before else _Entry(sink, sink.record, Seldom(self.clock))
+            before.pop(id(sink))
+            if id(sink) in before
+            else _Entry(sink, sink.record, RateLimitedLog(self.clock))
             for sink in sinks
         ]
         return self._retire(list(before.values()))
@@ -168,7 +170,7 @@ class Journal:
 
     def _failed(self, entry: _Entry, error: BaseException) -> None:
         entry.failures += 1
-        if entry.reports.due():
+        if entry.reports.is_due():
             frames = extract_tb(error.__traceback__)
             place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown place"
             _log.error(
@@ -176,5 +178,5 @@ class Journal:
                 sink=entry.sink.name,
                 kind=type(error).__name__,
                 place=place,
-                quiet=entry.reports.take_quiet(),
+                quiet=entry.reports.take_suppressed(),
             )

@@ -30,9 +30,9 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.usage.outputs import Output
-from mgw.usage.runner import Runner
-from mgw.usage.seldom import Seldom
 
 INTERVAL: Final = 0.05
 """Seconds that a line waits for others."""
@@ -112,7 +112,7 @@ class LineWriter:
 
     name: str
     clock: IReactorTime
-    runner: Runner
+    runner: SerialRunner
     open_output: Callable[[], Output]
     max_bytes: int = MAX_BYTES
     interval: float = INTERVAL
@@ -132,11 +132,11 @@ class LineWriter:
     _timer: IDelayedCall | None = field(default=None, repr=False)
     _give_up: IDelayedCall | None = field(default=None, repr=False)
     _waiters: list[Deferred[None]] = field(default_factory=list, repr=False)
-    _reports: Seldom = field(init=False, repr=False)
+    _reports: RateLimitedLog = field(init=False, repr=False)
     _pen: Pen = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._reports = Seldom(self.clock)
+        self._reports = RateLimitedLog(self.clock)
         self._pen = Pen(self.open_output)
 
     def open(self) -> None:
@@ -248,7 +248,7 @@ class LineWriter:
 
     def _failed(self, error: OSError) -> None:
         self.errors += 1
-        if self._reports.due():
+        if self._reports.is_due():
             _log.error(
                 "{name}: cannot write: {error}; {waiting} lines are waiting, {dropped} were dropped",
                 name=self.name,

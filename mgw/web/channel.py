@@ -13,7 +13,7 @@ from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.internet.protocol import ServerFactory
 from twisted.logger import Logger
 
-from mgw.usage.seldom import Seldom
+from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.web.connection import CLOSE_SECONDS, DRAIN_SECONDS, GatewayChannel
 from mgw.web.door import ChannelLimits, Door, Visit
 from mgw.web.turned_away import TurnedAway
@@ -49,7 +49,7 @@ class ChannelFactory(ServerFactory):
         self.refused = 0
         """How many connections were refused because there were too many."""
         self._turned_away: dict[TurnedAway, None] = {}
-        self._full = Seldom(clock)
+        self._refusal_log = RateLimitedLog(clock)
         self._open: set[GatewayChannel] = set()
         self._next_look: IDelayedCall | None = None
         self._waiting: set[Deferred[None]] = set()
@@ -84,12 +84,12 @@ class ChannelFactory(ServerFactory):
 
     def _count_refusal(self) -> None:
         self.refused += 1
-        if self._full.due():
+        if self._refusal_log.is_due():
             _log.warn(
                 "max_clients: {limit} clients are connected, more are refused "
                 "({before} since the last warning)",
                 limit=self.limits.max_clients,
-                before=self._full.take_quiet(),
+                before=self._refusal_log.take_suppressed(),
             )
 
     def drain(self) -> None:

@@ -28,14 +28,15 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.eager import EagerWriter
 from mgw.errors import GatewayError, Reason
-from mgw.time_limit import TimeLimit
+from mgw.reactor.deadline import Deadline
+from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.transport import RelayTransport
 from mgw.web.door import House, Visit
 from mgw.web.framing import ChunkedBody, CountedBody, body_of
 from mgw.web.head import HeadReader, RequestHead
 from mgw.web.progress import Progress, Taken, holds_input, is_owed_something, taken
-from mgw.web.writing import AnswerHead, AnswerWriter, Wire
+from mgw.web.writing import AnswerHead, AnswerWriter
 from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class GatewayChannel(Protocol):
         """How many requests have been opened, counting refusals."""
         self._house = house
         self._limits = house.limits
-        self._limit = TimeLimit(house.clock, self._expired)
+        self._deadline = Deadline(house.clock, self._expired)
         self._state = _State.GONE
         # what the client sends
         self._input = b""
@@ -106,20 +107,20 @@ class GatewayChannel(Protocol):
 
     def connectionMade(self) -> None:
         """Begin: the first head must arrive in time."""
-        self._wire = cast(Wire, self.transport)  # Twisted declares less than all its transports have
-        self._out = EagerWriter(self._wire)
+        self._transport = cast(RelayTransport, self.transport)
+        self._out = EagerWriter(self._transport)
         self._answer = AnswerWriter(self._out)
         self._progress = Progress(self.clock.seconds())
         self._state = _State.OPEN
         self.is_secure = bool(ISSLTransport.providedBy(self.transport))
-        self._addresses = self._wire.getPeer(), self._wire.getHost()
+        self._addresses = self._transport.getPeer(), self._transport.getHost()
         self.peer = str(getattr(self._addresses[0], "host", ""))
         if ITCPTransport.providedBy(self.transport) and isinstance(self._addresses[0], _INTERNET):
             # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
             self.transport.setTcpNoDelay(True)
-        self._wire.registerProducer(self, True)  # noqa: FBT003  Twisted's signature
+        self._transport.registerProducer(self, streaming=True)
         self._is_producer = True
-        self._limit.within(self._limits.client_headers)
+        self._deadline.start(self._limits.client_headers)
         self._house.opened(self)
 
     def dataReceived(self, data: bytes) -> None:
@@ -130,12 +131,12 @@ class GatewayChannel(Protocol):
         elif self._state is _State.LINGERING:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
-                self._wire.pauseProducing()
+                self._transport.pauseProducing()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
         """Tell the visit that nobody hears its answer any more."""
         self._state = _State.GONE
-        self._limit.close()
+        self._deadline.close()
         self._input = b""
         self._reader = self._body = None
         visit = self._end_serving()
@@ -153,7 +154,7 @@ class GatewayChannel(Protocol):
         """The transport's buffer is empty."""
         self._full = False
         self._emptied += 1
-        self._out.caught_up()
+        self._out.on_drained()
         if self._source is not None:
             self._source.resume()
         if self._state is _State.OPEN:
@@ -199,7 +200,7 @@ class GatewayChannel(Protocol):
             self._end()
         else:
             self._was_idle = True
-            self._limit.within(self._limits.client_idle)
+            self._deadline.start(self._limits.client_idle)
             self._advance()
 
     def flush(self) -> None:
@@ -212,8 +213,8 @@ class GatewayChannel(Protocol):
         if self._state is not _State.GONE:
             self._end_serving()
             self._state = _State.CLOSING
-            self._limit.close()
-            self._wire.abortConnection()
+            self._deadline.close()
+            self._transport.abortConnection()
 
     def break_off(self) -> None:
         """End an answer that will never be whole: behind what was written, where the client sees the gap."""
@@ -251,7 +252,7 @@ class GatewayChannel(Protocol):
         """Take nothing more of the body for now."""
         if self._serving:
             self._body_paused = True
-            self._limit.lift()
+            self._deadline.stop()
             self._read_or_not()
 
     def resume_body(self) -> None:
@@ -277,15 +278,15 @@ class GatewayChannel(Protocol):
         """
         if self._is_idle() and not self._is_last_call:
             self._is_last_call = True
-            self._limit.within(DRAIN_SECONDS)
+            self._deadline.start(DRAIN_SECONDS)
 
     def look(self, now: float) -> None:
         """Break the connection if its client has stopped reading, or does not agree to its end."""
         closing = self._state is _State.CLOSING
-        at = taken(self._wire) or Taken(self._emptied, waiting=self._full or closing)
+        at = taken(self._transport) or Taken(self._emptied, waiting=self._full or closing)
         idle = self._progress.idle_seconds(at.total, now, owed=at.waiting or closing)
         if idle >= (self._limits.write_stall if at.waiting else CLOSE_SECONDS):
-            self._wire.abortConnection()
+            self._transport.abortConnection()
 
     # Reading
 
@@ -302,7 +303,7 @@ class GatewayChannel(Protocol):
         if self._state is _State.OPEN:
             self._read_or_not()
             if self._body is not None and not self._body_paused:
-                self._limit.within(self._limits.client_body_idle)
+                self._deadline.start(self._limits.client_body_idle)
 
     def _step(self) -> bool:
         """Take the next part of a message; say whether there may be another."""
@@ -330,11 +331,11 @@ class GatewayChannel(Protocol):
             self._input = b""
             if self._was_idle:  # the limit of the first head runs since the connection
                 self._was_idle = False
-                self._limit.within(self._limits.client_headers)
+                self._deadline.start(self._limits.client_headers)
             return False
         self._input = self._input[end:]
         self._reader = None
-        self._limit.lift()
+        self._deadline.stop()
         self._open(head)
         return True
 
@@ -360,7 +361,7 @@ class GatewayChannel(Protocol):
         self._may_continue = False
         if body.ended:
             self._body = None
-            self._limit.lift()
+            self._deadline.stop()
         if content:
             visit.body_arrived(content)
         if body.ended and self._visit is visit:
@@ -370,7 +371,7 @@ class GatewayChannel(Protocol):
         wanted = not self._body_paused and len(self._input) <= MAX_HELD
         if wanted is not self._reading:
             self._reading = wanted
-            (self._wire.resumeProducing if wanted else self._wire.pauseProducing)()
+            (self._transport.resumeProducing if wanted else self._transport.pauseProducing)()
 
     # The ends of requests and connections
 
@@ -402,7 +403,7 @@ class GatewayChannel(Protocol):
 
     def _end(self) -> None:
         """End a connection on which nothing is under way, once everything is written."""
-        if self.is_secure or not hasattr(self._wire, "loseWriteConnection"):
+        if self.is_secure or not hasattr(self._transport, "loseWriteConnection"):
             self._close()
         else:
             self._linger(DRAIN_SECONDS if self._house.draining else LINGER_SECONDS)
@@ -412,37 +413,37 @@ class GatewayChannel(Protocol):
         self._state = _State.LINGERING
         self._input = b""
         self._read_or_not()
-        self._limit.within(seconds)
-        if hasattr(self._wire, "loseWriteConnection"):
+        self._deadline.start(seconds)
+        if hasattr(self._transport, "loseWriteConnection"):
             self._let_go()
-            end = self._wire.loseConnection if self.is_secure else self._wire.loseWriteConnection
+            end = self._transport.loseConnection if self.is_secure else self._transport.loseWriteConnection
             end()
 
     def _close(self) -> None:
         """Close once everything is written."""
         self._state = _State.CLOSING
-        self._limit.close()
+        self._deadline.close()
         self._input = b""
         self._let_go()
-        self._wire.loseConnection()
+        self._transport.loseConnection()
 
     def _let_go(self) -> None:
         """A transport with a producer waits for more to write and never ends."""
         if self._is_producer:
             self._is_producer = False
-            self._wire.unregisterProducer()
+            self._transport.unregisterProducer()
 
     def _stop_lingering(self) -> None:
         """Close, unless the client is still busy with our answer: a reset would take it away."""
-        if is_owed_something(self._wire):
-            self._limit.within(LINGER_SECONDS)
+        if is_owed_something(self._transport):
+            self._deadline.start(LINGER_SECONDS)
         elif self.is_secure:  # which would wait for the other side once more
             self.abort()
         else:
             self._close()
 
     def _expired(self) -> None:
-        """A time limit has passed; which one follows from what the channel is doing."""
+        """The deadline has passed; what that means follows from what the channel is doing."""
         if self._state is _State.LINGERING:
             self._stop_lingering()
         elif self._serving:
@@ -450,10 +451,10 @@ class GatewayChannel(Protocol):
             if self._visit is not None:
                 self._visit.too_slow()
         elif self._full:  # the client is still busy with our last answer
-            self._limit.within(self._limits.client_idle)
+            self._deadline.start(self._limits.client_idle)
         elif self._reader is not None:
             self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the request head stopped arriving"))
-        elif holds_input(self._wire):  # a request that came this very moment
-            self._limit.within(DRAIN_SECONDS)
+        elif holds_input(self._transport):  # a request that came this very moment
+            self._deadline.start(DRAIN_SECONDS)
         else:
             self._end()

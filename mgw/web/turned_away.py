@@ -17,8 +17,8 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from mgw.dates import date_header
-from mgw.time_limit import TimeLimit
-from mgw.web.writing import Wire
+from mgw.reactor.deadline import Deadline
+from mgw.reactor.transport import RelayTransport
 
 if TYPE_CHECKING:
     from mgw.web.channel import ChannelFactory
@@ -44,38 +44,38 @@ class TurnedAway(Protocol):
 
     def __init__(self, factory: ChannelFactory) -> None:
         self._factory = factory
-        self._limit = TimeLimit(factory.clock, self.abort)
+        self._deadline = Deadline(factory.clock, self.abort)
         self._answered = False
         self._discarded = 0
 
     def connectionMade(self) -> None:
         """Wait for the first bytes: what comes before them would be no answer to anything."""
-        self._wire = cast(Wire, self.transport)  # Twisted declares less than all its transports have
+        self._transport = cast(RelayTransport, self.transport)
         self._factory.turn_away(self)
-        self._limit.within(SECONDS)
+        self._deadline.start(SECONDS)
 
     def dataReceived(self, data: bytes) -> None:
         """Answer once, and discard the rest."""
         if not self._answered:
             self._answered = True
-            self._wire.write(_answer_to(data))
+            self._transport.write(_answer_to(data))
             whole = ISSLTransport.providedBy(self.transport) or not hasattr(
                 self.transport, "loseWriteConnection"
             )
-            (self._wire.loseConnection if whole else self._wire.loseWriteConnection)()
-            self._limit.within(SECONDS)
+            (self._transport.loseConnection if whole else self._transport.loseWriteConnection)()
+            self._deadline.start(SECONDS)
         self._discarded += len(data)
         if self._discarded > MAX_DISCARDED:
-            self._wire.pauseProducing()
+            self._transport.pauseProducing()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
         """Make room for another."""
-        self._limit.close()
+        self._deadline.close()
         self._factory.went_away(self)
 
     def abort(self) -> None:
         """Break the connection: its time is over."""
-        self._wire.abortConnection()
+        self._transport.abortConnection()
 
 
 def _answer_to(data: bytes) -> bytes:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from enum import Enum, auto
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
-from twisted.internet.interfaces import IAddress, IPushProducer
-
-from mgw.eager import Writer
+from mgw.reactor.eager_writer import Writer
 from mgw.web.head import OLD
 from mgw.wire.headers import RawHeaders
 
@@ -25,50 +23,6 @@ _NO_CONTENT: Final = frozenset({204, 304})
 _LARGE: Final = 64 * 1024
 """A piece of that size is not copied to stand in one write with its chunk's frame."""
 _LAST_CHUNK: Final = b"0\r\n\r\n"
-
-
-class Wire(Protocol):
-    """What a channel asks of its transport."""
-
-    def write(self, data: bytes) -> None:
-        """Send, in order and in time."""
-        ...
-
-    def loseConnection(self) -> None:
-        """Close when everything is written."""
-        ...
-
-    def loseWriteConnection(self) -> None:
-        """Close our side when everything is written; not every transport has two."""
-        ...
-
-    def abortConnection(self) -> None:
-        """Close now."""
-        ...
-
-    def registerProducer(self, producer: IPushProducer, streaming: bool) -> None:  # noqa: FBT001  Twisted's
-        """Name what is paused while the buffer is full."""
-        ...
-
-    def unregisterProducer(self) -> None:
-        """There is nothing to pause any more."""
-        ...
-
-    def pauseProducing(self) -> None:
-        """Stop reading."""
-        ...
-
-    def resumeProducing(self) -> None:
-        """Go on reading."""
-        ...
-
-    def getPeer(self) -> IAddress:
-        """Return the other side's address."""
-        ...
-
-    def getHost(self) -> IAddress:
-        """Return our address."""
-        ...
 
 
 class Framing(Enum):
@@ -148,10 +102,10 @@ class AnswerWriter:
     The head of a counted answer waits for the first bytes of its body, so that both go out together.
     """
 
-    __slots__ = ("_framing", "_head", "_left", "_wire")
+    __slots__ = ("_framing", "_head", "_left", "_transport")
 
-    def __init__(self, wire: Writer) -> None:
-        self._wire = wire
+    def __init__(self, transport: Writer) -> None:
+        self._transport = transport
         self._framing: Framing | None = None
         self._head = b""
         self._left = 0
@@ -179,7 +133,7 @@ class AnswerWriter:
             self._left = head.length
             self._head = rendered
         else:
-            self._wire.write(rendered)
+            self._transport.write(rendered)
 
     def write(self, data: bytes) -> bool:
         """Write a piece of the body; say whether it fits what the head announced.
@@ -189,11 +143,11 @@ class AnswerWriter:
         framing = self._framing
         if framing is Framing.CHUNKED:
             if len(data) < _LARGE:
-                self._wire.write(b"%x\r\n%b\r\n" % (len(data), data))
+                self._transport.write(b"%x\r\n%b\r\n" % (len(data), data))
             else:
-                self._wire.write(b"%x\r\n" % len(data))
-                self._wire.write(data)
-                self._wire.write(b"\r\n")
+                self._transport.write(b"%x\r\n" % len(data))
+                self._transport.write(data)
+                self._transport.write(b"\r\n")
         elif framing is Framing.COUNTED:
             self._left -= len(data)
             if self._left < 0:
@@ -201,9 +155,9 @@ class AnswerWriter:
             if self._head:
                 data = self._head + data
                 self._head = b""
-            self._wire.write(data)
+            self._transport.write(data)
         elif framing is Framing.UNTIL_CLOSE:
-            self._wire.write(data)
+            self._transport.write(data)
         elif framing is None:
             raise RuntimeError("the answer has not begun")
         return True
@@ -211,7 +165,7 @@ class AnswerWriter:
     def flush(self) -> None:
         """Write a head that is still held."""
         if self._head:
-            self._wire.write(self._head)
+            self._transport.write(self._head)
             self._head = b""
 
     def finish(self) -> bool:
@@ -220,7 +174,7 @@ class AnswerWriter:
         :raises RuntimeError: the answer has not begun.
         """
         if self._framing is Framing.CHUNKED:
-            self._wire.write(_LAST_CHUNK)
+            self._transport.write(_LAST_CHUNK)
         elif self._framing is Framing.COUNTED:
             if self._left:
                 return False

@@ -14,12 +14,12 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 
-from mgw import daemon_threads
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import THREADS, DiskThreads
 from mgw.bodies.source import PIECE_BYTES, size_of
 from mgw.bodies.spool import Spool, SpooledBody
 from mgw.errors import GatewayError, Reason
+from mgw.reactor import daemon_threads
 from tests.support.deferreds import result_of
 from tests.support.patience import PATIENCE
 

@@ -7,7 +7,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogEvent, formatEvent
 
 from mgw.ops.accept_errors import AcceptErrors
-from mgw.usage.seldom import Seldom
+from mgw.reactor.rate_limited_log import RateLimitedLog
 
 TWISTED = (
     "EMFILE encountered; releasing reserved file descriptor.",
@@ -23,7 +23,7 @@ def event(text: str, namespace: str = "twisted.internet.tcp.Port") -> LogEvent:
 
 def test_a_storm_is_one_line_a_minute() -> None:
     clock, lines = Clock(), list[str]()
-    observer = AcceptErrors(lambda event: lines.append(formatEvent(event)), Seldom(clock))
+    observer = AcceptErrors(lambda event: lines.append(formatEvent(event)), RateLimitedLog(clock))
     for _ in range(100):
         for text in TWISTED:
             observer(event(text))
@@ -39,6 +39,6 @@ def test_a_storm_is_one_line_a_minute() -> None:
 )
 def test_all_else_is_passed_on_as_it_is(other: LogEvent) -> None:
     passed: list[LogEvent] = []
-    AcceptErrors(passed.append, Seldom(Clock()))(other)
+    AcceptErrors(passed.append, RateLimitedLog(Clock()))(other)
     assert passed == [other]
     assert passed[0] is other

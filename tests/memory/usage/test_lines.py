@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
+from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.lines import INTERVAL, RETRY, LineWriter
 from mgw.usage.outputs import Output
-from mgw.usage.runner import Runner
 from tests.support.usage import AtOnce, MemoryOutput, OnDemand
 
 
 def writer(
-    clock: Clock, *outputs: MemoryOutput, runner: Runner | None = None, max_bytes: int = 1000
+    clock: Clock, *outputs: MemoryOutput, runner: SerialRunner | None = None, max_bytes: int = 1000
 ) -> LineWriter:
     """A writer that opens these outputs one after another, and then no more."""
     left = list(outputs)

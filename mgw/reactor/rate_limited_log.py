@@ -1,4 +1,4 @@
-"""Say the same trouble seldom: a sink that fails, fails with every event."""
+"""Log a repeated problem once a minute: a sink that fails, fails with every event."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ REPORT_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class Seldom:
+class RateLimitedLog:
     """Let the first report through, and then one per ``seconds``."""
 
     clock: IReactorTime
     seconds: float = REPORT_SECONDS
-    quiet: int = 0
-    """How many reports were kept back since the last one that went through."""
+    suppressed: int = 0
+    """How many reports were suppressed since the last one that was due."""
     _next: float = -inf
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         """Tell whether to report now; a report that is not due is counted."""
         now = self.clock.seconds()
         if now < self._next:
-            self.quiet += 1
+            self.suppressed += 1
             return False
         self._next = now + self.seconds
         return True
 
-    def take_quiet(self) -> int:
-        """Return how many reports were kept back, and count anew."""
-        quiet, self.quiet = self.quiet, 0
-        return quiet
+    def take_suppressed(self) -> int:
+        """Return how many reports were suppressed, and count anew."""
+        suppressed, self.suppressed = self.suppressed, 0
+        return suppressed

@@ -2,8 +2,8 @@
 
 Twisted's transports keep what they are given until the reactor finds the socket writable: a turn of the
 reactor and two system calls for every small write, though the kernel nearly always has room.  Here the
-kernel is asked first, and the transport gets what the kernel did not take.  Order is kept: as long as the
-transport may hold something, all goes to the transport.
+kernel is asked first, and the transport gets what the kernel did not take.  The order is kept: while the
+transport may hold something, everything goes to the transport.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from twisted.internet.tcp import Connection
 
 
 class Writer(Protocol):
-    """What can be written to."""
+    """Anything with a transport's ``write``."""
 
     def write(self, data: bytes) -> None:
-        """Send, in order and in time."""
+        """Send ``data`` behind all that was written before."""
         ...
 
 
 @dataclass(slots=True)
 class EagerWriter:
-    """Write through one transport; one that is not plain TCP, as TLS, is written to as usual."""
+    """Write through one transport; if it is not plain TCP (TLS is not), use its own ``write``."""
 
     transport: Writer
     _send: Callable[[bytes], int] | None = field(init=False, repr=False)
-    _behind: bool = field(default=False, init=False)
+    _transport_holds_data: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         transport = self.transport
@@ -37,7 +37,7 @@ class EagerWriter:
 
     def write(self, data: bytes) -> None:
         """Send ``data``."""
-        if self._send is None or self._behind:
+        if self._send is None or self._transport_holds_data:
             self.transport.write(data)
             return
         try:
@@ -45,9 +45,9 @@ class EagerWriter:
         except OSError:  # full, or gone: the transport meets the same, and waits or ends the connection
             sent = 0
         if sent != len(data):
-            self._behind = True
+            self._transport_holds_data = True
             self.transport.write(data[sent:] if sent else data)
 
-    def caught_up(self) -> None:
-        """Note that the transport holds nothing, which its producer is told."""
-        self._behind = False
+    def on_drained(self) -> None:
+        """Write to the kernel again: the transport has told its producer that it holds nothing."""
+        self._transport_holds_data = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
-from mgw.ops.single_flight import SingleFlight, together
+from mgw.reactor.single_flight import SingleFlight, gather
 from tests.support.deferreds import result_of
 
 
@@ -103,19 +103,19 @@ def test_a_waiter_that_leaves_while_another_is_told_keeps_nobody_from_being_told
 
 def test_results_come_in_the_order_of_the_works() -> None:
     works = [Work() for _ in range(3)]
-    whole = Deferred.fromCoroutine(together(work() for work in works))
+    whole = Deferred.fromCoroutine(gather(work() for work in works))
     for number in (2, 0, 1):
         works[number].under_way[0].callback(str(number))
     assert result_of(whole) == ["0", "1", "2"]
 
 
 def test_no_work_is_done_at_once() -> None:
-    assert result_of(together([])) == []
+    assert result_of(gather([])) == []
 
 
 def test_cancelling_the_whole_cancels_each() -> None:
     works = [Work() for _ in range(3)]
-    whole = Deferred.fromCoroutine(together(work() for work in works))
+    whole = Deferred.fromCoroutine(gather(work() for work in works))
     whole.cancel()
     with pytest.raises(CancelledError):
         result_of(whole)
@@ -124,7 +124,7 @@ def test_cancelling_the_whole_cancels_each() -> None:
 
 def test_what_one_raises_is_raised_when_all_are_done() -> None:
     works = [Work() for _ in range(2)]
-    whole = Deferred.fromCoroutine(together(work() for work in works))
+    whole = Deferred.fromCoroutine(gather(work() for work in works))
     works[0].under_way[0].errback(ZeroDivisionError())
     assert not whole.called
     works[1].under_way[0].callback("done")

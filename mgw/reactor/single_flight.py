@@ -1,4 +1,4 @@
-"""Work that many ask for at the same time and that is done once."""
+"""Do once what many ask for at the same time."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ T = TypeVar("T")
 
 
 class SingleFlight(Generic[T]):
-    """Share one run of work among all who ask for the same while it runs.
+    """Share one run of work among all who ask for the same key while it runs.
 
-    A waiter that is cancelled leaves alone.  The work goes on even when nobody waits: whoever asks next
-    finds its result kept.  A failure goes to all who wait.
+    Cancelling a waiter affects that waiter only.  The work goes on even when nobody waits: its result may be
+    cached for the next caller.  A failure goes to all who wait.
     """
 
     def __init__(self) -> None:
         self._waiters: dict[Hashable, dict[Deferred[T], None]] = {}
-        """Those of each run, in the order in which they came."""
+        """The waiters of each run, in order of arrival."""
 
     def run(self, key: Hashable, work: Callable[[], Coroutine[Deferred[Any], Any, T]]) -> Deferred[T]:
-        """Return what the work for ``key`` comes to, whether it begins now or is under way."""
+        """Fire with the result of the work for ``key``, whether it starts now or is already running."""
         waiters = self._waiters.get(key)
-        begins = waiters is None
+        is_first = waiters is None
         if waiters is None:
             waiters = self._waiters[key] = {}
         waiter: Deferred[T] = Deferred(waiters.pop)
         waiters[waiter] = None
-        if begins:
-            _ = Deferred.fromCoroutine(work()).addBoth(self._land, key)
+        if is_first:
+            _ = Deferred.fromCoroutine(work()).addBoth(self._on_done, key)
         return waiter
 
-    def _land(self, result: T | Failure, key: Hashable) -> None:
+    def _on_done(self, result: T | Failure, key: Hashable) -> None:
         waiters = self._waiters.pop(key)  # our own state first: a waiter may ask again at once
         for waiter in list(waiters):
             if waiter.called:  # left while another was being told
@@ -45,10 +45,10 @@ class SingleFlight(Generic[T]):
                 waiter.callback(result)
 
 
-async def together(works: Iterable[Coroutine[Deferred[Any], Any, T]]) -> list[T]:
-    """Do all at once, and return what each came to, in order.
+async def gather(works: Iterable[Coroutine[Deferred[Any], Any, T]]) -> list[T]:
+    """Run all at the same time, and return their results in order.
 
-    Whoever cancels the whole cancels each.  What one raises is raised when all are done.
+    Cancelling it cancels each.  If one raises, its exception is raised when all are done.
     """
     children = [Deferred.fromCoroutine(work) for work in works]
     ended: list[tuple[bool, Any]] = await DeferredList(children, consumeErrors=True)  # Any: or a failure

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
 
-from mgw.eager import EagerWriter
+from mgw.reactor.eager_writer import EagerWriter
 
 
 @dataclass
@@ -62,7 +62,7 @@ def test_the_order_is_kept_whatever_the_kernel_takes(
         writer.write(piece)
         if index in drains:
             transport.drain()
-            writer.caught_up()
+            writer.on_drained()
     transport.drain()
     assert b"".join(kernel.taken) == b"".join(pieces)
 

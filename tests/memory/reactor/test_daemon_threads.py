@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from mgw.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.usage.lines import INTERVAL, LineWriter
 from mgw.usage.outputs import DescriptorOutput
 from tests.support.patience import PATIENCE

@@ -1,0 +1,1 @@
+"""What we add to Twisted: deadlines, eager writes, threads, shared work."""

@@ -1,0 +1,82 @@
+"""Threads for work that may block: writing to a pipe whose reader sleeps, or to a disk that stalls.
+
+They start with the first piece of work (so that twistd may fork before) and are daemons: work that never ends
+must not keep the process from ending.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Thread
+from typing import Protocol, TypeVar
+
+from twisted.internet.interfaces import IReactorFromThreads
+
+T = TypeVar("T")
+
+
+class SerialRunner(Protocol):
+    """Runs work that may block, in the order given: :class:`DaemonThreads` with a single thread does."""
+
+    def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        """Run ``work`` elsewhere; ``then`` gets its result, or what it raised, on the reactor's thread."""
+        ...
+
+    def stop(self) -> None:
+        """End when the work given so far is done."""
+        ...
+
+
+@dataclass(slots=True)
+class DaemonThreads:
+    """At most ``max_threads`` threads that share one queue; a single thread keeps the order of the work."""
+
+    reactor: IReactorFromThreads
+    name: str
+    max_threads: int = 1
+    _queue: SimpleQueue[Callable[[], None] | None] = field(default_factory=SimpleQueue, repr=False)
+    _threads: list[Thread] = field(default_factory=list, repr=False)
+
+    def run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        """Run ``work`` in a thread; ``then`` gets its result, or what it raised, on the reactor's thread.
+
+        :raises OSError: the system gives no thread at all; the next call asks it again.
+        """
+
+        def attempt() -> None:
+            result: T | Exception
+            try:
+                result = work()
+            except Exception as error:
+                result = error
+            self.reactor.callFromThread(then, result)
+
+        if len(self._threads) < self.max_threads:
+            self._start_threads()
+        self._queue.put(attempt)
+
+    def stop(self) -> None:
+        """Let the threads end when the work given so far is done."""
+        for _ in self._threads:
+            self._queue.put(None)
+
+    def _start_threads(self) -> None:
+        for number in range(len(self._threads), self.max_threads):
+            name = self.name if self.max_threads == 1 else f"{self.name}-{number}"
+            thread = Thread(target=_run_queue, args=(self._queue,), name=name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # "can't start new thread"
+                break
+            self._threads.append(thread)
+        if not self._threads:
+            raise OSError(errno.EAGAIN, "the system gives no thread")
+
+
+def _run_queue(queue: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (attempt := queue.get()) is not None:
+        attempt()
+        del attempt  # its data may be large, and the next may be long in coming
