@@ -6,9 +6,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mgw.config.listen import EndpointText
-from mgw.config.model import Config, Provider
-from mgw.config.paths import dotted
-from mgw.config.quoting import without_keys
+from mgw.config.problems import dotted_path
+from mgw.config.provider import Provider
+from mgw.config.quoting import redact
+from mgw.config.settings import Config
 from mgw.families import FAMILIES
 from mgw.kinds import KINDS
 from mgw.secret import MIN_HIDDEN
@@ -35,7 +36,7 @@ def warnings(config: Config) -> list[str]:
     auth = config.edge_auth
     if config.listen.beyond_loopback and not auth.enabled:
         found.append(
-            f"listen: {without_keys(str(config.listen))} can be reached from other machines, and "
+            f"listen: {redact(str(config.listen))} can be reached from other machines, and "
             "edge_auth is off: anyone who reaches it can use the providers' keys"
         )
     if auth.keys and not auth.enabled:
@@ -54,18 +55,20 @@ def warnings(config: Config) -> list[str]:
 
 def final_addresses(config: Config) -> list[str]:
     """Return, per provider, the method and address of one call as it will go out."""
-    return [f"{dotted((provider.name,))}: POST {_sample(provider)}" for provider in config.providers.values()]
+    return [
+        f"{dotted_path((provider.name,))}: POST {_sample(provider)}" for provider in config.providers.values()
+    ]
 
 
 def _sample(provider: Provider) -> str:
     path = FAMILIES[KINDS[provider.kind].family].sample_path
     model = provider.models[0] if provider.models else "{model}"
-    return without_keys(call_url(provider, path.replace("{model}", model)))
+    return redact(call_url(provider, path.replace("{model}", model)))
 
 
 def _of_key(provider: Provider) -> list[str]:
     """Warn of a key that is not hidden, and of a host that gets the keys of the clients."""
-    where = dotted(("providers", provider.name))
+    where = dotted_path(("providers", provider.name))
     if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
         return [f"{where}: its key has {_TOO_SHORT}"]
     if KINDS[provider.kind].base_url is None and provider.auth is None:
@@ -79,14 +82,14 @@ def _of_public_url(config: Config) -> list[str]:
     secure = config.tls is not None or (isinstance(listen, EndpointText) and listen.brings_tls)
     if not secure or config.public_url is None or config.public_url.startswith("https:"):
         return []
-    return [f"public_url: {without_keys(config.public_url)} is plain HTTP, but the listener speaks TLS"]
+    return [f"public_url: {redact(config.public_url)} is plain HTTP, but the listener speaks TLS"]
 
 
 def _of_base_url(provider: Provider) -> list[str]:
     """Warn of an address without its version, or with the path of a call at its end."""
     row = KINDS[provider.kind]
     segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
-    where = f"{dotted(('providers', provider.name, 'base_url'))}: {without_keys(provider.base_url)}"
+    where = f"{dotted_path(('providers', provider.name, 'base_url'))}: {redact(provider.base_url)}"
     if provider.base_url.endswith(FAMILIES[row.family].sample_path):
         return [f"{where} ends with the path of a call; calls will go to {_sample(provider)}"]
     if provider.base_url.endswith(_OPENAI_AT_GOOGLE):

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from mgw.advice import final_addresses, warnings
 from mgw.config.load import parse
-from mgw.config.model import Config
-from mgw.config.paths import dotted
-from mgw.config.problems import ConfigError
-from mgw.config.quoting import without_keys
+from mgw.config.problems import ConfigError, dotted_path
+from mgw.config.quoting import redact
+from mgw.config.settings import Config
 from mgw.routing.routes import DENIABLE
 
 DEFAULT_FILE = "/etc/mgw.yaml"
@@ -72,7 +71,7 @@ def _spool(config: Config) -> list[str]:
         place = place.parent
     if place.is_dir() and os.access(place, os.W_OK | os.X_OK):
         return []
-    where = without_keys(config.spool.dir)
+    where = redact(config.spool.dir)
     return [
         f"spool.dir: {where} cannot be written to: requests with bodies above 256 KiB get 503 on some routes"
     ]
@@ -87,13 +86,13 @@ def _events_file(config: Config) -> list[str]:
     place = file if file.exists() else file.parent
     if place.is_dir() is not file.exists() and os.access(place, os.W_OK):
         return []
-    return [f"hooks.jsonl.output: {without_keys(jsonl.output)} cannot be written"]
+    return [f"hooks.jsonl.output: {redact(jsonl.output)} cannot be written"]
 
 
 def _token_files(config: Config) -> list[str]:
     """Return a warning for each token file that is not there: somebody may be about to write it."""
     return [
-        f"{dotted(('providers', provider.name, 'token_file'))}: the file cannot be read at present"
+        f"{dotted_path(('providers', provider.name, 'token_file'))}: the file cannot be read at present"
         for provider in config.providers.values()
         if provider.token_file is not None and not os.access(provider.token_file, os.R_OK)
     ]

@@ -13,7 +13,7 @@ from twisted.application.service import MultiService
 from twisted.internet.error import CannotListenError
 
 from mgw.config.listen import Listen
-from mgw.config.model import Config
+from mgw.config.settings import Config
 from mgw.service import GatewayService, StartError
 from mgw.simulator.service import SimulatorService
 

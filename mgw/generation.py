@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mgw.config.model import Config, Provider
-from mgw.config.paths import dotted
-from mgw.config.quoting import without_keys
+from mgw.config.problems import dotted_path
+from mgw.config.provider import Provider
+from mgw.config.quoting import redact
+from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
@@ -104,18 +105,18 @@ def families_of(config: Config) -> dict[str, Family]:
 
 
 def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
-    times, where = provider.timeouts, dotted(("providers", provider.name))
+    times, where = provider.timeouts, dotted_path(("providers", provider.name))
     limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
     try:
         return build_upstream(
             provider.name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
         )
     except OSError as error:
-        reason = f"{without_keys(str(error.filename))} cannot be read: {error.strerror}"
+        reason = f"{redact(str(error.filename))} cannot be read: {error.strerror}"
     except ValueError as error:
         if provider.ca_file is None:
             raise ValueError(f"{where}.base_url: {error}") from None
-        reason = f"{without_keys(provider.ca_file)} contains no PEM certificate"
+        reason = f"{redact(provider.ca_file)} contains no PEM certificate"
     raise ValueError(f"{where}.ca_file: {reason}")
 
 

@@ -29,10 +29,10 @@ from mgw.advice import warnings
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.disk_threads import DiskThreads
 from mgw.bodies.spool import Spool
-from mgw.config.blocks import Settings
-from mgw.config.model import Config
 from mgw.config.problems import ConfigError
-from mgw.config.quoting import without_keys
+from mgw.config.quoting import redact
+from mgw.config.settings import Config
+from mgw.config.settings_base import Settings
 from mgw.exchange.aside import WorkThreads
 from mgw.exchange.outgoing import completed, secrets_in_headers
 from mgw.generation import build_generation
@@ -201,10 +201,10 @@ class GatewayService(Service):
             what = (
                 "no such socket was passed to the process" if isinstance(error, LookupError) else str(error)
             )
-            raise self._unable(f"cannot listen on {without_keys(str(config.listen))}: {what}") from None
+            raise self._unable(f"cannot listen on {redact(str(config.listen))}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
-            raise self._unable(f"cannot listen on {without_keys(str(config.listen))}: {_plainly(failure)}")
+            raise self._unable(f"cannot listen on {redact(str(config.listen))}: {_plainly(failure)}")
 
     def startService(self) -> None:
         """Take requests.

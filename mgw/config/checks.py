@@ -1,17 +1,23 @@
-"""What a text must be to serve as an address, a header, a name or a key.
+"""What a text must be to serve as an address, a header, a name or a key: checks, and patterns of JSON schema.
 
 Each check returns the text as it will be used and raises ``ValueError`` with a sentence that says what is
 wrong and never quotes a value that could hold a secret.
+
+A pattern is for editors.  It never refuses what the loader takes; where the loader is stricter than a pattern
+can say (whether an address exists), the pattern is the wider of the two.  They are written for the regular
+expressions of ECMAScript, without flags, as the standard of JSON schema demands.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from ipaddress import IPv6Address
-from typing import Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from mgw.config.quoting import shown
+from mgw.config.listen import ENDPOINT_TYPES
+from mgw.config.quoting import quote
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _BLANK_OR_CONTROL: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
@@ -73,7 +79,7 @@ def checked_name(text: str) -> str:
     if not text:
         raise ValueError("expected a name, found empty text")
     if _BLANK_OR_CONTROL.search(text) or _CONTROL.search(text):
-        raise ValueError(f"expected a name without spaces or control characters, found {shown(text)}")
+        raise ValueError(f"expected a name without spaces or control characters, found {quote(text)}")
     return text
 
 
@@ -88,7 +94,7 @@ def checked_provider_name(text: str) -> str:
     """Take a provider's name: it stands before ``/`` in a model id, in a query and in a header."""
     if not _PROVIDER_NAME.fullmatch(text):
         raise ValueError(
-            f"a provider's name may contain only letters, digits, '.', '_' and '-', found {shown(text)}"
+            f"a provider's name may contain only letters, digits, '.', '_' and '-', found {quote(text)}"
         )
     return text
 
@@ -114,7 +120,7 @@ def checked_key(text: str, instead: str) -> str:
 def checked_header_name(text: str) -> str:
     """Take a header name that an operator may edit."""
     if not _TOKEN.fullmatch(text):
-        raise ValueError(f"expected a header name, found {shown(text)}")
+        raise ValueError(f"expected a header name, found {quote(text)}")
     lower = text.lower()
     if lower in CREDENTIAL_HEADERS:
         raise ValueError(
@@ -137,7 +143,7 @@ def checked_header_value(text: str) -> str:
 def checked_absolute_path(text: str) -> str:
     """Take a path that means the same wherever the process changes to."""
     if not checked_text(text).startswith("/"):
-        raise ValueError(f"expected an absolute path (one that begins with /), found {shown(text)}")
+        raise ValueError(f"expected an absolute path (one that begins with /), found {quote(text)}")
     return text
 
 
@@ -188,3 +194,52 @@ def _checked_host(parts: SplitResult) -> str:
     if not _HOST_NAME.fullmatch(host):
         raise ValueError("expected a host name or an IP address after ://")
     return host
+
+
+Schema = dict[str, Any]  # Any: JSON
+
+_CONTROL_CLASS: Final = r"\x00-\x1f\x7f-\x9f\u2028\u2029"
+_HOST_PATTERN: Final = r"(?:\[[^\]\s]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?)"
+_PORT_PATTERN: Final = (
+    "0*(?:[0-5]?[0-9]{1,4}|6(?:[0-4][0-9]{3}|5(?:[0-4][0-9]{2}|5(?:[0-2][0-9]|3[0-5]))))"  # up to 65535
+)
+_NO_DOT_SEGMENT: Final = r"(?!.*/\.\.?(?:/|$))"
+_URL_PATH_PATTERN: Final = r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*)?"
+
+
+def text_like(pattern: str) -> Schema:
+    """Return the schema of a text with this pattern."""
+    return {"type": "string", "pattern": f"^{pattern}$"}
+
+
+def _in_any_case(names: Iterable[str]) -> str:
+    return "|".join(
+        "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in name)
+        for name in sorted(names)
+    )
+
+
+TEXT: Final = text_like(f"[^{_CONTROL_CLASS}]+")
+NAME: Final = text_like(rf"[^\s{_CONTROL_CLASS}]+")
+VARIABLE: Final = text_like("[A-Za-z_][A-Za-z0-9_]*")
+PROVIDER_NAME: Final = text_like("[A-Za-z0-9._-]+")
+KEY: Final = text_like(r"[\x21-\x7e\xa1-\xff]+") | {
+    "not": {"pattern": r"^(?:\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>)$"}
+}
+_NOT_EDITED: Final = _in_any_case(CREDENTIAL_HEADERS | FRAMING_HEADERS)
+_OF_UPGRADES: Final = _in_any_case(["sec-websocket-"])
+HEADER_NAME: Final = text_like(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+") | {
+    "not": {"pattern": f"^(?:{_NOT_EDITED})$|^{_OF_UPGRADES}"}
+}
+HEADER_VALUE: Final = text_like(r"(?:[\x21-\x7e\xa1-\xff](?:[\x20-\x7e\xa0-\xff]*[\x21-\x7e\xa1-\xff])?)?")
+ADDRESS: Final = text_like(
+    f"{_NO_DOT_SEGMENT}[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"
+)
+ABSOLUTE_PATH: Final = text_like(f"/[^{_CONTROL_CLASS}]*")
+NETWORK: Final = text_like("[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?")
+TARGET: Final = text_like(rf"[^/\s{_CONTROL_CLASS}]+/[^\s{_CONTROL_CLASS}]+")
+LISTEN: Final = text_like(
+    rf"(?:(?:{'|'.join(sorted(ENDPOINT_TYPES))}):\S(?:.*\S)?|(?:\[[^\]\s]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*"
+    r"[A-Za-z0-9])?)?:"
+    f"{_PORT_PATTERN})"
+)

@@ -1,4 +1,4 @@
-"""The surroundings of a file: the environment, the names that it gives, and where problems go.
+"""What a file is loaded with: the environment, the names that it gives, and where problems go.
 
 Sources: ``StateDirectory=`` of systemd.exec(5), the XDG base directory specification, contract 2.11.
 """
@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mgw.config.checks import checked_key
-from mgw.config.paths import Path
-from mgw.config.problems import Report
-from mgw.config.quoting import nearest, quotable, shown
+from mgw.config.problems import Path, Report
+from mgw.config.quoting import is_quotable, quote, suggestion
 from mgw.secret import Secret
 
 _BETWEEN_KEYS: Final = re.compile(r"[,\s]+")
@@ -22,8 +21,8 @@ _USUAL: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """The surroundings of one file."""
+class LoadContext:
+    """What is known beside the text of one file."""
 
     report: Report
     environ: Mapping[str, str]
@@ -32,9 +31,9 @@ class Scope:
     route_names: frozenset[str] | None = None
     """Of routes and groups of routes; ``None``: unknown, and not asked."""
 
-    def stated(self, value: object, path: Path) -> bool:
+    def is_set(self, value: object, path: Path) -> bool:
         """Say whether the operator set this, be it wrongly."""
-        return value is not None or self.report.spoiled(path)
+        return value is not None or self.report.has_problem_below(path)
 
     def key_from(self, variable: str, path: Path) -> Secret | None:
         """Read one key from the variable that the setting at ``path`` names."""
@@ -55,16 +54,16 @@ class Scope:
     def need_provider(self, name: str, path: Path) -> None:
         """Note a problem if no provider has this name."""
         if self.provider_names is not None and name not in self.provider_names:
-            known = ", ".join(filter(quotable, self.provider_names)) or "none"
-            guess = nearest(name, filter(quotable, self.provider_names))
-            self.report.add(path, f"no provider is named {shown(name)}{guess} (known: {known})")
+            known = ", ".join(filter(is_quotable, self.provider_names)) or "none"
+            guess = suggestion(name, filter(is_quotable, self.provider_names))
+            self.report.add(path, f"no provider is named {quote(name)}{guess} (known: {known})")
 
     def need_route(self, name: str, families: Iterable[str], path: Path) -> None:
         """Note a problem if the names of routes are known and neither a route nor a family has this one."""
         if self.route_names is None or name in self.route_names:
             return
-        guess = nearest(name, [*sorted(self.route_names), *families])
-        self.report.add(path, f"no route, group of routes or family is named {shown(name)}{guess}")
+        guess = suggestion(name, [*sorted(self.route_names), *families])
+        self.report.add(path, f"no route, group of routes or family is named {quote(name)}{guess}")
 
     def _variable(self, variable: str, path: Path) -> str | None:
         text = self.environ.get(variable)
@@ -84,7 +83,7 @@ class Scope:
 
 def _named(variable: str) -> str:
     """Name a variable as variables are usually named; anything else may be a key in the wrong place."""
-    usual = _USUAL.fullmatch(variable) and quotable(variable)
+    usual = _USUAL.fullmatch(variable) and is_quotable(variable)
     return f"the environment variable {variable}" if usual else "the environment variable named here"
 
 

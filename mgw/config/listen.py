@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.config.quoting import shown
+from mgw.config.quoting import quote
 
 ENDPOINT_TYPES: Final = frozenset({"tcp", "tcp6", "ssl", "tls", "unix", "systemd", "haproxy"})
 """First words of a Twisted server endpoint string that make a listener; a test asks Twisted for them."""
@@ -85,13 +85,13 @@ def parse_listen(text: str) -> Listen | EndpointText:
     host, colon, port = text.rpartition(":")
     if not colon:
         hint = f'; for this port on loopback write "127.0.0.1:{text}"' if text.isdecimal() else ""
-        raise ValueError(f"{_FORMS}, found {shown(text)}{hint}")
+        raise ValueError(f"{_FORMS}, found {quote(text)}{hint}")
     return Listen(_host(host), _port(port))
 
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= MAX_PORT):
-        raise ValueError(f"expected a port from 0 to {MAX_PORT}, found {shown(text)}")
+        raise ValueError(f"expected a port from 0 to {MAX_PORT}, found {quote(text)}")
     return int(text)
 
 
@@ -101,13 +101,13 @@ def _host(text: str) -> str:
     if bracketed or host.replace(".", "").isdecimal():
         if _is_address(host) and bracketed == (":" in host):
             return host
-        raise ValueError(f"expected an IP address, found {shown(text)}")
+        raise ValueError(f"expected an IP address, found {quote(text)}")
     if _is_address(host):
-        raise ValueError(f'an IPv6 address needs brackets: "[::1]:8787", found {shown(text)}')
+        raise ValueError(f'an IPv6 address needs brackets: "[::1]:8787", found {quote(text)}')
     if host == "*":
         raise ValueError('for all interfaces, write ":port" without the *')
     if host and not _HOST.fullmatch(host):
-        raise ValueError(f"expected a host name or an IP address, found {shown(text)}")
+        raise ValueError(f"expected a host name or an IP address, found {quote(text)}")
     return host
 
 
@@ -136,11 +136,11 @@ def parse_network(text: str) -> IPv4Network | IPv6Network:
     :raises ValueError: with what was expected and what was found.
     """
     if not _NETWORK.fullmatch(text):
-        raise ValueError(f"{_NETWORK_FORMS}, found {shown(text)}")
+        raise ValueError(f"{_NETWORK_FORMS}, found {quote(text)}")
     try:
         network = ip_network(text, strict=False)
     except ValueError:
-        raise ValueError(f"{_NETWORK_FORMS}, found {shown(text)}") from None
+        raise ValueError(f"{_NETWORK_FORMS}, found {quote(text)}") from None
     address = text.partition("/")[0]
     if ip_network(address).network_address != network.network_address:
         raise ValueError(f"expected {network}, found {text}, which has bits set outside its prefix")

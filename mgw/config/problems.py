@@ -1,17 +1,89 @@
 """What is wrong with a configuration: every problem at once, each with its file, line and path.
 
-Source: contract 2.2.  A message says what was expected and what was found, never a secret's value.
+Source: contract 2.2.  A message says what was expected and what was found, never a secret's value.  What is
+planned and this version does not do yet is an error of its own (contract 2.1): an operator who wrote it
+relies on it.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
-from mgw.config.paths import Path, dotted
+from mgw.config.quoting import HIDDEN, is_quotable, quote
+
+Path = tuple[str | int, ...]
+"""The keys and list positions that lead to a value."""
+
+ANY: Final = "*"
+"""In a pattern: any one key."""
+
+SECRET_PLACES: Final[tuple[Path, ...]] = (
+    ("edge_auth", "keys"),
+    ("edge_auth", "keys_env"),
+    ("providers", ANY, "api_key"),
+    ("providers", ANY, "api_key_env"),
+    ("providers", ANY, "base_url"),
+    ("providers", ANY, "headers", "set", ANY),
+    ("public_url",),
+)
+"""Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
+
+
+def matches(path: Path, pattern: Path) -> bool:
+    """Say whether ``path`` is at or below the place that ``pattern`` names."""
+    return len(path) >= len(pattern) and all(
+        wanted in (ANY, part) for part, wanted in zip(path, pattern, strict=False)
+    )
+
+
+def is_among(path: Path, patterns: Iterable[Path]) -> bool:
+    """Say whether ``path`` is at or below one of these places."""
+    return any(matches(path, pattern) for pattern in patterns)
+
+
+def dotted_path(path: Path) -> str:
+    """Write a path as an operator reads it: one line, without what stands below a secret place."""
+    return ".".join(
+        HIDDEN if isinstance(part, str) and is_among(path[:depth], SECRET_PLACES) else _component(part)
+        for depth, part in enumerate(path)
+    )
+
+
+def _component(part: str | int) -> str:
+    text = str(part)
+    if text == HIDDEN or not is_quotable(text):
+        return HIDDEN
+    return text if _PLAIN.fullmatch(text) else quote(text)
+
+
+NOT_AVAILABLE: Final[tuple[Path, ...]] = (
+    ("realtime",),
+    ("server_timing",),
+    ("retries",),
+    ("dashboard",),
+    ("hooks", "webhook"),
+    ("hooks", "sqlite"),
+    ("spool", "max_bytes"),
+    ("providers", ANY, "proxy"),
+    ("providers", ANY, "retries"),
+    ("providers", ANY, "pool"),
+    ("providers", ANY, "oauth"),
+    ("providers", ANY, "service_account_file"),
+)
+"""Keys."""
+
+AUTH_NOT_AVAILABLE: Final = frozenset({"oauth2", "adc", "service_account"})
+"""Values of a provider's ``auth``."""
+
+NOT_AVAILABLE_MESSAGE: Final = "not available in this version"
 
 Mark = tuple[float, float]
 """Line and column, counted from 1."""
@@ -51,10 +123,10 @@ class Report:
     marks: dict[Path, Mark] = field(default_factory=dict)
     """Where each value is named, by its path."""
     _found: list[tuple[Mark, Problem]] = field(default_factory=list)
-    _spoiled: set[Path] = field(default_factory=set)
+    _with_problem: set[Path] = field(default_factory=set)
     _misspelled: set[Path] = field(default_factory=set)
 
-    def misspelled(self, path: Path) -> None:
+    def note_misspelling(self, path: Path) -> None:
         """Note that an unknown key may mean the setting at ``path``, which then is not missing as well."""
         self._misspelled.add(path)
 
@@ -68,21 +140,21 @@ class Report:
         :param named: the path as it is shown, where that is another.
         """
         mark = self._mark_of(path) if at is None else at
-        self._spoiled.add(path)
-        place = dotted(path if named is None else named)
+        self._with_problem.add(path)
+        place = dotted_path(path if named is None else named)
         self._found.append((mark, Problem(self.file, int(mark[0]), place, message)))
 
     def add_environment(self, variable: str, message: str) -> None:
         """Note a problem of an environment variable that overrides the file."""
         self._found.append((_AFTER_THE_FILE, Problem("environment", None, variable, message)))
 
-    def holds(self, path: Path) -> bool:
+    def has_problem_at(self, path: Path) -> bool:
         """Say whether a problem is known at exactly this place."""
-        return path in self._spoiled
+        return path in self._with_problem
 
-    def spoiled(self, path: Path) -> bool:
+    def has_problem_below(self, path: Path) -> bool:
         """Say whether a problem is known at or below ``path``: what would follow from it is not asked."""
-        return any(known[: len(path)] == path for known in self._spoiled | self._misspelled)
+        return any(known[: len(path)] == path for known in self._with_problem | self._misspelled)
 
     def raise_if_any(self) -> None:
         """Raise all problems together, in the order of the file.

@@ -40,38 +40,38 @@ def _is_no_word(piece: str) -> bool:
     return (changes >= 3 and len(piece) >= 6) or (changes >= 2 and len(piece) >= 12)
 
 
-def quotable(text: str) -> bool:
+def is_quotable(text: str) -> bool:
     """Say whether a text is short and harmless enough to stand in a message."""
     return len(text) <= MAX_SHOWN and not looks_like_a_key(text)
 
 
-def shown(text: str) -> str:
+def quote(text: str) -> str:
     """Quote a text for a message: one line, printable, not too long, and nothing that may be a key."""
     if looks_like_a_key(text):
         return "a value that may be a key"
     return repr(text) if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]!r}{HIDDEN}"
 
 
-def without_keys(text: str) -> str:
+def redact(text: str) -> str:
     """Return an address, a path or an endpoint without the pieces that may be keys."""
     return _BETWEEN.sub(lambda piece: HIDDEN if looks_like_a_key(piece[0]) else piece[0], text)
 
 
-def nearest(wrong: str, known: Iterable[str]) -> str:
+def suggestion(wrong: str, known: Iterable[str]) -> str:
     """Return ``, did you mean …?`` for the nearest known word, or nothing."""
-    close = near(wrong, known)
+    close = nearest_word(wrong, known)
     return f", did you mean {close}?" if close else ""
 
 
-def near(wrong: str, known: Iterable[str]) -> str | None:
+def nearest_word(wrong: str, known: Iterable[str]) -> str | None:
     """Return the nearest known word, if one is near."""
     close = get_close_matches(wrong[:_LONGEST_GUESS].lower(), list(known), n=1)
     return close[0] if close else None
 
 
-def found_word(wrong: str, known: Iterable[str]) -> str:
+def describe_word(wrong: str, known: Iterable[str]) -> str:
     """Say what was found where a word was expected: quoted beside the word that it resembles, else not."""
-    close = near(wrong, known)
+    close = nearest_word(wrong, known)
     if close is None or looks_like_a_key(wrong):
         return "another word"
-    return f"{shown(wrong)}, did you mean {close}?"
+    return f"{quote(wrong)}, did you mean {close}?"

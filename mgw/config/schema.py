@@ -16,10 +16,10 @@ from typing import Final
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from mgw.config.fields import FAMILY_SPELLINGS
-from mgw.config.model import AuthMode, Config
-from mgw.config.patterns import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
-from mgw.config.providers import OF_CHAT
+from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
+from mgw.config.field_types import FAMILY_SPELLINGS
+from mgw.config.provider import OF_CHAT, AuthMode
+from mgw.config.settings import Config
 from mgw.kinds import KINDS, kinds_where, of_chat
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_
 
 from pydantic import AfterValidator, ConfigDict, Field, create_model
 
-from mgw.config.blocks import Choice, Distinct, Listed, OrEmpty, Settings, Stated, refused, setting
-from mgw.config.fields import (
+from mgw.config.field_types import (
     Answers,
     AnswerTokens,
     Budget,
@@ -29,6 +28,16 @@ from mgw.config.fields import (
     Seconds,
     TokenFactor,
     VoiceNames,
+)
+from mgw.config.settings_base import (
+    EmptyIfNull,
+    ListOf,
+    Omittable,
+    SetOf,
+    Settings,
+    UniqueList,
+    setting,
+    wrong_value,
 )
 from mgw.model_row import ModelRow
 from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, MaxTokensField
@@ -60,21 +69,21 @@ def _some(targets: frozenset[CacheTarget]) -> frozenset[CacheTarget]:
     if targets:
         return targets
     words = " or ".join(CacheTarget)
-    raise refused(f"expected {words} or both, found an empty list (to have none: enabled: false)")
+    raise wrong_value(f"expected {words} or both, found an empty list (to have none: enabled: false)")
 
 
 MaxTokensFieldName = Annotated[MaxTokensField, OneOf()]
 ExtraFieldName = Annotated[ExtraField, OneOf()]
 Base64EmbeddingsWord = Annotated[Base64Embeddings, OneOf()]
 CacheTargets = Annotated[
-    Choice[Annotated[CacheTarget, OneOf()]],
+    SetOf[Annotated[CacheTarget, OneOf()]],
     AfterValidator(_some),
     Field(json_schema_extra={"minItems": 1}),
 ]
 
 _SETTING_OF: Final = MappingProxyType(
     {
-        tuple[Effort, ...]: Distinct[EffortName],
+        tuple[Effort, ...]: UniqueList[EffortName],
         tuple[int, int] | None: Budget,
         Effort | None: DefaultEffort,
         ForcedTools: ForcedToolsName,
@@ -95,9 +104,9 @@ def _with_columns(block: type[T_Settings]) -> type[T_Settings]:
     for name, hint in get_type_hints(ModelRow, include_extras=True).items():
         if name not in _OF_EVERY_ROW:
             column, *marks = get_args(hint)
-            stated: Any = Stated
+            omittable: Any = Omittable
             columns[name] = (
-                stated[_SETTING_OF[column]],
+                omittable[_SETTING_OF[column]],
                 Field(default=None, description=marks[0].description),
             )
     return create_model(
@@ -141,10 +150,10 @@ class TranslationSettings(Settings):
         "or refuse with a 400",
         default=Base64Embeddings.REFUSE,
     )
-    models: Listed[ModelRowSettings] = setting(
+    models: ListOf[ModelRowSettings] = setting(
         "What models accept; these rows come before the built-in ones", default=()
     )
-    voices: OrEmpty[VoiceNames] = setting(
+    voices: EmptyIfNull[VoiceNames] = setting(
         "For each family of providers, voice names that clients use and the names to send instead", default={}
     )
 
@@ -163,7 +172,7 @@ class AutoBreakpointsSettings(Settings):
 class CachingSettings(Settings):
     """Prompt caching."""
 
-    auto_breakpoints: OrEmpty[AutoBreakpointsSettings] = setting(
+    auto_breakpoints: EmptyIfNull[AutoBreakpointsSettings] = setting(
         "Cache breakpoints that the gateway sets itself", default=AutoBreakpointsSettings()
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.config.model import AuthMode, Provider
+from mgw.config.provider import AuthMode, Provider
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.static import ClientBearer, ClientCredential, NoCredential, StaticCredential
 from mgw.credentials.token_file import TokenFile

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mgw.config.model import Provider
+from mgw.config.provider import Provider
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import ClientRequest
 from mgw.exchange.content import MODELS, Content

@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from mgw.config.model import Provider
+from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential
 from mgw.exchange.client import ClientRequest
 from mgw.families import FAMILIES

@@ -22,7 +22,7 @@ from twisted.web.iweb import IAgent, IBodyProducer, IResponse
 from zope.interface import implementer
 
 from mgw import __version__
-from mgw.config.model import Provider
+from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential
 from mgw.errors import GatewayError
 from mgw.generation import Generation

@@ -13,7 +13,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
-from mgw.config.model import Config, Provider
+from mgw.config.provider import Provider
+from mgw.config.settings import Config
 from mgw.errors import GatewayError, Reason
 from mgw.routing.capabilities import REQUIRED
 from mgw.routing.resolve import Resolver

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from mgw.config.model import Config, Provider
+from mgw.config.provider import Provider
+from mgw.config.settings import Config
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
 from mgw.vocabulary import Family, Kind

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from mgw.config.model import Provider
+from mgw.config.provider import Provider
 from mgw.kinds import KINDS
 from mgw.wire.target import query_value, split_target, with_parameter
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from mgw.config.model import EdgeAuthSettings
+from mgw.config.settings import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.upload_tokens import PARAMETER, is_good

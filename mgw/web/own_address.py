@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 
-from mgw.config.model import Config
+from mgw.config.settings import Config
 from mgw.wire.headers import RawHeaders, value_of
 
 _PLAIN_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")

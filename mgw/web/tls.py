@@ -17,8 +17,8 @@ from twisted.internet.ssl import CertificateOptions, TLSVersion
 from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
 from zope.interface import implementer
 
-from mgw.config.model import TlsSettings
-from mgw.config.quoting import without_keys
+from mgw.config.quoting import redact
+from mgw.config.settings import TlsSettings
 
 
 @implementer(IOpenSSLServerConnectionCreator)
@@ -41,8 +41,8 @@ class RenewableCertificate:
         key = _read("tls.key_file", files.key_file, _private_key)
         if key.public_key() != chain[0].public_key():
             raise ValueError(
-                f"tls: the key in {without_keys(files.key_file)} does not belong to the certificate in "
-                f"{without_keys(files.cert_file)}"
+                f"tls: the key in {redact(files.key_file)} does not belong to the certificate in "
+                f"{redact(files.cert_file)}"
             )
         first, *others = [crypto.X509.from_cryptography(certificate) for certificate in chain]
         options = CertificateOptions(
@@ -55,9 +55,7 @@ class RenewableCertificate:
         try:
             self._context = options.getContext()
         except SSL.Error as error:  # a key that OpenSSL deems too weak
-            raise ValueError(
-                f"tls: OpenSSL rejects {without_keys(files.cert_file)}: {_reasons(error)}"
-            ) from None
+            raise ValueError(f"tls: OpenSSL rejects {redact(files.cert_file)}: {_reasons(error)}") from None
         self.files = files
 
     def serverConnectionForTLS(
@@ -75,12 +73,10 @@ def _read(setting: str, path: str, load: Callable[[bytes], T]) -> T:
     try:
         return load(Path(path).read_bytes())
     except OSError as error:
-        raise ValueError(f"{setting}: {without_keys(path)} cannot be read: {error.strerror}") from None
+        raise ValueError(f"{setting}: {redact(path)} cannot be read: {error.strerror}") from None
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         wanted = "PEM key without a passphrase" if load is _private_key else "PEM certificate"
-        raise ValueError(
-            f"{setting}: {without_keys(path)} contains no {wanted} ({type(error).__name__})"
-        ) from None
+        raise ValueError(f"{setting}: {redact(path)} contains no {wanted} ({type(error).__name__})") from None
 
 
 def _private_key(content: bytes) -> PrivateKeyTypes:

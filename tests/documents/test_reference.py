@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from mgw.config.paths import AUTH_NOT_AVAILABLE, NOT_AVAILABLE
+from mgw.config.problems import AUTH_NOT_AVAILABLE, NOT_AVAILABLE
 from mgw.config.schema import schema_text
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import UsageEvent

@@ -12,7 +12,7 @@ import pytest
 from docutils import nodes
 from docutils.core import publish_doctree
 
-from mgw.config.paths import NOT_AVAILABLE_MESSAGE
+from mgw.config.problems import NOT_AVAILABLE_MESSAGE
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "troubleshooting.rst"

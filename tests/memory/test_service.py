@@ -19,8 +19,8 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.config.model import Config
 from mgw.config.problems import ConfigError
+from mgw.config.settings import Config
 from mgw.ops.log_file import LogFile
 from mgw.service import GatewayService, StartError, secrets_of
 from mgw.web.channel import GatewayChannel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mgw.config.model import Provider
+from mgw.config.provider import Provider
 from mgw.families import FAMILIES, shown_family
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.upstream.address import call_target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mgw.config.load import parse
-from mgw.config.model import Config
+from mgw.config.settings import Config
 
 THREE_FAMILIES = """
 providers:

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
-from mgw.config.model import EdgeAuthSettings
+from mgw.config.settings import EdgeAuthSettings
 from mgw.exchange.outgoing import completed
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.probes import Prober

@@ -34,7 +34,7 @@ _JSON: Final = "application/json"
 _PLAIN: Final = frozenset({"", "text/plain"})
 
 
-class Config(Struct, frozen=True):
+class GenerationConfig(Struct, frozen=True):
     """What ``generationConfig`` says."""
 
     sampling: Sampling = Sampling()
@@ -47,11 +47,11 @@ class Config(Struct, frozen=True):
     """The resolution of all images that state none of their own."""
 
 
-def parse_config(config: Fields | None) -> Config:
+def parse_config(config: Fields | None) -> GenerationConfig:
     """Return what ``generationConfig`` says; what nobody else can say stays unread."""
     if config is None:
-        return Config()
-    return Config(
+        return GenerationConfig()
+    return GenerationConfig(
         sampling=_sampling(config),
         max_tokens=whole_number(config, "maxOutputTokens", Feature.MAX_TOKENS),
         stop=tuple(filter(None, config.texts("stopSequences", Feature.STOP))),

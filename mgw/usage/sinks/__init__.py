@@ -1,7 +1,7 @@
 """Where usage events go, by the name of the block in ``hooks``.
 
 A new sink is a module of this package, a line in :data:`SINKS` and its settings class, which is a field of
-:class:`~mgw.config.model.HooksSettings`.
+:class:`~mgw.config.settings.HooksSettings`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from mgw.config.blocks import Settings
-from mgw.config.model import JsonlSettings
+from mgw.config.settings import JsonlSettings
+from mgw.config.settings_base import Settings
 from mgw.usage.journal import Sink
 from mgw.usage.sinks.jsonl import StartLines, open_jsonl
 

@@ -8,8 +8,8 @@ from functools import partial
 
 from twisted.internet.defer import Deferred
 
-from mgw.config.model import JsonlSettings
-from mgw.config.quoting import without_keys
+from mgw.config.quoting import redact
+from mgw.config.settings import JsonlSettings
 from mgw.usage.event import UsageEvent, encode
 from mgw.usage.lines import LineWriter
 from mgw.usage.outputs import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
@@ -70,6 +70,6 @@ def open_jsonl(settings: JsonlSettings, start_lines: StartLines) -> JsonlSink:
     try:
         lines.open()
     except OSError as error:
-        reason = f"{without_keys(settings.output)} cannot be opened: {error.strerror}"
+        reason = f"{redact(settings.output)} cannot be opened: {error.strerror}"
         raise ValueError(f"hooks.jsonl.output: {reason}") from None
     return JsonlSink(lines)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
-from mgw.config.model import AuthMode
 from mgw.config.problems import ConfigError
+from mgw.config.provider import AuthMode
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider
 from mgw.credentials.token_file import LOOK_SECONDS, TokenFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from mgw.config.model import HooksSettings
+from mgw.config.settings import HooksSettings
 from mgw.usage.sinks import SINKS
 
 

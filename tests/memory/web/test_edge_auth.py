@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.model import Config
+from mgw.config.settings import Config
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import Caller, EdgeGate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.model import EdgeAuthSettings
+from mgw.config.settings import EdgeAuthSettings
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.upload_tokens import is_good, upload_token
 from mgw.secret import Secret

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mgw.config.listen import parse_network
 from mgw.config.load import parse
-from mgw.config.model import Config
 from mgw.config.problems import ConfigError
+from mgw.config.settings import Config
 
 ONE = "providers: {main: {kind: openai}}\n"
 FORMS = 'expected an IP address or a network such as "10.0.0.0/8" or "fd00::/8"'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.model import Provider
 from mgw.config.problems import ConfigError
+from mgw.config.provider import Provider
 from mgw.vocabulary import Capability, MaxTokensField
 
 V1 = "base_url: 'https://r.openai.azure.com/openai/v1'"

@@ -7,16 +7,8 @@ from pydantic import ValidationError
 
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
-from mgw.config.model import (
-    AuthMode,
-    Config,
-    HealthChecksSettings,
-    Provider,
-    RoutesSettings,
-    TimeoutsSettings,
-    TlsSettings,
-    UpstreamTimeoutsSettings,
-)
+from mgw.config.provider import AuthMode, Provider, UpstreamTimeoutsSettings
+from mgw.config.settings import Config, HealthChecksSettings, RoutesSettings, TimeoutsSettings, TlsSettings
 from mgw.config.translation import AutoBreakpointsSettings, CacheTarget, TranslationSettings
 from mgw.kinds import KINDS
 from mgw.secret import Secret

@@ -16,9 +16,11 @@ from docutils.nodes import literal_block
 
 from mgw.advice import warnings
 from mgw.config.checks import CREDENTIAL_HEADERS
-from mgw.config.load import keys_of, parse
-from mgw.config.model import CapabilitiesSettings, Config
+from mgw.config.load import parse
+from mgw.config.provider import CapabilitiesSettings
 from mgw.config.schema import schema_text
+from mgw.config.settings import Config
+from mgw.config.settings_base import known_keys
 from mgw.routing.routes import DENIABLE
 from mgw.secret import Secret
 from mgw.vocabulary import Capability, Family
@@ -124,11 +126,11 @@ def test_every_capability_can_be_written() -> None:
 
 
 def test_keys_are_known_at_every_depth() -> None:
-    assert "kind" in keys_of(Config, ("providers", "main"))
-    assert keys_of(Config, ("hooks", "jsonl")) == ("output",)
-    assert "idle" in keys_of(Config, ("providers", "main", "timeouts"))
-    assert keys_of(Config, ("aliases", "a")) == ()
-    assert "budget" in keys_of(Config, ("translation", "models", 0))
+    assert "kind" in known_keys(Config, ("providers", "main"))
+    assert known_keys(Config, ("hooks", "jsonl")) == ("output",)
+    assert "idle" in known_keys(Config, ("providers", "main", "timeouts"))
+    assert known_keys(Config, ("aliases", "a")) == ()
+    assert "budget" in known_keys(Config, ("translation", "models", 0))
 
 
 def test_credential_headers_are_compared_in_lower_case() -> None:

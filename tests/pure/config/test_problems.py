@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.paths import ANY, AUTH_NOT_AVAILABLE, NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, dotted
-from mgw.config.problems import ConfigError, Problem
+from mgw.config.problems import (
+    ANY,
+    AUTH_NOT_AVAILABLE,
+    NOT_AVAILABLE,
+    NOT_AVAILABLE_MESSAGE,
+    ConfigError,
+    Problem,
+    dotted_path,
+)
 from mgw.kinds import KINDS
 from mgw.routing.capabilities import REQUIRED
 from mgw.routing.routes import ROUTES
@@ -232,14 +239,14 @@ def test_a_providers_name_is_plain(name: str) -> None:
     assert "a provider's name may contain only letters, digits" in found
 
 
-@pytest.mark.parametrize("place", NOT_AVAILABLE, ids=dotted)
+@pytest.mark.parametrize("place", NOT_AVAILABLE, ids=dotted_path)
 def test_a_setting_of_a_later_version_says_so(place: tuple[str | int, ...]) -> None:
     text = "{a: 1}"
     for part in reversed(place):
         text = f"{{{'main' if part == ANY else part}: {text}}}"
     found = [problem for problem in problems_of(text) if problem.message == NOT_AVAILABLE_MESSAGE]
     assert [problem.path for problem in found] == [
-        dotted(place).replace(ANY, "main").replace("'main'", "main")
+        dotted_path(place).replace(ANY, "main").replace("'main'", "main")
     ]
 
 

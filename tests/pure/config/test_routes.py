@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.model import Config, HealthChecksSettings
 from mgw.config.problems import ConfigError
+from mgw.config.settings import Config, HealthChecksSettings
 
 ONE = "providers: {main: {kind: openai}}\n"
 NAMES = frozenset({"chat", "files", "file_content", "organization", "healthz", "metrics"})

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
-from mgw.config.document import read
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError, Report
 from mgw.config.schema import schema_text
+from mgw.config.yaml_document import read
 from mgw.routing.routes import DENIABLE
 from tests.pure.config.test_operator_files import ETC, VARIABLES, uncommented
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.model import SpoolSettings
 from mgw.config.problems import ConfigError
+from mgw.config.settings import SpoolSettings
 
 ONE = "providers: {main: {kind: openai}}\n"
 GIB = 1024**3

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mgw.config.load import parse
-from mgw.config.model import Config, Provider
 from mgw.config.problems import ConfigError
+from mgw.config.provider import Provider
+from mgw.config.settings import Config
 from mgw.config.translation import (
     Base64Embeddings,
     CacheTarget,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.model import Provider
+from mgw.config.provider import Provider
 from mgw.upstream.address import call_target, call_url
 from mgw.vocabulary import Kind
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.config.document import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES, read
 from mgw.config.problems import ConfigError, Report
+from mgw.config.yaml_document import MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES, read
 
 
 def problems_of(text: str) -> list[str]:

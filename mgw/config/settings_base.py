@@ -21,9 +21,9 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue, SkipJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, ValidationError, core_schema
 
-EXPECTED: Final = "expected"
+WRONG_TYPE: Final = "expected"
 """The pydantic error type whose message says what was expected; what was found is added."""
-REFUSED: Final = "refused"
+WRONG_VALUE: Final = "refused"
 """The pydantic error type whose message is complete."""
 UNKNOWN_KEY: Final = "extra_forbidden"
 """The pydantic error type of a key that no setting has."""
@@ -77,97 +77,123 @@ def _default_said(default: object) -> str:
     return default.value if isinstance(default, StrEnum) else ""
 
 
-def written(block: type[BaseModel]) -> dict[str, FieldInfo]:
+def file_settings(block: type[BaseModel]) -> dict[str, FieldInfo]:
     """Return the settings of a block that a file may state, by their keys."""
     return {
         field.alias or name: field
         for name, field in block.model_fields.items()
-        if not any(isinstance(mark, _Unwritten) for mark in field.metadata)
+        if not any(isinstance(mark, _NotInFile) for mark in field.metadata)
     }
 
 
-def required_of(block: type[Settings]) -> tuple[str, ...]:
+def required_keys(block: type[Settings]) -> tuple[str, ...]:
     """Return the keys without which a block says too little."""
     extra = block.model_config.get("json_schema_extra")
     keys = extra.get("required") if isinstance(extra, dict) else None
     return tuple(map(str, keys)) if isinstance(keys, list) else ()
 
 
-def stated(block: Settings) -> frozenset[str]:
+def known_keys(block: type[BaseModel], path: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Return the keys that are known where ``path``, taken from ``block``, leads."""
+    if not path:
+        return tuple(file_settings(block))
+    head, *rest = path
+    setting = file_settings(block).get(str(head))
+    inner = None if setting is None else _block_in(setting.annotation)
+    if inner is None:
+        return ()
+    among, kind = inner
+    return known_keys(kind, tuple(rest[1:] if among else rest))
+
+
+def _block_in(
+    annotation: Any,
+) -> tuple[bool, type[BaseModel]] | None:  # Any: an annotation has no type of its own
+    """Find the block that an annotation holds, and whether it is one of several, in a mapping or a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return False, annotation
+    found = [inner for part in getattr(annotation, "__args__", ()) if (inner := _block_in(part)) is not None]
+    if not found:
+        return None
+    among, kind = found[0]
+    return among or getattr(annotation, "__origin__", None) in (dict, tuple), kind
+
+
+def set_keys(block: Settings) -> frozenset[str]:
     """Return the keys of the settings that a file states."""
     fields = type(block).model_fields
     return frozenset(fields[name].alias or name for name in block.model_fields_set)
 
 
-def expected(words: str) -> PydanticCustomError:
+def wrong_type(words: str) -> PydanticCustomError:
     """Return the error of a value of another type; the loader adds what was found."""
-    return PydanticCustomError(EXPECTED, "{words}", {"words": words})
+    return PydanticCustomError(WRONG_TYPE, "{words}", {"words": words})
 
 
-def refused(text: str) -> PydanticCustomError:
+def wrong_value(text: str) -> PydanticCustomError:
     """Return an error whose message is complete."""
-    return PydanticCustomError(REFUSED, "{text}", {"text": text})
+    return PydanticCustomError(WRONG_VALUE, "{text}", {"text": text})
 
 
-def says(words: str) -> WrapValidator:
+def expect(words: str) -> WrapValidator:
     """Put these words in place of pydantic's when a value is not of the type."""
 
     def validate(value: object, inner: Callable[[object], object]) -> object:
         try:
             return inner(value)
         except ValidationError:
-            raise expected(words) from None
+            raise wrong_type(words) from None
 
     return WrapValidator(validate)
 
 
-def checks(check: Callable[[str], str]) -> AfterValidator:
+def check_with(check: Callable[[str], str]) -> AfterValidator:
     """Let a check of a text speak for itself."""
 
     def validate(value: str) -> str:
         try:
             return check(value)
         except ValueError as error:
-            raise refused(str(error)) from None
+            raise wrong_value(str(error)) from None
 
     return AfterValidator(validate)
 
 
-def reads(parse: Callable[[str], object], words: str, *made: type) -> PlainValidator:
+def parse_with(parse: Callable[[str], object], words: str, *made: type) -> PlainValidator:
     """Turn a text into a value of ours; one that is ``made`` already stays."""
 
     def validate(value: object) -> object:
         if isinstance(value, made):
             return value
         if not isinstance(value, str):
-            raise expected(words)
+            raise wrong_type(words)
         try:
             return parse(value)
         except ValueError as error:
-            raise refused(str(error)) from None
+            raise wrong_value(str(error)) from None
 
     return PlainValidator(validate)
 
 
-class _Stated:
+class _Omittable:
     """Let a setting be absent, but not present without a value: only the default is ``None``."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)
         if schema["type"] != "nullable":
-            raise TypeError("a stated setting is written as Stated[…]")
+            raise TypeError("an omittable setting is declared as Omittable[…]")
         inner: CoreSchema = schema["schema"]
         return inner
 
 
-Stated = Annotated[T | None, _Stated()]
+Omittable = Annotated[T | None, _Omittable()]
 
 
-class _OrEmpty:
+class _EmptyIfNull:
     """Read a mapping that is named without a value as an empty one."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(_or_empty, handler(source))
+        return core_schema.no_info_before_validator_function(_empty_if_null, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -175,11 +201,11 @@ class _OrEmpty:
         return {"anyOf": [handler(schema), {"type": "null"}]}
 
 
-def _or_empty(value: object) -> object:
+def _empty_if_null(value: object) -> object:
     return {} if value is None else value
 
 
-OrEmpty = Annotated[T, _OrEmpty()]
+EmptyIfNull = Annotated[T, _EmptyIfNull()]
 
 
 class _FromList:
@@ -198,17 +224,17 @@ def _as_list(value: object) -> object:
     return list(value) if isinstance(value, tuple | frozenset) else value
 
 
-def _distinct(items: list[Any]) -> tuple[Any, ...]:
+def _unique(items: list[Any]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(items))
 
 
-Listed = Annotated[tuple[T, ...], _FromList(tuple)]
-Distinct = Annotated[tuple[T, ...], _FromList(_distinct)]
+ListOf = Annotated[tuple[T, ...], _FromList(tuple)]
+UniqueList = Annotated[tuple[T, ...], _FromList(_unique)]
 """A list of which each element counts once."""
-Choice = Annotated[frozenset[T], _FromList(frozenset)]
+SetOf = Annotated[frozenset[T], _FromList(frozenset)]
 
 
-class _Unwritten:
+class _NotInFile:
     """What no file may state: there its name is an unknown key."""
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -221,4 +247,4 @@ def _not_from_file(value: object, info: ValidationInfo) -> object:
     return value
 
 
-Unwritten = Annotated[T, SkipJsonSchema(), _Unwritten()]
+NotInFile = Annotated[T, SkipJsonSchema(), _NotInFile()]

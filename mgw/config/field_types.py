@@ -22,21 +22,7 @@ from pydantic import (
 from pydantic.annotated_handlers import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from mgw.config.blocks import GIB, OrEmpty, checks, expected, reads, refused, says
 from mgw.config.checks import (
-    checked_absolute_path,
-    checked_base_url,
-    checked_header_name,
-    checked_header_value,
-    checked_key,
-    checked_name,
-    checked_public_url,
-    checked_text,
-    checked_variable,
-)
-from mgw.config.listen import EndpointText, Listen, parse_listen, parse_network
-from mgw.config.paths import NOT_AVAILABLE_MESSAGE
-from mgw.config.patterns import (
     ABSOLUTE_PATH,
     ADDRESS,
     HEADER_NAME,
@@ -48,8 +34,20 @@ from mgw.config.patterns import (
     TARGET,
     TEXT,
     VARIABLE,
+    checked_absolute_path,
+    checked_base_url,
+    checked_header_name,
+    checked_header_value,
+    checked_key,
+    checked_name,
+    checked_public_url,
+    checked_text,
+    checked_variable,
 )
-from mgw.config.quoting import found_word
+from mgw.config.listen import EndpointText, Listen, parse_listen, parse_network
+from mgw.config.problems import NOT_AVAILABLE_MESSAGE
+from mgw.config.quoting import describe_word
+from mgw.config.settings_base import GIB, EmptyIfNull, check_with, expect, parse_with, wrong_type, wrong_value
 from mgw.families import FAMILIES
 from mgw.secret import Secret
 from mgw.vocabulary import (
@@ -97,10 +95,10 @@ class OneOf:
         def parse(text: str) -> StrEnum:
             if text in spellings:
                 return spellings[text]
-            raise ValueError(f"expected one of {meanings}, found {found_word(text, spellings)}")
+            raise ValueError(f"expected one of {meanings}, found {describe_word(text, spellings)}")
 
         schema = WithJsonSchema({"type": "string", "enum": list(spellings)})
-        read = Annotated[source, reads(parse, f"one of {meanings}"), schema]  # type: ignore[valid-type]
+        read = Annotated[source, parse_with(parse, f"one of {meanings}"), schema]  # type: ignore[valid-type]
         return handler.generate_schema(read)
 
 
@@ -114,7 +112,7 @@ def _key_or(setting: str) -> PlainValidator:
         except ValueError as error:
             raise ValueError(f"the key {error}") from None
 
-    return reads(parse, "text (put the key in quotes)", Secret)
+    return parse_with(parse, "text (put the key in quotes)", Secret)
 
 
 def _counts(end: object) -> bool:
@@ -125,12 +123,12 @@ def _budget(value: object) -> object:
     if value is False:
         return value
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(map(_counts, value)):
-        raise expected("[min, max] in whole tokens, or false")
+        raise wrong_type("[min, max] in whole tokens, or false")
     least, most = value
     if 0 <= least <= most:
         return least, most
     words = f"expected [min, max] with 0 <= min <= max, found [{least}, {most}]"
-    raise refused(words)
+    raise wrong_value(words)
 
 
 def _default_effort(value: object) -> object:
@@ -138,85 +136,85 @@ def _default_effort(value: object) -> object:
         return value
     if isinstance(value, str) and value in set(Effort):
         return Effort(value)
-    raise expected(f"one of {', '.join(Effort)}, or false")
+    raise wrong_type(f"one of {', '.join(Effort)}, or false")
 
 
 def _output_tokens(value: object) -> object:
     if value is False or (_counts(value) and isinstance(value, int) and value > 0):
         return value
-    raise expected("a whole number above 0, or false")
+    raise wrong_type("a whole number above 0, or false")
 
 
 def _alias_target(value: object, inner: Callable[[object], str]) -> str:
     if isinstance(value, list):
-        raise refused(f"a list of targets is {NOT_AVAILABLE_MESSAGE}: write one target")
+        raise wrong_value(f"a list of targets is {NOT_AVAILABLE_MESSAGE}: write one target")
     return inner(value)
 
 
-Text = Annotated[str, says("text"), checks(checked_text), WithJsonSchema(TEXT)]
+Text = Annotated[str, expect("text"), check_with(checked_text), WithJsonSchema(TEXT)]
 Name = Annotated[
     str,
-    says("text (in quotes if YAML would read it as a number)"),
-    checks(checked_name),
+    expect("text (in quotes if YAML would read it as a number)"),
+    check_with(checked_name),
     WithJsonSchema(NAME),
 ]
 Variable = Annotated[
-    str, says("the name of an environment variable"), checks(checked_variable), WithJsonSchema(VARIABLE)
+    str, expect("the name of an environment variable"), check_with(checked_variable), WithJsonSchema(VARIABLE)
 ]
 HeaderName = Annotated[
     str,
-    says("a header name"),
-    checks(checked_header_name),
+    expect("a header name"),
+    check_with(checked_header_name),
     AfterValidator(str.lower),
     WithJsonSchema(HEADER_NAME),
 ]
 """In lower case."""
 HeaderValue = Annotated[
     str,
-    says("text (in quotes if YAML would read it as a number)"),
-    checks(checked_header_value),
+    expect("text (in quotes if YAML would read it as a number)"),
+    check_with(checked_header_value),
     WithJsonSchema(HEADER_VALUE),
 ]
 BaseUrl = Annotated[
-    str, says("an http:// or https:// address"), checks(checked_base_url), WithJsonSchema(ADDRESS)
+    str, expect("an http:// or https:// address"), check_with(checked_base_url), WithJsonSchema(ADDRESS)
 ]
 PublicUrl = Annotated[
-    str, says("an http:// or https:// address"), checks(checked_public_url), WithJsonSchema(ADDRESS)
+    str, expect("an http:// or https:// address"), check_with(checked_public_url), WithJsonSchema(ADDRESS)
 ]
 AbsolutePath = Annotated[
-    str, says("an absolute path"), checks(checked_absolute_path), WithJsonSchema(ABSOLUTE_PATH)
+    str, expect("an absolute path"), check_with(checked_absolute_path), WithJsonSchema(ABSOLUTE_PATH)
 ]
 ProxyNetwork = Annotated[
     IPv4Network | IPv6Network,
-    reads(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
+    parse_with(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
     WithJsonSchema(NETWORK),
 ]
 AliasTarget = Annotated[
     str,
-    says("<provider>/<model>"),
-    checks(checked_name),
+    expect("<provider>/<model>"),
+    check_with(checked_name),
     WrapValidator(_alias_target),
     WithJsonSchema(TARGET),
 ]
-OnOff = Annotated[bool, says("true or false")]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), says("a number of seconds above 0")]
-DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), says("a number of seconds, 0 or more")]
+OnOff = Annotated[bool, expect("true or false")]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of seconds above 0")]
+DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), expect("a number of seconds, 0 or more")]
 Bytes = Annotated[
     int,
     Field(gt=0, le=MAX_BYTES),
-    says(f"a whole number of bytes from 1 to {MAX_BYTES}, without a unit (32 MiB is 33554432)"),
+    expect(f"a whole number of bytes from 1 to {MAX_BYTES}, without a unit (32 MiB is 33554432)"),
 ]
 MemoryBytes = Annotated[
     int,
     Field(gt=0, le=2**53),
-    says("a whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
+    expect("a whole number of bytes above 0, without a unit (512 MiB is 536870912)"),
 ]
 DiskBytes = Annotated[
     int,
     Field(gt=0, le=2**53),
-    says("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
+    expect("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
-Connections = Annotated[int, Field(gt=0, le=2**31), says("a whole number above 0")]
+Connections = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above 0")]
 Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema(KEY)]
 EdgeKey = Annotated[Secret, _key_or("keys_env"), WithJsonSchema(KEY)]
 KindName = Annotated[Kind, OneOf(KIND_SPELLINGS)]
@@ -226,15 +224,15 @@ ForcedToolsName = Annotated[ForcedTools, OneOf()]
 ChatToolsName = Annotated[ChatTools, OneOf()]
 ModelPattern = Annotated[
     str,
-    says("a pattern of model ids such as claude-*"),
-    checks(checked_name),
+    expect("a pattern of model ids such as claude-*"),
+    check_with(checked_name),
     AfterValidator(str.lower),
     WithJsonSchema(NAME),
 ]
 """A glob (:mod:`fnmatch`), in lower case."""
-AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), says("a whole number above 0")]
-Answers = Annotated[int, Field(gt=0, le=2**31), says("a whole number above 0")]
-Characters = Annotated[int, Field(ge=0, le=2**53), says("a whole number of characters, 0 or more")]
+AnswerTokens = Annotated[int, Field(gt=0, le=MAX_TOKENS), expect("a whole number above 0")]
+Answers = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above 0")]
+Characters = Annotated[int, Field(ge=0, le=2**53), expect("a whole number of characters, 0 or more")]
 Budget = Annotated[
     tuple[int, int] | Literal[False],
     PlainValidator(_budget),
@@ -257,10 +255,10 @@ OutputTokens = Annotated[
     PlainValidator(_output_tokens),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": False}]}),
 ]
-TokenFactor = Annotated[float, Field(gt=0, allow_inf_nan=False), says("a number above 0")]
+TokenFactor = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number above 0")]
 Address = Annotated[
     Listen | EndpointText,
-    reads(parse_listen, 'text in quotes such as "127.0.0.1:8787" or ":8787"', Listen, EndpointText),
+    parse_with(parse_listen, 'text in quotes such as "127.0.0.1:8787" or ":8787"', Listen, EndpointText),
     WithJsonSchema(LISTEN),
 ]
 DefaultNames = Annotated[
@@ -276,12 +274,12 @@ DefaultNames = Annotated[
 ]
 VoiceName = Annotated[
     str,
-    says("the name of a voice (in quotes if YAML would read it as a number)"),
-    checks(checked_text),
+    expect("the name of a voice (in quotes if YAML would read it as a number)"),
+    check_with(checked_text),
     WithJsonSchema(TEXT),
 ]
 VoiceNames = Annotated[
-    dict[Family, OrEmpty[dict[str, VoiceName]]],
+    dict[Family, EmptyIfNull[dict[str, VoiceName]]],
     _AsSpelled(),
     WithJsonSchema(
         {

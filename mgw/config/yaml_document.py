@@ -18,8 +18,7 @@ from typing import Final
 
 import yaml
 
-from mgw.config.paths import SECRET_PLACES, Path, is_among
-from mgw.config.problems import FIRST, Mark, Report
+from mgw.config.problems import FIRST, SECRET_PLACES, Mark, Path, Report, is_among
 
 MAX_CHARACTERS: Final = 1024 * 1024
 MAX_VALUES: Final = 20_000
