@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, Dialect, Family
+from mgw.vocabulary import NEUTRAL_HEADERS, VERSION_HEADERS, DialectName, Family
 
 AUTHORIZATION: Final = b"authorization"
 
@@ -22,8 +22,12 @@ class FamilyRow(Struct, frozen=True):
     family: Family
     title: str
     """What people call it, as the owner of something."""
-    dialect: Dialect
+    dialect: DialectName
     """Of what has no row in the route table."""
+    provider_dialect: DialectName
+    """In which its providers are asked when a request is translated."""
+    signature_letter: str
+    """Stands for it in a tagged signature (contract 8.10)."""
     own_prefix: bytes
     """How the names of the family's own headers begin."""
     neutral_headers: frozenset[bytes]
@@ -70,7 +74,9 @@ FAMILIES: Final = MappingProxyType(
             FamilyRow(
                 Family.ANTHROPIC,
                 title="Anthropic's",
-                dialect=Dialect.ANTHROPIC,
+                dialect=DialectName.ANTHROPIC,
+                provider_dialect=DialectName.ANTHROPIC,
+                signature_letter="a",
                 own_prefix=b"anthropic-",
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.ANTHROPIC]),
                 sign_headers=VERSION_HEADERS,
@@ -88,7 +94,9 @@ FAMILIES: Final = MappingProxyType(
             FamilyRow(
                 Family.GEMINI,
                 title="Gemini's",
-                dialect=Dialect.GEMINI,
+                dialect=DialectName.GEMINI,
+                provider_dialect=DialectName.GEMINI,
+                signature_letter="g",
                 own_prefix=b"x-goog-",
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.GEMINI]),
                 sign_headers=frozenset({b"x-goog-api-key", b"x-goog-api-client"}),
@@ -106,7 +114,9 @@ FAMILIES: Final = MappingProxyType(
             FamilyRow(
                 Family.OPENAI,
                 title="OpenAI's",
-                dialect=Dialect.OPENAI,
+                dialect=DialectName.OPENAI,
+                provider_dialect=DialectName.OPENAI_CHAT,
+                signature_letter="o",
                 own_prefix=b"openai-",
                 neutral_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),
                 sign_headers=frozenset(NEUTRAL_HEADERS[Family.OPENAI]),

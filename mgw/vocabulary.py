@@ -19,7 +19,7 @@ class Family(StrEnum):
     GEMINI = "gemini"
 
 
-class Dialect(StrEnum):
+class DialectName(StrEnum):
     """One wire format of a family: what decides how tokens are counted and errors are shaped."""
 
     OPENAI_CHAT = "openai_chat"
@@ -108,11 +108,11 @@ class ChatTools(StrEnum):
 
 _FAMILY_OF: Final = MappingProxyType(
     {
-        Dialect.OPENAI_CHAT: Family.OPENAI,
-        Dialect.OPENAI_RESPONSES: Family.OPENAI,
-        Dialect.OPENAI: Family.OPENAI,
-        Dialect.ANTHROPIC: Family.ANTHROPIC,
-        Dialect.GEMINI: Family.GEMINI,
+        DialectName.OPENAI_CHAT: Family.OPENAI,
+        DialectName.OPENAI_RESPONSES: Family.OPENAI,
+        DialectName.OPENAI: Family.OPENAI,
+        DialectName.ANTHROPIC: Family.ANTHROPIC,
+        DialectName.GEMINI: Family.GEMINI,
     }
 )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS
 from mgw import __version__
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.dialects.dialect import (
     PLAIN,
     ClientSide,
@@ -22,12 +22,12 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.models import Models
 from mgw.exchange.untouched import PassthroughFilter
-from mgw.vocabulary import Dialect, Kind
+from mgw.vocabulary import DialectName, Kind
 from mgw.wire.splice import find_model, splice
 
 Work = Callable[[], bytes]
 
-_DIALECTS = {CHAT: Dialect.OPENAI_CHAT, ANTHROPIC: Dialect.ANTHROPIC, GEMINI: Dialect.GEMINI}
+_DIALECTS = {CHAT: DialectName.OPENAI_CHAT, ANTHROPIC: DialectName.ANTHROPIC, GEMINI: DialectName.GEMINI}
 _KINDS = {CHAT: Kind.OPENAI, ANTHROPIC: Kind.ANTHROPIC, GEMINI: Kind.GEMINI}
 _SEED = "req_0123456789abcdef0123456789abcdef"
 _JSON = b"application/json"
@@ -93,13 +93,13 @@ def side() -> Ours:
 
 
 def _client(wire: str) -> ClientSide:
-    client = codec_of(_DIALECTS[wire]).client
+    client = dialect_of(_DIALECTS[wire]).client
     assert client is not None
     return client
 
 
 def _provider(wire: str) -> ProviderSide:
-    provider = codec_of(_DIALECTS[wire]).provider
+    provider = dialect_of(_DIALECTS[wire]).provider
     assert provider is not None
     return provider
 
@@ -111,7 +111,7 @@ def _with_model(body: bytes, model: str) -> bytes:
 
 
 def _passed(wire: str, content_type: bytes, pieces: list[bytes]) -> bytes:
-    passing = PassthroughFilter(codec_of(_DIALECTS[wire]).meter(content_type))
+    passing = PassthroughFilter(dialect_of(_DIALECTS[wire]).meter(content_type))
     return b"".join([*map(passing.feed, pieces), passing.finish()])
 
 

@@ -24,7 +24,7 @@ from mgw.dialects.fields import Ledger
 from mgw.dialects.models import ModelRow
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.errors import GatewayError
-from mgw.vocabulary import Dialect, Family, Kind
+from mgw.vocabulary import DialectName, Family, Kind
 
 JSON: Final = b"application/json"
 
@@ -252,10 +252,10 @@ class ModelLister(Struct, frozen=True):
     """The body of an answer; raises ``ValueError`` where it is no such list."""
 
 
-class Codec(Struct, frozen=True):
+class Dialect(Struct, frozen=True):
     """All that one dialect brings."""
 
-    dialect: Dialect
+    name: DialectName
     error_body: Callable[[GatewayError, str], bytes]
     """A refusal and the gateway's request id, as the JSON body that this dialect's clients read."""
     meter: Callable[[bytes], Meter]
@@ -266,7 +266,7 @@ class Codec(Struct, frozen=True):
     """One entry of the catalog."""
     lister: ModelLister
     """How upstreams that speak it list their models."""
-    sign_of_life: bytes
+    keepalive_bytes: bytes
     """What may stand between two events of a stream and means nothing (contract 2.14)."""
     client: ClientSide | None = None
     """Its clients' side of a translation; ``None``: they are not translated."""

@@ -161,7 +161,7 @@ class Fields:
             self._ledger.note(feature, self.path(key))
         return value
 
-    def needed_text(self, key: str) -> str:
+    def required_text(self, key: str) -> str:
         """Take a string that must be there."""
         value = self.text(key)
         if value is None:
@@ -193,7 +193,7 @@ class Fields:
             return value
         raise self.mistyped(key, float, value)
 
-    def whole(self, key: str, feature: Feature | None = None) -> JsonObject | None:
+    def raw_object(self, key: str, feature: Feature | None = None) -> JsonObject | None:
         """Take an object that is carried as it stands: a schema, arguments."""
         value = self.take(key, feature)
         if value is None or type(value) is dict:
@@ -211,13 +211,13 @@ class Fields:
             raise self.mistyped(key, dict, value)
         return Fields(value, self._ledger, self, key)
 
-    def each(self, key: str) -> list[Fields]:
+    def objects(self, key: str) -> list[Fields]:
         """Open an array of objects; none where it is absent."""
         if self._snake:
             key = self._spelled(key)
         return self.opened(key, self._values.pop(key, None))
 
-    def each_or_one(self, key: str) -> list[Fields]:
+    def objects_or_one(self, key: str) -> list[Fields]:
         """Open an array of objects, or a single object in its place, as Google's readers take it."""
         if self._snake:
             key = self._spelled(key)

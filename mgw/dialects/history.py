@@ -25,7 +25,7 @@ from msgspec.json import encode
 
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, is_tagged
 from mgw.errors import GatewayError
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 from mgw.wire.edit import Document, Edit, Place, are_all, cuts, edited
 
 TAG_BYTES: Final = TAG.encode()
@@ -34,7 +34,7 @@ TAG_BYTES: Final = TAG.encode()
 Members = Mapping[str, list[Place]]
 
 
-def clean_history(dialect: Dialect, body: bytes) -> bytes:
+def clean_history(dialect: DialectName, body: bytes) -> bytes:
     """Return a request's body without what the gateway has tagged; the same object where there is nothing."""
     find = _EDITS.get(dialect)
     if find is None or TAG_BYTES not in body:
@@ -175,10 +175,10 @@ _COUNTED: Final = ("generateContentRequest", "generate_content_request")
 """Where a request for a count of tokens may hold the request that is to be counted."""
 _OF_THOUGHTS: Final = frozenset({"text", "thought", "partMetadata", "part_metadata", *_SIGNATURES})
 _SKIP: Final = encode(SKIP_VALIDATOR)
-_EDITS: Final[Mapping[Dialect, Callable[[Document], list[Edit]]]] = MappingProxyType(
+_EDITS: Final[Mapping[DialectName, Callable[[Document], list[Edit]]]] = MappingProxyType(
     {
-        Dialect.ANTHROPIC: _messages,
-        Dialect.OPENAI_CHAT: _chat,
-        Dialect.GEMINI: _generate_content,
+        DialectName.ANTHROPIC: _messages,
+        DialectName.OPENAI_CHAT: _chat,
+        DialectName.GEMINI: _generate_content,
     }
 )

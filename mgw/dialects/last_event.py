@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 _TAIL: Final = 64
 """As much of the pieces before is kept as a mark may need."""
@@ -57,11 +57,11 @@ _CANDIDATE: Final = _Kind(
 )
 _KINDS: Final = MappingProxyType(
     {
-        Dialect.OPENAI: _DONE,
-        Dialect.OPENAI_CHAT: _DONE,
-        Dialect.OPENAI_RESPONSES: _RESPONSE,
-        Dialect.ANTHROPIC: _MESSAGE,
-        Dialect.GEMINI: _CANDIDATE,
+        DialectName.OPENAI: _DONE,
+        DialectName.OPENAI_CHAT: _DONE,
+        DialectName.OPENAI_RESPONSES: _RESPONSE,
+        DialectName.ANTHROPIC: _MESSAGE,
+        DialectName.GEMINI: _CANDIDATE,
     }
 )
 
@@ -71,7 +71,7 @@ class LastEvent:
 
     __slots__ = ("_array", "_kind", "_seen", "_tail", "passed")
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: DialectName) -> None:
         self._kind = _KINDS[dialect]
         self._array: bool | None = None
         self._seen = False

@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.conversation import Signature
+from mgw.families import FAMILIES
 from mgw.vocabulary import Family
 
 TAG: Final = "bWd3c2ln"
@@ -120,7 +121,7 @@ _DIGEST_BYTES: Final = 6
 _DIGEST_LENGTH: Final = 8
 _DIGEST: Final = re.compile(r"[A-Za-z0-9+/]{8}")
 _PLAIN, _REDACTED, _DIGESTED = _KINDS = "t", "x", "d"
-_LETTERS: Final = MappingProxyType({Family.OPENAI: "o", Family.ANTHROPIC: "a", Family.GEMINI: "g"})
+_LETTERS: Final = MappingProxyType({family: row.signature_letter for family, row in FAMILIES.items()})
 _HEADS: Final = MappingProxyType(
     {
         (family, raw, kind): b64encode(f"{letter}{'r' if raw else 'e'}{kind}".encode()).decode()

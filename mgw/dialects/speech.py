@@ -58,7 +58,7 @@ def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:
     ledger = Ledger()
     request = open_request(body, ledger)
     request.skip("model")
-    text = request.needed_text("input")
+    text = request.required_text("input")
     if not text.strip():
         raise request.wrong("input", "there is nothing to speak")
     said = request.text("response_format")

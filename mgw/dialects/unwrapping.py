@@ -126,7 +126,7 @@ def _may_begin(text: str) -> bool:
     return whole.startswith(bare)
 
 
-class UnwrappedReader:
+class UnwrappedReader(StreamReader):
     """A reader of streams whose texts come in a wrapping."""
 
     def __init__(self, reader: StreamReader) -> None:
@@ -139,14 +139,14 @@ class UnwrappedReader:
         return self._reader.usage
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         """Whether the wire's own last event has come."""
-        return self._reader.done
+        return self._reader.ended
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether a break of the connection would take nothing of the answer away."""
-        return self._reader.whole
+        return self._reader.complete
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
         """Return what these bytes complete."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from mgw.credentials.provider import Credential
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type
 from mgw.exchange.addresses import Turning, turns_body
@@ -88,8 +88,8 @@ class Passthrough:
     def filter(self, answer: Answer, *, stream: bool) -> PassthroughFilter:
         """Return what the answer's body walks through."""
         content_type = value_of(answer.headers, b"content-type") or b""
-        codec, metered = codec_of(self.route.dialect), self.route.metered
-        meter = codec.meter(content_type) if metered else BlindMeter()
+        dialect, metered = dialect_of(self.route.dialect), self.route.metered
+        meter = dialect.meter(content_type) if metered else BlindMeter()
         last_event = LastEvent(self.route.dialect) if stream else None
         if is_encoded(answer):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
@@ -100,7 +100,7 @@ class Passthrough:
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
             return PassthroughFilter(meter, None, last_event)
-        return PunctuatedFilter(meter, None, last_event, sign=codec.sign_of_life)
+        return PunctuatedFilter(meter, None, last_event, sign=dialect.keepalive_bytes)
 
     def _secrets(self) -> tuple[Secret, ...]:
         """Return what was sent and no error may repeat."""

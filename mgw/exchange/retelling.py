@@ -230,12 +230,12 @@ class StreamFilter:
     @property
     def done(self) -> bool:
         """Whether the provider's stream has had its last event."""
-        return self._reader.done
+        return self._reader.ended
 
     @property
     def whole(self) -> bool:
         """Whether all of the answer is there."""
-        return self.error is None and self._reader.whole
+        return self.error is None and self._reader.complete
 
     @property
     def handed_all(self) -> bool:

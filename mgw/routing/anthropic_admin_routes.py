@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.resource import Resource, rows
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 _RESOURCES: Final = (
     Resource("/v1/organizations/analytics/apps/chat/projects", "GET"),
@@ -112,5 +112,5 @@ _RESOURCES: Final = (
     Resource("/v1/organizations/workspaces/{workspace_id}/service_accounts/{id}", "GET POST DELETE"),
 )
 
-ANTHROPIC_ADMIN_ROUTES: Final = rows(Dialect.ANTHROPIC, _RESOURCES)
+ANTHROPIC_ADMIN_ROUTES: Final = rows(DialectName.ANTHROPIC, _RESOURCES)
 """Plain relays, all of them."""

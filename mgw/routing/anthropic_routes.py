@@ -9,7 +9,7 @@ from typing import Final
 
 from mgw.routing.resource import Resource, rows
 from mgw.routing.route import ModelAt, Route, Treatment, UrlRewrite
-from mgw.vocabulary import Dialect, Modality
+from mgw.vocabulary import DialectName, Modality
 
 _AGENT: Final = (
     ("model",),
@@ -116,7 +116,7 @@ _COMPLETE: Final = Route(
     "complete",
     "POST",
     "/v1/complete",
-    Dialect.ANTHROPIC,
+    DialectName.ANTHROPIC,
     Modality.TEXT,
     ModelAt.BODY,
     Treatment.RELAY,
@@ -124,5 +124,5 @@ _COMPLETE: Final = Route(
 )
 """The text completions that came before messages; their answers tell no tokens."""
 
-ANTHROPIC_ROUTES: Final = (_COMPLETE, *rows(Dialect.ANTHROPIC, _RESOURCES))
+ANTHROPIC_ROUTES: Final = (_COMPLETE, *rows(DialectName.ANTHROPIC, _RESOURCES))
 """Text completions, message batches, files, skills, agents and what they work with."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from mgw.routing.resource import Path, Resource, rows
 from mgw.routing.route import ModelAt, UrlRewrite
-from mgw.vocabulary import Dialect, Modality
+from mgw.vocabulary import DialectName, Modality
 
 _MODEL: Final = (("model",),)
 _BASE_MODEL: Final = (("baseModel",), ("base_model",))
@@ -112,5 +112,5 @@ _RESOURCES: Final = (
     Resource("/v1beta/auth_tokens", "POST", _SETUP),
 )
 
-GEMINI_ROUTES: Final = rows(Dialect.GEMINI, _RESOURCES)
+GEMINI_ROUTES: Final = rows(DialectName.GEMINI, _RESOURCES)
 """Files and uploads, batches, caches, stores, tuned models, interactions and agents."""

@@ -21,7 +21,7 @@ from mgw.routing.base_address import corrections, hint
 from mgw.routing.paths import Found, Paths, templates_of
 from mgw.routing.resource import group_of
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
-from mgw.vocabulary import Dialect, Family
+from mgw.vocabulary import DialectName, Family
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
 
@@ -102,7 +102,7 @@ class RouteTable:
             raise fault or error from None
         return self._matched(chosen, raw_path, fault)
 
-    def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Dialect:
+    def dialect_of(self, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> DialectName:
         """Return the dialect that a path suggests, for a refusal without a row (contract 4.1)."""
         for row in FAMILIES.values():
             if row.path_sign is not None and row.path_sign.search(raw_path):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mgw.routing.resource import Resource, rows
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import Dialect, Family, Modality
+from mgw.vocabulary import DialectName, Family, Modality
 
 MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
 """For what is to be transcribed or translated, whatever ``max_body_bytes`` allows (contract 5.11)."""
@@ -56,7 +56,7 @@ _AUDIO_SPEECH: Final = Route(
     "audio_speech",
     "POST",
     "/v1/audio/speech",
-    Dialect.OPENAI,
+    DialectName.OPENAI,
     _SPEECH,
     ModelAt.BODY,
     Treatment.SPEECH,
@@ -65,13 +65,13 @@ _AUDIO_SPEECH: Final = Route(
 )
 
 MEDIA_ROUTES: Final = (
-    *rows(Dialect.OPENAI, _OPENAI_MEDIA),
-    *rows(Dialect.GEMINI, _GEMINI_MEDIA),
+    *rows(DialectName.OPENAI, _OPENAI_MEDIA),
+    *rows(DialectName.GEMINI, _GEMINI_MEDIA),
     _AUDIO_SPEECH,
     replace(
         _AUDIO_SPEECH,
         name="anthropic_audio_speech",
-        dialect=Dialect.ANTHROPIC,
+        dialect=DialectName.ANTHROPIC,
         translated_for=frozenset({Family.OPENAI, Family.GEMINI}),
         defaults_of=Family.OPENAI,
         native=False,
@@ -80,7 +80,7 @@ MEDIA_ROUTES: Final = (
         "generate_speech",
         "POST",
         "/v1beta/models/{model}:generateSpeech",
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         _SPEECH,
         ModelAt.PATH,
         Treatment.SPEECH,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.resource import Resource, rows
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 _RESOURCES: Final = (
     Resource("/v1/organization/admin_api_keys", "GET POST"),
@@ -89,5 +89,5 @@ _RESOURCES: Final = (
     Resource("/v1/projects/{project_id}/users/{user_id}/roles/{role_id}", "GET DELETE"),
 )
 
-OPENAI_ADMIN_ROUTES: Final = rows(Dialect.OPENAI, _RESOURCES)
+OPENAI_ADMIN_ROUTES: Final = rows(DialectName.OPENAI, _RESOURCES)
 """Plain relays, all of them."""

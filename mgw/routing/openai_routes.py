@@ -9,7 +9,7 @@ from typing import Final
 
 from mgw.routing.resource import Resource, rows
 from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
-from mgw.vocabulary import Dialect, Modality
+from mgw.vocabulary import DialectName, Modality
 
 _MODEL: Final = (("model",),)
 _GRADER: Final = (("grader", "model"),)
@@ -22,7 +22,7 @@ _LIVE: Final = (("model",), ("session", "model"), *_DELEGATION)
 _AUTOMATION: Final = (("target", "agent", "model"),)
 _SESSION_PART: Final = (("model",), ("audio", "input", "transcription", "model"))
 """A form's part ``session`` holds JSON."""
-_OPENAI: Final = Dialect.OPENAI
+_OPENAI: Final = DialectName.OPENAI
 
 _RESOURCES: Final = (
     Resource("/v1/agents", "GET POST", models=_MODEL),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import Dialect, Modality
+from mgw.vocabulary import DialectName, Modality
 
 _PLATFORM: Final = Modality.PLATFORM
 _PATH: Final = ModelAt.PATH
 _NOWHERE: Final = ModelAt.NOWHERE
 _LOCAL: Final = Treatment.LOCAL
-_OPENAI: Final = Dialect.OPENAI
-_ANTHROPIC: Final = Dialect.ANTHROPIC
-_GEMINI: Final = Dialect.GEMINI
+_OPENAI: Final = DialectName.OPENAI
+_ANTHROPIC: Final = DialectName.ANTHROPIC
+_GEMINI: Final = DialectName.GEMINI
 
 OWN_ROUTES: Final = (
     Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mgw.families import FAMILIES
 from mgw.routing.route import BodyKept, ModelAt, Route, Treatment, UrlRewrite
-from mgw.vocabulary import Dialect, Family, Modality
+from mgw.vocabulary import DialectName, Family, Modality
 
 Path = tuple[str | None, ...]
 
@@ -59,7 +59,7 @@ _GROUPS: Final = MappingProxyType(
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
-def rows(dialect: Dialect, resources: Sequence[Resource]) -> tuple[Route, ...]:
+def rows(dialect: DialectName, resources: Sequence[Resource]) -> tuple[Route, ...]:
     """Return the rows of a vendor's resources, in order."""
     collections = {above for resource in resources for above in _above(resource.path)}
     return tuple(
@@ -75,7 +75,7 @@ def _above(path: str) -> list[str]:
     return ["/".join(segments[:count]) for count in range(2, len(segments))]
 
 
-def _row(dialect: Dialect, resource: Resource, method: str, *, is_collection: bool) -> Route:
+def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection: bool) -> Route:
     changing = method in _CHANGING
     model_at, models = resource.model_at, resource.models if changing else ()
     if models and model_at is ModelAt.NOWHERE:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from mgw.vocabulary import Dialect, Family, Modality
+from mgw.vocabulary import DialectName, Family, Modality
 
 
 class ModelAt(StrEnum):
@@ -74,7 +74,7 @@ class Route(Struct, frozen=True):
     method: str
     """:data:`ANY_METHOD` for all of them."""
     path: str
-    dialect: Dialect
+    dialect: DialectName
     modality: Modality
     model_at: ModelAt
     treatment: Treatment

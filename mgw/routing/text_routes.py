@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.routing.route import ModelAt, Route, Treatment
-from mgw.vocabulary import Dialect, Family, Modality
+from mgw.vocabulary import DialectName, Family, Modality
 
 _TEXT: Final = Modality.TEXT
 _EMBEDDING: Final = Modality.EMBEDDING
@@ -15,11 +15,11 @@ _RELAY: Final = Treatment.RELAY
 _CHAT: Final = Treatment.CHAT
 _EMBED: Final = Treatment.EMBED
 _COUNT: Final = Treatment.COUNT
-_OPENAI_CHAT: Final = Dialect.OPENAI_CHAT
-_RESPONSES: Final = Dialect.OPENAI_RESPONSES
-_OPENAI: Final = Dialect.OPENAI
-_ANTHROPIC: Final = Dialect.ANTHROPIC
-_GEMINI: Final = Dialect.GEMINI
+_OPENAI_CHAT: Final = DialectName.OPENAI_CHAT
+_RESPONSES: Final = DialectName.OPENAI_RESPONSES
+_OPENAI: Final = DialectName.OPENAI
+_ANTHROPIC: Final = DialectName.ANTHROPIC
+_GEMINI: Final = DialectName.GEMINI
 
 _OTHERS: Final = frozenset(Family)
 _MODEL: Final = "/v1beta/models/{model}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from mgw.dates import date_header
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import Client
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
@@ -31,7 +31,7 @@ def send(client: Client, status: int, content_type: bytes, body: bytes, headers:
     client.finish()
 
 
-def refuse(client: Client, error: GatewayError, dialect: Dialect, request_id: str, wall: float) -> None:
+def refuse(client: Client, error: GatewayError, dialect: DialectName, request_id: str, wall: float) -> None:
     """Say a refusal in the shape of a dialect (contract 6.1, 6.4).
 
     :param wall: unix seconds, now.
@@ -47,4 +47,4 @@ def refuse(client: Client, error: GatewayError, dialect: Dialect, request_id: st
         headers += [(b"Upgrade", b"HTTP/1.1"), (b"Connection", b"Upgrade")]
     if error.reason is Reason.EDGE_KEY:
         headers.append((b"WWW-Authenticate", b'Bearer realm="mgw"'))  # RFC 9110 15.5.2
-    send(client, error.status, JSON, codec_of(dialect).error_body(error, request_id), headers)
+    send(client, error.status, JSON, dialect_of(dialect).error_body(error, request_id), headers)

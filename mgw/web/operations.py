@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from mgw.canonical.catalog import CatalogEntry
 from mgw.dates import date_header
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
 from mgw.families import FAMILIES
 from mgw.generation import Generation
@@ -94,8 +94,8 @@ class Operations:
         """
         visit = request.visit
         query = dict(parse_qsl((visit.caller.raw_query or b"").decode("latin-1"), keep_blank_values=True))
-        codec = codec_of(visit.matched.route.dialect)
-        _send(visit, 200, JSON, codec.render_list(await self._entries(visit, query), query))
+        dialect = dialect_of(visit.matched.route.dialect)
+        _send(visit, 200, JSON, dialect.render_list(await self._entries(visit, query), query))
 
     async def model(self, request: GatewayRequest) -> None:
         """One entry of the catalog.
@@ -104,8 +104,8 @@ class Operations:
         """
         visit = request.visit
         entry = self.generation().catalog.entry(visit.matched.model or "")
-        codec = codec_of(visit.matched.route.dialect)
-        _send(visit, 200, JSON, codec.render_entry(entry))
+        dialect = dialect_of(visit.matched.route.dialect)
+        _send(visit, 200, JSON, dialect.render_entry(entry))
 
     async def _entries(self, visit: RequestVisit, query: Mapping[str, str]) -> Sequence[CatalogEntry]:
         """Return what is listed; upstreams are asked where the client wants that."""

@@ -26,7 +26,7 @@ from mgw.routing.match import Matched
 from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 from mgw.web.answers import refuse
 from mgw.web.app import endpoint_of
 from mgw.web.channel import GatewayChannel, Visit
@@ -209,7 +209,11 @@ class Site:
         visit.invite()
 
     def _admit(
-        self, matched: Matched | GatewayError, dialect: Dialect, head: RequestHead, raw_query: bytes | None
+        self,
+        matched: Matched | GatewayError,
+        dialect: DialectName,
+        head: RequestHead,
+        raw_query: bytes | None,
     ) -> Caller:
         if isinstance(matched, Matched) and matched.route.name in OPEN_ROUTES:
             return Caller(None, None, head.headers)

@@ -11,9 +11,9 @@ from typing import Final
 import pytest
 from msgspec.json import decode
 
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 THIS: Final = Path(__file__).resolve()
@@ -148,7 +148,7 @@ def test_the_table_of_errors_says_what_clients_get() -> None:
 def row_of(reason: Reason) -> tuple[str, ...]:
     error = GatewayError(reason, "no")
     openai, anthropic, gemini = (
-        decode(codec_of(dialect).error_body(error, "req_1"))["error"]
-        for dialect in (Dialect.OPENAI, Dialect.ANTHROPIC, Dialect.GEMINI)
+        decode(dialect_of(dialect).error_body(error, "req_1"))["error"]
+        for dialect in (DialectName.OPENAI, DialectName.ANTHROPIC, DialectName.GEMINI)
     )
     return (str(reason.status), openai["type"], openai["code"] or "none", anthropic["type"], gemini["status"])

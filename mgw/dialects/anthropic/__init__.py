@@ -7,15 +7,15 @@ from typing import Final
 from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
-from mgw.dialects.anthropic.frames import PING
+from mgw.dialects.anthropic.frames import KEEPALIVE
 from mgw.dialects.anthropic.meter import meter
 from mgw.dialects.anthropic.reader import Reader
 from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.anthropic.request import parse_request
 from mgw.dialects.anthropic.writer import Writer
-from mgw.dialects.dialect import ClientOperation, ClientSide, Codec, ProviderOperation, ProviderSide
-from mgw.vocabulary import Dialect
+from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
+from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),
@@ -35,7 +35,7 @@ PROVIDER: Final = ProviderSide(
 )
 """Messages and their token count."""
 
-CODEC: Final = Codec(
-    Dialect.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, PING, CLIENT, PROVIDER
+DIALECT: Final = Dialect(
+    DialectName.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, KEEPALIVE, CLIENT, PROVIDER
 )
 """What this dialect brings."""

@@ -56,7 +56,7 @@ def content(message: Fields, role: Role) -> tuple[Part, ...]:
         raise message.missing("content")
     parts: list[Part] = []
     for block in message.opened("content", value):
-        kind = block.needed_text("type")
+        kind = block.required_text("type")
         if kind in _RUN_BY_THE_VENDOR:
             _leave(message, block, kind)
             continue
@@ -97,7 +97,7 @@ def text_blocks(holder: Fields, key: str, feature: Feature | None = None) -> tup
         return (Text(value),)
     found: list[Text] = []
     for block in holder.opened(key, value):
-        kind = block.needed_text("type")
+        kind = block.required_text("type")
         if kind != "text":
             raise none_of(block, "type", kind, ("text",))
         found += _text(holder, block)
@@ -110,7 +110,7 @@ def _leave(holder: Fields, block: Fields, kind: str) -> None:
 
 
 def _text(_holder: Fields, block: Fields) -> list[Text]:
-    text = block.needed_text("text")
+    text = block.required_text("text")
     _leave_citations(block)
     return [Text(text, cache_mark(block))]
 
@@ -133,7 +133,7 @@ def _document(holder: Fields, block: Fields) -> list[Text | Media]:
 
 def _search_result(_holder: Fields, block: Fields) -> list[Text]:
     """Read a search result as text: a line with its title and source, then what it says."""
-    heading = f"{block.needed_text('title')} ({block.needed_text('source')})"
+    heading = f"{block.required_text('title')} ({block.required_text('source')})"
     _leave_citations(block)
     texts = text_blocks(block, "content")
     said = "\n".join((heading, *(text.text for text in texts)))
@@ -141,11 +141,11 @@ def _search_result(_holder: Fields, block: Fields) -> list[Text]:
 
 
 def _tool_reference(_holder: Fields, block: Fields) -> list[Text]:
-    return [Text(block.needed_text("tool_name"), cache_mark(block))]
+    return [Text(block.required_text("tool_name"), cache_mark(block))]
 
 
 def _thinking(holder: Fields, block: Fields) -> list[Thinking]:
-    text = block.needed_text("thinking")
+    text = block.required_text("thinking")
     sealed = block.text("signature") or ""
     signature = read_signature(sealed, Family.ANTHROPIC)
     if signature is None or is_altered(sealed, text):
@@ -156,7 +156,7 @@ def _thinking(holder: Fields, block: Fields) -> list[Thinking]:
 
 
 def _redacted(holder: Fields, block: Fields) -> list[Thinking]:
-    signature = read_signature(block.needed_text("data"), Family.ANTHROPIC, redacted=True)
+    signature = read_signature(block.required_text("data"), Family.ANTHROPIC, redacted=True)
     if signature is None:
         _leave(holder, block, "redacted_thinking")
         return []
@@ -177,7 +177,7 @@ def _compaction(holder: Fields, block: Fields) -> list[Text]:
 
 
 def _tool_use(_holder: Fields, block: Fields) -> list[ToolCall]:
-    arguments = block.whole("input")
+    arguments = block.raw_object("input")
     if arguments is None:
         raise block.missing("input")
     try:
@@ -186,11 +186,11 @@ def _tool_use(_holder: Fields, block: Fields) -> list[ToolCall]:
         raise block.wrong("input", "it is nested too deeply") from None
     if block.take("caller") not in (None, {"type": "direct"}):
         block.leave("caller")
-    return [ToolCall(block.needed_text("id"), block.needed_text("name"), text, cache=cache_mark(block))]
+    return [ToolCall(block.required_text("id"), block.required_text("name"), text, cache=cache_mark(block))]
 
 
 def _tool_result(_holder: Fields, block: Fields) -> list[ToolResult]:
-    call_id = block.needed_text("tool_use_id")
+    call_id = block.required_text("tool_use_id")
     is_error = block.flag("is_error") is True
     if is_error:
         block.note(Feature.RESULT_ERROR, "is_error")
@@ -200,7 +200,7 @@ def _tool_result(_holder: Fields, block: Fields) -> list[ToolResult]:
         parts.append(Text(value))
     else:
         for inner in block.opened("content", value):
-            kind = inner.needed_text("type")
+            kind = inner.required_text("type")
             if kind in _RUN_BY_THE_VENDOR:
                 _leave(block, inner, kind)
             elif kind in _IN_RESULTS:

@@ -23,7 +23,7 @@ from mgw.dialects.identifiers import ANTHROPIC_ID, unused_id
 from mgw.dialects.signatures import Digest
 from mgw.wire.sse import on_its_line
 
-PING: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
+KEEPALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 MAX_BLANK: Final = 32_768
 """So many characters of white space are believed to be text."""
 _ENCODER: Final = Encoder()

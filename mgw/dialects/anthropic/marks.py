@@ -21,7 +21,7 @@ def cache_mark(block: Fields) -> CacheMark | None:
     control = block.nested("cache_control")
     if control is None:
         return None
-    kind = control.needed_text("type")
+    kind = control.required_text("type")
     if kind != "ephemeral":
         raise none_of(control, "type", kind, ("ephemeral",))
     block.note(Feature.CACHE, "cache_control")

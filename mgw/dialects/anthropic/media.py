@@ -41,7 +41,7 @@ def read_document(block: Fields) -> list[Text | Media]:
     media = _shared(source, kind, MediaKind.DOCUMENT)
     if kind == "text":
         media_type = source.text("media_type") or PLAIN
-        media = Media(MediaKind.DOCUMENT, media_type, text=source.needed_text("data"))
+        media = Media(MediaKind.DOCUMENT, media_type, text=source.required_text("data"))
     elif kind == "content":
         return _made_of_blocks(source, block)
     if media is None:
@@ -83,18 +83,18 @@ def _source(block: Fields) -> tuple[Fields, str]:
     source = block.nested("source")
     if source is None:
         raise block.missing("source")
-    return source, source.needed_text("type")
+    return source, source.required_text("type")
 
 
 def _shared(source: Fields, kind: str, media: MediaKind) -> Media | None:
     """Read where media lies, in the ways that images and documents share."""
     if kind == "base64":
-        return Media(media, source.needed_text("media_type"), data=source.needed_text("data"))
+        return Media(media, source.required_text("media_type"), data=source.required_text("data"))
     if kind == "url":
-        return Media(media, url=source.needed_text("url"))
+        return Media(media, url=source.required_text("url"))
     if kind == "file":
         source.note(Feature.FILE_ID, "file_id")
-        return Media(media, file_id=source.needed_text("file_id"))
+        return Media(media, file_id=source.required_text("file_id"))
     return None
 
 
@@ -119,9 +119,9 @@ def _made_of_blocks(source: Fields, block: Fields) -> list[Text | Media]:
         return [_with(Media(MediaKind.DOCUMENT, PLAIN, text=value), block)]
     parts: list[Text | Media] = []
     for inner in source.opened("content", value):
-        kind = inner.needed_text("type")
+        kind = inner.required_text("type")
         if kind == "text":
-            parts.append(Text(inner.needed_text("text"), cache_mark(inner)))
+            parts.append(Text(inner.required_text("text"), cache_mark(inner)))
         elif kind == "image":
             parts.append(read_image(inner))
         else:

@@ -40,6 +40,7 @@ from mgw.dialects.anthropic.stops import StopDetails, read_stop
 from mgw.dialects.arguments import NOTHING, compact
 from mgw.dialects.identifiers import made_id
 from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
+from mgw.dialects.stream import StreamReader
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.sse import EventReader
@@ -116,7 +117,7 @@ class _Open:
         self.signature = block.signature
 
 
-class Reader:
+class Reader(StreamReader):
     """Turns the stream into events, however it is cut."""
 
     __slots__ = (
@@ -149,12 +150,12 @@ class Reader:
         """Nothing more is read."""
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         """Whether ``message_stop`` has come."""
         return self._over
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing can be missing."""
         return self._over
 

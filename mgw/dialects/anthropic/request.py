@@ -53,7 +53,7 @@ def parse_count(body: bytes, _asked: RequestContext) -> Parsed[Conversation]:
 
 
 def _conversation(root: Fields) -> Conversation:
-    root.needed_text("model")  # the route has resolved it
+    root.required_text("model")  # the route has resolved it
     _refuse_a_thread(root)
     system, turns = _messages(root)
     parallel_calls, choice = read_choice(root)
@@ -103,7 +103,7 @@ def _messages(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     """Return the instructions that stand before all else, and the turns."""
     if "messages" not in root:
         raise root.missing("messages")
-    messages = root.each("messages")
+    messages = root.objects("messages")
     roles = [_role(message) for message in messages]
     last_user = max((place for place, role in enumerate(roles) if role is Role.USER), default=-1)
     leading: list[Text] = []
@@ -123,7 +123,7 @@ def _messages(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
 
 
 def _role(message: Fields) -> Role:
-    said = message.needed_text("role")
+    said = message.required_text("role")
     role = _ROLES.get(said)
     if role is None:
         raise none_of(message, "role", said, _ROLES)
@@ -137,10 +137,10 @@ def _output(root: Fields, config: Fields | None) -> OutputFormat | None:
         found = root.nested("output_format")
         if found is None:
             return None
-    kind = found.needed_text("type")
+    kind = found.required_text("type")
     if kind != "json_schema":
         raise none_of(found, "type", kind, ("json_schema",))
-    schema = found.whole("schema", Feature.OUTPUT)
+    schema = found.raw_object("schema", Feature.OUTPUT)
     if schema is None:
         raise found.missing("schema")
     return OutputFormat(OutputKind.SCHEMA, schema)

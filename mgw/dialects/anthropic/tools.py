@@ -29,15 +29,15 @@ _COMBINATORS: Final = ("anyOf", "oneOf", "allOf")
 def read_tools(root: Fields) -> tuple[Tool, ...]:
     """Take the tools; all must be functions of the client's."""
     tools: list[Tool] = []
-    for tool in root.each("tools"):
+    for tool in root.objects("tools"):
         kind = tool.text("type")
         if kind not in {None, "custom"}:
             raise not_a_function(tool, kind, tool.text("name") or tool.text("mcp_server_name"))
         tools.append(
             Tool(
-                tool.needed_text("name"),
+                tool.required_text("name"),
                 tool.text("description"),
-                tool.whole("input_schema"),
+                tool.raw_object("input_schema"),
                 tool.flag("strict", Feature.TOOL_STRICT),
                 cache_mark(tool),
             )
@@ -52,12 +52,12 @@ def read_choice(root: Fields) -> tuple[bool | None, ToolChoice | None]:
     choice = root.nested("tool_choice")
     if choice is None:
         return None, None
-    kind = choice.needed_text("type")
+    kind = choice.required_text("type")
     if kind not in _MODES:
         raise none_of(choice, "type", kind, _MODES)
     root.note(Feature.TOOL_CHOICE, "tool_choice")
     single = choice.flag("disable_parallel_tool_use", Feature.PARALLEL_CALLS)
-    names = (choice.needed_text("name"),) if kind == "tool" else ()
+    names = (choice.required_text("name"),) if kind == "tool" else ()
     return None if single is None else not single, ToolChoice(_MODES[kind], names)
 
 

@@ -33,7 +33,7 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.anthropic.errors import error_body, upstream_error_body
-from mgw.dialects.anthropic.frames import PING, Frames
+from mgw.dialects.anthropic.frames import KEEPALIVE, Frames
 from mgw.dialects.anthropic.reply import frame, left_out
 from mgw.dialects.anthropic.stops import written_stop
 from mgw.dialects.arguments import embedded
@@ -131,7 +131,7 @@ class Writer:
 
     def keepalive(self) -> bytes:
         """Return a ping."""
-        return b"" if self._over else PING
+        return b"" if self._over else KEEPALIVE
 
     def _take(self, event: ReplyEvent) -> None:
         if isinstance(event, Counted):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.dialects.dialect import ClientOperation, ClientSide, Codec, ProviderOperation, ProviderSide
+from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
 from mgw.dialects.gemini import count, embedding, speech
 from mgw.dialects.gemini.answer import render_reply
 from mgw.dialects.gemini.catalog import LISTER, render_entry, render_list
@@ -14,8 +14,8 @@ from mgw.dialects.gemini.reader import Reader
 from mgw.dialects.gemini.render import render_request
 from mgw.dialects.gemini.reply import parse_reply
 from mgw.dialects.gemini.request import parse_request
-from mgw.dialects.gemini.writer import SIGN_OF_LIFE, Writer
-from mgw.vocabulary import Dialect
+from mgw.dialects.gemini.writer import KEEPALIVE, Writer
+from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),
@@ -36,7 +36,7 @@ PROVIDER: Final = ProviderSide(
 )
 """The same, and embeddings."""
 
-CODEC: Final = Codec(
-    Dialect.GEMINI, error_body, meter, render_list, render_entry, LISTER, SIGN_OF_LIFE, CLIENT, PROVIDER
+DIALECT: Final = Dialect(
+    DialectName.GEMINI, error_body, meter, render_list, render_entry, LISTER, KEEPALIVE, CLIENT, PROVIDER
 )
 """What this dialect brings."""

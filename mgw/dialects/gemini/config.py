@@ -131,10 +131,10 @@ def _output(config: Fields) -> OutputFormat | None:
 
 def _schema(config: Fields) -> JsonObject | None:
     for key in ("responseJsonSchema", "_responseJsonSchema"):
-        found = config.whole(key, Feature.OUTPUT)
+        found = config.raw_object(key, Feature.OUTPUT)
         if found is not None:
             return with_lower_types(found)
-    found = config.whole("responseSchema", Feature.OUTPUT)
+    found = config.raw_object("responseSchema", Feature.OUTPUT)
     return None if found is None else from_openapi(found)
 
 

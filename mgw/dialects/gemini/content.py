@@ -79,7 +79,7 @@ def parse_system(content: Fields) -> tuple[Text, ...]:
     """Return the texts of a system instruction; what is no text there is reported."""
     content.skip("role")
     texts: list[Text] = []
-    for part in content.each_or_one("parts"):
+    for part in content.objects_or_one("parts"):
         text = part.text("text")
         if text is not None:
             content.note(Feature.SYSTEM)
@@ -114,7 +114,7 @@ class _Reader:
         meant = _ROLES.get(role.lower())  # Google's own examples say "USER", too
         if meant is None:
             raise none_of(content, "role", role, _ROLES)
-        parts = content.each_or_one("parts")
+        parts = content.objects_or_one("parts")
         if meant is Role.ASSISTANT:
             for part in parts:
                 self._say(part)
@@ -187,19 +187,19 @@ class _Reader:
         return self._datum(part)
 
     def _call(self, call: Fields, signature: Signature | None) -> ToolCall:
-        name = call.needed_text("name")
+        name = call.required_text("name")
         call_id = self._calls.call(call.text("id"), name)
-        return ToolCall(call_id, name, encoded(call.whole("args") or {}), signature)
+        return ToolCall(call_id, name, encoded(call.raw_object("args") or {}), signature)
 
     def _result(self, response: Fields) -> ToolResult:
         name = response.text("name", Feature.RESULT_NAME) or ""
         call_id = self._calls.result(response.text("id"), name)
-        said = response.whole("response")
+        said = response.raw_object("response")
         text, is_error = ("", False) if said is None else text_of(said)
         if is_error:
             response.note(Feature.RESULT_ERROR, "response")
         parts: list[Text | Media] = [Text(text)] if text else []
-        for part in response.each_or_one("parts"):
+        for part in response.objects_or_one("parts"):
             media = self._media(part)
             if media is not None:
                 parts.append(media)

@@ -88,7 +88,7 @@ _ENDING: Final = re.compile(r"\.(\w{2,4})$")
 def parse_blob(blob: Fields) -> Media:
     """Return what ``inlineData`` holds; a text comes as text."""
     media_type = blob.text("mimeType")
-    data = standard_base64(blob.needed_text("data"))
+    data = standard_base64(blob.required_text("data"))
     if len(data) % 4:
         raise blob.wrong("data", "not valid base64")
     kind = kind_of(media_type)
@@ -105,7 +105,7 @@ def parse_blob(blob: Fields) -> Media:
 
 def parse_file(file: Fields) -> Media:
     """Return what ``fileData`` points at: a file of Google's, or an address."""
-    uri = file.needed_text("fileUri")
+    uri = file.required_text("fileUri")
     media_type = file.text("mimeType") or None
     kind = MediaKind.VIDEO if _YOUTUBE.match(uri) else kind_of(media_type or named_type(uri))
     name = file.text("displayName", Feature.MEDIA_NAME)

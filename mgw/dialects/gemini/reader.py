@@ -47,6 +47,7 @@ from mgw.dialects.gemini.media import blob_media
 from mgw.dialects.gemini.stops import BLOCKED, FAILURES, block_message, failure_message, stop_of
 from mgw.dialects.gemini.usage import usage_of
 from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
+from mgw.dialects.stream import StreamReader
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.array import ElementReader
@@ -77,7 +78,7 @@ class _Heard:
 
 
 @dataclass(slots=True)
-class Reader:
+class Reader(StreamReader):
     """Reads an event stream or an array, as its first byte says; ``seed`` makes identifiers of calls."""
 
     seed: str
@@ -104,12 +105,12 @@ class Reader:
         return self._usage
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         """Never: this wire ends where the body does."""
         return False
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether every candidate has named its reason to end."""
         heard = self._candidates.values()
         return not self._over and bool(heard) and all(one.finish is not None for one in heard)

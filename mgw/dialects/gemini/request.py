@@ -41,7 +41,7 @@ def parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
 def _conversation(request: Fields, asked: RequestContext) -> Conversation:
     request.skip("model")  # the path names it
     config = parse_config(request.nested("generationConfig"))
-    contents = request.each_or_one("contents")
+    contents = request.objects_or_one("contents")
     if not contents:
         raise request.missing("contents")
     system = request.nested("systemInstruction")

@@ -81,7 +81,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]
     ledger = Ledger(snake_too=True)
     request = open_request(body, ledger)
     request.skip("model")  # the path names it
-    contents = request.each_or_one("contents")
+    contents = request.objects_or_one("contents")
     texts = [text for content in contents for text in _texts(content)]
     if not any(text.strip() for text in texts):
         raise request.wrong("contents", "there is no user text to speak")
@@ -102,7 +102,7 @@ def _texts(content: Fields) -> list[str]:
         content.skip(*content)
         return []
     texts: list[str] = []
-    for part in content.each_or_one("parts"):
+    for part in content.objects_or_one("parts"):
         if part.flag("thought"):
             leave_part(part, "thought")
             continue
@@ -122,7 +122,7 @@ def _voice(config: Fields) -> str | None:
     several = speech.nested("multiSpeakerVoiceConfig")
     if several is None:
         return voice
-    for speaker in several.each("speakerVoiceConfigs"):
+    for speaker in several.objects("speakerVoiceConfigs"):
         first = _named(speaker.nested("voiceConfig"))
         voice = voice or first
         speaker.skip(*speaker)
@@ -145,7 +145,7 @@ def _format(config: Fields) -> str | None:
         config.ledger.leave(config.path("responseModalities"))
     stated = config.text("responseMimeType")
     found = _known(config, "responseMimeType", stated)
-    for one in config.each_or_one("responseFormat"):
+    for one in config.objects_or_one("responseFormat"):
         audio = one.nested("audio")
         if audio is not None:
             found = _known(audio, "mimeType", audio.text("mimeType")) or found

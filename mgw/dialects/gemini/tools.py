@@ -33,8 +33,8 @@ def parse_tools(request: Fields) -> tuple[Tool, ...]:
     """
     found: list[Tool] = []
     request.note(Feature.TOOLS, "tools")
-    for tool in request.each_or_one("tools"):
-        found += [_function(declaration) for declaration in tool.each_or_one("functionDeclarations")]
+    for tool in request.objects_or_one("tools"):
+        found += [_function(declaration) for declaration in tool.objects_or_one("functionDeclarations")]
         other = next((key for key in tool if key in tool), None)
         if other is not None:
             raise tool.wrong(
@@ -75,12 +75,12 @@ def render_tools(conversation: Conversation, names: Names, lost: set[Feature]) -
 
 
 def _function(declaration: Fields) -> Tool:
-    name = declaration.needed_text("name")
+    name = declaration.required_text("name")
     description = declaration.text("description")
-    schema = declaration.whole("parametersJsonSchema")
+    schema = declaration.raw_object("parametersJsonSchema")
     if schema is not None:
         return Tool(name, description, with_lower_types(schema))
-    schema = declaration.whole("parameters")
+    schema = declaration.raw_object("parameters")
     return Tool(name, description, None if schema is None else from_openapi(schema))
 
 

@@ -67,7 +67,7 @@ MAX_HELD_CHARACTERS: Final = 32 * 2**20
 _EVENT: Final = b"data: %b\n\n"
 _LINE_BREAKS: Final = b"\r\n"
 """Within JSON they stand between tokens only, where they mean nothing."""
-SIGN_OF_LIFE: Final = b"\n"
+KEEPALIVE: Final = b"\n"
 _encode: Final = Encoder().encode
 
 
@@ -179,7 +179,7 @@ class Writer:
 
     def keepalive(self) -> bytes:
         """Return a line break, which means nothing between events and between elements."""
-        return b"" if self._over else SIGN_OF_LIFE
+        return b"" if self._over else KEEPALIVE
 
     def _framed(self, response: bytes) -> bytes:
         if self._array is not None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.dialects.dialect import ClientOperation, ClientSide, Codec, ProviderOperation, ProviderSide
+from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
 from mgw.dialects.openai import embedding, speech
 from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
 from mgw.dialects.openai.errors import error_body, parse_error, render_error
@@ -15,8 +15,8 @@ from mgw.dialects.openai.reader import ChatStreamReader
 from mgw.dialects.openai.render import render_request
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request
-from mgw.dialects.openai.writer import SIGN_OF_LIFE, ChatStreamWriter
-from mgw.vocabulary import Dialect
+from mgw.dialects.openai.writer import KEEPALIVE, ChatStreamWriter
+from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),
@@ -35,11 +35,19 @@ PROVIDER: Final = ProviderSide(
 )
 """Chat completions and speech."""
 
-CHAT: Final = Codec(
-    Dialect.OPENAI_CHAT, error_body, meter, render_list, render_entry, LISTER, SIGN_OF_LIFE, CLIENT, PROVIDER
+CHAT: Final = Dialect(
+    DialectName.OPENAI_CHAT,
+    error_body,
+    meter,
+    render_list,
+    render_entry,
+    LISTER,
+    KEEPALIVE,
+    CLIENT,
+    PROVIDER,
 )
 """Chat completions and completions."""
-RESPONSES: Final = replace(CHAT, dialect=Dialect.OPENAI_RESPONSES, client=None, provider=None)
+RESPONSES: Final = replace(CHAT, name=DialectName.OPENAI_RESPONSES, client=None, provider=None)
 """Responses."""
-OTHERS: Final = replace(RESPONSES, dialect=Dialect.OPENAI)
+OTHERS: Final = replace(RESPONSES, name=DialectName.OPENAI)
 """Everything else: embeddings, media, platform."""

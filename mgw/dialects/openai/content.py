@@ -78,7 +78,7 @@ def media_of(url: str, kind: MediaKind) -> Media | None:
 
 
 def _part(block: Fields, known: frozenset[str]) -> Content:
-    kind = block.needed_text("type")
+    kind = block.required_text("type")
     reader = _READERS.get(kind)
     if reader is None or kind not in known:
         raise none_of(block, "type", kind, sorted(known))
@@ -86,12 +86,12 @@ def _part(block: Fields, known: frozenset[str]) -> Content:
 
 
 def _text(block: Fields) -> Text:
-    return Text(block.needed_text("text"), read_cache(block))
+    return Text(block.required_text("text"), read_cache(block))
 
 
 def _refusal(block: Fields) -> Refusal:
     _note(block, Feature.REFUSAL, "refusal")
-    return Refusal(block.needed_text("refusal"))
+    return Refusal(block.required_text("refusal"))
 
 
 def _thinking(block: Fields) -> Thinking:
@@ -118,7 +118,7 @@ def _address(key: str, kind: MediaKind) -> Callable[[Fields], Media]:
         if type(value) is not dict:
             raise block.mistyped(key, dict, value)
         inner = Fields(value, block.ledger, block, key)
-        url = inner.needed_text("url")
+        url = inner.required_text("url")
         return _fetched(inner, "url", url, kind, _detail(inner))
 
     return read
@@ -147,11 +147,11 @@ def _input_audio(block: Fields) -> Media:
     inner = block.nested("input_audio")
     if inner is None:
         raise block.missing("input_audio")
-    form = inner.needed_text("format").lower()
+    form = inner.required_text("format").lower()
     return Media(
         MediaKind.AUDIO,
         AUDIO_TYPES.get(form, f"audio/{form}"),
-        standard_base64(inner.needed_text("data")),
+        standard_base64(inner.required_text("data")),
     )
 
 
@@ -218,7 +218,7 @@ def _note(block: Fields, feature: Feature, kind: str) -> None:
 def read_images(message: Fields) -> list[Media]:
     """Take the images of an assistant's message, as answers of image models have them (OpenRouter)."""
     found: list[Media] = []
-    for block in message.each("images"):
+    for block in message.objects("images"):
         block.skip("type", "index")
         found.append(_READ_IMAGE(block))
     if found:

@@ -69,7 +69,7 @@ class History:
 
     def read(self, message: Fields) -> None:
         """Take one message."""
-        role = message.needed_text("role")
+        role = message.required_text("role")
         reader = _READERS.get(role)
         if reader is None:
             raise none_of(message, "role", role, _READERS)
@@ -94,7 +94,7 @@ class History:
     def assistant(self, message: Fields) -> None:
         """Take an ``assistant`` message."""
         said: list[Part] = [*read_content(message, ANSWERS)]
-        calls = [_call(call) for call in message.each("tool_calls")]
+        calls = [_call(call) for call in message.objects("tool_calls")]
         if message.is_empty:
             self.turns.append(Turn(Role.ASSISTANT, (*said, *calls)))
         else:
@@ -122,13 +122,13 @@ class History:
 
     def tool(self, message: Fields) -> None:
         """Take the result of a call."""
-        call_id = message.needed_text("tool_call_id")
+        call_id = message.required_text("tool_call_id")
         name = None if message.is_empty else message.text("name", Feature.RESULT_NAME)
         self._result(message, call_id, name)
 
     def function(self, message: Fields) -> None:
         """Take the result of a call of the deprecated kind: it answers the first that waits for one."""
-        name = message.needed_text("name")
+        name = message.required_text("name")
         waiting = self._waiting.get(name)
         self._result(message, waiting.popleft() if waiting else made_id(_CALLS_WITHOUT_IDS, -1), name)
 
@@ -144,7 +144,7 @@ class History:
             return []
         call_id = made_id(_CALLS_WITHOUT_IDS, self._calls_without_ids)
         self._calls_without_ids += 1
-        name = called.needed_text("name")
+        name = called.required_text("name")
         self._waiting.setdefault(name, deque()).append(call_id)
         return [ToolCall(call_id, name, called.text("arguments") or "")]
 
@@ -156,7 +156,7 @@ def _call(call: Fields) -> ToolCall:
     called = call.nested("function")
     if called is None:
         raise call.missing("function")
-    call_id, name = call.needed_text("id"), called.needed_text("name")
+    call_id, name = call.required_text("id"), called.required_text("name")
     arguments = called.text("arguments") or ""
     called.skip("parsed_arguments")
     if call.is_empty:

@@ -95,7 +95,7 @@ def read_output(request: Fields) -> OutputFormat | None:
     wanted = request.nested("response_format")
     if wanted is None:
         return None
-    kind = wanted.needed_text("type")
+    kind = wanted.required_text("type")
     if kind == "text":
         return None
     request.note(Feature.OUTPUT, "response_format")
@@ -108,7 +108,7 @@ def read_output(request: Fields) -> OutputFormat | None:
         raise wanted.missing("json_schema")
     return OutputFormat(
         OutputKind.SCHEMA,
-        schema.whole("schema"),
+        schema.raw_object("schema"),
         schema.text("name", Feature.OUTPUT_NAME),
         schema.text("description", Feature.OUTPUT_DESCRIPTION),
         schema.flag("strict", Feature.OUTPUT_STRICT),

@@ -23,6 +23,7 @@ from mgw.dialects.openai.choice import Choice, ChoiceReader
 from mgw.dialects.openai.errors import error_in, is_error
 from mgw.dialects.openai.meter import read_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
+from mgw.dialects.stream import StreamReader
 from mgw.errors import GatewayError, Reason
 from mgw.wire.sse import EventReader
 
@@ -48,7 +49,7 @@ class _Chunk(Struct):
 _DECODER: Final = Decoder(_Chunk)
 
 
-class ChatStreamReader:
+class ChatStreamReader(StreamReader):
     """Reads a stream of chat completions."""
 
     __slots__ = ("_began", "_choices", "_closed", "_done", "_events", "_head", "_heard", "_seed", "usage")
@@ -70,12 +71,12 @@ class ChatStreamReader:
         """Nothing that comes is read any more."""
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         """Whether ``[DONE]`` has come."""
         return self._done
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing can be missing."""
         return self._done
 

@@ -67,7 +67,7 @@ def _history(request: Fields) -> History:
     if "messages" not in request:
         raise request.missing("messages")
     history = History()
-    for message in request.each("messages"):
+    for message in request.objects("messages"):
         history.read(message)
     if not history.turns and not history.system:
         raise request.wrong("messages", "at least one message is required")

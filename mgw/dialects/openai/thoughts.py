@@ -100,7 +100,7 @@ def read_thoughts(message: Fields) -> list[Placed]:
     """Take the thoughts of a message in a client's history."""
     spellings = [message.text(key, Feature.THINKING) for key in ("reasoning_content", "reasoning")]
     told = spellings[0] or spellings[1] or ""
-    details = message.each("reasoning_details")
+    details = message.objects("reasoning_details")
     if not details:
         return [Placed(Thinking(told, UNSIGNED))] if told else []
     message.note(Feature.THINKING, "reasoning_details")

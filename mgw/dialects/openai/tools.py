@@ -24,7 +24,7 @@ _MODES: Final = {
 
 def read_tools(request: Fields) -> tuple[Tool, ...]:
     """Take the tools."""
-    tools = [_tool(tool) for tool in request.each("tools")]
+    tools = [_tool(tool) for tool in request.objects("tools")]
     if tools:
         request.note(Feature.TOOLS, "tools")
     return tuple(tools)
@@ -32,7 +32,7 @@ def read_tools(request: Fields) -> tuple[Tool, ...]:
 
 def read_functions(request: Fields) -> tuple[Tool, ...]:
     """Take the tools of the deprecated kind."""
-    functions = [_function(function) for function in request.each("functions")]
+    functions = [_function(function) for function in request.objects("functions")]
     if functions:
         request.note(Feature.TOOLS, "functions")
     return tuple(functions)
@@ -52,9 +52,9 @@ def _tool(tool: Fields) -> Tool:
 
 def _function(function: Fields) -> Tool:
     return Tool(
-        function.needed_text("name"),
+        function.required_text("name"),
         function.text("description"),
-        function.whole("parameters"),
+        function.raw_object("parameters"),
         function.flag("strict", Feature.TOOL_STRICT),
         read_cache(function),
     )
@@ -88,7 +88,7 @@ def read_function_choice(request: Fields) -> ToolChoice | None:
     if type(value) is not dict:
         raise request.mistyped("function_call", str, value)
     choice = Fields(value, request.ledger, request, "function_call")
-    return ToolChoice(ToolMode.ANY, (choice.needed_text("name"),))
+    return ToolChoice(ToolMode.ANY, (choice.required_text("name"),))
 
 
 def _by_word(request: Fields, key: str, word: str) -> ToolChoice:
@@ -102,9 +102,9 @@ def _allowed(choice: Fields) -> ToolChoice:
     if allowed is None:
         raise choice.missing("allowed_tools")
     allowed.note(Feature.TOOL_CHOICE_NAMES, "tools")
-    mode = allowed.needed_text("mode")
+    mode = allowed.required_text("mode")
     names: list[str] = []
-    for tool in allowed.each("tools"):
+    for tool in allowed.objects("tools"):
         kind = tool.text("type") or "function"
         if kind != "function":
             raise not_a_function(tool, kind)
@@ -118,4 +118,4 @@ def _name_in(fields: Fields) -> str:
     function = fields.nested("function")
     if function is None:
         raise fields.missing("function")
-    return function.needed_text("name")
+    return function.required_text("name")

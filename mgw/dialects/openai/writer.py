@@ -66,7 +66,7 @@ MAX_HELD: Final = 32 * 2**20
 
 _ENCODER: Final = Encoder()
 _DONE: Final = b"data: [DONE]\n\n"
-SIGN_OF_LIFE: Final = b": ping\n\n"
+KEEPALIVE: Final = b": ping\n\n"
 _MOST_CHOICES: Final = 128
 
 
@@ -179,7 +179,7 @@ class ChatStreamWriter:
 
     def keepalive(self) -> bytes:
         """Return a comment."""
-        return b"" if self._closed else SIGN_OF_LIFE
+        return b"" if self._closed else KEEPALIVE
 
     def _start(self, own_id: str | None = None, model: str | None = None) -> bytes:
         """Return what every chunk begins with, settled the first time."""

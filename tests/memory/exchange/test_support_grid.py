@@ -24,7 +24,7 @@ from mgw.routing.capabilities import pass_gate
 from mgw.routing.resolve import Resolver
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import Dialect, Modality
+from mgw.vocabulary import DialectName, Modality
 from tests.support.configs import config
 from tests.support.grid import (
     ANTHROPIC,
@@ -337,7 +337,7 @@ def test_a_flag_that_anthropic_cannot_keep_is_an_error_at_load(capability: str) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_realtime_that_is_off_is_not_implemented(kind: str) -> None:
     route = Route(
-        "live", "GET", "/v1/live", Dialect.OPENAI, Modality.REALTIME, ModelAt.QUERY, Treatment.REALTIME
+        "live", "GET", "/v1/live", DialectName.OPENAI, Modality.REALTIME, ModelAt.QUERY, Treatment.REALTIME
     )
     settings = config(configuration(Flag.OFF))
     with pytest.raises(GatewayError) as refused:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from mgw.canonical.catalog import CatalogEntry
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 CAPABILITIES = {
     "chat": True,
@@ -40,12 +40,12 @@ def entries(count: int) -> list[CatalogEntry]:
     return [entry(f"main/m{number}") for number in range(count)]
 
 
-def listed(dialect: Dialect, models: list[CatalogEntry], **query: str) -> Any:  # Any: JSON
-    return json.loads(codec_of(dialect).render_list(models, query))
+def listed(dialect: DialectName, models: list[CatalogEntry], **query: str) -> Any:  # Any: JSON
+    return json.loads(dialect_of(dialect).render_list(models, query))
 
 
 def test_openai_lists_every_entry_with_its_capabilities() -> None:
-    assert listed(Dialect.OPENAI, [entry("fast")], live="1") == {
+    assert listed(DialectName.OPENAI, [entry("fast")], live="1") == {
         "object": "list",
         "data": [
             {
@@ -60,7 +60,7 @@ def test_openai_lists_every_entry_with_its_capabilities() -> None:
 
 
 def test_anthropic_keeps_its_own_capabilities_null() -> None:
-    page = listed(Dialect.ANTHROPIC, [entry("fast")])
+    page = listed(DialectName.ANTHROPIC, [entry("fast")])
     (model,) = page.pop("data")
     assert page == {"has_more": False, "first_id": "fast", "last_id": "fast"}
     assert model["capabilities"] is None
@@ -69,7 +69,7 @@ def test_anthropic_keeps_its_own_capabilities_null() -> None:
 
 
 def test_gemini_names_the_methods_of_a_model() -> None:
-    assert listed(Dialect.GEMINI, [entry("fast", realtime=True), entry("voice", chat=False)]) == {
+    assert listed(DialectName.GEMINI, [entry("fast", realtime=True), entry("voice", chat=False)]) == {
         "models": [
             {
                 "name": "models/fast",
@@ -95,34 +95,34 @@ def test_gemini_names_the_methods_of_a_model() -> None:
 
 
 def test_gemini_says_models_once_where_the_client_said_it() -> None:
-    body = codec_of(Dialect.GEMINI).render_entry(entry("models/fast"))
+    body = dialect_of(DialectName.GEMINI).render_entry(entry("models/fast"))
     assert json.loads(body)["name"] == "models/fast"
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_one_entry_is_an_element_of_the_list(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", DialectName)
+def test_one_entry_is_an_element_of_the_list(dialect: DialectName) -> None:
     page = listed(dialect, [entry("fast")])
     elements = page.get("data", page.get("models"))
-    assert [json.loads(codec_of(dialect).render_entry(entry("fast")))] == elements
+    assert [json.loads(dialect_of(dialect).render_entry(entry("fast")))] == elements
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_an_empty_catalog_is_an_empty_list(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", DialectName)
+def test_an_empty_catalog_is_an_empty_list(dialect: DialectName) -> None:
     page = listed(dialect, [])
     assert page.get("data", page.get("models")) == []
 
 
 @pytest.mark.parametrize("created", [-1, 0, 10**18])
 def test_anthropic_dates_any_number_of_seconds(created: int) -> None:
-    body = codec_of(Dialect.ANTHROPIC).render_entry(CatalogEntry("m", CAPABILITIES, created, "main"))
+    body = dialect_of(DialectName.ANTHROPIC).render_entry(CatalogEntry("m", CAPABILITIES, created, "main"))
     assert ModelInfo.model_validate_json(body).created_at is not None
 
 
 def test_a_name_for_people_is_shown_where_there_is_one() -> None:
     models = [replace(entry("main/m"), display_name="The M")]
-    assert listed(Dialect.ANTHROPIC, models)["data"][0]["display_name"] == "The M"
-    assert listed(Dialect.GEMINI, models)["models"][0]["displayName"] == "The M"
-    assert listed(Dialect.OPENAI, models)["data"][0]["id"] == "main/m"
+    assert listed(DialectName.ANTHROPIC, models)["data"][0]["display_name"] == "The M"
+    assert listed(DialectName.GEMINI, models)["models"][0]["displayName"] == "The M"
+    assert listed(DialectName.OPENAI, models)["data"][0]["id"] == "main/m"
 
 
 def names(page: Any) -> list[str]:
@@ -130,19 +130,19 @@ def names(page: Any) -> list[str]:
 
 
 def test_anthropic_shows_twenty_unless_asked() -> None:
-    page = listed(Dialect.ANTHROPIC, entries(21))
+    page = listed(DialectName.ANTHROPIC, entries(21))
     assert (len(page["data"]), page["has_more"], page["last_id"]) == (20, True, "main/m19")
 
 
 def test_anthropic_goes_on_after_an_id() -> None:
-    page = listed(Dialect.ANTHROPIC, entries(5), limit="2", after_id="main/m1")
+    page = listed(DialectName.ANTHROPIC, entries(5), limit="2", after_id="main/m1")
     assert (names(page), page["has_more"]) == (["main/m2", "main/m3"], True)
 
 
 def test_anthropic_goes_back_before_an_id() -> None:
-    page = listed(Dialect.ANTHROPIC, entries(5), limit="2", before_id="main/m3")
+    page = listed(DialectName.ANTHROPIC, entries(5), limit="2", before_id="main/m3")
     assert (names(page), page["has_more"]) == (["main/m1", "main/m2"], True)
-    page = listed(Dialect.ANTHROPIC, entries(5), limit="2", before_id="main/m2")
+    page = listed(DialectName.ANTHROPIC, entries(5), limit="2", before_id="main/m2")
     assert (names(page), page["has_more"]) == (["main/m0", "main/m1"], False)
 
 
@@ -163,7 +163,7 @@ def test_anthropic_goes_back_before_an_id() -> None:
 )
 def test_anthropic_refuses_a_page_that_cannot_be(query: dict[str, str], param: str) -> None:
     with pytest.raises(GatewayError) as caught:
-        codec_of(Dialect.ANTHROPIC).render_list(entries(3), query)
+        dialect_of(DialectName.ANTHROPIC).render_list(entries(3), query)
     assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, param)
 
 
@@ -178,7 +178,7 @@ def test_anthropic_refuses_a_page_that_cannot_be(query: dict[str, str], param: s
     ids=["absent", "zero", "some", "too many"],
 )
 def test_gemini_shows_as_many_as_asked_within_bounds(query: dict[str, str], shown: int) -> None:
-    assert len(listed(Dialect.GEMINI, entries(1001), **query)["models"]) == shown
+    assert len(listed(DialectName.GEMINI, entries(1001), **query)["models"]) == shown
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_gemini_shows_as_many_as_asked_within_bounds(query: dict[str, str], show
 )
 def test_gemini_refuses_a_page_that_cannot_be(query: dict[str, str], param: str) -> None:
     with pytest.raises(GatewayError) as caught:
-        codec_of(Dialect.GEMINI).render_list(entries(3), query)
+        dialect_of(DialectName.GEMINI).render_list(entries(3), query)
     assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, param)
 
 
@@ -201,7 +201,7 @@ def test_the_pages_of_gemini_join_to_the_whole_list(count: int, size: int) -> No
     found: list[str] = []
     query = {"pageSize": str(size)}
     while True:
-        page = listed(Dialect.GEMINI, entries(count), **query)
+        page = listed(DialectName.GEMINI, entries(count), **query)
         found += [model["displayName"] for model in page["models"]]
         if "nextPageToken" not in page:
             break
@@ -209,15 +209,15 @@ def test_the_pages_of_gemini_join_to_the_whole_list(count: int, size: int) -> No
     assert found == [model.id for model in entries(count)]
 
 
-def body_at(dialect: Dialect, models: list[CatalogEntry], path: str, query: dict[str, str]) -> bytes:
+def body_at(dialect: DialectName, models: list[CatalogEntry], path: str, query: dict[str, str]) -> bytes:
     """The gateway's answer to an SDK: the list, or one entry below it."""
     name = path.partition("/models")[2].strip("/")
     if not name:
-        return codec_of(dialect).render_list(models, query)
-    return codec_of(dialect).render_entry(next(model for model in models if model.id == name))
+        return dialect_of(dialect).render_list(models, query)
+    return dialect_of(dialect).render_entry(next(model for model in models if model.id == name))
 
 
-def serving(dialect: Dialect, models: list[CatalogEntry]) -> httpx2.Client:
+def serving(dialect: DialectName, models: list[CatalogEntry]) -> httpx2.Client:
     def answer(request: httpx2.Request) -> httpx2.Response:
         body = body_at(dialect, models, request.url.path, dict(request.url.params))
         return httpx2.Response(200, content=body, headers={"content-type": "application/json"})
@@ -226,7 +226,7 @@ def serving(dialect: Dialect, models: list[CatalogEntry]) -> httpx2.Client:
 
 
 def test_openais_sdk_reads_the_catalog() -> None:
-    http = serving(Dialect.OPENAI, entries(3))
+    http = serving(DialectName.OPENAI, entries(3))
     with openai.OpenAI(api_key="k", http_client=http, _strict_response_validation=True) as client:
         assert [model.id for model in client.models.list()] == ["main/m0", "main/m1", "main/m2"]
         assert client.models.retrieve("main/m1").owned_by == "main"
@@ -234,7 +234,7 @@ def test_openais_sdk_reads_the_catalog() -> None:
 
 @pytest.mark.parametrize(("before", "count"), [(omit, 6), ("main/m5", 5)], ids=["forward", "back"])
 def test_anthropics_sdk_reads_the_catalog_page_by_page(before: str | Omit, count: int) -> None:
-    http = serving(Dialect.ANTHROPIC, entries(6))
+    http = serving(DialectName.ANTHROPIC, entries(6))
     with anthropic.Anthropic(api_key="k", http_client=http, _strict_response_validation=True) as client:
         found = sorted(model.id for model in client.models.list(limit=2, before_id=before))
         assert found == [f"main/m{number}" for number in range(count)]
@@ -243,7 +243,7 @@ def test_anthropics_sdk_reads_the_catalog_page_by_page(before: str | Omit, count
 
 def test_googles_sdk_reads_the_catalog_page_by_page() -> None:
     def answer(request: httpx2.Request) -> httpx2.Response:
-        body = body_at(Dialect.GEMINI, entries(5), request.url.path, dict(request.url.params))
+        body = body_at(DialectName.GEMINI, entries(5), request.url.path, dict(request.url.params))
         return httpx2.Response(200, content=body, headers={"content-type": "application/json"})
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from openai.types import Model
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
-from mgw.dialects import ModelPage, codec_of, lister_of
-from mgw.vocabulary import Dialect, Family
+from mgw.dialects import ModelPage, dialect_of, lister_of
+from mgw.vocabulary import DialectName, Family
 
 OPENAI: dict[str, Any] = {"id": "gpt-5", "object": "model", "created": 1767322985, "owned_by": "openai"}
 ANTHROPIC: dict[str, Any] = {
@@ -33,9 +33,9 @@ GEMINI: dict[str, Any] = {
     "supportedGenerationMethods": ["generateContent"],
 }
 SPOKEN = {
-    Family.OPENAI: Dialect.OPENAI,
-    Family.ANTHROPIC: Dialect.ANTHROPIC,
-    Family.GEMINI: Dialect.GEMINI,
+    Family.OPENAI: DialectName.OPENAI,
+    Family.ANTHROPIC: DialectName.ANTHROPIC,
+    Family.GEMINI: DialectName.GEMINI,
 }
 
 
@@ -217,7 +217,7 @@ def test_whatever_comes_is_a_page_or_refused(family: Family, body: bytes) -> Non
 )
 def test_a_gateway_can_stand_before_a_gateway(family: Family, names: list[str]) -> None:
     entries = [CatalogEntry(f"main/{name}", {}, 1735689600, "main") for name in names]
-    body = codec_of(SPOKEN[family]).render_list(entries, {"limit": "1000", "pageSize": "1000"})
+    body = dialect_of(SPOKEN[family]).render_list(entries, {"limit": "1000", "pageSize": "1000"})
     found = read(family, body)
     assert [model.id for model in found.models] == [entry.id for entry in entries]
     assert found.next_page is None

@@ -11,9 +11,9 @@ import openai
 import pytest
 from google.genai import errors as genai_errors
 
-from mgw.dialects import codec_of
+from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
     # reason: status, openai type, openai code, anthropic type, gemini status, gemini reason
@@ -159,11 +159,11 @@ TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
     ),
 }
 GRID = [pytest.param(reason, *row, id=reason.value[0]) for reason, row in TABLE.items()]
-OPENAI_DIALECTS = (Dialect.OPENAI_CHAT, Dialect.OPENAI_RESPONSES, Dialect.OPENAI)
+OPENAI_DIALECTS = (DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.OPENAI)
 
 
-def said(dialect: Dialect, error: GatewayError) -> Any:  # Any: JSON
-    return json.loads(codec_of(dialect).error_body(error, "req_1"))
+def said(dialect: DialectName, error: GatewayError) -> Any:  # Any: JSON
+    return json.loads(dialect_of(dialect).error_body(error, "req_1"))
 
 
 def test_the_table_here_has_every_reason() -> None:
@@ -187,12 +187,12 @@ def test_each_refusal_is_said_as_the_contract_has_it(
         assert said(dialect, error) == {
             "error": {"message": "do otherwise", "type": openai_type, "param": None, "code": code}
         }
-    assert said(Dialect.ANTHROPIC, error) == {
+    assert said(DialectName.ANTHROPIC, error) == {
         "type": "error",
         "error": {"type": anthropic_type, "message": "do otherwise"},
         "request_id": "req_1",
     }
-    assert said(Dialect.GEMINI, error) == {
+    assert said(DialectName.GEMINI, error) == {
         "error": {
             "code": status,
             "message": "do otherwise",
@@ -210,26 +210,26 @@ def test_each_refusal_is_said_as_the_contract_has_it(
 
 def test_an_error_of_its_own_code_keeps_it() -> None:
     error = GatewayError(Reason.NOT_IMPLEMENTED, "no bridge", code="unsupported_realtime_bridge")
-    openai_error = said(Dialect.OPENAI, error)["error"]
+    openai_error = said(DialectName.OPENAI, error)["error"]
     assert (openai_error["type"], openai_error["code"]) == ("not_implemented", "unsupported_realtime_bridge")
-    assert said(Dialect.GEMINI, error)["error"]["details"][0]["reason"] == "UNSUPPORTED_REALTIME_BRIDGE"
+    assert said(DialectName.GEMINI, error)["error"]["details"][0]["reason"] == "UNSUPPORTED_REALTIME_BRIDGE"
 
 
 def test_openai_clients_learn_the_field_at_fault() -> None:
     error = GatewayError(Reason.MALFORMED, "name a model", param="model")
-    assert said(Dialect.OPENAI_CHAT, error)["error"]["param"] == "model"
+    assert said(DialectName.OPENAI_CHAT, error)["error"]["param"] == "model"
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_a_quoted_lone_surrogate_does_not_break_the_refusal(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", DialectName)
+def test_a_quoted_lone_surrogate_does_not_break_the_refusal(dialect: DialectName) -> None:
     error = GatewayError(Reason.UNKNOWN_MODEL, "no model is named 'a\ud800'", param="a\ud800")
     assert "no model is named 'a?'" in json.dumps(said(dialect, error))
 
 
-def answering(reason: Reason, dialect: Dialect) -> httpx2.MockTransport:
+def answering(reason: Reason, dialect: DialectName) -> httpx2.MockTransport:
     """An upstream end that says one refusal to whoever asks."""
     error = GatewayError(reason, "do otherwise", param="model")
-    body = codec_of(dialect).error_body(error, "req_1")
+    body = dialect_of(dialect).error_body(error, "req_1")
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(error.status, content=body, headers={"content-type": "application/json"})
@@ -239,7 +239,7 @@ def answering(reason: Reason, dialect: Dialect) -> httpx2.MockTransport:
 
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value[0])
 def test_openais_sdk_reads_the_refusal(reason: Reason) -> None:
-    http = httpx2.Client(transport=answering(reason, Dialect.OPENAI))
+    http = httpx2.Client(transport=answering(reason, DialectName.OPENAI))
     client = openai.OpenAI(api_key="k", http_client=http, max_retries=0)
     with client, pytest.raises(openai.APIStatusError) as caught:
         client.models.list()
@@ -252,7 +252,7 @@ def test_openais_sdk_reads_the_refusal(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value[0])
 def test_anthropics_sdk_reads_the_refusal(reason: Reason) -> None:
-    http = httpx2.Client(transport=answering(reason, Dialect.ANTHROPIC))
+    http = httpx2.Client(transport=answering(reason, DialectName.ANTHROPIC))
     client = anthropic.Anthropic(api_key="k", http_client=http, max_retries=0)
     with client, pytest.raises(anthropic.APIStatusError) as caught:
         client.models.list()
@@ -266,7 +266,7 @@ def test_anthropics_sdk_reads_the_refusal(reason: Reason) -> None:
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value[0])
 def test_googles_sdk_reads_the_refusal(reason: Reason) -> None:
     status = TABLE[reason][0]
-    body = said(Dialect.GEMINI, GatewayError(reason, "do otherwise"))
+    body = said(DialectName.GEMINI, GatewayError(reason, "do otherwise"))
     with pytest.raises(genai_errors.APIError) as caught:
         genai_errors.APIError.raise_error(status, body, None)
     raised = caught.value

@@ -20,7 +20,7 @@ def test_what_nobody_read_is_reported_by_its_path() -> None:
     ledger = Ledger()
     root = open_request(b'{"a":1,"m":[{"x":1,"y":2},{"z":{"deep":1}}],"o":{"p":1,"q":2},"n":null}', ledger)
     assert root.integer("a") == 1
-    messages = root.each("m")
+    messages = root.objects("m")
     assert messages[0].integer("x") == 1
     inner = root.nested("o")
     assert inner is not None
@@ -39,7 +39,7 @@ def test_a_null_is_neither_there_nor_reported() -> None:
 def test_a_feature_is_noted_where_it_was_said_and_only_then() -> None:
     ledger = Ledger()
     root = open_request(b'{"m":[{"x":1}]}', ledger)
-    (message,) = root.each("m")
+    (message,) = root.objects("m")
     message.integer("x", Feature.SEED)
     message.integer("y", Feature.TOP_K)
     assert ledger.said == {Feature.SEED: {"m[].x"}}
@@ -47,7 +47,7 @@ def test_a_feature_is_noted_where_it_was_said_and_only_then() -> None:
 
 def test_an_object_that_is_left_is_reported_as_one() -> None:
     ledger = Ledger()
-    (block,) = open_request(b'{"m":[{"type":"odd","x":1}]}', ledger).each("m")
+    (block,) = open_request(b'{"m":[{"type":"odd","x":1}]}', ledger).objects("m")
     block.leave()
     assert ledger.unread() == {"m[]"}
 
@@ -73,7 +73,7 @@ def test_snake_case_is_read_and_reported_as_spelled() -> None:
 )
 def test_a_wrong_type_is_refused_with_its_place(body: bytes, place: str, what: str) -> None:
     with pytest.raises(GatewayError, match=what) as caught:
-        [message.needed_text("t") for message in opened(body).each("m")]
+        [message.required_text("t") for message in opened(body).objects("m")]
     assert caught.value.param == place
     assert caught.value.reason is Reason.MALFORMED
 

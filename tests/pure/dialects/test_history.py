@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mgw.canonical.conversation import Signature
 from mgw.dialects.history import clean_history
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, tagged
-from mgw.vocabulary import Dialect, Family
+from mgw.vocabulary import DialectName, Family
 
 Json = Any  # Any: whatever a client sends
 TAGGED = tagged(Signature(Family.GEMINI, "EwIB/+A=")).encode()
@@ -47,9 +47,11 @@ def messages(*blocks: bytes) -> bytes:
     ids=["plain", "escaped value", "behind another's", "redacted", "escaped keys", "stated twice"],
 )
 def test_a_tagged_thought_goes_with_one_comma(thought: bytes) -> None:
-    assert clean_history(Dialect.ANTHROPIC, messages(thought, TEXT)) == messages(TEXT)
-    assert clean_history(Dialect.ANTHROPIC, messages(TEXT, thought)) == messages(TEXT)
-    assert clean_history(Dialect.ANTHROPIC, messages(TEXT, thought, thought, TEXT)) == messages(TEXT, TEXT)
+    assert clean_history(DialectName.ANTHROPIC, messages(thought, TEXT)) == messages(TEXT)
+    assert clean_history(DialectName.ANTHROPIC, messages(TEXT, thought)) == messages(TEXT)
+    assert clean_history(DialectName.ANTHROPIC, messages(TEXT, thought, thought, TEXT)) == messages(
+        TEXT, TEXT
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,17 +86,17 @@ def test_a_tagged_thought_goes_with_one_comma(thought: bytes) -> None:
     ],
 )
 def test_a_tag_anywhere_else_stays(body: bytes) -> None:
-    assert clean_history(Dialect.ANTHROPIC, body) is body
+    assert clean_history(DialectName.ANTHROPIC, body) is body
 
 
 def test_a_message_of_which_nothing_is_left_goes_whole() -> None:
     only = messages(THINKING % TAGGED, b'{"type":"redacted_thinking","data":"%b"}' % REDACTED)
-    assert clean_history(Dialect.ANTHROPIC, only) == b'{"messages":[%b]}' % USER
+    assert clean_history(DialectName.ANTHROPIC, only) == b'{"messages":[%b]}' % USER
 
 
 def test_a_message_whose_last_content_says_something_stays() -> None:
     twice = b'{"messages":[{"content":[%b],"content":"hi"}]}' % (THINKING % TAGGED)
-    assert clean_history(Dialect.ANTHROPIC, twice) == twice
+    assert clean_history(DialectName.ANTHROPIC, twice) == twice
 
 
 # --- chat --------------------------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ def chat(*members: bytes) -> bytes:
 )
 def test_tagged_reasoning_goes_with_its_text(members: tuple[bytes, ...], left: tuple[bytes, ...]) -> None:
     role = b'"role":"assistant"'
-    assert clean_history(Dialect.OPENAI_CHAT, chat(role, *members)) == chat(role, *left)
+    assert clean_history(DialectName.OPENAI_CHAT, chat(role, *members)) == chat(role, *left)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +143,14 @@ def test_tagged_reasoning_goes_with_its_text(members: tuple[bytes, ...], left: t
 )
 def test_reasoning_that_is_not_tagged_stays(members: tuple[bytes, ...]) -> None:
     sent = chat(*members)
-    assert clean_history(Dialect.OPENAI_CHAT, sent) is sent
+    assert clean_history(DialectName.OPENAI_CHAT, sent) is sent
 
 
 def test_an_assistant_that_only_thought_said_nothing() -> None:
     only = chat(
         b'"role":"assistant"', b'"content":null', DETAILS, b'"reasoning_content":"hm"', b'"tool_calls":[ ]'
     )
-    assert clean_history(Dialect.OPENAI_CHAT, only) == b'{"messages":[%b],"n":1}' % USER
+    assert clean_history(DialectName.OPENAI_CHAT, only) == b'{"messages":[%b],"n":1}' % USER
 
 
 # --- generateContent ---------------------------------------------------------------------------------------
@@ -177,25 +179,25 @@ THOUGHT = b'{"text":"hm","thought":true,"thoughtSignature":"%b"}'
 def test_a_tagged_signature_becomes_the_skip_value(part: bytes) -> None:
     expected = contents(THOUGHT % b"EwIB", part % SKIP)
     for sent in (TAGGED, URL_SAFE):
-        assert clean_history(Dialect.GEMINI, contents(THOUGHT % b"EwIB", part % sent)) == expected
+        assert clean_history(DialectName.GEMINI, contents(THOUGHT % b"EwIB", part % sent)) == expected
 
 
 def test_a_thought_of_another_family_goes() -> None:
     call = CALL % SKIP
-    assert clean_history(Dialect.GEMINI, contents(THOUGHT % TAGGED, CALL % TAGGED)) == contents(call)
-    assert clean_history(Dialect.GEMINI, contents(CALL % TAGGED, THOUGHT % TAGGED)) == contents(call)
+    assert clean_history(DialectName.GEMINI, contents(THOUGHT % TAGGED, CALL % TAGGED)) == contents(call)
+    assert clean_history(DialectName.GEMINI, contents(CALL % TAGGED, THOUGHT % TAGGED)) == contents(call)
 
 
 def test_contents_of_which_nothing_is_left_go_whole() -> None:
     left = b'{"contents":[{"parts":[{"text":"ask"}]}]}'
-    assert clean_history(Dialect.GEMINI, contents(THOUGHT % TAGGED)) == left
+    assert clean_history(DialectName.GEMINI, contents(THOUGHT % TAGGED)) == left
 
 
 @pytest.mark.parametrize("name", ["generateContentRequest", "generate_content_request"])
 def test_a_request_that_is_to_be_counted_is_cleaned_too(name: str) -> None:
     sent, left = contents(THOUGHT % TAGGED, CALL % TAGGED), contents(CALL % SKIP)
     within = b'{"model":"m", "%b":%%b}' % name.encode()
-    assert clean_history(Dialect.GEMINI, within % sent) == within % left
+    assert clean_history(DialectName.GEMINI, within % sent) == within % left
 
 
 # --- what stays --------------------------------------------------------------------------------------------
@@ -212,13 +214,13 @@ def test_a_request_that_is_to_be_counted_is_cleaned_too(name: str) -> None:
     ],
     ids=["cut off", "too much", "too deep", "too many parts", "no JSON"],
 )
-@pytest.mark.parametrize("dialect", Dialect)
-def test_what_cannot_be_read_is_the_vendors_to_refuse(dialect: Dialect, body: bytes) -> None:
+@pytest.mark.parametrize("dialect", DialectName)
+def test_what_cannot_be_read_is_the_vendors_to_refuse(dialect: DialectName, body: bytes) -> None:
     assert clean_history(dialect, body) is body
 
 
-@pytest.mark.parametrize("dialect", [Dialect.OPENAI, Dialect.OPENAI_RESPONSES])
-def test_dialects_that_are_never_translated_are_not_looked_at(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", [DialectName.OPENAI, DialectName.OPENAI_RESPONSES])
+def test_dialects_that_are_never_translated_are_not_looked_at(dialect: DialectName) -> None:
     sent = messages(THINKING % TAGGED, TEXT)
     assert clean_history(dialect, sent) is sent
 
@@ -395,17 +397,19 @@ def alike(text: bytes) -> bytes:
     return text.replace(REDACTED, TAGGED).replace(URL_SAFE, TAGGED).replace(SKIP, TAGGED)
 
 
-LAWS: dict[Dialect, tuple[st.SearchStrategy[str], Callable[[Json], None]]] = {
-    Dialect.ANTHROPIC: (MESSAGES, edited_messages),
-    Dialect.OPENAI_CHAT: (CHATS, edited_chat),
-    Dialect.GEMINI: (CONTENTS, edited_contents),
+LAWS: dict[DialectName, tuple[st.SearchStrategy[str], Callable[[Json], None]]] = {
+    DialectName.ANTHROPIC: (MESSAGES, edited_messages),
+    DialectName.OPENAI_CHAT: (CHATS, edited_chat),
+    DialectName.GEMINI: (CONTENTS, edited_contents),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", LAWS)
 @given(data=st.data())
-def test_it_reads_as_if_the_parsed_document_had_been_edited(dialect: Dialect, data: st.DataObject) -> None:
+def test_it_reads_as_if_the_parsed_document_had_been_edited(
+    dialect: DialectName, data: st.DataObject
+) -> None:
     bodies, edit = LAWS[dialect]
     body = data.draw(bodies).encode()
     expected = parsed(body)
@@ -422,5 +426,5 @@ def test_it_reads_as_if_the_parsed_document_had_been_edited(dialect: Dialect, da
 @given(data=st.data())
 def test_without_a_tag_it_is_the_same_object(data: st.DataObject) -> None:
     body = data.draw(MESSAGES | CHATS | CONTENTS).replace(TAG, "EwIBEwIB").encode()
-    for dialect in Dialect:
+    for dialect in DialectName:
         assert clean_history(dialect, body) is body

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dialects.last_event import LastEvent
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 CHAT = (
     b'data: {"choices":[{"delta":{"content":"data: [DONE]\\n"}}]}\n\n'
@@ -32,28 +32,33 @@ ELEMENT = b'[{"candidates": [{"content": {"parts": [{"text": "hi"}]}}]}\n,\r\n'
 COMPLETED = b'event: response.completed\ndata: {"type":"response.completed","response":{"output":[]}}\n\n'
 
 STREAMS = {
-    "chat": (Dialect.OPENAI_CHAT, CHAT, b"data: [DONE]", b"\n\n"),
-    "chat without a blank": (Dialect.OPENAI_CHAT, CHAT, b"data:[DONE]", b"\r\n\r\n"),
-    "completions": (Dialect.OPENAI, CHAT, b"data: [DONE]", b"\n\n"),
-    "messages": (Dialect.ANTHROPIC, MESSAGES, b"event: message_stop\n", b'data: {"type":"message_stop"}\n\n'),
-    "messages of data alone": (Dialect.ANTHROPIC, MESSAGES, b'data: {"type": "message_stop"', b"}\n\n"),
-    "responses": (Dialect.OPENAI_RESPONSES, RESPONSES, COMPLETED, b""),
+    "chat": (DialectName.OPENAI_CHAT, CHAT, b"data: [DONE]", b"\n\n"),
+    "chat without a blank": (DialectName.OPENAI_CHAT, CHAT, b"data:[DONE]", b"\r\n\r\n"),
+    "completions": (DialectName.OPENAI, CHAT, b"data: [DONE]", b"\n\n"),
+    "messages": (
+        DialectName.ANTHROPIC,
+        MESSAGES,
+        b"event: message_stop\n",
+        b'data: {"type":"message_stop"}\n\n',
+    ),
+    "messages of data alone": (DialectName.ANTHROPIC, MESSAGES, b'data: {"type": "message_stop"', b"}\n\n"),
+    "responses": (DialectName.OPENAI_RESPONSES, RESPONSES, COMPLETED, b""),
     "responses of data alone": (
-        Dialect.OPENAI_RESPONSES,
+        DialectName.OPENAI_RESPONSES,
         RESPONSES,
         b'data: {"type":"response.incomplete","response":{}}\n\n',
         b"",
     ),
-    "gemini": (Dialect.GEMINI, GEMINI, FINISH, b""),
-    "gemini's array": (Dialect.GEMINI, ELEMENT, FINISH[6:-4], b"\n]"),
-    "two candidates": (Dialect.GEMINI, FINISH + GEMINI, FINISH, b""),
+    "gemini": (DialectName.GEMINI, GEMINI, FINISH, b""),
+    "gemini's array": (DialectName.GEMINI, ELEMENT, FINISH[6:-4], b"\n]"),
+    "two candidates": (DialectName.GEMINI, FINISH + GEMINI, FINISH, b""),
 }
 """What comes before the last event, what must have come of it, and what may follow."""
 TOLD_EARLY = {ELEMENT + FINISH[6:-4], FINISH + GEMINI + FINISH}
 """A piece may end with a brace within an element; of two candidates the first may be taken for the last."""
 
 
-def fed(dialect: Dialect, *pieces: bytes) -> LastEvent:
+def fed(dialect: DialectName, *pieces: bytes) -> LastEvent:
     last = LastEvent(dialect)
     for piece in pieces:
         last.feed(piece)
@@ -63,7 +68,7 @@ def fed(dialect: Dialect, *pieces: bytes) -> LastEvent:
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 @given(sizes=st.lists(st.integers(1, 60), max_size=12))
 def test_it_has_passed_once_it_has_come_however_it_was_cut(
-    stream: tuple[Dialect, bytes, bytes, bytes], sizes: list[int]
+    stream: tuple[DialectName, bytes, bytes, bytes], sizes: list[int]
 ) -> None:
     dialect, before, needed, rest = stream
     last, whole, position = LastEvent(dialect), before + needed + rest, 0
@@ -79,15 +84,15 @@ def test_it_has_passed_once_it_has_come_however_it_was_cut(
 
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
-def test_what_comes_before_is_not_the_last_event(stream: tuple[Dialect, bytes, bytes, bytes]) -> None:
+def test_what_comes_before_is_not_the_last_event(stream: tuple[DialectName, bytes, bytes, bytes]) -> None:
     dialect, before, _, _ = stream
     assert not fed(dialect, before).passed
 
 
 def test_half_of_the_last_event_is_not_all_of_it() -> None:
-    assert not fed(Dialect.OPENAI_RESPONSES, RESPONSES + COMPLETED[:60]).passed
-    assert not fed(Dialect.GEMINI, GEMINI + FINISH[:70]).passed
-    assert not fed(Dialect.OPENAI_CHAT, CHAT + b"data: [DON").passed
+    assert not fed(DialectName.OPENAI_RESPONSES, RESPONSES + COMPLETED[:60]).passed
+    assert not fed(DialectName.GEMINI, GEMINI + FINISH[:70]).passed
+    assert not fed(DialectName.OPENAI_CHAT, CHAT + b"data: [DON").passed
 
 
 def test_a_long_last_event_in_many_pieces_is_found() -> None:
@@ -97,7 +102,7 @@ def test_a_long_last_event_in_many_pieces_is_found() -> None:
         *[b"y" * 99] * 9,
         b'"}',
     ]
-    last = fed(Dialect.OPENAI_RESPONSES, RESPONSES, *pieces)
+    last = fed(DialectName.OPENAI_RESPONSES, RESPONSES, *pieces)
     assert not last.passed
     last.feed(b"\n")
     last.feed(b"\n")
@@ -106,7 +111,7 @@ def test_a_long_last_event_in_many_pieces_is_found() -> None:
 
 @pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
 @pytest.mark.parametrize("place", ["before", "behind", "around"])
-def test_it_is_found_in_a_large_piece(stream: tuple[Dialect, bytes, bytes, bytes], place: str) -> None:
+def test_it_is_found_in_a_large_piece(stream: tuple[DialectName, bytes, bytes, bytes], place: str) -> None:
     dialect, before, needed, _ = stream
     large = b"data: " + b"x" * 200_000 + b"\n\n"
     if before.startswith(b"["):
@@ -124,4 +129,4 @@ def test_it_is_found_in_a_large_piece(stream: tuple[Dialect, bytes, bytes, bytes
 def test_a_mark_is_not_put_together_from_the_ends_of_a_large_piece() -> None:
     half, other = b"\ndata: [DO", b"NE]\n\n"
     piece = b"x" * (64 - len(half)) + half + b"y" * 200_000 + other + b"z" * (64 - len(other))
-    assert not fed(Dialect.OPENAI_CHAT, CHAT, piece).passed
+    assert not fed(DialectName.OPENAI_CHAT, CHAT, piece).passed

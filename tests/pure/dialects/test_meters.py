@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.dialects import codec_of
-from mgw.vocabulary import Dialect
+from mgw.dialects import dialect_of
+from mgw.vocabulary import DialectName
 
 JSON = b"application/json; charset=utf-8"
 SSE = b"text/event-stream"
 
 
-def metered(dialect: Dialect, content_type: bytes, chunks: list[bytes]) -> TokenUsage:
-    meter = codec_of(dialect).meter(content_type)
+def metered(dialect: DialectName, content_type: bytes, chunks: list[bytes]) -> TokenUsage:
+    meter = dialect_of(dialect).meter(content_type)
     for chunk in chunks:
         meter.feed(chunk)
     meter.finish()
@@ -103,40 +103,40 @@ GEMINI_COUNTS = TokenUsage(100, 40, 60, None, 30)
 GEMINI_STREAM = sse(*GEMINI_PARTS, end="\r\n")
 GEMINI_ARRAY = b"[" + b"\n,\r\n".join(json.dumps(part, indent=1).encode() for part in GEMINI_PARTS) + b"\n]\n"
 
-CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
+CASES: dict[str, tuple[DialectName, bytes, bytes, TokenUsage]] = {
     "chat": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         JSON,
         json.dumps({"choices": [], "usage": CHAT_USAGE}).encode(),
         OPENAI_COUNTS,
     ),
-    "chat stream": (Dialect.OPENAI_CHAT, SSE, CHAT_STREAM, OPENAI_COUNTS),
+    "chat stream": (DialectName.OPENAI_CHAT, SSE, CHAT_STREAM, OPENAI_COUNTS),
     "chat stream with CRLF": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         SSE,
         CHAT_STREAM.replace(b"\n", b"\r\n"),
         OPENAI_COUNTS,
     ),
     "chat stream with usage in every chunk": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         SSE,
         sse({"usage": {"prompt_tokens": 100, "completion_tokens": 1}}, {"usage": CHAT_USAGE}, "[DONE]"),
         OPENAI_COUNTS,
     ),
     "chat of DeepSeek": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         JSON,
         b'{"usage":{"prompt_tokens":9,"completion_tokens":2,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":5}}',
         TokenUsage(9, 2, 4),
     ),
     "chat of a host that writes floats": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         JSON,
         b'{"usage":{"prompt_tokens":9.0,"completion_tokens":2.0,"prompt_tokens_details":null}}',
         TokenUsage(9, 2),
     ),
     "chat of xAI, which counts reasoning beside the completion": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         JSON,
         (
             b'{"usage":{"prompt_tokens":12,"completion_tokens":2,"total_tokens":331,'
@@ -145,7 +145,7 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         TokenUsage(12, 319, reasoning=317),
     ),
     "chat stream of xAI": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         SSE,
         sse(
             {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 0, "total_tokens": 12}},
@@ -163,7 +163,7 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         TokenUsage(12, 319, reasoning=317),
     ),
     "chat stream of Groq": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         SSE,
         sse(
             {"choices": [], "x_groq": {"id": "req_1"}},
@@ -173,13 +173,13 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         OPENAI_COUNTS,
     ),
     "chat stream of Moonshot": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         SSE,
         sse({"choices": [{"index": 0, "delta": {}, "usage": CHAT_USAGE}]}, "[DONE]"),
         OPENAI_COUNTS,
     ),
     "chat of a host with more cached than prompted": (
-        Dialect.OPENAI_CHAT,
+        DialectName.OPENAI_CHAT,
         JSON,
         (
             b'{"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11,'
@@ -188,63 +188,63 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         TokenUsage(9, 2, 9, 0),
     ),
     "generateContent with more cached than prompted": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         b'{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"cachedContentTokenCount":64}}',
         TokenUsage(9, 2, 9),
     ),
     "interaction with more cached than prompted": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         b'{"usage":{"total_input_tokens":9,"total_output_tokens":2,"total_cached_tokens":64}}',
         TokenUsage(9, 2, 9),
     ),
     "embeddings": (
-        Dialect.OPENAI,
+        DialectName.OPENAI,
         JSON,
         b'{"object":"list","data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":8,"total_tokens":8}}',
         TokenUsage(8),
     ),
-    "moderations": (Dialect.OPENAI, JSON, b'{"id":"m","results":[]}', NO_USAGE),
+    "moderations": (DialectName.OPENAI, JSON, b'{"id":"m","results":[]}', NO_USAGE),
     "image stream": (
-        Dialect.OPENAI,
+        DialectName.OPENAI,
         SSE,
         sse({"type": "image_generation.completed", "b64_json": "", "usage": RESPONSE_USAGE}, named=True),
         OPENAI_COUNTS,
     ),
     "transcription billed by length": (
-        Dialect.OPENAI,
+        DialectName.OPENAI,
         JSON,
         b'{"text":"","usage":{"type":"duration","seconds":1.5}}',
         NO_USAGE,
     ),
     "responses": (
-        Dialect.OPENAI_RESPONSES,
+        DialectName.OPENAI_RESPONSES,
         JSON,
         json.dumps({"object": "response", "output": [], "usage": RESPONSE_USAGE}).encode(),
         OPENAI_COUNTS,
     ),
-    "responses stream": (Dialect.OPENAI_RESPONSES, SSE, RESPONSE_STREAM, OPENAI_COUNTS),
+    "responses stream": (DialectName.OPENAI_RESPONSES, SSE, RESPONSE_STREAM, OPENAI_COUNTS),
     "responses stream cut short": (
-        Dialect.OPENAI_RESPONSES,
+        DialectName.OPENAI_RESPONSES,
         SSE,
         RESPONSE_STREAM.replace(b"response.completed", b"response.incomplete"),
         OPENAI_COUNTS,
     ),
     "responses stream that failed": (
-        Dialect.OPENAI_RESPONSES,
+        DialectName.OPENAI_RESPONSES,
         SSE,
         RESPONSE_STREAM.replace(b"response.completed", b"response.failed"),
         OPENAI_COUNTS,
     ),
     "responses token count": (
-        Dialect.OPENAI_RESPONSES,
+        DialectName.OPENAI_RESPONSES,
         JSON,
         b'{"object":"response.input_tokens","input_tokens":11}',
         TokenUsage(11),
     ),
     "messages": (
-        Dialect.ANTHROPIC,
+        DialectName.ANTHROPIC,
         JSON,
         json.dumps(
             {
@@ -259,20 +259,20 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         MESSAGE_COUNTS,
     ),
     "messages without a cache": (
-        Dialect.ANTHROPIC,
+        DialectName.ANTHROPIC,
         JSON,
         b'{"usage":{"input_tokens":10,"output_tokens":4,"cache_read_input_tokens":null}}',
         TokenUsage(10, 4),
     ),
-    "messages stream": (Dialect.ANTHROPIC, SSE, MESSAGE_STREAM, MESSAGE_COUNTS),
+    "messages stream": (DialectName.ANTHROPIC, SSE, MESSAGE_STREAM, MESSAGE_COUNTS),
     "messages stream with CRLF": (
-        Dialect.ANTHROPIC,
+        DialectName.ANTHROPIC,
         SSE,
         MESSAGE_STREAM.replace(b"\n", b"\r\n"),
         MESSAGE_COUNTS,
     ),
     "messages stream that corrects its input": (
-        Dialect.ANTHROPIC,
+        DialectName.ANTHROPIC,
         SSE,
         sse(
             {"type": "message_start", "message": {"usage": MESSAGE_USAGE}},
@@ -282,45 +282,45 @@ CASES: dict[str, tuple[Dialect, bytes, bytes, TokenUsage]] = {
         TokenUsage(120, 6, 70, 30),
     ),
     "count_tokens": (
-        Dialect.ANTHROPIC,
+        DialectName.ANTHROPIC,
         JSON,
         b'{"input_tokens":11,"context_management":null}',
         TokenUsage(11),
     ),
     "generateContent": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         json.dumps(GEMINI_PARTS[1]).encode(),
         GEMINI_COUNTS,
     ),
     "generateContent that only thought": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         b'{"usageMetadata":{"promptTokenCount":3,"thoughtsTokenCount":64,"totalTokenCount":67}}',
         TokenUsage(3, 64, reasoning=64),
     ),
-    "streamGenerateContent as events": (Dialect.GEMINI, SSE, GEMINI_STREAM, GEMINI_COUNTS),
-    "streamGenerateContent as an array": (Dialect.GEMINI, JSON, GEMINI_ARRAY, GEMINI_COUNTS),
+    "streamGenerateContent as events": (DialectName.GEMINI, SSE, GEMINI_STREAM, GEMINI_COUNTS),
+    "streamGenerateContent as an array": (DialectName.GEMINI, JSON, GEMINI_ARRAY, GEMINI_COUNTS),
     "countTokens": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         b'{"totalTokens":11,"cachedContentTokenCount":4}',
         TokenUsage(11, cache_read=4),
     ),
     "embedContent": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         b'{"embedding":{"values":[0.5]},"usageMetadata":{"promptTokenCount":5}}',
         TokenUsage(5),
     ),
     "interaction": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         JSON,
         b'{"id":"i","usage":{"total_input_tokens":7,"total_output_tokens":20,"total_thought_tokens":22}}',
         TokenUsage(7, 42, reasoning=22),
     ),
     "interaction stream": (
-        Dialect.GEMINI,
+        DialectName.GEMINI,
         SSE,
         sse(
             {"event_type": "step.delta", "metadata": {"total_usage": {"total_input_tokens": 7}}},
@@ -337,14 +337,14 @@ TABLE = [pytest.param(*row, id=name) for name, row in CASES.items()]
 
 @pytest.mark.parametrize(("dialect", "content_type", "body", "counts"), TABLE)
 def test_each_answer_gives_its_counts(
-    dialect: Dialect, content_type: bytes, body: bytes, counts: TokenUsage
+    dialect: DialectName, content_type: bytes, body: bytes, counts: TokenUsage
 ) -> None:
     assert metered(dialect, content_type, [body]) == counts
 
 
 @pytest.mark.parametrize(("dialect", "content_type", "body", "counts"), TABLE)
 def test_each_answer_gives_its_counts_cut_at_every_byte(
-    dialect: Dialect, content_type: bytes, body: bytes, counts: TokenUsage
+    dialect: DialectName, content_type: bytes, body: bytes, counts: TokenUsage
 ) -> None:
     for at in range(len(body)):
         assert metered(dialect, content_type, [body[:at], body[at:]]) == counts
@@ -354,29 +354,29 @@ def test_each_answer_gives_its_counts_cut_at_every_byte(
 @pytest.mark.parametrize(
     ("dialect", "body", "seen"),
     [
-        pytest.param(Dialect.ANTHROPIC, MESSAGE_STREAM, TokenUsage(100, 1, 60, 30), id="messages"),
-        pytest.param(Dialect.GEMINI, GEMINI_STREAM, TokenUsage(95), id="generateContent"),
-        pytest.param(Dialect.OPENAI_CHAT, CHAT_STREAM, NO_USAGE, id="chat"),
+        pytest.param(DialectName.ANTHROPIC, MESSAGE_STREAM, TokenUsage(100, 1, 60, 30), id="messages"),
+        pytest.param(DialectName.GEMINI, GEMINI_STREAM, TokenUsage(95), id="generateContent"),
+        pytest.param(DialectName.OPENAI_CHAT, CHAT_STREAM, NO_USAGE, id="chat"),
     ],
 )
 def test_a_stream_that_breaks_after_its_first_event_keeps_that_events_counts(
-    dialect: Dialect, body: bytes, seen: TokenUsage
+    dialect: DialectName, body: bytes, seen: TokenUsage
 ) -> None:
     first = body.index(b"data: ", body.index(b"data: ") + 1)
     assert metered(dialect, SSE, [body[: first + 10]]) == seen
 
 
 def test_an_array_that_breaks_keeps_the_counts_of_its_whole_elements() -> None:
-    assert metered(Dialect.GEMINI, JSON, [GEMINI_ARRAY[:-40]]) == TokenUsage(95)
+    assert metered(DialectName.GEMINI, JSON, [GEMINI_ARRAY[:-40]]) == TokenUsage(95)
 
 
 def test_an_array_that_turns_out_to_be_none_keeps_what_was_seen() -> None:
     broken = [GEMINI_ARRAY[: GEMINI_ARRAY.rindex(b",\r\n")], b"} nonsense", GEMINI_ARRAY[1:]]
-    assert metered(Dialect.GEMINI, JSON, broken) == TokenUsage(95)
+    assert metered(DialectName.GEMINI, JSON, broken) == TokenUsage(95)
 
 
 def test_counts_are_known_before_the_end() -> None:
-    meter = codec_of(Dialect.ANTHROPIC).meter(SSE)
+    meter = dialect_of(DialectName.ANTHROPIC).meter(SSE)
     meter.feed(MESSAGE_STREAM[: MESSAGE_STREAM.index(b"event: ping")])
     assert meter.usage == TokenUsage(100, 1, 60, 30)
 
@@ -411,20 +411,20 @@ ODD = st.one_of(
 
 
 @given(
-    dialect=st.sampled_from(Dialect),
+    dialect=st.sampled_from(DialectName),
     content_type=st.sampled_from([JSON, SSE, b""]),
     chunks=st.lists(ODD, max_size=10),
 )
-def test_no_bytes_make_a_meter_raise(dialect: Dialect, content_type: bytes, chunks: list[bytes]) -> None:
+def test_no_bytes_make_a_meter_raise(dialect: DialectName, content_type: bytes, chunks: list[bytes]) -> None:
     metered(dialect, content_type, chunks)
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_nesting_without_end_is_no_usage(dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", DialectName)
+def test_nesting_without_end_is_no_usage(dialect: DialectName) -> None:
     assert metered(dialect, JSON, [b'{"usage":null,"x":', b"[" * 100_000]) == NO_USAGE
 
 
-@pytest.mark.parametrize("dialect", Dialect)
+@pytest.mark.parametrize("dialect", DialectName)
 @pytest.mark.parametrize(
     "usage",
     [
@@ -434,6 +434,6 @@ def test_nesting_without_end_is_no_usage(dialect: Dialect) -> None:
     ],
     ids=["negative", "huge", "bool"],
 )
-def test_counts_that_cannot_be_are_unknown(dialect: Dialect, usage: dict[str, Any]) -> None:
+def test_counts_that_cannot_be_are_unknown(dialect: DialectName, usage: dict[str, Any]) -> None:
     body = json.dumps({"usage": usage, "usageMetadata": usage}).encode()
     assert metered(dialect, JSON, [body]) == NO_USAGE

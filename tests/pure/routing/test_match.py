@@ -10,7 +10,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.routing.match import Matched, RouteTable
 from mgw.routing.route import ANY_METHOD, Route
 from mgw.routing.routes import ROUTES
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 from mgw.wire.headers import RawHeaders
 
 TABLE = RouteTable(ROUTES)
@@ -36,9 +36,9 @@ def fault_of(method: str, path: str) -> GatewayError | None:
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 def test_every_row_is_found_under_its_own_path(route: Route) -> None:
     names = {
-        Dialect.ANTHROPIC: frozenset({b"anthropic-version"}),
-        Dialect.GEMINI: frozenset({b"x-goog-api-key"}),
-        Dialect.OPENAI: frozenset({b"openai-organization"}),
+        DialectName.ANTHROPIC: frozenset({b"anthropic-version"}),
+        DialectName.GEMINI: frozenset({b"x-goog-api-key"}),
+        DialectName.OPENAI: frozenset({b"openai-organization"}),
     }.get(route.dialect, NONE)
     method = "PATCH" if route.method == ANY_METHOD else route.method
     assert match(method, re.sub(r"\{\w+\}", "some", route.path), None, names).route is route
@@ -134,19 +134,19 @@ def test_head_is_served_where_get_is() -> None:
 @pytest.mark.parametrize(
     ("path", "names", "dialect"),
     [
-        ("/v1/messages/unknown", NONE, Dialect.ANTHROPIC),
-        ("/v1beta/unknown", NONE, Dialect.GEMINI),
-        ("/v1/models/x:generateImages", NONE, Dialect.GEMINI),
-        ("/v1/unknown", frozenset({b"anthropic-version"}), Dialect.ANTHROPIC),
-        ("/v1/unknown", frozenset({b"x-goog-api-client"}), Dialect.GEMINI),
-        ("/v1/chat/unknown", NONE, Dialect.OPENAI),
-        ("/v1/chat/unknown", frozenset({b"anthropic-version"}), Dialect.OPENAI),
-        ("/v1/embeddings", frozenset({b"x-goog-api-key"}), Dialect.OPENAI),
-        ("/anything", NONE, Dialect.OPENAI),
+        ("/v1/messages/unknown", NONE, DialectName.ANTHROPIC),
+        ("/v1beta/unknown", NONE, DialectName.GEMINI),
+        ("/v1/models/x:generateImages", NONE, DialectName.GEMINI),
+        ("/v1/unknown", frozenset({b"anthropic-version"}), DialectName.ANTHROPIC),
+        ("/v1/unknown", frozenset({b"x-goog-api-client"}), DialectName.GEMINI),
+        ("/v1/chat/unknown", NONE, DialectName.OPENAI),
+        ("/v1/chat/unknown", frozenset({b"anthropic-version"}), DialectName.OPENAI),
+        ("/v1/embeddings", frozenset({b"x-goog-api-key"}), DialectName.OPENAI),
+        ("/anything", NONE, DialectName.OPENAI),
     ],
 )
 def test_a_refusal_speaks_the_dialect_that_the_path_suggests(
-    path: str, names: frozenset[bytes], dialect: Dialect
+    path: str, names: frozenset[bytes], dialect: DialectName
 ) -> None:
     assert TABLE.dialect_of(path, None, headers_of(names)) is dialect
 

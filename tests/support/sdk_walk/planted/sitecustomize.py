@@ -11,10 +11,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from mgw.routing import routes
-from mgw.vocabulary import Dialect
+from mgw.vocabulary import DialectName
 
 WRONG: Final[dict[str, dict[str, Any]]] = {  # fields of a row, by name
-    "evals_retrieve": {"dialect": Dialect.ANTHROPIC},
+    "evals_retrieve": {"dialect": DialectName.ANTHROPIC},
     "evals_create": {"upstream_path": "/evals/other"},
 }
 
