@@ -19,12 +19,12 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.gathered import Gathered as GatheredBytes
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
-from mgw.dates import date_header
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.aside import CODED_BYTES, LARGE_BYTES, done
 from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import BodyFilter, HeldHead, relay
+from mgw.http.response_writer import date_header
 from mgw.routing.resolve import Target
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.wire.headers import RawHeaders

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from twisted.logger import Logger
 
 from mgw.errors import GatewayError, Reason
-from mgw.upstream.response import Head, ResponseReader
+from mgw.http.response_reader import ResponseHead, ResponseReader
 from mgw.wire.headers import RawHeaders
 
 _log = Logger()
@@ -87,7 +87,7 @@ class Answer:
         "status",
     )
 
-    def __init__(self, head: Head, reader: ResponseReader, source: Source) -> None:
+    def __init__(self, head: ResponseHead, reader: ResponseReader, source: Source) -> None:
         self.status: int = head.status
         self.reason: bytes = head.reason
         self.headers: RawHeaders = head.headers

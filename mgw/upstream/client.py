@@ -11,13 +11,15 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
+from mgw.bodies.source import size_of
 from mgw.errors import GatewayError
+from mgw.http.request_head import render_request_head
 from mgw.upstream.address import address_of
 from mgw.upstream.answer import Answer, BodySink
 from mgw.upstream.connect import endpoint_to, explain
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
-from mgw.upstream.request import UpstreamLimits, UpstreamRequest, head_of
+from mgw.upstream.request import UpstreamLimits, UpstreamRequest
 
 __all__ = [
     "Answer",
@@ -102,7 +104,9 @@ class Upstream:
         connection may be had, or MALFORMED for a request that cannot be written.
         """
         try:
-            head = head_of(request, self._host)
+            head = render_request_head(
+                request.method, request.target, request.headers, self._host, size_of(request.body)
+            )
         except GatewayError as error:
             return fail(error)
         connection = None if fresh else self._pool.resting()

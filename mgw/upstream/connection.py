@@ -32,6 +32,7 @@ from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, HeldBody, unreadable
 from mgw.errors import Cause, GatewayError
+from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
@@ -39,7 +40,6 @@ from mgw.upstream.answer import Answer
 from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
 from mgw.upstream.peek import Found, peek, send_now
 from mgw.upstream.request import UpstreamLimits
-from mgw.upstream.response import NOT_HTTP, ResponseReader
 from mgw.upstream.upload import Upload
 
 REST_SECONDS: Final = 55.0
@@ -239,7 +239,7 @@ class Connection(Protocol):
         elif waiting is not None and reader is not None:
             waiting.errback(self._loss_before_head(reader))
         elif answer is not None and reader is not None and not reader.ended:
-            if isinstance(reason.value, ConnectionDone) and reader.closed():
+            if isinstance(reason.value, ConnectionDone) and reader.on_close():
                 answer.pump()
             elif reader.fault is None:
                 answer.fail(broken(self._provider, _BROKE_OFF, Phase.BODY, Cause.TRUNCATED))
@@ -348,5 +348,5 @@ class Connection(Protocol):
             if upload is not None:
                 upload.stop()
             if self._reader is not None:
-                self._reader.drop()
+                self._reader.close()
             self._home.lost(self)

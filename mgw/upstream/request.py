@@ -1,19 +1,11 @@
-"""What goes to a provider, and the bytes that it becomes (RFC 9112, parts 2 to 6).
-
-Requests carry their body's length: every upstream takes that, and some refuse chunked ones.
-"""
+"""What is sent to a provider, and how long that may take."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from msgspec import Struct
 
 from mgw.bodies.source import BodySource, size_of
-from mgw.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
-
-_ALWAYS_WITH_LENGTH: Final = frozenset({b"POST", b"PUT", b"PATCH"})  # RFC 9110 8.6
 
 
 class UpstreamLimits(Struct, frozen=True):
@@ -49,32 +41,3 @@ class UpstreamRequest(Struct, frozen=True):
     def __repr__(self) -> str:  # headers hold the credential, bodies hold prompts
         path = self.target.partition(b"?")[0]
         return f"UpstreamRequest({self.method!r}, {path!r}, {size_of(self.body)} bytes of body)"
-
-
-def head_of(request: UpstreamRequest, host: bytes) -> bytes:
-    """Return the request's head, down to the empty line.
-
-    :raises GatewayError: MALFORMED, where a part holds a line break, NUL or blank that would end it early.
-    """
-    method, target = request.method, request.target
-    length = size_of(request.body)
-    parts = [method, b" ", target, b" HTTP/1.1\r\nHost: ", host]
-    breaks = 3 + len(request.headers)
-    for name, value in request.headers:
-        parts += (b"\r\n", name, b": ", value)
-    if length or method in _ALWAYS_WITH_LENGTH:
-        parts.append(b"\r\nContent-Length: %d" % length)
-        breaks += 1
-    parts.append(b"\r\n\r\n")
-    head = b"".join(parts)
-    # Nothing that a client or a setting names may add a line (RFC 9112 11.1): the lines are counted.
-    if (
-        head.count(b"\n") != breaks
-        or head.count(b"\r") != breaks
-        or b"\0" in head
-        or b" " in target
-        or not target
-    ):
-        message = "a header or the path contains a line break, NUL or space that is not allowed there"
-        raise GatewayError(Reason.MALFORMED, message)
-    return head

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.dates import date_header
 from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.client import Client
+from mgw.http.response_writer import date_header, reason_phrase
 from mgw.vocabulary import DialectName
-from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
 JSON: Final = b"application/json"
@@ -26,7 +25,7 @@ def send(client: Client, status: int, content_type: bytes, body: bytes, headers:
         (b"Content-Length", b"%d" % len(body)),
         *headers,
     ]
-    client.start(status, phrase(status), head)
+    client.start(status, reason_phrase(status), head)
     client.write(body)
     client.finish()
 

@@ -1,7 +1,7 @@
 """Our HTTP/1.1 server side: one channel is one client's connection.
 
-It reads heads (:mod:`mgw.web.head`) and bodies (:mod:`mgw.web.framing`), opens a visit for each request at
-its door (:mod:`mgw.web.door`), and writes one answer at a time (:mod:`mgw.web.writing`)::
+It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), opens a visit for each
+request at its door (:mod:`mgw.web.door`), and writes one answer at a time (:mod:`mgw.http.response_writer`)::
 
       ┌──────────── finished, kept alive ────────────┐
     idle ── byte ──> head ── complete ──> serving ───┴─ finished, to be closed ──────────> closing ──> gone
@@ -29,14 +29,14 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.errors import GatewayError, Reason
+from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
+from mgw.http.request_head import RequestHead, RequestHeadReader
+from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
 from mgw.web.door import House, Visit
-from mgw.web.framing import ChunkedBody, CountedBody, body_of
-from mgw.web.head import HeadReader, RequestHead
 from mgw.web.progress import Progress, Taken, holds_input, is_owed_something, taken
-from mgw.web.writing import AnswerHead, AnswerWriter
 from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class GatewayChannel(Protocol):
         self._state = _State.GONE
         # what the client sends
         self._input = b""
-        self._reader: HeadReader | None = None
-        self._body: CountedBody | ChunkedBody | None = None
+        self._reader: RequestHeadReader | None = None
+        self._body: SizedRequestBody | ChunkedRequestBody | None = None
         self._body_paused = False
         self._reading = True
         self._advancing = self._was_idle = self._is_last_call = False
@@ -109,7 +109,7 @@ class GatewayChannel(Protocol):
         """Begin: the first head must arrive in time."""
         self._transport = cast(RelayTransport, self.transport)
         self._out = EagerWriter(self._transport)
-        self._answer = AnswerWriter(self._out)
+        self._answer = ResponseWriter(self._out.write)
         self._progress = Progress(self.clock.seconds())
         self._state = _State.OPEN
         self.is_secure = bool(ISSLTransport.providedBy(self.transport))
@@ -174,12 +174,12 @@ class GatewayChannel(Protocol):
         """
         if not self._serving:
             return
-        head = AnswerHead(status, reason, headers)
-        head.answer_to(self._method, self._version)
+        head = ResponseHeadBuilder(status, reason, headers)
+        head.choose_framing(self._method, self._version)
         if self._body is not None or not self._keep_alive or self._house.draining:
             head.close = True
         self._keep_alive = not head.close
-        self._answer.begin(head)
+        self._answer.start(head)
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body.  More than the head announced breaks the connection."""
@@ -216,11 +216,11 @@ class GatewayChannel(Protocol):
             self._deadline.close()
             self._transport.abortConnection()
 
-    def break_off(self) -> None:
+    def truncate(self) -> None:
         """End an answer that will never be whole: behind what was written, where the client sees the gap."""
         if not self._serving:  # broken off already: what was written is on its way
             return
-        if self._answer.break_off():
+        if self._answer.truncate():
             self._end_serving()
             self._end()
         else:
@@ -234,7 +234,7 @@ class GatewayChannel(Protocol):
 
     def send_continue(self) -> None:
         """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
-        if self._serving and self._may_continue and not self._answer.begun:
+        if self._serving and self._may_continue and not self._answer.started:
             self._may_continue = False
             self._out.write(_CONTINUE)
 
@@ -320,7 +320,7 @@ class GatewayChannel(Protocol):
             self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
             if not self._input:
                 return False
-            self._reader = reader = HeadReader(self._limits.max_head_bytes, self._limits.max_headers)
+            self._reader = reader = RequestHeadReader(self._limits.max_head_bytes, self._limits.max_headers)
         try:
             end = reader.feed(self._input)
             head = None if end is None else reader.head()
@@ -342,7 +342,7 @@ class GatewayChannel(Protocol):
     def _open(self, head: RequestHead) -> None:
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         self._may_continue = head.expects_continue
-        self._body = body_of(head)
+        self._body = request_body(head)
         visit = self._house.door.open(self, head)
         if not self._serving:  # answered already
             return
@@ -350,7 +350,7 @@ class GatewayChannel(Protocol):
         if self._body is None:
             visit.body_ended()
 
-    def _take_body(self, visit: Visit, body: CountedBody | ChunkedBody) -> None:
+    def _take_body(self, visit: Visit, body: SizedRequestBody | ChunkedRequestBody) -> None:
         try:
             content, self._input = body.feed(self._input)
         except GatewayError as error:
@@ -395,7 +395,7 @@ class GatewayChannel(Protocol):
         self._input = b""
         self._reader = None
         self._begin_serving(b"", b"1.1", keep_alive=False)
-        self._body = CountedBody(1)  # whatever else comes is discarded
+        self._body = SizedRequestBody(1)  # whatever else comes is discarded
         self._house.door.refused(self, error, target)
 
     def _is_idle(self) -> bool:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.errors import GatewayError
-from mgw.web.head import RequestHead
+from mgw.http.request_head import RequestHead
 
 if TYPE_CHECKING:
     from mgw.web.connection import GatewayChannel

@@ -11,11 +11,11 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from mgw.canonical.catalog import CatalogEntry
-from mgw.dates import date_header
 from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
 from mgw.families import FAMILIES
 from mgw.generation import Generation
+from mgw.http.response_writer import date_header
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.provider_health import ProviderHealth
 from mgw.vocabulary import Family

@@ -17,9 +17,9 @@ from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
 from twisted.web.server import Request
 
+from mgw.http.request_head import RequestHead
+from mgw.http.response_writer import reason_phrase
 from mgw.web.connection import GatewayChannel
-from mgw.web.head import RequestHead
-from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class GatewayRequest(Request):
 
     def setResponseCode(self, code: int, message: bytes | None = None) -> None:
         """Set the status; Twisted knows fewer phrases."""
-        super().setResponseCode(code, phrase(code) if message is None else message)
+        super().setResponseCode(code, reason_phrase(code) if message is None else message)
 
     def connectionLost(self, reason: Failure) -> None:
         """Tell whoever waits for the end, or produces the answer, that the client has left."""

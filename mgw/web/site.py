@@ -22,6 +22,7 @@ from mgw.exchange.aside import Aside, here
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
+from mgw.http.request_head import RequestHead
 from mgw.routing.match import Matched
 from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
@@ -31,7 +32,6 @@ from mgw.web.answers import refuse
 from mgw.web.app import endpoint_of
 from mgw.web.channel import GatewayChannel, Visit
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
-from mgw.web.head import RequestHead
 from mgw.web.request import GatewayRequest
 from mgw.web.visit import ChannelClient, RequestVisit
 from mgw.wire.target import split_target

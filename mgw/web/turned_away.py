@@ -16,7 +16,7 @@ from twisted.internet.interfaces import ISSLTransport
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 
-from mgw.dates import date_header
+from mgw.http.response_writer import date_header
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.transport import RelayTransport
 

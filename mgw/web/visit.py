@@ -26,14 +26,14 @@ from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.tracebacks import forget_frames
+from mgw.http.request_head import RequestHead
+from mgw.http.response_writer import reason_phrase
 from mgw.routing.match import Matched
 from mgw.routing.route import BodyKept
 from mgw.web.answers import refuse
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
-from mgw.web.head import RequestHead
 from mgw.web.own_address import own_address
-from mgw.web.writing import phrase
 from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ class ChannelClient:
         self.started = True
         self.status = status
         self.begun()
-        self.channel.start(status, reason or phrase(status), headers)
+        self.channel.start(status, reason or reason_phrase(status), headers)
 
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""
-        self.channel.break_off()
+        self.channel.truncate()
 
     def register(self, source: Source) -> None:
         """Name what is to pause while the client reads slowly."""

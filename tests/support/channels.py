@@ -13,9 +13,9 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.errors import GatewayError
+from mgw.http.request_head import RequestHead
+from mgw.http.response_writer import reason_phrase
 from mgw.web.channel import ChannelFactory, ChannelLimits, GatewayChannel
-from mgw.web.head import RequestHead
-from mgw.web.writing import phrase
 
 LIMITS = ChannelLimits(client_headers=10, client_body_idle=60, client_idle=90, write_stall=300)
 
@@ -53,7 +53,7 @@ class Recorded:
 
     def say(self, body: bytes, status: int = 200) -> None:
         """Give a counted answer."""
-        self.channel.start(status, phrase(status), [(b"Content-Length", b"%d" % len(body))])
+        self.channel.start(status, reason_phrase(status), [(b"Content-Length", b"%d" % len(body))])
         self.channel.write(body)
         self.channel.finish()
 
@@ -81,7 +81,7 @@ class RecordingDoor:
     def refused(self, channel: GatewayChannel, error: GatewayError, target: bytes | None) -> None:
         self.refusals.append((error.status, target))
         message = error.message.encode()
-        channel.start(error.status, phrase(error.status), [(b"Content-Length", b"%d" % len(message))])
+        channel.start(error.status, reason_phrase(error.status), [(b"Content-Length", b"%d" % len(message))])
         channel.write(message)
         channel.finish()
 
@@ -161,7 +161,13 @@ def chunked(*chunks: bytes, path: str = "/", trailers: bytes = b"") -> bytes:
 
 def answer(body: bytes, status: int = 200, *headers: str) -> bytes:
     """Return the counted answer that :class:`Recorded` gives."""
-    lines = [f"HTTP/1.1 {status} {phrase(status).decode()}", f"Content-Length: {len(body)}", *headers, "", ""]
+    lines = [
+        f"HTTP/1.1 {status} {reason_phrase(status).decode()}",
+        f"Content-Length: {len(body)}",
+        *headers,
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode() + body
 
 

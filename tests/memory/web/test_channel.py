@@ -362,8 +362,8 @@ def test_an_answer_that_breaks_off_keeps_what_was_written_and_ends_without_its_e
     line.send(get())
     line.channel.start(200, b"OK", headers)
     line.channel.write(b"half")
-    line.channel.break_off()
-    line.channel.break_off()
+    line.channel.truncate()
+    line.channel.truncate()
     assert (line.closing, line.aborted) == (True, False)
     written = line.take()
     assert b"half" in written
@@ -376,7 +376,7 @@ def test_the_head_of_an_answer_that_breaks_off_before_its_body_is_sent() -> None
     line = silent()
     line.send(get())
     line.channel.start(200, b"OK", [(b"Content-Length", b"9")])
-    line.channel.break_off()
+    line.channel.truncate()
     assert line.take().endswith(b"Content-Length: 9\r\n\r\n")
     assert line.closing
 
@@ -393,7 +393,7 @@ def test_an_answer_that_would_look_whole_breaks_the_connection(
     line.send(get("/", version=version))
     line.channel.start(200, b"OK", headers)
     line.channel.write(b"half")
-    line.channel.break_off()
+    line.channel.truncate()
     assert line.aborted
 
 

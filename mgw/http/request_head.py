@@ -1,4 +1,4 @@
-"""The head of a request: read strictly, and reduced to what the door behind the channel needs.
+"""The head of a request: read strictly, and rendered strictly.
 
 ``httptools`` does the lexing; it refuses bare line feeds, folded lines, spaces before the colon, control
 characters, doubled or odd lengths, and a length together with a transfer coding.  It is fed as bytes arrive,
@@ -7,7 +7,9 @@ the rule's origin beside each check: other protocols that share its grammar (``R
 HTTP/0.9 and 2.0), spare blanks in the request line, targets of other forms, codings other than ``chunked``,
 and hosts.
 
-A reader stops at the empty line: what follows is the body's (:mod:`mgw.web.framing`) or the next request's.
+A reader stops at the empty line: what follows belongs to the body (:mod:`mgw.http.body`) or to the next
+request.  Requests that we send carry their body's length: every upstream takes that, and some refuse chunked
+ones.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ _OTHER_PROTOCOLS: Final = frozenset({b"CONNECT", b"PRI", b"SOURCE"})
 _SINGLE: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
 _WATCHED: Final = _SINGLE | {b"connection", b"upgrade", b"expect"}
 
-OLD: Final = b"1.0"
+HTTP_1_0: Final = b"1.0"
 WEBSOCKET: Final = b"websocket"
+_ALWAYS_WITH_LENGTH: Final = frozenset({b"POST", b"PUT", b"PATCH"})  # RFC 9110 8.6
 
 
 class RequestHead(Struct, frozen=True, kw_only=True):
@@ -65,7 +68,7 @@ def malformed(message: str) -> GatewayError:
     return GatewayError(Reason.MALFORMED, message)
 
 
-class HeadReader:
+class RequestHeadReader:
     """Read one head, however it arrives.
 
     :param max_bytes: the most that the head may measure, empty line included.
@@ -151,7 +154,7 @@ class HeadReader:
             content_length=length,
             expects_continue=_expects_continue(found.get(b"expect"), version) and has_body,
             upgrade=_upgrade(found.get(b"upgrade"), connection, version),
-            keep_alive=b"keep-alive" in connection if version == OLD else b"close" not in connection,
+            keep_alive=b"keep-alive" in connection if version == HTTP_1_0 else b"close" not in connection,
         )
 
     def _end_in(self, data: bytes) -> int | None:
@@ -197,7 +200,7 @@ def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | Non
     coding = found.get(b"transfer-encoding")
     length = found.get(b"content-length")
     if coding is not None:
-        if version == OLD or length is not None or coding.lower() != b"chunked":
+        if version == HTTP_1_0 or length is not None or coding.lower() != b"chunked":
             raise malformed(
                 "the only supported transfer coding is chunked, in HTTP/1.1 and without a content length"
             )
@@ -213,7 +216,7 @@ def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | Non
 def _host(value: bytes | None, version: bytes) -> bytes:
     """Return the host (RFC 9112 3.2: exactly one in HTTP/1.1)."""
     if value is None:
-        if version != OLD:
+        if version != HTTP_1_0:
             raise malformed("the request has no host header")
         return b""
     if _HOST.fullmatch(value) is None:
@@ -242,7 +245,7 @@ def _tokens(value: bytes | None) -> frozenset[bytes]:
 
 def _expects_continue(value: bytes | None, version: bytes) -> bool:
     """Say whether the client waits for a 100 (RFC 9110 10.1.1: ignored in HTTP/1.0)."""
-    if value is None or version == OLD:
+    if value is None or version == HTTP_1_0:
         return False
     if value.lower() != b"100-continue":
         raise malformed("the only supported expectation is 100-continue")
@@ -250,6 +253,35 @@ def _expects_continue(value: bytes | None, version: bytes) -> bool:
 
 
 def _upgrade(value: bytes | None, connection: frozenset[bytes], version: bytes) -> bytes | None:
-    if value is None or version == OLD or b"upgrade" not in connection:
+    if value is None or version == HTTP_1_0 or b"upgrade" not in connection:
         return None
     return WEBSOCKET if WEBSOCKET in _tokens(value) else None
+
+
+def render_request_head(
+    method: bytes, target: bytes, headers: RawHeaders, host: bytes, content_length: int
+) -> bytes:
+    """Return the head of a request that we send, down to the empty line.
+
+    :raises GatewayError: MALFORMED, where a part holds a line break, NUL or blank that would end it early.
+    """
+    parts = [method, b" ", target, b" HTTP/1.1\r\nHost: ", host]
+    breaks = 3 + len(headers)
+    for name, value in headers:
+        parts += (b"\r\n", name, b": ", value)
+    if content_length or method in _ALWAYS_WITH_LENGTH:
+        parts.append(b"\r\nContent-Length: %d" % content_length)
+        breaks += 1
+    parts.append(b"\r\n\r\n")
+    head = b"".join(parts)
+    # Nothing that a client or a setting names may add a line (RFC 9112 11.1): the lines are counted.
+    if (
+        head.count(b"\n") != breaks
+        or head.count(b"\r") != breaks
+        or b"\0" in head
+        or b" " in target
+        or not target
+    ):
+        message = "a header or the path contains a line break, NUL or space that is not allowed there"
+        raise GatewayError(Reason.MALFORMED, message)
+    return head

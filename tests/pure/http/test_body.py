@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError
-from mgw.web.framing import ChunkedBody, CountedBody
+from mgw.http.body import ChunkedRequestBody, SizedRequestBody
 
 HEAD = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 END = st.just(b"\r\n") | st.sampled_from([b"\r\n", b"\n", b"\r", b"\n\r", b" \r\n", b""])
@@ -69,7 +69,7 @@ class Witness:
 
 def read(pieces: list[bytes]) -> tuple[bytes, bytes, bool]:
     """Return the content, what stands behind the body, and whether it ended."""
-    body, content, rest = ChunkedBody(), b"", b""
+    body, content, rest = ChunkedRequestBody(), b"", b""
     for piece in pieces:
         if body.ended:
             rest += piece
@@ -108,7 +108,7 @@ def test_chunks_are_read_in_any_cut_up_to_their_last_byte(chunks: list[bytes], p
 
 @given(pieces=st.lists(st.binary(max_size=5)), length=st.integers(1, 20))
 def test_a_counted_body_ends_at_its_length(pieces: list[bytes], length: int) -> None:
-    body, content, rest = CountedBody(length), b"", b""
+    body, content, rest = SizedRequestBody(length), b"", b""
     for piece in pieces:
         if body.ended:
             rest += piece

@@ -1,23 +1,20 @@
-"""An answer of pieces of any size is read as what was written."""
+"""A response in pieces of any size is read as what was written."""
 
 from __future__ import annotations
 
 import pytest
 from httptools import HttpResponseParser
 
-from mgw.web.writing import AnswerHead, AnswerWriter
+from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter
 
 
-class Wire(list[bytes]):
+class Written(list[bytes]):
     """What was written, and how it is read."""
 
     def __init__(self) -> None:
         super().__init__()
         self.body: list[bytes] = []
         self.ended = False
-
-    def write(self, data: bytes) -> None:
-        self.append(data)
 
     def on_body(self, data: bytes) -> None:
         self.body.append(data)
@@ -30,15 +27,15 @@ class Wire(list[bytes]):
 def test_large_and_small_pieces_arrive_as_written_and_large_ones_uncopied(
     headers: list[tuple[bytes, bytes]],
 ) -> None:
-    wire, large = Wire(), b"x" * 200_000
-    writer, head = AnswerWriter(wire), AnswerHead(200, b"OK", headers)
-    head.answer_to(b"POST", b"1.1")
-    writer.begin(head)
+    written, large = Written(), b"x" * 200_000
+    writer, head = ResponseWriter(written.append), ResponseHeadBuilder(200, b"OK", headers)
+    head.choose_framing(b"POST", b"1.1")
+    writer.start(head)
     writer.flush()
     for piece in (b"abcd", large, b"efgh"):
         writer.write(piece)
-    assert any(one is large for one in wire)
+    assert any(one is large for one in written)
     writer.finish()
-    HttpResponseParser(wire).feed_data(b"".join(wire))
-    assert b"".join(wire.body) == b"abcd" + large + b"efgh"
-    assert wire.ended
+    HttpResponseParser(written).feed_data(b"".join(written))
+    assert b"".join(written.body) == b"abcd" + large + b"efgh"
+    assert written.ended

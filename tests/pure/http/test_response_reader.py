@@ -1,4 +1,4 @@
-"""The promises of mgw.upstream.response."""
+"""The promises of mgw.http.response_reader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.upstream.response import MAX_HEAD_BYTES, ResponseReader
+from mgw.http.response_reader import MAX_HEAD_BYTES, ResponseReader
 from mgw.wire.headers import RawHeaders
 
 
@@ -102,7 +102,7 @@ def test_any_answer_cut_anywhere_means_the_same(sent: Sent, sizes: list[int]) ->
     )
     assert body_of(reader) == sent.body
     assert reader.ended is not sent.until_close
-    assert reader.closed() is sent.until_close
+    assert reader.on_close() is sent.until_close
 
 
 @given(
@@ -259,7 +259,7 @@ def test_a_second_answer_in_the_same_read_spoils_the_connection_not_the_answer()
 )
 def test_a_close_before_the_end_does_not_end_an_answer(answer: bytes) -> None:
     reader = read(*([answer] if answer else []))
-    assert not reader.closed()
+    assert not reader.on_close()
     assert not reader.ended
 
 

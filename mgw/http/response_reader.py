@@ -1,12 +1,12 @@
-"""Read one answer of an upstream from bytes that arrive in any pieces (RFC 9112; the parser is Node.js's).
+"""Read one response of an upstream from bytes that arrive in any pieces (RFC 9112; the parser is Node.js's).
 
-One :class:`ResponseReader` reads one answer; chunks are read by :mod:`mgw.upstream.chunked`.  Strict, without
+One :class:`ResponseReader` reads one response; chunks are read by :mod:`mgw.http.body`.  Strict, without
 any of the parser's leniencies; what the parser lets pass and a gateway must not is refused here: other
 protocols and versions, transfer codings other than ``chunked``, and an endless head, trailer or chunk
 extension.
 
 Framing, in the order of RFC 9112 6.3: no body for HEAD, 1xx, 204 and 304; chunked; Content-Length; else all
-until the connection closes, which :meth:`ResponseReader.closed` knows.
+until the connection closes, which :meth:`ResponseReader.on_close` knows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 
-from mgw.upstream.chunked import ChunkedReader
+from mgw.http.body import ChunkedResponseBody
 from mgw.wire.headers import RawHeaders
 
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -29,11 +29,11 @@ _NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
 
 class _UnreadableError(Exception):
-    """Raised within the parser's callbacks; its text says what is wrong with the answer."""
+    """Raised within the parser's callbacks; its text says what is wrong with the response."""
 
 
-class Head(Struct, frozen=True):
-    """The final head of an answer: names and order as received."""
+class ResponseHead(Struct, frozen=True):
+    """The final head of a response: names and order as received."""
 
     status: int
     reason: bytes
@@ -41,11 +41,11 @@ class Head(Struct, frozen=True):
 
 
 class ResponseReader:
-    """Read one answer: feed it bytes, then look at ``head``, ``pieces``, ``ended`` and ``fault``.
+    """Read one response: feed it bytes, then look at ``head``, ``pieces``, ``ended`` and ``fault``.
 
-    ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the answer is
+    ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the response is
     unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
-    on the connection.  Interim answers (1xx) are skipped.
+    on the connection.  Interim responses (1xx) are skipped.
     """
 
     __slots__ = (
@@ -75,10 +75,10 @@ class ResponseReader:
         self._seen = b""
         self._tail = b""
         """The last bytes of a head that has not ended, in which its end may have begun."""
-        self._chunks: ChunkedReader | None = None
+        self._chunks: ChunkedResponseBody | None = None
         self._headless_bytes = 0
         self._chunked = self._length_known = False
-        self.head: Head | None = None
+        self.head: ResponseHead | None = None
         self.pieces: deque[bytes] = deque()
         self.ended = self.reusable = False
         self.fault: str | None = None
@@ -88,7 +88,7 @@ class ResponseReader:
 
     @property
     def began(self) -> bool:
-        """Whether any byte of the answer has come."""
+        """Whether any byte of the response has come."""
         return bool(self._seen)
 
     def feed(self, data: bytes) -> None:
@@ -117,16 +117,16 @@ class ResponseReader:
             if self._headless_bytes > MAX_HEAD_BYTES:
                 self._stop(f"sent a head or trailer of more than {MAX_HEAD_BYTES} bytes")
 
-    def closed(self) -> bool:
-        """Take note that the connection closed in order; true if that is how this answer ends."""
+    def on_close(self) -> bool:
+        """Take note that the connection closed in order; true if that is how this response ends."""
         whole = not (self.head is None or self.ended or self.fault or self._chunked or self._length_known)
         if whole:
             self.ended = True
-        self.drop()
+        self.close()
         return whole
 
-    def drop(self) -> None:
-        """Read no more: the parser and its reader, which hold one another, let go."""
+    def close(self) -> None:
+        """Read no more, and break the cycle between the parser and its reader."""
         self._parser = self._chunks = None
         self.reusable = False
 
@@ -165,13 +165,13 @@ class ResponseReader:
             raise _UnreadableError("used a transfer coding, which HTTP/1.0 does not have")
         if sum(len(name) + len(value) + 4 for name, value in self._headers) > MAX_HEAD_BYTES:
             raise _UnreadableError(f"sent a head of more than {MAX_HEAD_BYTES} bytes")
-        self.head = Head(status, _phrase(b"".join(self._reason)), self._headers)
+        self.head = ResponseHead(status, _phrase(b"".join(self._reason)), self._headers)
         self.reusable = parser.should_keep_alive()
         if self._method == b"HEAD":
             self.ended = True  # the parser cannot know, and waits for a body
 
     def on_message_complete(self) -> None:
-        """Called by the parser at the end of an answer, interim ones included."""
+        """Called by the parser at the end of a response, interim ones included."""
         if self.head is not None:
             self.ended = True
 
@@ -183,7 +183,7 @@ class ResponseReader:
         self._tail = begun[1 - len(_HEAD_END) :] if end < 0 else b""
         self._parse(data[:cut])
         if self.head is not None and self._chunked and not self.ended and self.fault is None:
-            self._parser, self._chunks = None, ChunkedReader(self.pieces)
+            self._parser, self._chunks = None, ChunkedResponseBody(self.pieces)
         return data[cut:]
 
     def _parse(self, data: bytes) -> None:
@@ -196,9 +196,9 @@ class ResponseReader:
         except HttpParserUpgrade:
             self._stop("switched to another protocol, which was not asked for")
         except HttpParserError as error:
-            self._stop(_words_for(error))
+            self._stop(_describe(error))
 
-    def _read_chunks(self, chunks: ChunkedReader, data: bytes) -> None:
+    def _read_chunks(self, chunks: ChunkedResponseBody, data: bytes) -> None:
         chunks.feed(data)
         if chunks.fault is not None:
             self._stop(chunks.fault)
@@ -214,7 +214,7 @@ class ResponseReader:
         self._parser = None
 
     def _stop(self, fault: str) -> None:
-        self.drop()
+        self.close()
         if not self.ended:
             self.fault = fault
 
@@ -224,8 +224,8 @@ def _phrase(reason: bytes) -> bytes:
     return b"" if _NO_PHRASE(reason) else reason
 
 
-def _words_for(error: HttpParserError) -> str:
-    """Say what is wrong; the parser's own texts are constants and hold nothing of the answer."""
+def _describe(error: HttpParserError) -> str:
+    """Say what is wrong; the parser's own texts are constants and hold nothing of the response."""
     cause = error.__context__
     if cause is None:
         return f"sent an unreadable response: {error}"
