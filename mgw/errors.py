@@ -7,6 +7,7 @@ each dialect calls it stands in ``dialects/<name>/errors.py``.
 from __future__ import annotations
 
 from enum import Enum, StrEnum
+from traceback import clear_frames
 from typing import Final, Self
 
 
@@ -121,3 +122,23 @@ class GatewayError(Exception):
     def status(self) -> int:
         """The HTTP status to answer with."""
         return self.reason.status
+
+
+_MAX_CAUSES: Final = 16
+"""Errors that led to one another; a circle of them ends here."""
+
+
+def forget_frames(error: BaseException) -> None:
+    """Release the frames behind an error that has been dealt with, and behind those that led to it.
+
+    A traceback keeps the variables of every function that the error rose through, and with them the body of
+    the request.  Errors, failures and frames refer to one another, so only the garbage collector would free
+    them, and that counts objects, not the tens of megabytes that one of them may have.
+    """
+    found: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if found is None:
+            return
+        clear_frames(found.__traceback__)
+        found.__traceback__ = None  # some frames still run, and could not be emptied
+        found = found.__cause__ or found.__context__

@@ -33,8 +33,8 @@ from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
-from mgw.exchange.aside import WorkThreads
-from mgw.exchange.outgoing import completed, secrets_in_headers
+from mgw.exchange.offload import WorkThreads
+from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
 from mgw.generation import build_generation
 from mgw.ops.accept_errors import AcceptErrors
 from mgw.ops.allocator import give_large_blocks_back
@@ -148,12 +148,12 @@ class GatewayService(Service):
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
             gate=EdgeGate(config.edge_auth),
-            aside=self._work_threads.run,
+            offload=self._work_threads.run,
         )
         self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
 
     def _operations(self) -> Operations:
-        prober = Prober(self._reactor, completed)
+        prober = Prober(self._reactor, provider_headers)
         return Operations(
             lambda: self.site.generation,
             lambda: self.site.draining,

@@ -21,7 +21,7 @@ from mgw.dialects.dialect import (
     RequestContext,
 )
 from mgw.dialects.models import Models
-from mgw.exchange.untouched import PassthroughFilter
+from mgw.exchange.passthrough import PassthroughFilter
 from mgw.vocabulary import DialectName, Kind
 from mgw.wire.splice import find_model, splice
 

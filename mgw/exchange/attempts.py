@@ -1,6 +1,6 @@
 """Send until the upstream takes it, all before the first byte to the client.
 
-Two things lead to a second attempt: a pooled connection that turns out closed before any byte of an answer
+Two things lead to a second attempt: a pooled connection that turns out closed before any byte of a response
 came (for requests that create nothing, or carry an ``Idempotency-Key``), and a credential that the upstream
 refuses while its source has another; after a 401 one other (contract 3.13).
 """
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final
 
 from mgw.credentials.provider import Credential, CredentialProvider
-from mgw.exchange.client import ClientRequest
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.request import ClientRequest
 from mgw.upstream.client import Answer, Upstream, UpstreamFailure, UpstreamRequest
 from mgw.wire.headers import value_of
 
@@ -32,7 +32,7 @@ async def send(
     upstream: Upstream,
     source: CredentialProvider,
 ) -> Answer:
-    """Return the head of the upstream's answer, its body still unread.
+    """Return the head of the upstream's response, its body still unread.
 
     :param render: makes the upstream request from a credential; called once per credential.
     :raises GatewayError: where no credential can be had, or the upstream fails before its head.

@@ -19,7 +19,7 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
-from mgw.exchange.aside import Aside, here
+from mgw.exchange.offload import Offload, run_inline
 from mgw.generation import Generation
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
@@ -34,7 +34,7 @@ _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW,
 
 @dataclass(slots=True)
 class Exchange:
-    """One request, from its head to the last byte of its answer."""
+    """One request, from its head to the last byte of its response."""
 
     request_id: str
     route: Route
@@ -56,14 +56,14 @@ class Exchange:
     usage: Callable[[], TokenUsage] = field(default=lambda: NO_USAGE, repr=False)
     hold: Callable[[int], None] = field(default=lambda _: None, repr=False)
     """Takes room for a body that is kept; raises ``OVERLOADED`` where there is none."""
-    aside: Aside = field(default=here, repr=False)
+    offload: Offload = field(default=run_inline, repr=False)
     """Does what a large body costs."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
-    unbegun: GatewayError | None = field(default=None, repr=False)
+    early_failure: GatewayError | None = field(default=None, repr=False)
     """What broke the provider's stream before its first event, where the client was told as a refusal."""
-    handed_all: Callable[[], bool] = field(default=lambda: False, repr=False)
+    sent_last_event: Callable[[], bool] = field(default=lambda: False, repr=False)
     """Whether the client was handed the last event of its stream."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
@@ -90,7 +90,7 @@ class Exchange:
 
     @property
     def translated(self) -> bool:
-        """Whether the answer is the gateway's own, told from one of another family."""
+        """Whether the response is the gateway's own, told from one of another family."""
         return self.target is not None and self.target.family is not self.route.family
 
     def now(self) -> float:
@@ -98,10 +98,10 @@ class Exchange:
         return self.wall + self.clock.seconds() - self.started
 
     def client_left(self) -> None:
-        """Settle: the client went away, before the end of its answer unless it had all of it."""
+        """Settle: the client went away, before the end of its response unless it had all of it."""
         if self.settled:
             return
-        if self.handed_all():
+        if self.sent_last_event():
             self.settle(Outcome.OK)
             return
         self.http_status = CLIENT_CLOSED
@@ -138,14 +138,14 @@ class Exchange:
             self.generation.leave()
 
     def _answered(self, status: int | None) -> None:
-        """Settle: the client has its answer, be it the provider's refusal."""
+        """Settle: the client has its response, be it the provider's refusal."""
         if status is None or status < 400:
             self.settle(Outcome.OK)
             return
         word = (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
         sentence = f"the provider answered with status {status}"
-        if self.unbegun is not None:  # whose status was a good one
-            word, sentence = word_of(self.unbegun), self.unbegun.message
+        if self.early_failure is not None:  # whose status was a good one
+            word, sentence = word_of(self.early_failure), self.early_failure.message
         if not self.settled and (status >= 500 or status in _OPERATORS):
             self._warn(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)

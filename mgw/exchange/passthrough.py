@@ -1,4 +1,4 @@
-"""Same family: the client's bytes go up with only the model's value replaced, the answer's come down as is.
+"""Same family: the client's bytes go up with only the model's value replaced, the response's come down as is.
 
 Source: contract 5.1 and 5.7.
 """
@@ -10,16 +10,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import dialect_of
+from mgw.dialects.dialect import Meter
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type
-from mgw.exchange.addresses import Turning, turns_body
-from mgw.exchange.client import ClientRequest
-from mgw.exchange.content import Content
-from mgw.exchange.delivery import Gathered, Streamed, Whole
-from mgw.exchange.outgoing import completed, forwarded, secrets_sent
-from mgw.exchange.untouched import MAX_ERROR_BYTES, ErrorFilter, PassthroughFilter, PunctuatedFilter
+from mgw.errors import GatewayError
+from mgw.exchange.body import RequestBody
+from mgw.exchange.request import ClientRequest
+from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
+from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
+from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.families import FAMILIES
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
@@ -39,28 +41,134 @@ _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
 _CHOOSING: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _WHOLE_WITHOUT: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
-"""What would make an answer less than whole, or not readable."""
+"""What would make a response less than whole, or not readable."""
 _LENGTH: Final = frozenset({b"content-length"})
 _OF_BYTES: Final = frozenset({b"etag", b"digest", b"content-digest", b"content-md5"})
 """What speaks of the very bytes of a body."""
 _TUNED: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
+MAX_ERROR_BYTES: Final = 64 * 1024
+"""A longer body is no error's, and passes byte for byte."""
+_EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_LONGEST_END: Final = 4
+
+
+@dataclass(slots=True)
+class PassthroughFilter:
+    """Give back the very same bytes, and let the meter look at them."""
+
+    _meter: Meter
+    _gunzip: Gunzip | None = field(default=None)
+    _last_event: LastEvent | None = field(default=None)
+    """For a stream."""
+    done: bool = False
+    """Never before its body has: the client gets what the provider sends."""
+    whole: bool = False
+    """Nor is anything known of what is missing."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the same object."""
+        text = data if self._gunzip is None else self._unzipped(data)
+        self._meter.feed(text)
+        if text and self._last_event is not None:
+            self._last_event.feed(text)
+        return data
+
+    @property
+    def sent_last_event(self) -> bool:
+        """Whether the stream has had its last event; unknown, and so not, where it cannot be read."""
+        return self._last_event is not None and self._last_event.passed
+
+    def _unzipped(self, data: bytes) -> bytes:
+        """Return what the meter is to see; one that has missed some knows nothing (contract 5.8)."""
+        assert self._gunzip is not None, "the body is zipped"
+        unzipped = self._gunzip.feed(data)
+        if self._gunzip.given_up:
+            self._meter = BlindMeter()
+        return unzipped
+
+    def finish(self) -> bytes:
+        """Nothing is held back."""
+        self._meter.finish()
+        return b""
+
+    def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
+        """A broken answer ends as a broken connection: the bytes are the upstream's, not ours to end."""
+        self._meter.finish()
+        return None
+
+    def usage(self) -> TokenUsage:
+        """Return the counts seen so far."""
+        return self._meter.usage
+
+    def keepalive(self) -> bytes:
+        """Add nothing to the provider's bytes."""
+        return b""
+
+
+@dataclass(slots=True)
+class ErrorFilter(PassthroughFilter):
+    """The same for an error, but for the operator's own credential, where the provider repeats it.
+
+    The body waits for its end, or until it is too long for an error: from then on it passes as it comes.
+    Each byte of the credential becomes a ``*``, so that the length stays what the head says.
+    Source: contract 6.10.
+    """
+
+    secrets: tuple[Secret, ...] = field(default=(), repr=False)
+    _held: list[bytes] = field(default_factory=list, repr=False)
+    _room: int = MAX_ERROR_BYTES
+
+    def feed(self, data: bytes) -> bytes:
+        """Hold the bytes back while they may be all of a short error."""
+        PassthroughFilter.feed(self, data)
+        if self._room < 0:
+            return data
+        self._held.append(data)
+        self._room -= len(data)
+        return b"" if self._room >= 0 else self._released()
+
+    def finish(self) -> bytes:
+        """Return the error without the credential."""
+        PassthroughFilter.finish(self)
+        return overwritten(self._released(), self.secrets) if self._held else b""
+
+    def _released(self) -> bytes:
+        held, self._held = b"".join(self._held), []
+        return held
+
+
+@dataclass(slots=True)
+class PunctuatedFilter(PassthroughFilter):
+    """The same for an event stream, with signs of life between its events where the operator wants them."""
+
+    sign: bytes = b""
+    _tail: bytes = b"\n\n"
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the same object, and remember how it ended."""
+        self._tail = data[-4:] if len(data) >= _LONGEST_END else (self._tail + data)[-4:]
+        return PassthroughFilter.feed(self, data)
+
+    def keepalive(self) -> bytes:
+        """Return the sign where the last event has ended (contract 2.14: between events only)."""
+        return self.sign if self._tail.endswith(_EVENT_ENDS) else b""
 
 
 @dataclass(slots=True)
 class Passthrough:
-    """What goes up, and how the answer comes down."""
+    """What goes up, and how the response comes down."""
 
     route: Route
     target: Target
     request: ClientRequest
-    content: Content
+    body: RequestBody
     keepalive_seconds: float | None = None
-    turning: Turning | None = None
+    rewriter: UrlRewriter | None = None
     _sent: Credential | None = field(init=False, default=None, repr=False)
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
-        body, reencoded = self.content.outgoing()
+        body, reencoded = self.body.upstream_body()
         self._sent = credential
         return UpstreamRequest(
             method=self.request.method,
@@ -69,24 +177,24 @@ class Passthrough:
             body=body,
         )
 
-    def delivery(self, answer: Answer) -> Streamed | Gathered:
-        """Hand the answer on as it comes, but for addresses that are turned to the gateway."""
+    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+        """Hand the response on as it comes, but for addresses that are turned to the gateway."""
         stream = is_stream(self.route, answer)
         headers, reason = response_headers(answer.headers), answer.reason
-        if self.turning is not None:
-            headers = self.turning.headers(headers)
+        if self.rewriter is not None:
+            headers = self.rewriter.headers(headers)
             if self._is_looked_at(answer):
-                complete = partial(_turned, answer.status, headers, self.turning)
-                return Gathered(complete, max_bytes=_TURNED_BYTES)
+                complete = partial(_turned, answer.status, headers, self.rewriter)
+                return BufferedResponse(complete, max_bytes=_TURNED_BYTES)
         if answer.status >= _ERRORS:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
             headers = [(name, overwritten(value, secrets)) for name, value in headers]
         filter_ = self.filter(answer, stream=stream)
-        return Streamed(answer.status, reason, headers, filter_, stream, self.keepalive_seconds)
+        return StreamingResponse(answer.status, reason, headers, filter_, stream, self.keepalive_seconds)
 
     def filter(self, answer: Answer, *, stream: bool) -> PassthroughFilter:
-        """Return what the answer's body walks through."""
+        """Return what the response's body walks through."""
         content_type = value_of(answer.headers, b"content-type") or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
         meter = dialect.meter(content_type) if metered else BlindMeter()
@@ -109,7 +217,7 @@ class Passthrough:
     def _is_looked_at(self, answer: Answer) -> bool:
         """Whether the body may tell an address that has to be turned."""
         has_body = answer.status < 300 and self.request.method != b"HEAD"
-        return turns_body(self.turning) and has_body and not is_encoded(answer)
+        return rewrites_body(self.rewriter) and has_body and not is_encoded(answer)
 
     def _target(self) -> bytes:
         route, query = self.route, self.request.raw_query
@@ -139,20 +247,20 @@ class Passthrough:
         return _TUNED.sub(b"/tunedModels/", path)
 
     def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
-        headers = forwarded(self.request, self.route.family, self.target)
+        headers = forwarded_headers(self.request, self.route.family, self.target)
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
-        if turns_body(self.turning):
+        if rewrites_body(self.rewriter):
             headers = [pair for pair in headers if pair[0].lower() not in _WHOLE_WITHOUT]
             headers.append((b"Accept-Encoding", b"identity"))
-        return completed(headers, self.target.provider, credential)
+        return provider_headers(headers, self.target.provider, credential)
 
 
-def _turned(status: int, headers: RawHeaders, turning: Turning, body: bytes) -> Whole:
-    turned = turning.body(body)
+def _turned(status: int, headers: RawHeaders, rewriter: UrlRewriter, body: bytes) -> FullResponse:
+    turned = rewriter.body(body)
     without = _LENGTH if turned is body else _LENGTH | _OF_BYTES
     kept = [pair for pair in headers if pair[0].lower() not in without]
-    return Whole(status, kept, turned)
+    return FullResponse(status, kept, turned)
 
 
 def _may_be_short(length: bytes | None) -> bool:
@@ -160,13 +268,13 @@ def _may_be_short(length: bytes | None) -> bool:
 
 
 def is_encoded(answer: Answer) -> bool:
-    """Whether the body of an answer has a content coding."""
+    """Whether the body of a response has a content coding."""
     encoding = value_of(answer.headers, b"content-encoding") or b""
     return encoding.strip().lower() not in (b"identity", b"")
 
 
 def is_stream(route: Route, answer: Answer) -> bool:
-    """Whether an answer is an event stream, or an array that arrives in pieces."""
+    """Whether a response is an event stream, or an array that arrives in pieces."""
     content_type = value_of(answer.headers, b"content-type") or b""
     streamed = media_type(content_type) == b"text/event-stream"
     return streamed or (route.in_pieces and answer.status < 400)

@@ -1,4 +1,4 @@
-"""The system as one function: one request, from its model to the last byte of its answer."""
+"""The system as one function: one request, from its model to the last byte of its response."""
 
 from __future__ import annotations
 
@@ -12,97 +12,122 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.unkeyed import Unkeyed
 from mgw.dialects import client_side_of
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.addresses import turning_of
-from mgw.exchange.aiming import aim, place_models
-from mgw.exchange.aside import done
 from mgw.exchange.attempts import send
-from mgw.exchange.client import Client, ClientRequest
-from mgw.exchange.content import Content, changed, cleaned, decoded_body, read, reread
-from mgw.exchange.delivery import Gathered, Plan, Streamed, Whole, deliver, gather, give
+from mgw.exchange.body import (
+    RequestBody,
+    decode_body,
+    find_nested_models,
+    open_body,
+    strip_foreign_history,
+    transform,
+)
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import maybe_offload
 from mgw.exchange.passthrough import Passthrough
-from mgw.exchange.translation import Translating, Translation
+from mgw.exchange.request import ClientRequest, ResponseChannel
+from mgw.exchange.response import (
+    BufferedResponse,
+    FullResponse,
+    Plan,
+    StreamingResponse,
+    read_body,
+    respond,
+    send_full,
+)
+from mgw.exchange.rewritten_urls import url_rewriter_for
+from mgw.exchange.target_resolution import resolve_target, rewrite_models
+from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Treatment, UrlRewrite
 from mgw.upstream.client import Answer, Upstream
 from mgw.wire.target import query_value
 
-_REFUSED: Final = 400
+_BAD_REQUEST: Final = 400
 
 
-async def serve(exchange: Exchange, request: ClientRequest, client: Client) -> None:
+async def serve(exchange: Exchange, request: ClientRequest, channel: ResponseChannel) -> None:
     """Answer a request, and leave its usage event behind.
 
     :raises GatewayError: a refusal that the caller says in the client's dialect if nothing was sent yet.
     """
     async with exchange:
         plan = await plan_for(exchange, request)
-        if isinstance(plan, Whole):
-            await give(exchange, plan, client)
+        if isinstance(plan, FullResponse):
+            await send_full(exchange, plan, channel)
             return
         name = plan.target.provider.name
-        upstream, source = exchange.generation.upstreams[name], _source(exchange, request, name)
-        sent = partial(_sent, exchange, request, upstream, source)
-        answer = await sent(plan)
+        upstream, credentials = exchange.generation.upstreams[name], _credentials_for(exchange, request, name)
+        send_plan = partial(_send_plan, exchange, request, upstream, credentials)
+        answer = await send_plan(plan)
         try:
-            how: Streamed | Gathered | Whole = plan.delivery(answer)
-            if isinstance(plan, Translation) and plan.again is not None and answer.status == _REFUSED:
-                answer, how = await _once_more(exchange, plan, answer, sent)
-            del plan, request, sent  # a stream may last for hours, and nothing needs its request any more
-            if isinstance(how, Whole):
-                await give(exchange, how, client)
+            response: StreamingResponse | BufferedResponse | FullResponse = plan.client_response(answer)
+            if isinstance(plan, Translation) and plan.retry is not None and answer.status == _BAD_REQUEST:
+                answer, response = await _retry_without_thoughts(exchange, plan, answer, send_plan)
+            del (
+                plan,
+                request,
+                send_plan,
+            )  # a stream may last for hours, and nothing needs its request any more
+            if isinstance(response, FullResponse):
+                await send_full(exchange, response, channel)
             else:
-                await deliver(exchange, answer, how, client)
+                await respond(exchange, answer, response, channel)
         finally:
             answer.abandon()  # nothing happens where the body was read to its end
 
 
-async def _sent(
-    exchange: Exchange, request: ClientRequest, upstream: Upstream, source: CredentialProvider, plan: Plan
+async def _send_plan(
+    exchange: Exchange,
+    request: ClientRequest,
+    upstream: Upstream,
+    provider: CredentialProvider,
+    plan: Plan,
 ) -> Answer:
-    return await send(exchange, request, plan.upstream_request, upstream, source)
+    return await send(exchange, request, plan.upstream_request, upstream, provider)
 
 
-async def _once_more(
+async def _retry_without_thoughts(
     exchange: Exchange,
     plan: Translation,
     answer: Answer,
-    sent: Callable[[Plan], Coroutine[Deferred[Any], Any, Answer]],
-) -> tuple[Answer, Streamed | Gathered | Whole]:
+    send_plan: Callable[[Plan], Coroutine[Deferred[Any], Any, Answer]],
+) -> tuple[Answer, StreamingResponse | BufferedResponse | FullResponse]:
     """Send a request again without thoughts if it was refused for them, before anything is written.
 
     :raises GatewayError: as :func:`~mgw.exchange.attempts.send` does.
     """
-    refused = plan.delivery(answer)
-    assert isinstance(refused, Gathered), "a refusal is no stream"
-    body = await gather(exchange, answer, refused.max_bytes)
-    if plan.again is None or not plan.is_refused_for_thoughts(answer.status, body):
+    refused = plan.client_response(answer)
+    assert isinstance(refused, BufferedResponse), "a refusal is no stream"
+    body = await read_body(exchange, answer, refused.max_bytes)
+    if plan.retry is None or not plan.is_refused_for_thoughts(answer.status, body):
         return answer, refused.complete(body)
-    other = await done(exchange.aside, plan.again.without_thoughts, large=plan.again.is_large)
-    plan.again.account()
-    exchange.first_byte_at = None  # that was of an answer which nobody gets
-    answer = await sent(other)
+    other = await maybe_offload(
+        exchange.offload, plan.retry.build_without_thoughts, large=plan.retry.is_large
+    )
+    plan.retry.record_findings()
+    exchange.first_byte_at = None  # that was of a response which nobody gets
+    answer = await send_plan(other)
     try:
-        return answer, other.delivery(answer)
+        return answer, other.client_response(answer)
     except GatewayError:
         answer.abandon()
         raise
 
 
-async def plan_for(exchange: Exchange, request: ClientRequest) -> Plan | Whole:
+async def plan_for(exchange: Exchange, request: ClientRequest) -> Plan | FullResponse:
     """Decide where the request goes, and what becomes of it on the way.
 
-    :raises GatewayError: see :mod:`mgw.exchange.content`, :mod:`mgw.exchange.aiming` and
+    :raises GatewayError: see :mod:`mgw.exchange.body`, :mod:`mgw.exchange.target_resolution` and
         :mod:`mgw.exchange.translation`; ``NOT_IMPLEMENTED`` for a row that no provider serves.
     """
     if exchange.route.treatment is Treatment.REFUSE:
         raise not_implemented(exchange.route.path)
-    content = await read(exchange, request)
-    aiming = partial(aim, exchange, request, content)
-    target = await done(exchange.aside, aiming, large=content.is_heavy)
+    body = await open_body(exchange, request)
+    resolve = partial(resolve_target, exchange, request, body)
+    target = await maybe_offload(exchange.offload, resolve, large=body.has_many_models)
     if target.family is not exchange.route.family:
-        return await _translation(exchange, request, target, content)
-    return await _passthrough(exchange, request, target, content)
+        return await _translation(exchange, request, target, body)
+    return await _passthrough(exchange, request, target, body)
 
 
 def not_implemented(path: str) -> GatewayError:
@@ -115,57 +140,57 @@ def not_implemented(path: str) -> GatewayError:
 
 
 async def _translation(
-    exchange: Exchange, request: ClientRequest, target: Target, content: Content
-) -> Plan | Whole:
-    body = content.decoded
-    if exchange.route.model_at is not ModelAt.BODY or body is None:
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
+) -> Plan | FullResponse:
+    decoded = body.decoded
+    if exchange.route.model_at is not ModelAt.BODY or decoded is None:
         assert isinstance(request.body, bytes), "rows that are translated keep their body in memory"
-        body = await decoded_body(exchange, request, request.body)
-    translating = Translating(exchange, request, target, body)
-    plan = await done(exchange.aside, translating.plan, large=translating.is_large)
-    translating.account()
+        decoded = await decode_body(exchange, request, request.body)
+    builder = TranslationBuilder(exchange, request, target, decoded)
+    plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
+    builder.record_findings()
     return plan
 
 
 async def _passthrough(
-    exchange: Exchange, request: ClientRequest, target: Target, content: Content
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
 ) -> Passthrough:
     route, generation = exchange.route, exchange.generation
-    repeats = route.model_at is ModelAt.PATH and route.body_models and not content.nested
+    repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
     if repeats and target.upstream_model != request.path_model:
-        content = await reread(exchange, request)
-    content = await cleaned(exchange, content)
+        body = await find_nested_models(exchange, request)
+    body = await strip_foreign_history(exchange, body)
     if route.treatment is Treatment.SPEECH:
-        content = await _asking_for_sound(exchange, request, content)
-    placing = partial(_place, exchange, request, target, content)
-    await done(exchange.aside, placing, large=content.is_heavy)
+        body = await _request_audio(exchange, request, body)
+    rewrite = partial(_rewrite, exchange, request, target, body)
+    await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
     keepalive = generation.config.stream_keepalive
     return Passthrough(
         route,
         target,
         request,
-        content,
+        body,
         keepalive.interval if keepalive is not None and keepalive.passthrough else None,
-        turning_of(exchange, request, target),
+        url_rewriter_for(exchange, request, target),
     )
 
 
-def _place(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> None:
-    place_models(exchange, request, target, content)
-    if content.is_heavy:
-        content.outgoing()  # so many edits take their time, too
+def _rewrite(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> None:
+    rewrite_models(exchange, request, target, body)
+    if body.has_many_models:
+        body.upstream_body()  # so many edits take their time, too
 
 
-async def _asking_for_sound(exchange: Exchange, request: ClientRequest, content: Content) -> Content:
+async def _request_audio(exchange: Exchange, request: ClientRequest, body: RequestBody) -> RequestBody:
     speech = client_side_of(exchange.route.family).speech
     if speech is None or speech.natively is None:
-        return content
-    return await changed(exchange, request, speech.natively)
+        return body
+    return await transform(exchange, request, speech.natively)
 
 
-def _source(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
+def _credentials_for(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
     """Return who we are to a provider; the chunks of an upload need nobody, their address says it all."""
-    source = exchange.generation.credentials[provider]
+    credentials = exchange.generation.credentials[provider]
     if exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
-        return Unkeyed(source)
-    return source
+        return Unkeyed(credentials)
+    return credentials

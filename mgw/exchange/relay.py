@@ -15,14 +15,14 @@ from twisted.python.failure import Failure
 
 from mgw.canonical.reply import TokenUsage
 from mgw.errors import Cause, GatewayError
-from mgw.exchange.client import Client
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.request import ResponseChannel
 from mgw.reactor.deadline import Deadline
 from mgw.upstream.client import Answer
 
 
 class BodyFilter(Protocol):
-    """What a body walks through; bytes in, bytes out."""
+    """Filters the body of a response; bytes in, bytes out."""
 
     @property
     def done(self) -> bool:
@@ -35,22 +35,22 @@ class BodyFilter(Protocol):
         ...
 
     @property
-    def handed_all(self) -> bool:
+    def sent_last_event(self) -> bool:
         """Whether what was returned so far ends with the last event of a stream."""
         ...
 
     def feed(self, data: bytes) -> bytes:
         """Return what the client gets for a piece.
 
-        :raises GatewayError: the provider says that its answer broke, or sends what it must not;
-            :meth:`fail` then has the last words.
+        :raises GatewayError: the provider says that its response broke, or sends what it must not;
+            :meth:`fail` then has the last word.
         """
         ...
 
     def finish(self) -> bytes:
         """Return what the client gets at the end.
 
-        :raises GatewayError: the answer is not complete.
+        :raises GatewayError: the response is not complete.
         """
         ...
 
@@ -68,12 +68,12 @@ class BodyFilter(Protocol):
 
 
 class HeldHead(Struct, frozen=True):
-    """The head of an answer, which waits until the provider has said the first of it."""
+    """The head of a response, which waits until the provider has said the first of it."""
 
-    begin: Callable[[], None]
+    send: Callable[[], None]
     """Sends it."""
-    unsaid: Callable[[], bool]
-    """Whether nothing has been said yet, so that an error can still be the answer."""
+    awaits_first_event: Callable[[], bool]
+    """Whether nothing has been said yet, so that an error can still be the response."""
 
 
 @dataclass(slots=True)
@@ -83,18 +83,18 @@ class Relay:
     exchange: Exchange
     answer: Answer
     body_filter: BodyFilter
-    client: Client
+    channel: ResponseChannel
     keepalive_seconds: float | None = None
     """The provider's silence after which the client gets a sign of life; ``None``: never."""
-    held: HeldHead | None = None
+    held_head: HeldHead | None = None
     """``None``: the client has the head."""
     done: Deferred[None] = field(init=False)
     _silence: Deadline | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.done = Deferred(self._cancelled)
+        self.done = Deferred(self._on_cancel)
         if self.keepalive_seconds is not None:
-            self._silence = Deadline(self.exchange.clock, self._silent)
+            self._silence = Deadline(self.exchange.clock, self._on_silence)
             self._silence.start(self.keepalive_seconds)
 
     def body_arrived(self, data: bytes) -> None:
@@ -105,12 +105,12 @@ class Relay:
             out = self.body_filter.feed(data)
         except GatewayError as error:
             self.answer.abandon()  # what may follow means nothing
-            self._break(error)
+            self._fail(error)
             return
-        if self.held is not None and not self.held.unsaid():
-            self._begin()
+        if self.held_head is not None and not self.held_head.awaits_first_event():
+            self._send_held_head()
         if out:
-            self.client.write(out)
+            self.channel.write(out)
             if self._silence is not None and self.keepalive_seconds is not None:
                 self._silence.start(self.keepalive_seconds)
         if self.body_filter.done:
@@ -118,52 +118,52 @@ class Relay:
             self.body_ended()
 
     def body_ended(self) -> None:
-        """End the client's answer."""
+        """End the client's response."""
         try:
             rest = self.body_filter.finish()
         except GatewayError as error:
-            self._break(error if error.cause else error.because(Cause.TRUNCATED))
+            self._fail(error if error.cause else error.because(Cause.TRUNCATED))
             return
         except Exception:  # a bug: whoever waits must hear of it, not the upstream's connection
-            self._over()
+            self._stop_keepalive()
             self.done.errback(Failure())
             return
-        self._over()
+        self._stop_keepalive()
         try:
-            if self.held is not None:
-                self._begin()
+            if self.held_head is not None:
+                self._send_held_head()
             if rest:
-                self.client.write(rest)
-            self.client.unregister()
-            self.client.finish()
+                self.channel.write(rest)
+            self.channel.unregister()
+            self.channel.finish()
         except Exception:  # as above
             self.done.errback(Failure())
         else:
             self.done.callback(None)
 
     def body_broke(self, error: GatewayError) -> None:
-        """End the client's answer visibly broken, unless it has all of it."""
+        """End the client's response visibly broken, unless it has all of it."""
         if self.body_filter.whole:
             self.body_ended()
         else:
-            self._break(error)
+            self._fail(error)
 
-    def _break(self, error: GatewayError) -> None:
-        self._over()
-        if self.held is not None:
-            if self.held.unsaid():
-                self.client.unregister()
+    def _fail(self, error: GatewayError) -> None:
+        self._stop_keepalive()
+        if self.held_head is not None:
+            if self.held_head.awaits_first_event():
+                self.channel.unregister()
                 self.done.errback(Failure(error))
                 return
-            self._begin()
+            self._send_held_head()
         try:
             last_words = self.body_filter.fail(error)
-            self.client.unregister()
+            self.channel.unregister()
             if last_words is None:
-                self.client.abort()
+                self.channel.abort()
             else:
-                self.client.write(last_words)
-                self.client.finish()
+                self.channel.write(last_words)
+                self.channel.finish()
         except Exception:  # as above
             self.done.errback(Failure())
         else:
@@ -177,27 +177,27 @@ class Relay:
         """The client has caught up."""
         self.answer.resume()
 
-    def _silent(self) -> None:
+    def _on_silence(self) -> None:
         if not self.answer.paused:  # a client that does not read needs no sign of life
             sign = self.body_filter.keepalive()
             if sign:
-                if self.held is not None:
-                    self._begin()
-                self.client.write(sign)
-                self.client.flush()
+                if self.held_head is not None:
+                    self._send_held_head()
+                self.channel.write(sign)
+                self.channel.flush()
         if self._silence is not None and self.keepalive_seconds is not None:
             self._silence.start(self.keepalive_seconds)
 
-    def _begin(self) -> None:
-        held, self.held = self.held, None
-        assert held is not None, "whoever calls has looked"
-        held.begin()
+    def _send_held_head(self) -> None:
+        held_head, self.held_head = self.held_head, None
+        assert held_head is not None, "whoever calls has looked"
+        held_head.send()
 
-    def _cancelled(self, _: Deferred[None]) -> None:
-        self._over()
+    def _on_cancel(self, _: Deferred[None]) -> None:
+        self._stop_keepalive()
         self.answer.abandon()
 
-    def _over(self) -> None:
+    def _stop_keepalive(self) -> None:
         if self._silence is not None:
             self._silence.close()
             self._silence = None
@@ -207,21 +207,21 @@ def relay(
     exchange: Exchange,
     answer: Answer,
     body_filter: BodyFilter,
-    client: Client,
+    channel: ResponseChannel,
     keepalive_seconds: float | None = None,
-    held: HeldHead | None = None,
+    held_head: HeldHead | None = None,
 ) -> Deferred[None]:
-    """Relay the body of an answer; cancel to stop both sides.
+    """Relay the body of a response; cancel to stop both sides.
 
     The Deferred fails with the :class:`GatewayError` that broke the body, after the client was shown that
     it broke; where the head was still held, the client was shown nothing.
     """
     exchange.usage = body_filter.usage
-    exchange.handed_all = lambda: body_filter.handed_all
-    run = Relay(exchange, answer, body_filter, client, keepalive_seconds, held)
+    exchange.sent_last_event = lambda: body_filter.sent_last_event
+    run = Relay(exchange, answer, body_filter, channel, keepalive_seconds, held_head)
     answer.deliver_to(run)
     if not run.done.called:
-        client.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
-        if exchange.first_byte_at is None and run.held is None:
-            client.flush()
+        channel.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
+        if exchange.first_byte_at is None and run.held_head is None:
+            channel.flush()
     return run.done

@@ -1,7 +1,7 @@
-"""Other family: the request is understood and told anew, and so is its answer.
+"""Other family: the request is parsed and rendered for the provider, and so is its response for the client.
 
 Source: contract 8.1 to 8.5.  What becomes of a request is known before it goes
-up, so the names of what was dropped stand in the head of the answer.
+up, so the names of what was dropped stand in the head of the response.
 """
 
 from __future__ import annotations
@@ -41,13 +41,20 @@ from mgw.dialects.stream import StreamReader
 from mgw.dialects.unwrapping import UnwrappedReader, reply_unwrapped
 from mgw.dialects.voices import voice_for
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.aside import LARGE_BYTES, SMALL_BYTES
-from mgw.exchange.client import ClientRequest
-from mgw.exchange.delivery import Gathered, Streamed, Whole
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.outgoing import completed, forwarded, secrets_sent
-from mgw.exchange.reported import ESTIMATED, report_headers
-from mgw.exchange.retelling import JSON, MAX_ERROR_BYTES, Retelling, StreamRetelling, Telling
+from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
+from mgw.exchange.request import ClientRequest
+from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
+from mgw.exchange.response_translation import (
+    ESTIMATED,
+    JSON,
+    MAX_ERROR_BYTES,
+    JsonTranslation,
+    ResponseTranslation,
+    StreamTranslation,
+    gateway_headers_for,
+)
+from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.families import FAMILIES
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
@@ -59,7 +66,7 @@ from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import split_target
 
 _VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
-_OURS: Final = _VERSIONS | {
+_REPLACED_HEADERS: Final = _VERSIONS | {
     b"content-type",
     b"content-encoding",
     b"accept",
@@ -71,7 +78,7 @@ _OURS: Final = _VERSIONS | {
     b"if-unmodified-since",
     b"if-range",
 }
-"""Headers that speak of the client's own body, or of the answer that it wants."""
+"""Headers that speak of the client's own body, or of the response that it wants."""
 MAX_OBJECTS: Final = 100_000
 """More than any history of an agent has: ten thousand calls with their results have sixty thousand."""
 MAX_VALUES: Final = 400_000
@@ -81,23 +88,24 @@ _MANY_OBJECTS: Final = 2_000
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"
 
 Request = TypeVar("Request")
-Answered = TypeVar("Answered")
+Response = TypeVar("Response")
 
 
 @dataclass(slots=True)
 class Translation:
-    """One request told in another family's dialect, and how its answer is told back."""
+    """One request translated into another family's dialect, and the translation of its response."""
 
     target: Target
-    forwarded: RawHeaders = field(repr=False)
+    headers: RawHeaders = field(repr=False)
+    """The client's, as far as they are forwarded."""
     rendered: Rendered = field(repr=False)
-    retelling: Telling = field(repr=False)
-    again: Translating | None = field(default=None, repr=False)
-    """Makes the same without thoughts of earlier turns, where it has any that a provider may refuse."""
+    response: ResponseTranslation = field(repr=False)
+    retry: TranslationBuilder | None = field(default=None, repr=False)
+    """Builds the same without thoughts of earlier turns, where it has any that a provider may refuse."""
 
     def is_refused_for_thoughts(self, status: int, body: bytes) -> bool:
         """Whether the provider's refusal is about thoughts of earlier turns."""
-        provider = self.retelling.provider
+        provider = self.response.provider
         if provider.refuses_thoughts is None or len(body) > MAX_ERROR_BYTES:
             return False
         return provider.refuses_thoughts(provider.parse_error(status, body))
@@ -105,32 +113,32 @@ class Translation:
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
         provider = self.target.provider
-        self.retelling.hide((credential.key, *secrets_sent(provider, credential)))
+        self.response.set_secrets((credential.key, *secrets_sent(provider, credential)))
         headers = [
-            *self.forwarded,
+            *self.headers,
             (b"Content-Type", JSON),
-            (b"Accept", self.retelling.accept),
+            (b"Accept", self.response.accept),
             (b"Accept-Encoding", b"identity"),
             *self.rendered.headers,
         ]
         return UpstreamRequest(
             method=b"POST",
             target=call_target(provider, *split_target(self.rendered.target)),
-            headers=completed(headers, provider, credential),
+            headers=provider_headers(headers, provider, credential),
             body=self.rendered.body,
         )
 
-    def delivery(self, answer: Answer) -> Streamed | Gathered:
-        """Say how the answer is told.
+    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+        """Return the response for the client.
 
-        :raises GatewayError: ``UPSTREAM_BROKEN`` for an answer that nothing can be made of.
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
-        return self.retelling.delivery(answer)
+        return self.response.client_response(answer)
 
 
 @dataclass(slots=True)
-class Translating:
-    """The making of one translation."""
+class TranslationBuilder:
+    """Builds one translation."""
 
     exchange: Exchange
     request: ClientRequest
@@ -153,8 +161,8 @@ class Translating:
         size = len(self.body)
         return size > LARGE_BYTES or (size > SMALL_BYTES and self.body.count(b"{") > _MANY_OBJECTS)
 
-    def plan(self) -> Translation | Whole:
-        """Return what becomes of the request; may run in any thread, since :meth:`account` tells it.
+    def build(self) -> Translation | FullResponse:
+        """Return the translation, or the response where no provider is needed; may run in any thread.
 
         :raises GatewayError: ``MALFORMED`` for what the client's dialect does not know, or the target cannot
             do at all; ``UNSUPPORTED_BY_KIND``.
@@ -168,43 +176,43 @@ class Translating:
         except RecursionError:
             raise GatewayError(Reason.MALFORMED, "the body is nested too deeply") from None
 
-    def without_thoughts(self) -> Translation:
-        """Return the plan anew, without thoughts of earlier turns; in any thread, as :meth:`plan`."""
+    def build_without_thoughts(self) -> Translation:
+        """Return the translation anew, without thoughts of earlier turns; in any thread, as :meth:`build`."""
         self._thoughts = False
-        again = self.plan()
-        assert isinstance(again, Translation), "what was sent once can be sent again"
-        return again
+        translation = self.build()
+        assert isinstance(translation, Translation), "what was sent once can be sent again"
+        return translation
 
-    def account(self) -> None:
-        """Tell the exchange what :meth:`plan` found.
+    def record_findings(self) -> None:
+        """Tell the exchange what :meth:`build` found.
 
         :raises GatewayError: ``OVERLOADED``.
         """
         self.exchange.dropped_fields = self._dropped
         self.exchange.hold(self._rendered_bytes)
 
-    def _text(self) -> Translation:
+    def _translate_chat(self) -> Translation:
         parsed = self.client.text.parse_request(self.body, self._request_context())
-        conversation, marked = self._with_breakpoints(parsed.request)
+        conversation, cache_targets = self._add_breakpoints(parsed.request)
         rendered = self.provider.text.render_request(conversation, self._render_options())
-        reported = self._reported(parsed.dropped(rendered), marked)
-        return self._translation(rendered, self._text_telling(parsed, rendered, reported))
+        gateway_headers = self._gateway_headers(parsed.dropped(rendered), cache_targets)
+        return self._translation(rendered, self._text_response(parsed, rendered, gateway_headers))
 
-    def _text_telling(
-        self, parsed: Parsed[Conversation], rendered: Rendered, reported: RawHeaders
-    ) -> Telling:
+    def _text_response(
+        self, parsed: Parsed[Conversation], rendered: Rendered, gateway_headers: RawHeaders
+    ) -> ResponseTranslation:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
         names, wrapped = rendered.renamed, rendered.wrapped  # but not its body, which need not live as long
         context = self._reply_context(parsed.reply_options)
 
         unknown: list[str] = []
 
-        def stopped(word: str) -> None:
+        def on_unknown_stop(word: str) -> None:
             stops.note(name, word)
 
-        def tell_stops() -> None:
+        def report_stops() -> None:
             for word in unknown:
-                stopped(word)
+                on_unknown_stop(word)
 
         def parse(body: bytes, content_type: bytes) -> Reply:
             reply = provider.text.parse_reply(body, ReplySource(seed, content_type))
@@ -222,39 +230,40 @@ class Translating:
 
         stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
         if not parsed.request.stream:
-            whole = Retelling(client, provider, seed, reported, convert)
-            whole.afterwards = tell_stops
-            return whole
+            buffered = JsonTranslation(client, provider, seed, gateway_headers, convert)
+            buffered.on_complete = report_stops
+            return buffered
         keepalive = self.exchange.generation.config.stream_keepalive
-        streamed = StreamRetelling(
+        streamed = StreamTranslation(
             client,
             provider,
             seed,
-            reported,
+            gateway_headers,
             convert,
             parse=parse,
             reader=reader,
             writer=client.stream_writer(context),
             names=names,
-            stopped=stopped,
+            on_unknown_stop=on_unknown_stop,
             last_event=LastEvent(self.exchange.route.dialect),
             keepalive_seconds=None if keepalive is None else keepalive.interval,
         )
-        streamed.afterwards = tell_stops
+        streamed.on_complete = report_stops
         return streamed
 
-    def _count(self) -> Translation | Whole:
+    def _translate_count(self) -> Translation | FullResponse:
         client, provider = self.client.count, self.provider.count
         if client is None:
             raise self._unsupported()
         parsed = client.parse_request(self.body, self._request_context())
         if provider is not None:
-            return self._told_whole(client, provider, parsed)
+            return self._translate_buffered(client, provider, parsed)
         usage = TokenUsage(tokens_in=estimated_tokens(parsed.request, self._render_options().row.tokens))
-        headers = [(b"Content-Type", JSON), ESTIMATED, *self._reported(parsed.unread)]
-        return Whole(200, headers, client.render_reply(usage, self._reply_context()))  # nobody was asked
+        headers = [(b"Content-Type", JSON), ESTIMATED, *self._gateway_headers(parsed.unread)]
+        body = client.render_reply(usage, self._reply_context())
+        return FullResponse(200, headers, body)  # nobody was asked
 
-    def _embedding(self) -> Translation:
+    def _translate_embedding(self) -> Translation:
         client, provider = self.client.embedding, self.provider.embedding
         if client is None or provider is None:
             raise self._unsupported()
@@ -262,9 +271,9 @@ class Translating:
         encoding = self.exchange.generation.config.translation.base64_embeddings
         if parsed.reply_options.base64_vectors and encoding is not Base64Embeddings.ENCODE:
             raise no_base64()
-        return self._told_whole(client, provider, parsed)
+        return self._translate_buffered(client, provider, parsed)
 
-    def _speech(self) -> Translation:
+    def _translate_speech(self) -> Translation:
         client, provider = self.client.speech, self.provider.speech
         if client is None or provider is None:
             raise self._unsupported()
@@ -274,15 +283,15 @@ class Translating:
             voices = self.exchange.generation.config.translation.voices
             voice = voice_for(self.target.family, voice, voices)
             parsed = replace(parsed, request=replace(parsed.request, voice=voice))
-        return self._told_whole(client, provider, parsed)
+        return self._translate_buffered(client, provider, parsed)
 
-    def _told_whole(
+    def _translate_buffered(
         self,
-        client: ClientOperation[Request, Answered],
-        provider: ProviderOperation[Request, Answered],
+        client: ClientOperation[Request, Response],
+        provider: ProviderOperation[Request, Response],
         parsed: Parsed[Request],
     ) -> Translation:
-        """Render a request whose answer is told once it is whole."""
+        """Translate a request whose response is translated once it is whole."""
         request, options = parsed.request, self._render_options()
         dropped = frozenset[str]()
         if provider.relay_request is not None and client.body_of is self.target.family:
@@ -296,36 +305,38 @@ class Translating:
             reply = provider.parse_reply(body, ReplySource(seed, content_type, request))
             return client.render_reply(reply, context), client.content_type(reply), provider.usage(reply)
 
-        reported = self._reported(dropped)
-        telling = Retelling(self.client, self.provider, seed, reported, convert, provider.accept)
-        return self._translation(rendered, telling)
+        response = JsonTranslation(
+            self.client, self.provider, seed, self._gateway_headers(dropped), convert, provider.accept
+        )
+        return self._translation(rendered, response)
 
     def _reply_context(self, options: ReplyOptions = PLAIN) -> ReplyContext:
         model = (self.target.upstream_model or "").removeprefix("models/")
         return ReplyContext(self.exchange.request_id, model, int(self.exchange.wall), options)
 
-    def _translation(self, rendered: Rendered, retelling: Telling) -> Translation:
-        headers = forwarded(self.request, self.exchange.route.family, self.target)
-        own = {name.lower() for name, _ in rendered.headers}
-        kept = [pair for pair in headers if (low := pair[0].lower()) not in _OURS and low not in own]
+    def _translation(self, rendered: Rendered, response: ResponseTranslation) -> Translation:
+        headers = forwarded_headers(self.request, self.exchange.route.family, self.target)
+        replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
+        headers = [pair for pair in headers if pair[0].lower() not in replaced]
         self._rendered_bytes = len(rendered.body)
-        again = self if rendered.thoughts else None
-        return Translation(self.target, kept, rendered, retelling, again)
+        retry = self if rendered.thoughts else None
+        return Translation(self.target, headers, rendered, response, retry)
 
-    def _with_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
+    def _add_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
         auto = self.exchange.generation.config.caching.auto_breakpoints
         if not auto.enabled or not FAMILIES[self.target.family].takes_breakpoints:
             return conversation, ()
-        wish = value_of(self.request.headers, _CACHE_AUTO)
-        if wish is not None and wish.strip().lower() == b"off":
+        setting = value_of(self.request.headers, _CACHE_AUTO)
+        if setting is not None and setting.strip().lower() == b"off":
             return conversation, ()
         targets = frozenset(target.value for target in auto.targets)
         return with_breakpoints(conversation, targets, auto.min_chars)
 
-    def _reported(self, dropped: Set[str], marked: tuple[str, ...] = ()) -> RawHeaders:
+    def _gateway_headers(self, dropped: Set[str], cache_targets: tuple[str, ...] = ()) -> RawHeaders:
         if self.exchange.generation.config.observe_dropped_fields:
-            self._dropped = [name[:MAX_TEXT] for name in _first(dropped)]
-        return report_headers(self.exchange.route.family, self.exchange.request_id, self._dropped, marked)
+            self._dropped = [name[:MAX_TEXT] for name in _first_names(dropped)]
+        family, request_id = self.exchange.route.family, self.exchange.request_id
+        return gateway_headers_for(family, request_id, self._dropped, cache_targets)
 
     def _request_context(self) -> RequestContext:
         route = self.exchange.route
@@ -354,15 +365,15 @@ class Translating:
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
 
 
-def _first(paths: Set[str]) -> list[str]:
-    """Return as many of the sorted paths as are told, and one more where there are more."""
-    told = MAX_DROPPED_NAMES + 1
-    return sorted(paths) if len(paths) <= told else nsmallest(told, paths)  # not one long call for all
+def _first_names(paths: Set[str]) -> list[str]:
+    """Return as many of the sorted paths as are reported, and one more where there are more."""
+    limit = MAX_DROPPED_NAMES + 1
+    return sorted(paths) if len(paths) <= limit else nsmallest(limit, paths)  # not one long call for all
 
 
 _TREATMENTS: Final = {
-    Treatment.CHAT: Translating._text,
-    Treatment.COUNT: Translating._count,
-    Treatment.EMBED: Translating._embedding,
-    Treatment.SPEECH: Translating._speech,
+    Treatment.CHAT: TranslationBuilder._translate_chat,
+    Treatment.COUNT: TranslationBuilder._translate_count,
+    Treatment.EMBED: TranslationBuilder._translate_embedding,
+    Treatment.SPEECH: TranslationBuilder._translate_speech,
 }

@@ -6,7 +6,7 @@ from typing import Final
 
 from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.client import Client
+from mgw.exchange.request import ResponseChannel
 from mgw.http.response_writer import date_header, reason_phrase
 from mgw.vocabulary import DialectName
 from mgw.wire.headers import RawHeaders
@@ -18,7 +18,7 @@ _FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 426, 501})
 _NO_RETRY: Final = (b"x-should-retry", b"false")
 
 
-def send(client: Client, status: int, content_type: bytes, body: bytes, headers: RawHeaders) -> None:
+def send(client: ResponseChannel, status: int, content_type: bytes, body: bytes, headers: RawHeaders) -> None:
     """Send a whole answer; its ``Date`` is among the headers."""
     head: RawHeaders = [
         (b"Content-Type", content_type),
@@ -30,7 +30,9 @@ def send(client: Client, status: int, content_type: bytes, body: bytes, headers:
     client.finish()
 
 
-def refuse(client: Client, error: GatewayError, dialect: DialectName, request_id: str, wall: float) -> None:
+def refuse(
+    client: ResponseChannel, error: GatewayError, dialect: DialectName, request_id: str, wall: float
+) -> None:
     """Say a refusal in the shape of a dialect (contract 6.1, 6.4).
 
     :param wall: unix seconds, now.

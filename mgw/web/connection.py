@@ -40,7 +40,7 @@ from mgw.web.progress import Progress, Taken, holds_input, is_owed_something, ta
 from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
-    from mgw.exchange.client import Source
+    from mgw.exchange.request import Producer
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its answer; then the channel stops reading."""
@@ -99,7 +99,7 @@ class GatewayChannel(Protocol):
         self._method = self._version = b""
         self._keep_alive = self._may_continue = False
         # what the client takes
-        self._source: Source | None = None
+        self._source: Producer | None = None
         self._is_producer = self._full = False
         self._emptied = 0
 
@@ -238,7 +238,7 @@ class GatewayChannel(Protocol):
             self._may_continue = False
             self._out.write(_CONTINUE)
 
-    def register(self, source: Source) -> None:
+    def register(self, source: Producer) -> None:
         """Name what is told to pause while the client takes less than is written."""
         self._source = source
         if self._full:

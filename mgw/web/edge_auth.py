@@ -20,7 +20,7 @@ from msgspec import Struct
 from mgw.config.settings import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.upload_tokens import PARAMETER, is_good
+from mgw.exchange.rewritten_urls import PARAMETER, is_valid_token
 from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.secret import Secret
 from mgw.vocabulary import Family
@@ -131,7 +131,7 @@ class EdgeGate:
             return raw_query, False
         rest = without_parameter(raw_query, _TOKEN)
         address = upload.raw_path + b"?" + (rest or b"")
-        return rest, is_good(self._keys, address, token, upload.now)
+        return rest, is_valid_token(self._keys, address, token, upload.now)
 
     def _read_headers(self, family: Family, headers: RawHeaders, found: _Found) -> list[bytes]:
         """Read the carriers among the headers, and return the values of the others."""

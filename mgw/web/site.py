@@ -18,8 +18,8 @@ from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
 from mgw.dialects.refusal import word_of
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.aside import Aside, here
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
 from mgw.http.request_head import RequestHead
@@ -103,7 +103,7 @@ class Site:
     spool: Spool
     """Keeps large bodies on disk."""
     gate: EdgeGate
-    aside: Aside = here
+    offload: Offload = run_inline
     """Does what large bodies cost."""
     draining: bool = False
     on_idle: Callable[[], None] | None = None

@@ -22,10 +22,9 @@ from mgw.bodies.gathered import Gathered
 from mgw.bodies.source import BodySource
 from mgw.bodies.spool import SpooledBody
 from mgw.dialects.refusal import word_of
-from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
-from mgw.exchange.client import ClientRequest, Source
+from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.tracebacks import forget_frames
+from mgw.exchange.request import ClientRequest, Producer
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
 from mgw.routing.match import Matched
@@ -73,7 +72,7 @@ class ChannelClient:
         """End the connection visibly broken, behind what was written."""
         self.channel.truncate()
 
-    def register(self, source: Source) -> None:
+    def register(self, source: Producer) -> None:
         """Name what is to pause while the client reads slowly."""
         self.channel.register(source)
 
@@ -110,7 +109,7 @@ class RequestVisit:
         self._share = Share(self.site.budget)
         if self.exchange is not None:
             self.exchange.hold = self.hold
-            self.exchange.aside = self.site.aside
+            self.exchange.offload = self.site.offload
         if self.matched.route.body is BodyKept.SPOOL and self.head.has_body:
             self._spooled = self.site.spool.begin(
                 pause=self.channel.pause_body,

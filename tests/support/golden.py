@@ -48,8 +48,8 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.models import Models
 from mgw.errors import GatewayError
-from mgw.exchange.delivery import Gathered
-from mgw.exchange.retelling import Retelling
+from mgw.exchange.response import BufferedResponse
+from mgw.exchange.response_translation import JsonTranslation
 from mgw.upstream.client import Answer
 from mgw.vocabulary import Family, Kind
 
@@ -222,27 +222,27 @@ def _answered(sent: Sent) -> Iterator[tuple[str, bytes]]:
         answer = client.render_reply(told, sent.answering)
         yield "reply.json", pretty(json.loads(answer))
     elif error is not None:
-        yield "error.json", pretty(_retold(sent, error))
+        yield "error.json", pretty(_translated_refusal(sent, error))
 
 
-def _retold(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
+def _translated_refusal(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
     """Return the refusal that the client gets, with its headers."""
     case, body = sent.case, error["body"]
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     given = [(name.encode(), value.encode()) for name, value in error.get("headers", {}).items()]
     head = cast("Answer", SimpleNamespace(status=error["status"], headers=given))  # all that is looked at
-    retelling = Retelling(
+    translation = JsonTranslation(
         client_side_of(case.client),
         provider_side_of(case.upstream),
         REQUEST_ID,
         [],
         lambda raw, content_type: (raw, content_type, TokenUsage()),
     )
-    delivery = retelling.delivery(head)
-    assert isinstance(delivery, Gathered), case.name
-    told = delivery.complete(raw)
-    headers = {name.decode(): value.decode() for name, value in told.headers if name != b"Content-Type"}
-    found: dict[str, Json] = {"status": told.status, "body": json.loads(told.body)}
+    response = translation.client_response(head)
+    assert isinstance(response, BufferedResponse), case.name
+    full = response.complete(raw)
+    headers = {name.decode(): value.decode() for name, value in full.headers if name != b"Content-Type"}
+    found: dict[str, Json] = {"status": full.status, "body": json.loads(full.body)}
     return found | ({"headers": headers} if headers else {})
 
 

@@ -12,10 +12,10 @@ from mgw.bodies.source import BodySource
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
 from mgw.dialects.models import Models
-from mgw.exchange.aside import Aside, here
-from mgw.exchange.client import ClientRequest, Source
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import serve
+from mgw.exchange.request import ClientRequest, Producer
 from mgw.generation import Generation, families_of
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
@@ -51,7 +51,7 @@ class FakeClient:
     body: bytes = b""
     finished: bool = False
     aborted: bool = False
-    source: Source | None = None
+    source: Producer | None = None
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         self.started, self.status, self.reason, self.headers = True, status, reason, headers
@@ -68,7 +68,7 @@ class FakeClient:
     def flush(self) -> None:
         pass
 
-    def register(self, source: Source) -> None:
+    def register(self, source: Producer) -> None:
         self.source = source
 
     def unregister(self) -> None:
@@ -85,7 +85,7 @@ class Pipeline:
     events: list[UsageEvent] = field(default_factory=list)
     hold: Callable[[int], None] | None = None
     """Takes room for bodies."""
-    aside: Aside = here
+    offload: Offload = run_inline
     """Does what large bodies cost."""
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class Pipeline:
         headers = headers or []
         matched = self.generation.table.match(method, path, query, headers)
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
-        exchange.aside = self.aside
+        exchange.offload = self.offload
         if self.hold is not None:
             exchange.hold = self.hold
         request = ClientRequest(

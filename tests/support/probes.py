@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from twisted.internet.task import Clock
 
-from mgw.exchange.outgoing import completed
+from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation
 from mgw.ops.probes import Prober
 from mgw.upstream.client import Upstream
@@ -43,7 +43,7 @@ class Providers:
         pipeline = Pipeline(self.text)
         self.clock = pipeline.clock
         self.generation = pipeline.generation
-        self.prober = Prober(self.clock, completed)
+        self.prober = Prober(self.clock, provider_headers)
         names = self.generation.config.providers
         self.endpoints = {name: MemoryEndpoint() for name in names}
         self.generation.upstreams = {

@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
 from mgw.config.settings import EdgeAuthSettings
-from mgw.exchange.outgoing import completed
+from mgw.exchange.upstream_headers import provider_headers
 from mgw.ops.live_lists import LiveLists
 from mgw.ops.probes import Prober
 from mgw.ops.provider_health import ProviderHealth
@@ -81,7 +81,7 @@ class Bench:
         self.clock = self.pipeline.clock
         self.generation = self.pipeline.generation
         self.witness = RecordingWitness()
-        prober = Prober(self.clock, completed)
+        prober = Prober(self.clock, provider_headers)
         operations = Operations(
             lambda: self.site.generation,
             lambda: self.site.draining,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import Reason
-from mgw.exchange.client import ClientRequest
-from mgw.exchange.content import Content
+from mgw.exchange.body import RequestBody
+from mgw.exchange.request import ClientRequest
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.deferreds import refusal_of
@@ -380,7 +380,7 @@ def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> Non
         None,
     )
     assert "canary" not in repr(request)
-    assert "canary" not in repr(Content(b"canary", b"canary", None))
+    assert "canary" not in repr(RequestBody(b"canary", b"canary", None))
 
 
 @pytest.mark.parametrize(

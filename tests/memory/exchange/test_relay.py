@@ -10,9 +10,9 @@ from twisted.python.failure import Failure
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.errors import GatewayError
-from mgw.exchange.client import Source
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import relay
+from mgw.exchange.request import Producer
 from mgw.usage.event import Outcome, UsageEvent
 from tests.support.pipelines import FakeClient, Pipeline, answered
 from tests.support.upstreams import Bench, Wire, bench, outcome_of, post
@@ -31,7 +31,7 @@ class Filter:
     failing: bool = False
     done: bool = False
     whole: bool = False
-    handed_all: bool = False
+    sent_last_event: bool = False
 
     def feed(self, data: bytes) -> bytes:
         if self.feeding:
@@ -58,7 +58,7 @@ class Filter:
 class FullClient(FakeClient):
     """A client that takes nothing when it is told whom to pause."""
 
-    def register(self, source: Source) -> None:
+    def register(self, source: Producer) -> None:
         super().register(source)
         source.pause()
 

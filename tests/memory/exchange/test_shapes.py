@@ -23,7 +23,7 @@ from zope.interface import implementer
 
 from bench.shapes.shape import CHAT, MESSAGES, MIB, filled, numbered
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.aside import MOST_WAITING, WorkThreads, here
+from mgw.exchange.offload import MOST_WAITING, WorkThreads, run_inline
 from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, answered
 
@@ -133,7 +133,7 @@ def test_the_reactor_turns_while_a_body_is_understood(name: str) -> None:
     path, make = SHAPES[name]
     body = make()
     with threads() as (reactor, work):
-        bench = Pipeline(aside=work.run)
+        bench = Pipeline(offload=work.run)
         reactor.begin()
         _, served = bench.ask(path, body)
         failures = failures_of(served)
@@ -158,7 +158,7 @@ ANSWERS = {
 def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
     answer = answered(ANSWERS[name]())
     with threads() as (reactor, work):
-        bench = Pipeline(aside=work.run)
+        bench = Pipeline(offload=work.run)
         _, served = bench.ask(body=_USER % b"smart" + b"}")
         failures = failures_of(served)
         reactor.begin()
@@ -173,7 +173,7 @@ def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
 def test_a_coded_body_is_unfolded_aside() -> None:
     body = gzip.compress(filled(_USER % b"smart" + b',"z":[', b"[],", b"0]}", SIZE)())
     with threads() as (reactor, work):
-        bench = Pipeline(aside=work.run)
+        bench = Pipeline(offload=work.run)
         _, served = bench.ask(body=body, headers=[(b"Content-Encoding", b"gzip")])
         assert not served.called
         failures: list[Any] = []
@@ -187,7 +187,7 @@ def test_a_large_body_is_translated_as_a_small_one_is() -> None:
     sent = []
     for text in texts:
         with threads() as (reactor, work):
-            bench = Pipeline(aside=work.run)
+            bench = Pipeline(offload=work.run)
             bench.ask(body=b'{"model":"smart","seed":1,"messages":[{"role":"user","content":"%b"}]}' % text)
             reactor.turn_until(lambda bench=bench: bench.endpoint.wires)  # type: ignore[misc]  # of this turn
             sent.append(bench.heard()[2].replace(text.rstrip(), b"T"))
@@ -196,7 +196,7 @@ def test_a_large_body_is_translated_as_a_small_one_is() -> None:
 
 def test_a_client_that_leaves_while_its_body_is_understood_is_recorded_once() -> None:
     with threads() as (reactor, work):
-        bench = Pipeline(aside=work.run)
+        bench = Pipeline(offload=work.run)
         _, served = bench.ask(body=filled(_USER % b"smart" + b',"z":"', b"a", b'"}', SIZE)())
         _ = served.addErrback(lambda failure: failure.trap(CancelledError))
         served.cancel()
@@ -241,7 +241,7 @@ def test_more_work_than_may_wait_is_refused_as_overload() -> None:
     work.stop()
 
 
-@pytest.mark.parametrize("run", [here, "threads"])
+@pytest.mark.parametrize("run", [run_inline, "threads"])
 def test_a_refusal_holds_nothing_of_what_was_refused(run: Any) -> None:
     class Large(bytes):
         """A body that can be told from others."""

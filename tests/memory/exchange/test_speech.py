@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from mgw.errors import GatewayError, Reason
-from mgw.exchange import delivery
+from mgw.exchange import response
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES
@@ -202,7 +202,7 @@ def test_googles_errors_are_told_in_the_clients_dialect(headers: RawHeaders, kin
 
 
 def test_too_much_sound_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr(response, "MAX_BUFFERED_BYTES", 1_000)
     bench = Pipeline()
     _, work = bench.ask(SPEECH, asked())
     bench.wire.says(spoken(blob()))

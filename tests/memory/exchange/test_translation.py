@@ -12,7 +12,7 @@ from twisted.logger import capturedLogs
 from twisted.python.failure import Failure
 
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.delivery import SLICE_BYTES
+from mgw.exchange.response import SLICE_BYTES
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES

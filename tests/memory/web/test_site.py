@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.client import ClientRequest
+from mgw.exchange.request import ClientRequest
 from mgw.usage.event import Outcome
 from tests.support.channels import LIMITS, get, post
 from tests.support.configs import THREE_FAMILIES

@@ -6,7 +6,7 @@ import pytest
 
 from mgw.config.settings import EdgeAuthSettings
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.upload_tokens import is_good, upload_token
+from mgw.exchange.rewritten_urls import is_valid_token, upload_token
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
@@ -87,8 +87,8 @@ def test_a_token_lives_and_dies_with_its_key() -> None:
 
 def test_a_token_tells_nothing_of_its_key() -> None:
     assert b"edge" not in TOKEN
-    assert is_good(KEYS, PATH + b"?" + QUERY, TOKEN.decode(), NOW)
+    assert is_valid_token(KEYS, PATH + b"?" + QUERY, TOKEN.decode(), NOW)
 
 
 def test_an_expiry_without_end_is_no_token() -> None:
-    assert not is_good(KEYS, PATH, "9" * 400 + "-" + "0" * 64, NOW)
+    assert not is_valid_token(KEYS, PATH, "9" * 400 + "-" + "0" * 64, NOW)

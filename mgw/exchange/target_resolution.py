@@ -1,4 +1,4 @@
-"""Where a request goes: the models that it names, resolved, or what the client says of the provider.
+"""Resolve where a request goes: from the models that it names, or from the provider that the client chose.
 
 Sources: contract 4.9; contract 4.15 and 4.16 (routes without a model, nested models of a batch).
 """
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from mgw.config.provider import Provider
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.client import ClientRequest
-from mgw.exchange.content import MODELS, Content
+from mgw.exchange.body import MODELS, RequestBody
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.request import ClientRequest
 from mgw.routing.capabilities import pass_gate
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Resolver, Target
@@ -25,7 +25,7 @@ MAX_MODEL_CHARS = 4096
 """No name of a model is longer, and some wires repeat it for each input."""
 
 
-def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
+def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody) -> Target:
     """Resolve the models of a request, and pass the gate.
 
     :raises GatewayError: see :mod:`mgw.routing.resolve` and :mod:`mgw.routing.capabilities`; ``MALFORMED``
@@ -33,17 +33,17 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     """
     route, resolver = exchange.route, exchange.generation.resolver
     if route.body_models and route.model_at is not ModelAt.PATH:
-        target = _aim_nested(exchange, request, list(content.counting.values()))
+        target = _resolve_nested(exchange, request, list(body.effective_models.values()))
     else:
-        asked = request.path_model if content.model is None else content.model.value
+        asked = request.path_model if body.model is None else body.model.value
         exchange.asked_model = asked
         if asked is not None:
             if len(asked) > MAX_MODEL_CHARS:
                 exchange.asked_model = None
                 raise _long_model()
-            target = _aim_model(route, resolver, request, asked)
+            target = _resolve_model(route, resolver, request, asked)
         elif route.model_optional:
-            target = Target(_said_provider(route, resolver, request), None, None)
+            target = Target(_chosen_provider(route, resolver, request), None, None)
         else:
             raise _missing_model(route)
     exchange.target = target
@@ -51,63 +51,63 @@ def aim(exchange: Exchange, request: ClientRequest, content: Content) -> Target:
     return target
 
 
-def place_models(exchange: Exchange, request: ClientRequest, target: Target, content: Content) -> None:
+def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> None:
     """Put the provider's own names where the body names models.
 
     :raises GatewayError: ``MALFORMED`` where one of them is a model of another provider.
     """
     new = target.upstream_model
-    if content.nested:
+    if body.nested:
         resolver = exchange.generation.resolver
-        content.rename_nested(_names_at(resolver, target, request.path_model, content))
+        body.rename_nested(_upstream_names(resolver, target, request.path_model, body))
     elif new is not None and exchange.route.model_at is not ModelAt.PATH:
-        content.rename(new)
+        body.rename(new)
 
 
-def _names_at(
-    resolver: Resolver, target: Target, path_model: str | None, content: Content
+def _upstream_names(
+    resolver: Resolver, target: Target, path_model: str | None, body: RequestBody
 ) -> dict[tuple[str | int, ...], str]:
     """Return what is to stand at the place of each nested model; some repeat the model of the path."""
     asked = None if path_model is None else path_model.removeprefix(MODELS)
     new_at: dict[tuple[str | int, ...], str] = {}
-    for place, nested in content.counting.items():
-        kept, named = _named(resolver, nested.value)
+    for path, nested in body.effective_models.items():
+        kept, resolved = _resolve_name(resolver, nested.value)
         if nested.value.removeprefix(MODELS) == asked and target.upstream_model is not None:
             prefix = nested.value[: len(nested.value) - len(asked)]
-            new_at[place] = prefix + target.upstream_model.removeprefix(MODELS)
-        elif named is None:
-            new_at[place] = nested.value
-        elif named[0] is target.provider:
-            new_at[place] = kept + named[1]
+            new_at[path] = prefix + target.upstream_model.removeprefix(MODELS)
+        elif resolved is None:
+            new_at[path] = nested.value
+        elif resolved[0] is target.provider:
+            new_at[path] = kept + resolved[1]
         else:
             message = (
-                f"{nested.name} is a model of provider {named[0].name!r}, but the request goes to "
+                f"{nested.name} is a model of provider {resolved[0].name!r}, but the request goes to "
                 f"{target.provider.name!r}: use models of one provider only"
             )
             raise GatewayError(Reason.MALFORMED, message, param=nested.name)
     return new_at
 
 
-def _aim_model(route: Route, resolver: Resolver, request: ClientRequest, asked: str) -> Target:
+def _resolve_model(route: Route, resolver: Resolver, request: ClientRequest, asked: str) -> Target:
     """A bare model of a platform route does not choose the provider, any other's does."""
     if route.modality is Modality.PLATFORM:
-        _, named = _named(resolver, asked)
-        if named is None:
-            return Target(_said_provider(route, resolver, request), asked, asked)
+        _, resolved = _resolve_name(resolver, asked)
+        if resolved is None:
+            return Target(_chosen_provider(route, resolver, request), asked, asked)
     return resolver.resolve(asked, route.default_family)
 
 
-def _aim_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nested]) -> Target:
+def _resolve_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nested]) -> Target:
     route, resolver = exchange.route, exchange.generation.resolver
-    named = [(one, *_named(resolver, one.value)) for one in nested]
-    choosing = next((entry for entry in named if entry[2] is not None), None)
-    first = choosing or (named[0] if named else None)
+    resolved = [(one, *_resolve_name(resolver, one.value)) for one in nested]
+    choosing = next((entry for entry in resolved if entry[2] is not None), None)
+    first = choosing or (resolved[0] if resolved else None)
     if first is not None:
         if len(first[0].value) > MAX_MODEL_CHARS:
             raise _long_model()
         exchange.asked_model = first[0].value
     if choosing is None or route.model_at is ModelAt.BATCH:
-        provider = _provider_of_nested(route, resolver, request, named=bool(named))
+        provider = _provider_of_bare(route, resolver, request, resolved=bool(resolved))
     else:
         assert choosing[2] is not None
         provider = choosing[2][0]
@@ -117,23 +117,27 @@ def _aim_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nes
     return Target(provider, one.value, one.value if found is None else kept + found[1])
 
 
-def _provider_of_nested(route: Route, resolver: Resolver, request: ClientRequest, *, named: bool) -> Provider:
+def _provider_of_bare(
+    route: Route, resolver: Resolver, request: ClientRequest, *, resolved: bool
+) -> Provider:
     """Return who takes bare models: what the client says on platform routes, else its dialect's default."""
-    if named and route.modality is not Modality.PLATFORM:
+    if resolved and route.modality is not Modality.PLATFORM:
         return resolver.default(route.default_family)
-    return _said_provider(route, resolver, request)
+    return _chosen_provider(route, resolver, request)
 
 
-def _named(resolver: Resolver, asked: str) -> tuple[str, tuple[Provider, str] | None]:
+def _resolve_name(resolver: Resolver, asked: str) -> tuple[str, tuple[Provider, str] | None]:
     """Return the prefix that is kept, and what an alias or a prefix says, if one does."""
     kept = MODELS if asked.startswith(MODELS) else ""
     return kept, resolver.named(asked[len(kept) :])
 
 
-def _said_provider(route: Route, resolver: Resolver, request: ClientRequest) -> Provider:
+def _chosen_provider(route: Route, resolver: Resolver, request: ClientRequest) -> Provider:
     header = value_of(request.headers, b"x-provider")
-    said = query_value(request.raw_query, PROVIDER) or (None if header is None else header.decode("latin-1"))
-    return resolver.chosen(said, route.default_family)
+    chosen = query_value(request.raw_query, PROVIDER) or (
+        None if header is None else header.decode("latin-1")
+    )
+    return resolver.chosen(chosen, route.default_family)
 
 
 def _long_model() -> GatewayError:

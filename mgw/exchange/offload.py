@@ -1,10 +1,10 @@
-"""What large bodies cost is paid in a thread, so that the reactor turns meanwhile.
+"""Do the work that large bodies need in threads, so that the reactor goes on meanwhile.
 
 Two things bound how long one request holds all others: how much a body may ask for (each parser's limits),
 and where it is done.  Python lets another thread go on every few milliseconds, whatever this one is at, but
 not in the middle of one call into C, such as the decoding of JSON: those are kept short by the limits.
 
-What runs aside owns what it works on, and hands its result back; it touches nothing that others change.
+What runs in a thread owns what it works on, and hands its result back; it touches nothing that others change.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Final, Protocol, TypeVar
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads
 
-from mgw.errors import GatewayError, Reason
-from mgw.exchange.tracebacks import forget_frames
+from mgw.errors import GatewayError, Reason, forget_frames
 from mgw.reactor.daemon_threads import DaemonThreads
 
 T = TypeVar("T")
@@ -35,36 +34,36 @@ CODED_BYTES: Final = 8 * 1024
 """What is, where it has a content coding: it may swell a thousand times."""
 
 
-class Aside(Protocol):
-    """Whoever does work for somebody who waits for it."""
+class Offload(Protocol):
+    """Does work for somebody who waits for it, here or in a thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
         """Fire with what ``work`` returns or raises; cancel to hear no more of it."""
         ...
 
 
-def here(work: Callable[[], T], /) -> Deferred[T]:
-    """Do the work at once."""
+def run_inline(work: Callable[[], T], /) -> Deferred[T]:
+    """Do the work at once, in this thread."""
     try:
         return succeed(work())
     except Exception as error:  # whatever it is goes to whoever waits
-        return fail(_forgetful(error))
+        return fail(_without_frames(error))
 
 
-def _forgetful(error: Exception) -> Exception:
+def _without_frames(error: Exception) -> Exception:
     """Return an error that, where it is a refusal, does not hold what was refused: a failure lasts long."""
     if isinstance(error, GatewayError):
         forget_frames(error)
     return error
 
 
-async def done(aside: Aside, work: Callable[[], T], *, large: bool) -> T:
-    """Return what ``work`` returns: done aside where it is large, else here."""
-    return await aside(work) if large else work()
+async def maybe_offload(offload: Offload, work: Callable[[], T], *, large: bool) -> T:
+    """Return what ``work`` returns, done by ``offload`` where it is large, else here."""
+    return await offload(work) if large else work()
 
 
 class WorkThreads:
-    """The threads that do it."""
+    """The threads that work is offloaded to."""
 
     def __init__(self, reactor: IReactorFromThreads) -> None:
         self._threads = DaemonThreads(reactor, "mgw-work", THREADS)
@@ -78,26 +77,26 @@ class WorkThreads:
         thread.
         """
         if self._stopped:
-            return here(work)
+            return run_inline(work)
         if self._waiting >= MOST_WAITING:
             return fail(_overloaded("the gateway is busy with other large request bodies"))
         job = [work]
         done: Deferred[T] = Deferred(lambda _: job.clear())
 
-        def attempt() -> T | None:
+        def run_unless_cancelled() -> T | None:
             return job.pop()() if job else None
 
-        def tell(result: T | Exception | None) -> None:
+        def on_result(result: T | Exception | None) -> None:
             self._waiting -= 1
             if done.called:  # whoever waited has left
                 return
             if isinstance(result, Exception):
-                done.errback(_forgetful(result))
+                done.errback(_without_frames(result))
             else:
                 done.callback(result)  # type: ignore[arg-type]  # None of ours only where it was cancelled
 
         try:
-            self._threads.run(attempt, tell)
+            self._threads.run(run_unless_cancelled, on_result)
         except OSError:
             return fail(_overloaded("the system has no thread left for a large request body"))
         self._waiting += 1

@@ -1,4 +1,4 @@
-"""The two ends that a request is served between: what the client asked, and the client itself."""
+"""The client's end of an exchange: its request, and the channel that takes the response."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ClientRequest(Struct, frozen=True):
     """The version prefix of the path."""
     key: ClientKey | None
     own_address: str | None = None
-    """The gateway's own address as the client knows it, where the answer may have to tell it."""
+    """The gateway's own address as the client knows it, where the response may have to tell it."""
 
     def __repr__(self) -> str:  # headers and query hold credentials, bodies hold prompts
         return f"ClientRequest({self.request_id}, {self.method!r}, {self.raw_path!r})"
 
 
-class Source(Protocol):
-    """Something that can be told to wait."""
+class Producer(Protocol):
+    """Something that writes, and can be told to wait."""
 
     def pause(self) -> None:
         """Deliver nothing until :meth:`resume`."""
@@ -45,16 +45,16 @@ class Source(Protocol):
         ...
 
 
-class Client(Protocol):
-    """Whoever we answer."""
+class ResponseChannel(Protocol):
+    """Takes the response to one request."""
 
     @property
     def started(self) -> bool:
-        """Whether the head of the answer is on its way: then no other answer can be given."""
+        """Whether the head of a response is on its way: then no other response can be sent."""
         ...
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
-        """Send the head of the answer."""
+        """Send the head of the response."""
         ...
 
     def write(self, data: bytes) -> None:
@@ -66,14 +66,14 @@ class Client(Protocol):
         ...
 
     def finish(self) -> None:
-        """End the answer."""
+        """End the response."""
         ...
 
     def abort(self) -> None:
         """End the connection visibly broken."""
         ...
 
-    def register(self, source: Source) -> None:
+    def register(self, producer: Producer) -> None:
         """Name what is to pause while the client reads more slowly than we write."""
         ...
 

@@ -1,4 +1,4 @@
-"""A request body as it is looked at: the models that it names, and what is replaced in it.
+"""A request body, opened once: its bytes, the models that it names, and the edits for the upstream.
 
 Most bodies are JSON with the model at the top.  Platform bodies may name none, or several deep within; forms
 name it in a part.  Whatever is replaced is an edit at its own position (contract 5.1 to 5.3).
@@ -16,9 +16,9 @@ from msgspec.json import encode
 from mgw.bodies.source import BodySource, each_piece, edited_source, read_all
 from mgw.dialects.history import TAG_BYTES, clean_history
 from mgw.dialects.metering import media_type
-from mgw.exchange.aside import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, done
-from mgw.exchange.client import ClientRequest
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload
+from mgw.exchange.request import ClientRequest
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.vocabulary import Modality
 from mgw.wire.edit import Edit, edited
@@ -28,7 +28,7 @@ from mgw.wire.multipart import FormReader, find_part, nested_in_part, part_edits
 from mgw.wire.nested import Nested, find_values
 from mgw.wire.splice import FoundValue, find_model
 
-_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
+_TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _JSON: Final = b"application/json"
 _FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
@@ -39,10 +39,10 @@ MODELS: Final = "models/"
 
 
 @dataclass(slots=True, repr=False)
-class Content:
-    """A request body as it came and as it reads, and the models that were found in it."""
+class RequestBody:
+    """A request body as the client sent it and as it reads, the models found in it, and the edits."""
 
-    sent: bytes | BodySource
+    original: bytes | BodySource
     decoded: bytes | None = None
     """Without any content coding, where it was looked at as a whole."""
     model: FoundValue | None = None
@@ -52,15 +52,15 @@ class Content:
     in_form: bool = False
     """Whether :attr:`model` is the value of a form's part."""
     encoded: bool = False
-    """Whether ``sent`` has a content coding that ``decoded`` has not."""
-    cleaned: bool = False
-    """Whether the gateway's own marks were cut out of ``decoded``."""
+    """Whether ``original`` has a content coding that ``decoded`` has not."""
+    is_changed: bool = False
+    """Whether ``decoded`` is no longer what the client sent: stripped of history, or transformed."""
     edits: list[Edit] = field(default_factory=list)
-    _counting: dict[tuple[str | int, ...], Nested] | None = None
+    _effective_models: dict[tuple[str | int, ...], Nested] | None = None
     _edited: bytes | None = None
 
     @property
-    def is_heavy(self) -> bool:
+    def has_many_models(self) -> bool:
         """Whether so many models are named that resolving them takes long."""
         return len(self.nested) > MANY_MODELS
 
@@ -76,11 +76,11 @@ class Content:
             self.edits += [(span, literal) for span in found.spans]
 
     @property
-    def counting(self) -> dict[tuple[str | int, ...], Nested]:
+    def effective_models(self) -> dict[tuple[str | int, ...], Nested]:
         """The nested models by their place: of several at one place the last one counts."""
-        if self._counting is None:
-            self._counting = {nested.path: nested for nested in self.nested}
-        return self._counting
+        if self._effective_models is None:
+            self._effective_models = {nested.path: nested for nested in self.nested}
+        return self._effective_models
 
     def rename_nested(self, new_at: Mapping[tuple[str | int, ...], str]) -> None:
         """Replace nested models by their places, each time that one is stated."""
@@ -89,19 +89,20 @@ class Content:
             if nested.value != new:
                 self.edits.append((nested.span, encode(new)))
 
-    def outgoing(self) -> tuple[bytes | BodySource, bool]:
+    def upstream_body(self) -> tuple[bytes | BodySource, bool]:
         """Return the body to send, and whether it is no longer encoded as the client sent it."""
         if self.decoded is None:
-            assert not isinstance(self.sent, bytes) or not self.edits, "what is edited was looked at"
-            return self.sent if isinstance(self.sent, bytes) else edited_source(self.sent, self.edits), False
-        if not self.edits and not self.cleaned:
-            return self.sent, False
+            assert not isinstance(self.original, bytes) or not self.edits, "what is edited was looked at"
+            original = self.original
+            return (original if isinstance(original, bytes) else edited_source(original, self.edits)), False
+        if not self.edits and not self.is_changed:
+            return self.original, False
         if self._edited is None:  # once, however many credentials are tried
             self._edited = edited(self.decoded, self.edits)
         return self._edited, self.encoded
 
 
-async def read(exchange: Exchange, request: ClientRequest) -> Content:
+async def open_body(exchange: Exchange, request: ClientRequest) -> RequestBody:
     """Look at the body as far as its route asks for, and find the models in it.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
@@ -109,34 +110,34 @@ async def read(exchange: Exchange, request: ClientRequest) -> Content:
     route = exchange.route
     if route.model_at is ModelAt.BODY and not route.body_models:
         assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-        body = await decoded_body(exchange, request, request.body)
+        body = await decode_body(exchange, request, request.body)
         find = partial(find_model, body)
-        model = await done(exchange.aside, find, large=len(body) > SEARCHED_BYTES)
-        return Content(request.body, body, model, encoded=body is not request.body)
+        model = await maybe_offload(exchange.offload, find, large=len(body) > SEARCHED_BYTES)
+        return RequestBody(request.body, body, model, encoded=body is not request.body)
     if route.model_at is ModelAt.FORM:
         return await _read_form(exchange, request)
     if route.body_models and (route.model_at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
-        return await reread(exchange, request)
-    return Content(request.body, request.body if isinstance(request.body, bytes) else None)
+        return await find_nested_models(exchange, request)
+    return RequestBody(request.body, request.body if isinstance(request.body, bytes) else None)
 
 
-async def reread(exchange: Exchange, request: ClientRequest) -> Content:
+async def find_nested_models(exchange: Exchange, request: ClientRequest) -> RequestBody:
     """Find the models that stand deep within a body.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
     assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-    body = await decoded_body(exchange, request, request.body)
+    body = await decode_body(exchange, request, request.body)
     find = partial(_nested_in, exchange.route, body)
-    found = await done(exchange.aside, find, large=len(body) > SMALL_BYTES)
-    return Content(request.body, body, nested=found, encoded=body is not request.body)
+    found = await maybe_offload(exchange.offload, find, large=len(body) > SMALL_BYTES)
+    return RequestBody(request.body, body, nested=found, encoded=body is not request.body)
 
 
 def _nested_in(route: Route, body: bytes) -> tuple[Nested, ...]:
     return tuple(find_values(body, *route.body_models)) if body else ()
 
 
-async def _read_form(exchange: Exchange, request: ClientRequest) -> Content:
+async def _read_form(exchange: Exchange, request: ClientRequest) -> RequestBody:
     """Find the model of a form, or of the JSON that some clients send in its place.
 
     A form on disk is walked piece by piece.  What has a content coding is small enough to be unpacked.
@@ -144,98 +145,100 @@ async def _read_form(exchange: Exchange, request: ClientRequest) -> Content:
     content_type = value_of(request.headers, b"content-type") or b""
     media = media_type(content_type)
     body = request.body
-    if not isinstance(body, bytes) and (media == _JSON or _encodings(request)):
+    if not isinstance(body, bytes) and (media == _JSON or _content_codings(request)):
         exchange.hold(body.size)
         body = await read_all(body)
     if media not in (_JSON, _FORM):
-        return Content(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
+        return RequestBody(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
     if not isinstance(body, bytes):
         reader = FormReader(content_type, exchange.route.form_part, MAX_PART_BYTES)
         await each_piece(body, reader.feed)
-        return _of_part(exchange.route, Content(body), reader.finish())
-    whole = await decoded_body(exchange, request, body)
-    content = Content(body, whole, encoded=whole is not body)
+        return _find_in_part(exchange.route, RequestBody(body), reader.finish())
+    whole = await decode_body(exchange, request, body)
+    opened = RequestBody(body, whole, encoded=whole is not body)
     if media == _JSON:
-        look = partial(_of_json, exchange.route, content, whole)
+        find = partial(_find_in_json, exchange.route, opened, whole)
     else:
-        look = partial(_of_form, exchange.route, content, whole, content_type)
-    return await done(exchange.aside, look, large=len(whole) > SMALL_BYTES)
+        find = partial(_find_in_form, exchange.route, opened, whole, content_type)
+    return await maybe_offload(exchange.offload, find, large=len(whole) > SMALL_BYTES)
 
 
-def _of_form(route: Route, content: Content, body: bytes, content_type: bytes) -> Content:
-    return _of_part(route, content, find_part(body, content_type, route.form_part, MAX_PART_BYTES))
+def _find_in_form(route: Route, opened: RequestBody, body: bytes, content_type: bytes) -> RequestBody:
+    return _find_in_part(route, opened, find_part(body, content_type, route.form_part, MAX_PART_BYTES))
 
 
-def _of_json(route: Route, content: Content, body: bytes) -> Content:
+def _find_in_json(route: Route, opened: RequestBody, body: bytes) -> RequestBody:
     """Take the body of a form's route for what it is: JSON, with a member for each part."""
     if not body:
-        return content
+        return opened
     if route.body_models:
-        content.nested = tuple(find_values(body, *((route.form_part, *path) for path in route.body_models)))
+        opened.nested = tuple(find_values(body, *((route.form_part, *path) for path in route.body_models)))
     else:
-        content.model = find_model(body)
-    return content
+        opened.model = find_model(body)
+    return opened
 
 
-def _of_part(route: Route, content: Content, part: FoundValue | None) -> Content:
+def _find_in_part(route: Route, opened: RequestBody, part: FoundValue | None) -> RequestBody:
     if part is None:
-        return content
+        return opened
     if route.body_models:
-        content.nested = tuple(nested_in_part(part, *route.body_models))
+        opened.nested = tuple(nested_in_part(part, *route.body_models))
     else:
-        content.model, content.in_form = part, True
-    return content
+        opened.model, opened.in_form = part, True
+    return opened
 
 
-async def cleaned(exchange: Exchange, content: Content) -> Content:
+async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> RequestBody:
     """Cut out of a history what the gateway itself wrote for another family (contract 5.4).
 
     Nothing of it concerns a body that is not looked at because of its content coding.
     """
     route = exchange.route
-    before = content.decoded
-    if route.treatment not in _WITH_HISTORY or before is None or TAG_BYTES not in before:
-        return content
+    before = opened.decoded
+    if route.treatment not in _TREATMENTS_WITH_HISTORY or before is None or TAG_BYTES not in before:
+        return opened
     if not exchange.generation.config.translation.clean_history:
-        return content
-    clean = partial(_cleaned, route, content, before)
-    return await done(exchange.aside, clean, large=len(before) > SMALL_BYTES)
+        return opened
+    clean = partial(_strip_history, route, opened, before)
+    return await maybe_offload(exchange.offload, clean, large=len(before) > SMALL_BYTES)
 
 
-def _cleaned(route: Route, content: Content, before: bytes) -> Content:
+def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestBody:
     body = clean_history(route.dialect, before)
     if body is before:
-        return content
-    model = None if content.model is None else find_model(body)
-    nested = _nested_in(route, body) if content.nested else ()
-    return Content(content.sent, body, model, nested, encoded=content.encoded, cleaned=True)
+        return opened
+    model = None if opened.model is None else find_model(body)
+    nested = _nested_in(route, body) if opened.nested else ()
+    return RequestBody(opened.original, body, model, nested, encoded=opened.encoded, is_changed=True)
 
 
-async def changed(exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]) -> Content:
-    """Return the content with all of its body changed; as it came where ``change`` gives back what it gets.
+async def transform(
+    exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]
+) -> RequestBody:
+    """Return the body with all of it changed; as it came where ``change`` gives back what it gets.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
     assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-    before = await decoded_body(exchange, request, request.body)
-    body = await done(exchange.aside, partial(change, before), large=len(before) > SMALL_BYTES)
+    before = await decode_body(exchange, request, request.body)
+    body = await maybe_offload(exchange.offload, partial(change, before), large=len(before) > SMALL_BYTES)
     encoded = before is not request.body
-    return Content(request.body, body, encoded=encoded, cleaned=body is not before)
+    return RequestBody(request.body, body, encoded=encoded, is_changed=body is not before)
 
 
-async def decoded_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:
+async def decode_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:
     """Return a body without its content codings; the same object where it has none.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
-    encodings = _encodings(request)
+    encodings = _content_codings(request)
     if not encodings:
         return body
     decode = partial(decoded, body, b",".join(encodings), exchange.generation.config.max_body_bytes)
-    body = await done(exchange.aside, decode, large=len(body) > CODED_BYTES)
+    body = await maybe_offload(exchange.offload, decode, large=len(body) > CODED_BYTES)
     exchange.hold(len(body))
     return body
 
 
-def _encodings(request: ClientRequest) -> list[bytes]:
+def _content_codings(request: ClientRequest) -> list[bytes]:
     return values_of(request.headers, b"content-encoding")

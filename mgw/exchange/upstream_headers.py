@@ -11,7 +11,7 @@ from typing import Final
 
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential
-from mgw.exchange.client import ClientRequest
+from mgw.exchange.request import ClientRequest
 from mgw.families import FAMILIES
 from mgw.kinds import KINDS
 from mgw.routing.resolve import Target
@@ -19,20 +19,20 @@ from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders, request_headers
 
-_SECRET_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
+_CREDENTIAL_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
 """Headers in which hosts take a credential beside those that the gateway knows."""
 
 
-def forwarded(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
+def forwarded_headers(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
     """Return the client's headers that go to the target."""
-    forward = _encoded(target.provider.headers.forward)
+    forward = _lowered(target.provider.headers.forward)
     return request_headers(request.headers, client=client, target=target.family, forward=forward)
 
 
-def completed(headers: RawHeaders, provider: Provider, credential: Credential) -> RawHeaders:
+def provider_headers(headers: RawHeaders, provider: Provider, credential: Credential) -> RawHeaders:
     """Return ``headers`` with the operator's edits, what the kind requires, and the credential."""
     edits = provider.headers
-    replaced = _encoded((*edits.set, *edits.remove))
+    replaced = _lowered((*edits.set, *edits.remove))
     if replaced:
         headers = [pair for pair in headers if pair[0].lower() not in replaced]
         headers += [(name.encode("latin-1"), value.encode("latin-1")) for name, value in edits.set.items()]
@@ -47,7 +47,7 @@ def completed(headers: RawHeaders, provider: Provider, credential: Credential) -
 
 
 def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ...]:
-    """Return what was sent of the operator's that no answer may repeat."""
+    """Return what was sent of the operator's that no response may repeat."""
     key = () if credential.of_client else (credential.key,)
     return *key, *secrets_in_headers(provider)
 
@@ -56,12 +56,12 @@ def secrets_in_headers(provider: Provider) -> list[Secret]:
     """Return the credentials that the operator puts into headers, with their scheme and without it."""
     found = []
     for name, value in provider.headers.set.items():
-        if _SECRET_NAME.search(name):
+        if _CREDENTIAL_NAME.search(name):
             _, blank, bare = value.rpartition(" ")
             found += [Secret(value), Secret(bare)] if blank else [Secret(value)]
     return found
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most
-def _encoded(names: tuple[str, ...]) -> frozenset[bytes]:
+def _lowered(names: tuple[str, ...]) -> frozenset[bytes]:
     return frozenset(name.lower().encode("latin-1") for name in names)

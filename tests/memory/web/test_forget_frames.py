@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mgw.exchange.tracebacks import forget_frames
+from mgw.errors import forget_frames
 from tests.support.channels import post
 from tests.support.sites import Bench
 

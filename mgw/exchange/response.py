@@ -1,0 +1,256 @@
+"""How a response reaches the client: as a stream of pieces, or whole, once all of it is known.
+
+A plan chooses one of three: :class:`StreamingResponse` is handed on piece by piece, :class:`BufferedResponse`
+is read to its end before the first byte for the client is known, and :class:`FullResponse` is complete
+without any provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol
+
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+
+from mgw.bodies.gathered import Gathered
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.credentials.provider import Credential
+from mgw.errors import Cause, GatewayError, Reason
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
+from mgw.exchange.relay import BodyFilter, HeldHead, relay
+from mgw.exchange.request import ResponseChannel
+from mgw.http.response_writer import date_header
+from mgw.routing.resolve import Target
+from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.wire.headers import RawHeaders
+
+MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
+"""What is kept of a response that has to be whole: some pictures in base64, and no more."""
+_NO_STORE: Final = (b"Cache-Control", b"no-store")
+SLICE_BYTES: Final = 256 * 1024
+"""A response above this size is written in slices of it, as fast as the client takes them."""
+
+
+def _do_nothing() -> None:
+    """Nothing was found beside."""
+
+
+class FullResponse(Struct, frozen=True):
+    """A complete response."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes
+    usage: TokenUsage = NO_USAGE
+    stream: bool = False
+
+
+class EarlyFailure(Struct, frozen=True):
+    """Makes a response with a status of its own of a stream that breaks before its first event."""
+
+    awaits_first_event: Callable[[], bool]
+    """Whether no event has come."""
+    refuse: Callable[[GatewayError], FullResponse]
+    """Makes the response of what broke the stream; raises it where it is the gateway's own error."""
+
+
+class StreamingResponse(Struct, frozen=True):
+    """The head of a response, and the filter for its body."""
+
+    status: int
+    reason: bytes
+    headers: RawHeaders
+    body_filter: BodyFilter
+    stream: bool
+    keepalive_seconds: float | None = None
+    early_failure: EarlyFailure | None = None
+    """``None``: the head goes out at once.  Else it waits for the first event, or for a sign of life."""
+
+
+class BufferedResponse(Struct, frozen=True):
+    """Makes a response of the provider's body, once all of it has arrived."""
+
+    complete: Callable[[bytes], FullResponse]
+    """May run in any thread; raises :class:`GatewayError`."""
+    on_complete: Callable[[], None] = _do_nothing
+    """Tells the reactor's thread what :attr:`complete` found beside."""
+    is_encoded: bool = False
+    """Whether the body has a content coding, and may swell."""
+    max_bytes: int | None = None
+    """Of the provider's body; ``None``: :data:`MAX_BUFFERED_BYTES`."""
+
+
+class Plan(Protocol):
+    """What goes up, and how the response comes down."""
+
+    @property
+    def target(self) -> Target:
+        """Where the request goes."""
+        ...
+
+    def upstream_request(self, credential: Credential) -> UpstreamRequest:
+        """Return the request to send with one credential."""
+        ...
+
+    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+        """Say how a response reaches the client.
+
+        :raises GatewayError: where it cannot.
+        """
+        ...
+
+
+async def respond(
+    exchange: Exchange,
+    answer: Answer,
+    response: StreamingResponse | BufferedResponse,
+    channel: ResponseChannel,
+) -> None:
+    """Send the client its response.
+
+    :raises GatewayError: what broke it; the client was shown it, if anything was sent.
+    """
+    if isinstance(response, BufferedResponse):
+        body = await read_body(exchange, answer, response.max_bytes)
+        large = len(body) > (CODED_BYTES if response.is_encoded else LARGE_BYTES)
+        complete = partial(response.complete, body)
+        del body
+        full = await maybe_offload(exchange.offload, complete, large=large)
+        del complete
+        response.on_complete()
+        await send_full(exchange, full, channel)
+        return
+
+    def send_head() -> None:
+        _send_head(exchange, response.status, response.reason, response.headers, channel)
+        exchange.stream = response.stream
+
+    if response.early_failure is None:
+        send_head()
+        await relay(exchange, answer, response.body_filter, channel, response.keepalive_seconds)
+        return
+    held = HeldHead(send_head, response.early_failure.awaits_first_event)
+    try:
+        await relay(exchange, answer, response.body_filter, channel, response.keepalive_seconds, held)
+        return
+    except GatewayError as error:
+        if channel.started:
+            raise
+        refusal = response.early_failure.refuse(error)
+        exchange.early_failure = error
+    await send_full(exchange, refusal, channel)
+
+
+async def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) -> None:
+    """Send a complete response, at the client's pace."""
+    exchange.usage = lambda: full.usage
+    exchange.stream = full.stream
+    length = (b"Content-Length", b"%d" % len(full.body))
+    _send_head(exchange, full.status, b"", [*full.headers, length], channel)
+    if len(full.body) <= SLICE_BYTES:
+        channel.write(full.body)
+        channel.finish()
+        return
+    with suppress(GatewayError):  # the head is out; its room was there a moment ago
+        exchange.hold(len(full.body))
+    sliced = _SlicedBody(channel, full.body)
+    channel.register(sliced)
+    sliced.resume()
+    await sliced.done
+
+
+def _send_head(
+    exchange: Exchange, status: int, reason: bytes, headers: RawHeaders, channel: ResponseChannel
+) -> None:
+    exchange.http_status = status
+    own: RawHeaders = [(b"X-Gateway-Request-Id", exchange.request_id.encode())]
+    if exchange.translated:  # a response of the same family is the provider's, its date included
+        own.append(date_header(exchange.now()))
+        if status >= 400:
+            own.append(_NO_STORE)
+    channel.start(status, reason, [*headers, *own])
+
+
+@dataclass(slots=True)
+class _SlicedBody:
+    """A large response on its way, slice by slice; ``done`` fires behind the last."""
+
+    channel: ResponseChannel
+    body: bytes = field(repr=False)
+    done: Deferred[None] = field(init=False)
+    _position: int = 0
+    _paused: bool = True
+    _writing: bool = False
+
+    def __post_init__(self) -> None:
+        self.done = Deferred(lambda _: self.pause())
+
+    def pause(self) -> None:
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+        if self._writing:
+            return  # the loop below goes on
+        self._writing = True
+        while not self._paused and self._position < len(self.body):
+            start, self._position = self._position, self._position + SLICE_BYTES
+            self.channel.write(self.body[start : self._position])
+        self._writing = False
+        if self._position >= len(self.body) and not self.done.called:
+            self.channel.unregister()
+            self.channel.finish()
+            self.done.callback(None)
+
+
+@dataclass(slots=True)
+class _BodyReader:
+    """Reads the body of an upstream's response to its end; ``done`` fires with it."""
+
+    exchange: Exchange
+    answer: Answer
+    max_bytes: int | None
+    done: Deferred[bytes] = field(init=False)
+    _kept: Gathered = field(default_factory=Gathered)
+    _size: int = 0
+
+    def __post_init__(self) -> None:
+        self.done = Deferred(lambda _: self.answer.abandon())
+
+    def body_arrived(self, data: bytes) -> None:
+        if self.exchange.first_byte_at is None:
+            self.exchange.first_byte_at = self.exchange.clock.seconds()
+        self._kept.keep(data)
+        self._size += len(data)
+        try:
+            max_bytes = MAX_BUFFERED_BYTES if self.max_bytes is None else self.max_bytes
+            if self._size > max_bytes:
+                message = f"the upstream's response has more than {max_bytes} bytes"
+                raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
+            self.exchange.hold(len(data))
+        except GatewayError as error:
+            self._kept.clear()
+            self.answer.abandon()
+            self.done.errback(error)
+
+    def body_ended(self) -> None:
+        self.done.callback(self._kept.whole())
+
+    def body_broke(self, error: GatewayError) -> None:
+        self._kept.clear()
+        self.done.errback(error)
+
+
+def read_body(exchange: Exchange, answer: Answer, max_bytes: int | None) -> Deferred[bytes]:
+    """Read a response to its end; cancel to stop.
+
+    The Deferred fails with a :class:`GatewayError` where the body breaks or is too large.
+    """
+    reader = _BodyReader(exchange, answer, max_bytes)
+    answer.deliver_to(reader)
+    return reader.done

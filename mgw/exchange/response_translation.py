@@ -1,0 +1,391 @@
+"""Translate a provider's response into the client's dialect: piece by piece, or whole."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+from msgspec.structs import replace
+
+from mgw.canonical.renaming import events_with_names
+from mgw.canonical.replay import events_of
+from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
+from mgw.dialects.dialect import ClientSide, ProviderSide
+from mgw.dialects.last_event import LastEvent
+from mgw.dialects.metering import media_type
+from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
+from mgw.dialects.stream import StreamReader, StreamWriter
+from mgw.errors import Cause, GatewayError, Reason
+from mgw.exchange.response import (
+    MAX_BUFFERED_BYTES,
+    BufferedResponse,
+    EarlyFailure,
+    FullResponse,
+    StreamingResponse,
+)
+from mgw.families import FAMILIES
+from mgw.secret import Secret, without
+from mgw.upstream.client import Answer
+from mgw.usage.event import ELLIPSIS
+from mgw.vocabulary import Family
+from mgw.wire.counted import has_more
+from mgw.wire.encodings import decoded
+from mgw.wire.headers import RawHeaders, value_of
+
+EVENT_STREAM: Final = b"text/event-stream"
+JSON: Final = b"application/json"
+_STREAM_TYPES: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
+"""What hosts call their streams."""
+_RETRY_HEADERS: Final = frozenset({b"retry-after", b"retry-after-ms"})
+"""Headers of the provider's response that mean the same in every family."""
+_NO_CACHE: Final = (b"Cache-Control", b"no-cache")
+_OVERLOADED: Final = frozenset({503, 529})
+_OVERLOAD_RETRY_SECONDS: Final = 5
+"""``Retry-After`` of an overload told by a stream, which has no place for the header."""
+_NO_CONTENT: Final = frozenset({Began, Counted})
+MAX_OBJECTS: Final = 400_000
+MAX_VALUES: Final = 4_000_000
+"""A whole response may hold 2,048 embeddings of 1,536 numbers, or the twenty likeliest of each token."""
+_FEW_VALUES: Final = 400_000
+_BYTES_FOR_EACH: Final = 4
+"""More values than these have to be so long: a number takes 32 bytes in Python."""
+MAX_ERROR_BYTES: Final = 1024 * 1024
+"""A refusal that is longer says nothing but its status."""
+
+MAX_HEADER_NAMES: Final = 64
+MAX_HEADER_BYTES: Final = 4096
+"""Limits of ``X-Gateway-Dropped-Fields``."""
+_UNQUOTED: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in ",%")
+_ELLIPSIS: Final = quote(ELLIPSIS)
+_NAMES_BYTES: Final = MAX_HEADER_BYTES - len(f", {_ELLIPSIS}")
+ESTIMATED: Final = (b"X-Gateway-Estimated", b"true")
+"""Marks a token count that no provider was asked for."""
+
+Convert = Callable[[bytes, bytes], tuple[bytes, bytes, TokenUsage]]
+"""Makes the client's body, and its media type, of the provider's body and its media type.
+
+Raises :class:`GatewayError` (``UPSTREAM_BROKEN``).
+"""
+OnUnknownStop = Callable[[str], None]
+"""Takes a stop reason that nobody knows."""
+
+
+def _do_nothing() -> None:
+    """Nothing was found."""
+
+
+@dataclass(slots=True)
+class ResponseTranslation(ABC):
+    """How the response to one request is translated; what all ways of it share."""
+
+    client: ClientSide
+    provider: ProviderSide
+    request_id: str
+    gateway_headers: RawHeaders
+    """Headers that tell the client about the translation."""
+    _secrets: tuple[Secret, ...] = field(init=False, default=(), repr=False)
+    """What was sent, and no error may repeat."""
+    on_complete: Callable[[], None] = field(init=False, default=_do_nothing, repr=False)
+    """Tells the reactor's thread what was found while a whole response was translated."""
+
+    @property
+    def accept(self) -> bytes:
+        """What the provider is asked to answer with."""
+        return JSON
+
+    @abstractmethod
+    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+        """Return the response for the client.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
+        """
+
+    def set_secrets(self, secrets: tuple[Secret, ...]) -> None:
+        """Keep the credential that the provider was sent out of its errors."""
+        self._secrets = secrets
+
+    def redact(self, text: str) -> str:
+        """Return a provider's text without the credential."""
+        return without(text, self._secrets, lambda _: "[key]")
+
+    def buffer(self, answer: Answer, convert: Convert, *, stream: bool) -> BufferedResponse:
+        """Return the response that is made once all of the provider's is known, or its refusal."""
+        status, media_type = answer.status, value_of(answer.headers, b"content-type") or b""
+        encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
+        retry_headers = _retry_headers(answer)
+
+        def complete(body: bytes) -> FullResponse:
+            if encodings:
+                body = _decode(body, b",".join(encodings))
+            if not 200 <= status < 300:
+                return self._render_error(status, body, retry_headers)
+            if _has_too_many_values(body):
+                raise _unusable("has too many JSON values")
+            try:
+                translated, own_type, usage = convert(body, media_type)
+                headers = [(b"Content-Type", own_type), *self.gateway_headers]
+                return FullResponse(200, headers, translated, usage, stream)
+            except AnswerError as refused:
+                return self.render_refusal(refused.error, retry_headers)
+            except GatewayError as error:
+                raise GatewayError(error.reason, self.redact(error.message)) from None
+            except RecursionError:
+                raise _unusable("is nested too deeply") from None
+
+        return BufferedResponse(complete, self.on_complete, bool(encodings))
+
+    def render_refusal(self, error: UpstreamError, retry_headers: RawHeaders) -> FullResponse:
+        """Render a refusal of the provider's in the client's dialect."""
+        error = replace(error, message=self.redact(error.message))
+        if error.retry_after is not None and not retry_headers:
+            retry_headers = [(b"Retry-After", b"%d" % math.ceil(error.retry_after))]
+        status, body = self.client.render_error(error, self.request_id)
+        headers = [(b"Content-Type", JSON), *retry_headers, *self.gateway_headers]
+        return FullResponse(status, headers, body)
+
+    def _render_error(self, status: int, body: bytes, retry_headers: RawHeaders) -> FullResponse:
+        if status < 400:
+            message = f"the upstream answered with status {status}; check the provider's base_url"
+            raise GatewayError(Reason.UPSTREAM_BROKEN, message)
+        error = self.provider.parse_error(status, body if len(body) <= MAX_ERROR_BYTES else b"")
+        return self.render_refusal(error, retry_headers)
+
+
+@dataclass(slots=True)
+class JsonTranslation(ResponseTranslation):
+    """A JSON document made of another."""
+
+    convert: Convert
+    accepted: bytes = JSON
+
+    @property
+    def accept(self) -> bytes:
+        """What the operation asks for."""
+        return self.accepted
+
+    def client_response(self, answer: Answer) -> BufferedResponse:
+        """Return the response that is made once all of the provider's is known."""
+        return self.buffer(answer, self.convert, stream=False)
+
+
+@dataclass(slots=True)
+class StreamTranslation(ResponseTranslation):
+    """A stream made of another, where the client asked for one."""
+
+    convert: Convert
+    """For a refusal."""
+    parse: Callable[[bytes, bytes], Reply]
+    reader: Callable[[], StreamReader]
+    writer: StreamWriter
+    names: Mapping[str, str]
+    """Tools that the provider knows by another name than the client."""
+    on_unknown_stop: OnUnknownStop
+    last_event: LastEvent
+    keepalive_seconds: float | None
+
+    @property
+    def accept(self) -> bytes:
+        """A stream."""
+        return EVENT_STREAM
+
+    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+        """Translate a stream piece by piece; replay as a stream what is none, once it is whole.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` for a stream in a coding that was not asked for.
+        """
+        if not 200 <= answer.status < 300:
+            return self.buffer(answer, self.convert, stream=False)
+        content_type = self.writer.content_type
+        if media_type(value_of(answer.headers, b"content-type") or b"") not in _STREAM_TYPES:
+            return self.buffer(answer, self._replay, stream=True)
+        coding = (value_of(answer.headers, b"content-encoding") or b"identity").strip().lower()
+        if coding != b"identity":
+            message = "the upstream compressed a stream although it was asked not to"
+            raise GatewayError(Reason.UPSTREAM_BROKEN, message)
+        headers = [(b"Content-Type", content_type), _NO_CACHE, *self.gateway_headers]
+        body_filter = StreamFilter(
+            self.reader(), self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
+        )
+        refuse = partial(self._render_early_failure, body_filter, _retry_headers(answer))
+        return StreamingResponse(
+            200,
+            b"OK",
+            headers,
+            body_filter,
+            stream=True,
+            keepalive_seconds=self.keepalive_seconds,
+            early_failure=EarlyFailure(body_filter.awaits_first_event, refuse),
+        )
+
+    def _render_early_failure(
+        self, body_filter: StreamFilter, retry_headers: RawHeaders, cause: GatewayError
+    ) -> FullResponse:
+        """Render an error that is the first thing in the stream as a refusal."""
+        if body_filter.error is None:
+            raise cause
+        error = body_filter.error
+        if error.retry_after is None and error.status in _OVERLOADED:
+            error = replace(error, retry_after=_OVERLOAD_RETRY_SECONDS)
+        return replace(self.render_refusal(error, retry_headers), usage=body_filter.usage())
+
+    def _replay(self, body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
+        reply = self.parse(body, content_type)
+        events = self.writer.write(events_of(reply)) + self.writer.finish()
+        return events, self.writer.content_type, reply.usage
+
+
+@dataclass(slots=True)
+class StreamFilter:
+    """A provider's stream in, the client's stream out; the reader is the meter."""
+
+    _reader: StreamReader
+    _writer: StreamWriter
+    _names: Mapping[str, str]
+    _on_unknown_stop: OnUnknownStop
+    _redact: Callable[[str], str]
+    _last_event: LastEvent
+    _unsent: bytes = b""
+    """What came in one piece with the error that ended the stream."""
+    error: UpstreamError | None = None
+    """The provider's own error, where it ended the stream."""
+    _has_event: bool = False
+    """An event other than an error has come."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the provider's stream has had its last event."""
+        return self._reader.ended
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the response is there."""
+        return self.error is None and self._reader.complete
+
+    @property
+    def sent_last_event(self) -> bool:
+        """Whether the client's stream has had its last event."""
+        return self._last_event.passed
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the events that these bytes complete, in the client's grammar.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN``.
+        """
+        translated = self._translate(self._reader.feed(data))
+        if translated:
+            self._last_event.feed(translated)
+        return translated
+
+    def finish(self) -> bytes:
+        """Return the end of the stream.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN`` where the provider's stream stopped before its end.
+        """
+        translated = self._translate(self._reader.finish())
+        return self._check(translated + self._writer.finish())
+
+    def fail(self, error: GatewayError) -> bytes | None:
+        """Return what shows the client that its stream broke: never a clean end."""
+        unsent, self._unsent = self._unsent, b""
+        return unsent + self._writer.fail(error if self.error is None else self.error)
+
+    def awaits_first_event(self) -> bool:
+        """Whether the provider has said nothing yet but perhaps why it fails."""
+        return not self._has_event
+
+    def usage(self) -> TokenUsage:
+        """Return the counts seen so far."""
+        return self._reader.usage
+
+    def keepalive(self) -> bytes:
+        """Return a sign of life; what was written ends with a whole event, so it may always stand."""
+        return self._writer.keepalive()
+
+    def _translate(self, events: list[ReplyEvent]) -> bytes:
+        if self._names:
+            events = events_with_names(events, self._names)
+        for event in events:
+            if type(event) is Ended:
+                if event.unknown_stop is not None:
+                    self._on_unknown_stop(event.unknown_stop)
+            elif type(event) is Broke:
+                before = events[: events.index(event)]
+                if self._has_event or any(type(one) not in _NO_CONTENT for one in before):
+                    self._has_event = True
+                    self._unsent = self._writer.write(before)
+                self.error = replace(event.error, message=self._redact(event.error.message))
+                raise _error_of(event)
+        self._has_event = self._has_event or bool(events)
+        return self._check(self._writer.write(events))
+
+    def _check(self, translated: bytes) -> bytes:
+        if self._writer.broken:
+            self._unsent = translated
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response cannot be translated")
+        return translated
+
+
+def _error_of(event: Broke) -> GatewayError:
+    if event == UNREADABLE_EVENT:
+        return GatewayError(Reason.UPSTREAM_BROKEN, event.error.message).because(Cause.UNREADABLE)
+    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+    return error.because(Cause.UPSTREAM_ERROR_EVENT)
+
+
+def _has_too_many_values(body: bytes) -> bool:
+    values = min(MAX_VALUES, max(_FEW_VALUES, len(body) // _BYTES_FOR_EACH))
+    return has_more(body, MAX_OBJECTS, values)
+
+
+def _unusable(why: str) -> GatewayError:
+    return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's response {why}")
+
+
+def _retry_headers(answer: Answer) -> RawHeaders:
+    return [pair for pair in answer.headers if pair[0].lower() in _RETRY_HEADERS]
+
+
+def _decode(body: bytes, codings: bytes) -> bytes:
+    try:
+        return decoded(body, codings, MAX_BUFFERED_BYTES)
+    except GatewayError as error:
+        message = f"the upstream's response cannot be read: {error.message}"
+        raise GatewayError(Reason.UPSTREAM_BROKEN, message) from None
+
+
+def gateway_headers_for(
+    client: Family, request_id: str, dropped: Sequence[str] = (), cache_targets: Sequence[str] = ()
+) -> RawHeaders:
+    """Return the headers that tell a client about the translation (contract 8.4, 8.26, 8.27).
+
+    :param dropped: names of fields that did not arrive; empty where the operator does not observe them.
+    :param cache_targets: the targets that got an automatic cache breakpoint.
+    """
+    headers: RawHeaders = []
+    name = FAMILIES[client].request_id_header
+    if name is not None:
+        headers.append((name, request_id.encode()))
+    if dropped:
+        headers.append((b"X-Gateway-Dropped-Fields", format_dropped_fields(dropped)))
+    if cache_targets:
+        headers.append((b"X-Gateway-Cache-Auto", ", ".join(cache_targets).encode()))
+    return headers
+
+
+def format_dropped_fields(dropped: Sequence[str]) -> bytes:
+    """Return the value of ``X-Gateway-Dropped-Fields``: at most 64 names and 4 KiB, then an ellipsis."""
+    names: list[str] = []
+    size = 0
+    for name in dropped:
+        encoded = quote(name, safe=_UNQUOTED, errors="replace")
+        size += len(encoded) + 2
+        if len(names) == MAX_HEADER_NAMES or size > _NAMES_BYTES:
+            names.append(_ELLIPSIS)
+            break
+        names.append(encoded)
+    return ", ".join(names).encode()

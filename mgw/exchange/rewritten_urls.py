@@ -1,0 +1,165 @@
+"""Rewrite URLs in responses that lead past the gateway, so that they lead to it (contract 4.22).
+
+A client that follows such a URL with its gateway key would show that key to the vendor.  Rewritten are
+``X-Goog-Upload-URL``, ``X-Goog-Upload-Control-URL`` and ``Location`` of uploads, and each ``results_url`` of
+message batches, where their origin is the provider's; these are the only edits of a same-family response.
+
+Google's SDK sends the chunks of an upload to the URL that the start of it gave, without any key.  So the URL
+that the gateway hands out carries a token: an HMAC over the provider, the path and the query with its upload
+id, valid for a day.  Its key is derived from the edge keys, so that all workers and hosts agree, and so that
+the token dies with the key that it stands for (contract 4.24).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec.json import encode
+
+from mgw.errors import GatewayError
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.request import ClientRequest
+from mgw.routing.match import PROVIDER
+from mgw.routing.resolve import Target
+from mgw.routing.route import UrlRewrite
+from mgw.secret import Secret
+from mgw.upstream.address import address_of
+from mgw.wire.edit import Edit, edited
+from mgw.wire.headers import RawHeaders
+from mgw.wire.nested import find_values
+from mgw.wire.target import with_parameter, without_parameter
+
+PARAMETER: Final = "mgw"
+"""Where the token of an upload stands in its URL."""
+LIFETIME_SECONDS: Final = 24 * 60 * 60
+_TOKEN: Final = re.compile(r"([0-9]{1,12})-([0-9a-f]{64})")
+_PURPOSE: Final = b"mgw upload address"
+UPLOAD_URLS: Final = frozenset({b"x-goog-upload-url", b"x-goog-upload-control-url", b"location"})
+_RESULTS_URLS: Final = (("results_url",), ("data", None, "results_url"))
+_RESERVED_PARAMETERS: Final = frozenset({"key", PROVIDER, PARAMETER})
+"""A key would be the gateway's own; what else chooses or opens something here no provider may say."""
+
+
+@dataclass(slots=True)
+class UrlRewriter:
+    """Rewrites the URLs of one response."""
+
+    exchange: Exchange
+    target: Target
+    own_url: str
+    """The gateway's URL, without a slash at its end."""
+    version: str
+    """The version prefix of the client's path."""
+    prefix: str
+    """What stands before the path of the provider's base URL."""
+    now: float
+
+    def headers(self, headers: RawHeaders) -> RawHeaders:
+        """Return the headers of a response with each URL of an upload rewritten."""
+        return [
+            (name, self._upload_url(value)) if name.lower() in UPLOAD_URLS else (name, value)
+            for name, value in headers
+        ]
+
+    def body(self, body: bytes) -> bytes:
+        """Return the body of a response with each URL of results rewritten; the same where there is none."""
+        try:
+            found = find_values(body, *_RESULTS_URLS)
+        except GatewayError:  # no JSON: whatever it is, it is the provider's
+            return body
+        edits: list[Edit] = []
+        for nested in found:
+            target = self._gateway_target(nested.value)
+            if target is not None:
+                edits.append((nested.span, encode(self._at(*target))))
+        return edited(body, edits)
+
+    def _upload_url(self, value: bytes) -> bytes:
+        """Rewrite the URL of an upload, which gets a token where callers need a key."""
+        target = self._gateway_target(value.decode("latin-1"), always_provider=True)
+        if target is None:
+            return value
+        path, query = target
+        edge = self.exchange.generation.config.edge_auth
+        if edge.enabled and edge.keys:
+            token = upload_token(edge.keys, path + b"?" + (query or b""), self.now)
+            query = with_parameter(query, PARAMETER, token)
+        return self._at(path, query).encode("latin-1")
+
+    def _gateway_target(
+        self, url: str, *, always_provider: bool = False
+    ) -> tuple[bytes, bytes | None] | None:
+        """Return the path and query under which the gateway serves a URL of the provider's."""
+        upstream = self.exchange.generation.upstreams[self.target.provider.name]
+        try:
+            parts = urlsplit(url)
+            is_providers = address_of(url).origin == upstream.origin
+        except ValueError:
+            return None
+        base = self.prefix + upstream.base_path.decode("latin-1")
+        if not is_providers or not url.isascii() or not parts.path.startswith(base + "/"):
+            return None
+        path = (self.version + parts.path[len(base) :]).encode()
+        query = without_parameter(parts.query.encode() or None, _RESERVED_PARAMETERS)
+        if always_provider or not self._is_default():
+            query = with_parameter(query, PROVIDER, self.target.provider.name)
+        return path, query
+
+    def _is_default(self) -> bool:
+        config, route = self.exchange.generation.config, self.exchange.route
+        return config.defaults.get(route.default_family) == self.target.provider.name
+
+    def _at(self, path: bytes, query: bytes | None) -> str:
+        whole = path if query is None else path + b"?" + query
+        return self.own_url + whole.decode("latin-1")
+
+
+def url_rewriter_for(exchange: Exchange, request: ClientRequest, target: Target) -> UrlRewriter | None:
+    """Return what rewrites the URLs of a response, or ``None`` where they stay as they are."""
+    route = exchange.route
+    if (
+        route.url_rewrite is None
+        or request.own_address is None
+        or not exchange.generation.config.rewrite_urls
+    ):
+        return None
+    return UrlRewriter(
+        exchange, target, request.own_address, request.version, route.upstream_prefix, exchange.wall
+    )
+
+
+def rewrites_body(rewriter: UrlRewriter | None) -> bool:
+    """Whether the body of the response has to be looked at."""
+    return rewriter is not None and rewriter.exchange.route.url_rewrite is UrlRewrite.RESULTS_URL
+
+
+def upload_token(keys: Sequence[Secret], address: bytes, now: float) -> str:
+    """Return the token of an address; the first of the edge keys vouches for it.
+
+    :param address: the path and the query that it stands for, the provider among the parameters.
+    :param now: unix seconds.
+    """
+    expires = int(now) + LIFETIME_SECONDS
+    return f"{expires}-{_token_mac(keys[0], address, expires)}"
+
+
+def is_valid_token(keys: Sequence[Secret], address: bytes, token: str, now: float) -> bool:
+    """Whether a token stands for one of the edge keys on this address; compared in constant time."""
+    match = _TOKEN.fullmatch(token)
+    if match is None or int(match[1]) < now:
+        return False
+    is_valid = False
+    for key in keys:
+        is_valid |= hmac.compare_digest(_token_mac(key, address, int(match[1])), match[2])
+    return is_valid
+
+
+def _token_mac(key: Secret, address: bytes, expires: int) -> str:
+    derived = hmac.digest(key.reveal().encode("latin-1"), _PURPOSE, "sha256")
+    return hmac.new(derived, b"%d\n%b" % (expires, address), sha256).hexdigest()
