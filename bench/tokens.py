@@ -17,7 +17,7 @@ from pathlib import Path
 from platform import python_version
 from typing import NamedTuple
 
-from mgw.canonical.text_tokens import MAX_READ_CHARS, text_tokens
+from mgw.tokens.text import MAX_READ_CHARS, estimate_text_tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 CORPUS = ROOT / "bench/corpus"
@@ -75,7 +75,7 @@ def _joined(pattern: str) -> str:
 
 
 def _row(name: str, text: str, count: Callable[[str], int]) -> Row:
-    return Row(name, len(text), count(text), round(text_tokens([text])))
+    return Row(name, len(text), count(text), round(estimate_text_tokens([text])))
 
 
 def _table(rows: list[Row]) -> str:
@@ -91,7 +91,7 @@ def _speed(text: str) -> str:
     taken = []
     for _ in range(10):
         start = time.process_time()
-        text_tokens([text])
+        estimate_text_tokens([text])
         taken.append(time.process_time() - start)
     return f"\n{len(text)} characters of Python take {min(taken) * 1e3:.1f} ms of processor time"
 

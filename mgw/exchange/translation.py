@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from mgw.canonical.caching import with_breakpoints
 from mgw.canonical.conversation import Conversation
-from mgw.canonical.estimate import estimated_tokens
 from mgw.canonical.renaming import reply_with_names
 from mgw.canonical.reply import Reply, TokenUsage
 from mgw.config.translation import Base64Embeddings
@@ -58,6 +57,7 @@ from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, s
 from mgw.families import FAMILIES
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
+from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
@@ -258,7 +258,7 @@ class TranslationBuilder:
         parsed = client.parse_request(self.body, self._request_context())
         if provider is not None:
             return self._translate_buffered(client, provider, parsed)
-        usage = TokenUsage(tokens_in=estimated_tokens(parsed.request, self._render_options().row.tokens))
+        usage = TokenUsage(tokens_in=estimate_tokens(parsed.request, self._render_options().row.tokens))
         headers = [(b"Content-Type", JSON), ESTIMATED, *self._gateway_headers(parsed.unread)]
         body = client.render_reply(usage, self._reply_context())
         return FullResponse(200, headers, body)  # nobody was asked

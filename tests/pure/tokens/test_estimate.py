@@ -29,8 +29,8 @@ from mgw.canonical.conversation import (
     ToolResult,
     Turn,
 )
-from mgw.canonical.estimate import PER_CALL, PER_MESSAGE, PRIMING, UNSEEN_IMAGE, estimated_tokens
-from mgw.canonical.text_tokens import MAX_READ_CHARS, text_tokens
+from mgw.tokens.estimate import PER_CALL, PER_MESSAGE, PRIMING, UNSEEN_IMAGE, estimate_tokens
+from mgw.tokens.text import MAX_READ_CHARS, estimate_text_tokens
 from mgw.vocabulary import Family
 
 CORPUS = Path(__file__).parents[3] / "bench/corpus"
@@ -42,7 +42,7 @@ ANY_TEXT = st.one_of(
     st.text("abcdefghijklmnopqrstuvwxyz \n", max_size=60),
     st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join),
 )
-EMPTY = estimated_tokens(Conversation(()))
+EMPTY = estimate_tokens(Conversation(()))
 
 
 def read(name: str) -> str:
@@ -54,18 +54,18 @@ def user(*parts: Part) -> Conversation:
 
 
 def media_tokens(media: Media) -> int:
-    return estimated_tokens(user(media)) - estimated_tokens(user())
+    return estimate_tokens(user(media)) - estimate_tokens(user())
 
 
 @pytest.mark.parametrize("name", sorted(COUNTS))
 def test_every_kind_of_text_is_within_fifteen_per_cent_of_o200k(name: str) -> None:
     text, counted = read(name), COUNTS[name]
     assert len(text) == counted["chars"], "run python -m bench.tokens --write"
-    assert text_tokens([text]) == pytest.approx(counted["o200k_base"], rel=0.15)
+    assert estimate_text_tokens([text]) == pytest.approx(counted["o200k_base"], rel=0.15)
 
 
 def test_the_whole_corpus_is_within_five_per_cent() -> None:
-    estimated = sum(text_tokens([read(name)]) for name in COUNTS)
+    estimated = sum(estimate_text_tokens([read(name)]) for name in COUNTS)
     assert estimated == pytest.approx(sum(counted["o200k_base"] for counted in COUNTS.values()), rel=0.05)
 
 
@@ -75,13 +75,17 @@ def test_the_counts_are_of_the_files_that_are_there() -> None:
 
 def test_several_texts_are_counted_like_one() -> None:
     texts = [read(name) for name in ("english", "german", "python")]
-    assert text_tokens(texts) == pytest.approx(sum(text_tokens([text]) for text in texts), rel=0.15)
+    assert estimate_text_tokens(texts) == pytest.approx(
+        sum(estimate_text_tokens([text]) for text in texts), rel=0.15
+    )
 
 
 def test_of_a_long_text_a_sample_stands_for_the_whole() -> None:
     tale = "".join(read(name) for name in ("english", "python", "json", "russian", "logs"))
     copies = 2 + MAX_READ_CHARS // len(tale)
-    assert text_tokens([tale * copies]) == pytest.approx(text_tokens([tale]) * copies, rel=0.05)
+    assert estimate_text_tokens([tale * copies]) == pytest.approx(
+        estimate_text_tokens([tale]) * copies, rel=0.05
+    )
 
 
 @example(text="é" * 5_000)
@@ -89,33 +93,33 @@ def test_of_a_long_text_a_sample_stands_for_the_whole() -> None:
 @given(text=ANY_TEXT)
 def test_a_text_has_at_least_one_token_and_hardly_more_than_bytes(text: str) -> None:
     size = len(text.encode("utf-8", "surrogatepass"))
-    assert bool(text) <= text_tokens([text]) <= 1.4 * size
+    assert bool(text) <= estimate_text_tokens([text]) <= 1.4 * size
 
 
 @given(
     chars=st.lists(st.characters(categories=["Cs", "Co", "Cn", "Mn", "So", "Nl", "No", "Lo"]), max_size=20)
 )
 def test_rare_characters_have_a_price(chars: list[str]) -> None:
-    assert bool(chars) <= text_tokens(["".join(chars)]) <= 10 * len(chars)
+    assert bool(chars) <= estimate_text_tokens(["".join(chars)]) <= 10 * len(chars)
 
 
 @given(lines=st.lists(ANY_TEXT, max_size=8), more=ANY_TEXT)
 def test_more_lines_are_never_fewer_tokens(lines: list[str], more: str) -> None:
-    assert text_tokens(["\n".join([*lines, more])]) >= text_tokens(["\n".join(lines)]) - 1
+    assert estimate_text_tokens(["\n".join([*lines, more])]) >= estimate_text_tokens(["\n".join(lines)]) - 1
 
 
 @pytest.mark.parametrize("word", ["Straßenbahn", "Verarbeitung", "żółć", "xqzw"])
 def test_easy_words_do_not_make_hard_ones_free(word: str) -> None:
     for hard in (1, 10, 100):
         some = range(0, 20 * hard, max(1, hard // 10))
-        steps = [text_tokens([f"{word} " * hard + "the " * easy]) for easy in some]
+        steps = [estimate_text_tokens([f"{word} " * hard + "the " * easy]) for easy in some]
         assert steps == sorted(steps)
 
 
 @given(lines=st.lists(ANY_TEXT, max_size=8))
 def test_a_whole_is_hardly_more_than_its_lines(lines: list[str]) -> None:
-    apart = sum(text_tokens([line]) for line in lines)
-    assert text_tokens(["\n".join(lines)]) <= 1.1 * apart + 10 * len(lines)
+    apart = sum(estimate_text_tokens([line]) for line in lines)
+    assert estimate_text_tokens(["\n".join(lines)]) <= 1.1 * apart + 10 * len(lines)
 
 
 @pytest.mark.parametrize(
@@ -146,27 +150,27 @@ def test_a_whole_is_hardly_more_than_its_lines(lines: list[str]) -> None:
 def test_no_text_takes_long(unit: str, size: int) -> None:
     text = (unit * size)[:size]
     start = time.process_time()
-    text_tokens([text])
+    estimate_text_tokens([text])
     assert time.process_time() - start < 2  # some 20 ms; minutes where the pattern goes back
 
 
 def test_each_message_costs_four_and_the_answer_is_primed() -> None:
     assert EMPTY == PRIMING
-    assert estimated_tokens(user(Text("hello"))) == PRIMING + PER_MESSAGE + 1
-    assert estimated_tokens(Conversation((), system=(Text("hello"),))) == PRIMING + PER_MESSAGE + 1
+    assert estimate_tokens(user(Text("hello"))) == PRIMING + PER_MESSAGE + 1
+    assert estimate_tokens(Conversation((), system=(Text("hello"),))) == PRIMING + PER_MESSAGE + 1
 
 
 def test_thoughts_do_not_count() -> None:
     thought = Thinking("first this, then that", Signature(Family.ANTHROPIC, "abc" * 100))
-    assert estimated_tokens(user(Text("hello"), thought)) == estimated_tokens(user(Text("hello")))
+    assert estimate_tokens(user(Text("hello"), thought)) == estimate_tokens(user(Text("hello")))
 
 
 def test_calls_and_their_results_count() -> None:
     call = Turn(Role.ASSISTANT, (ToolCall("1", "find", '{"name": "x"}'),))
     result = Turn(Role.USER, (ToolResult("1", (Text("hello"),)),))
-    arguments = round(text_tokens(["find", '{"name": "x"}']))
-    assert estimated_tokens(Conversation((call,))) == EMPTY + PER_MESSAGE + PER_CALL + arguments
-    assert estimated_tokens(Conversation((result,))) == EMPTY + PER_MESSAGE + 1
+    arguments = round(estimate_text_tokens(["find", '{"name": "x"}']))
+    assert estimate_tokens(Conversation((call,))) == EMPTY + PER_MESSAGE + PER_CALL + arguments
+    assert estimate_tokens(Conversation((result,))) == EMPTY + PER_MESSAGE + 1
 
 
 def test_the_example_of_the_cookbook_costs_about_what_openai_counted() -> None:
@@ -182,13 +186,13 @@ def test_the_example_of_the_cookbook_costs_about_what_openai_counted() -> None:
         system=(Text("You are a helpful assistant that can answer to questions about the weather."),),
         tools=(Tool("get_current_weather", "Get the current weather in a given location", schema),),
     )
-    assert estimated_tokens(asked) == pytest.approx(101, rel=0.08)
+    assert estimate_tokens(asked) == pytest.approx(101, rel=0.08)
 
 
 def test_the_schema_of_the_answer_counts() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}}}
     shaped = Conversation((), output=OutputFormat(OutputKind.SCHEMA, schema))
-    assert estimated_tokens(shaped) > EMPTY + 6
+    assert estimate_tokens(shaped) > EMPTY + 6
 
 
 @pytest.mark.parametrize("word", ["items", "anyOf", "oneOf", "allOf", "prefixItems"])
@@ -197,7 +201,7 @@ def test_what_stands_deeper_in_a_schema_counts(word: str) -> None:
     shallow, deep = (
         Tool("f", None, {"properties": {"one": {word: child}}}) for child in ([], [inner, {"items": inner}])
     )
-    more = estimated_tokens(Conversation((), tools=(deep,))) - estimated_tokens(
+    more = estimate_tokens(Conversation((), tools=(deep,))) - estimate_tokens(
         Conversation((), tools=(shallow,))
     )
     assert more == pytest.approx(2 * 14, abs=4)
@@ -219,21 +223,21 @@ JSON = st.recursive(
 @given(properties=JSON, items=JSON, enum=JSON)
 def test_any_json_may_stand_where_a_schema_should(properties: Any, items: Any, enum: Any) -> None:
     schema = {"properties": properties, "items": items, "enum": enum, "description": items}
-    assert estimated_tokens(Conversation((), tools=(Tool("f", None, schema),))) > EMPTY
+    assert estimate_tokens(Conversation((), tools=(Tool("f", None, schema),))) > EMPTY
 
 
 def test_a_schema_may_be_deep() -> None:
     schema: dict[str, Any] = {}
     for _ in range(100_000):
         schema = {"items": schema}
-    assert estimated_tokens(Conversation((), tools=(Tool("f", None, schema),))) > EMPTY
+    assert estimate_tokens(Conversation((), tools=(Tool("f", None, schema),))) > EMPTY
 
 
 def test_a_factor_is_for_text_alone() -> None:
     image = Media(MediaKind.IMAGE, url="https://example.org/a.png")
     asked = user(Text(read("english")))
-    assert estimated_tokens(asked, 1.3) == pytest.approx(1.3 * estimated_tokens(asked), abs=1)
-    assert estimated_tokens(user(image), 2.0) == 2 * estimated_tokens(user()) + UNSEEN_IMAGE
+    assert estimate_tokens(asked, 1.3) == pytest.approx(1.3 * estimate_tokens(asked), abs=1)
+    assert estimate_tokens(user(image), 2.0) == 2 * estimate_tokens(user()) + UNSEEN_IMAGE
 
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
@@ -297,4 +301,4 @@ def test_other_media_cost_by_their_size() -> None:
 def test_a_document_of_text_counts_as_text() -> None:
     plain = Media(MediaKind.DOCUMENT, text=read("english"), name="A tale", context="Read it well.")
     texts = [read("english"), "A tale", "Read it well."]
-    assert media_tokens(plain) == pytest.approx(text_tokens(texts), abs=1)
+    assert media_tokens(plain) == pytest.approx(estimate_text_tokens(texts), abs=1)

@@ -30,7 +30,7 @@ MAX_READ_CHARS = 131_072
 BLOCK_CHARS = 1_024
 
 
-def text_tokens(texts: Sequence[str]) -> float:
+def estimate_text_tokens(texts: Sequence[str]) -> float:
     """Return about how many tokens of o200k_base these texts are, one beside the other."""
     size = sum(map(len, texts))
     if size > MAX_READ_CHARS:

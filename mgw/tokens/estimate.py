@@ -1,6 +1,6 @@
 """About how many tokens a model reads, where no upstream can be asked.
 
-The texts of a conversation (:mod:`mgw.canonical.text_tokens`), and around them what OpenAI's cookbook counts
+The texts of a conversation (:mod:`mgw.tokens.text`), and around them what OpenAI's cookbook counts
 (*How to count tokens with tiktoken*) and what their guide says of images.  Other media are priced by size.
 ``docs/token-estimate.rst`` says how far off this is.
 """
@@ -25,7 +25,7 @@ from mgw.canonical.conversation import (
     ToolResult,
     Turn,
 )
-from mgw.canonical.text_tokens import text_tokens
+from mgw.tokens.text import estimate_text_tokens
 
 PER_MESSAGE = 4
 """Three and the role."""
@@ -41,7 +41,7 @@ PER_OBJECT, PER_PROPERTY = 3, 3
 PER_ENUM, PER_ENUM_ITEM = -3, 3
 
 
-def estimated_tokens(conversation: Conversation, factor: float = 1.0) -> int:
+def estimate_tokens(conversation: Conversation, factor: float = 1.0) -> int:
     """Return about how many tokens a model reads.
 
     ``factor`` is how many tokens the model's tokenizer makes where o200k makes one; media are not multiplied.
@@ -56,7 +56,7 @@ def estimated_tokens(conversation: Conversation, factor: float = 1.0) -> int:
     _count_tools(conversation.tools, tally)
     if conversation.output is not None and conversation.output.schema is not None:
         _count_schema(conversation.output.schema, tally)
-    text = text_tokens(tally.texts) + max(0, tally.overhead)
+    text = estimate_text_tokens(tally.texts) + max(0, tally.overhead)
     return round(text * factor) + tally.media
 
 
