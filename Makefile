@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # What fails soonest when something basic is wrong: without the slow tests, about a minute on two cores.
 QUICK := tests/documents tests/pure tests/memory/web
 
-.PHONY: help run check test test-agents lint format schema routes dist soak bench bench-shapes bench-translation clean
+.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-shapes bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -12,8 +12,7 @@ help:
 	@echo 'make test     run all tests'
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
-	@echo 'make schema   regenerate etc/mgw.schema.json'
-	@echo 'make routes   regenerate docs/routes.rst'
+	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
 	@echo 'make bench, make bench-shapes, make bench-translation   measure the gateway'
@@ -46,11 +45,11 @@ format: $(VENV)/dev.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: $(VENV)/run.stamp
-	$(BIN)/python -m mgw.config.schema > etc/mgw.schema.json
+docs: $(VENV)/run.stamp
+	$(BIN)/python -m tools.generate
 
-routes: $(VENV)/run.stamp
-	$(BIN)/python -m mgw.routing.document > docs/routes.rst
+schema routes: $(VENV)/run.stamp
+	$(BIN)/python -m tools.generate $@
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run

@@ -9,7 +9,7 @@ Microsoft's pages on the life cycle of its API and its REST references of the ve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -134,7 +134,7 @@ def kinds_where(fits: Callable[[KindRow], object]) -> list[Kind]:
     return [kind for kind, row in KINDS.items() if fits(row)]
 
 
-def enumerated(kinds: list[Kind]) -> str:
+def enumerated(kinds: Sequence[str]) -> str:
     """Return names as a sentence has them: ``a``, ``a and b``, ``a, b and c``."""
     *most, last = kinds
     return f"{', '.join(most)} and {last}" if most else str(last)

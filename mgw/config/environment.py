@@ -87,6 +87,10 @@ def _named(variable: str) -> str:
     return f"the environment variable {variable}" if usual else "the environment variable named here"
 
 
+LISTEN_VARIABLE: Final = "GATEWAY_LISTEN"
+CERT_VARIABLE: Final = "GATEWAY_TLS_CERT"
+KEY_VARIABLE: Final = "GATEWAY_TLS_KEY"
+
 SYSTEM: Final = "/var/lib/mgw"
 """For a process that knows no home either."""
 

@@ -12,13 +12,7 @@ from ipaddress import IPv4Network, IPv6Network
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    PlainValidator,
-    WithJsonSchema,
-    WrapValidator,
-)
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, WrapValidator
 from pydantic.annotated_handlers import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
@@ -50,15 +44,7 @@ from mgw.config.quoting import describe_word
 from mgw.config.settings_base import GIB, EmptyIfNull, check_with, expect, parse_with, wrong_type, wrong_value
 from mgw.families import FAMILIES
 from mgw.secret import Secret
-from mgw.vocabulary import (
-    DEFAULT_SPELLINGS,
-    KIND_SPELLINGS,
-    ChatTools,
-    Effort,
-    Family,
-    ForcedTools,
-    Kind,
-)
+from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, ChatTools, Effort, Family, ForcedTools, Kind
 
 MAX_BYTES: Final = 2 * GIB
 MAX_TOKENS: Final = 2**31

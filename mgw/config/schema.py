@@ -1,13 +1,13 @@
 """The JSON schema of the configuration file, for editors.
 
-Made by ``python -m mgw.config.schema > etc/mgw.schema.json``.  It refuses what the loader refuses, as far as
-a schema can: not what another file, the environment, or two places of the file together say.
+``mgw schema`` prints it, and ``make schema`` writes ``etc/mgw.schema.json``.  It refuses what the loader
+refuses, as far as a schema can: not what another file, the environment, or two places of the file together
+say.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from types import MappingProxyType
@@ -18,7 +18,8 @@ from pydantic_core import core_schema
 
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
-from mgw.config.provider import OF_CHAT, AuthMode
+from mgw.config.normalize import OF_CHAT
+from mgw.config.provider import AuthMode
 from mgw.config.settings import Config
 from mgw.kinds import KINDS, kinds_where, of_chat
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
@@ -154,7 +155,3 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     }
 )
 """What one setting of a block asks of another."""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(schema_text())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
-from mgw.config.environment import spool_below
+from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, spool_below
 from mgw.config.field_types import (
     AbsolutePath,
     Address,
@@ -30,28 +30,20 @@ from mgw.config.field_types import (
 )
 from mgw.config.listen import DEFAULT_LISTEN
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
-from mgw.config.settings_base import (
-    GIB,
-    MIB,
-    EmptyIfNull,
-    Omittable,
-    Settings,
-    UniqueList,
-    required,
-    setting,
-)
-from mgw.config.translation import (
-    CachingSettings,
-    StreamKeepaliveSettings,
-    TranslationSettings,
-)
+from mgw.config.settings_base import GIB, MIB, EmptyIfNull, Omittable, Settings, UniqueList, required, setting
+from mgw.config.translation import CachingSettings, StreamKeepaliveSettings, TranslationSettings
 
 
 class TlsSettings(Settings):
     """HTTPS on the listener."""
 
-    cert_file: Text = required("PEM file with the certificate chain (or GATEWAY_TLS_CERT)")
-    key_file: Text = required("PEM file with the private key (or GATEWAY_TLS_KEY)")
+    cert_file: Text = required(
+        "PEM file with the certificate chain of an HTTPS listener",
+        "Both files are needed. They cannot be combined with an endpoint string that already speaks TLS "
+        "(``ssl:``, ``tls:``).",
+        variable=CERT_VARIABLE,
+    )
+    key_file: Text = required("PEM file with its private key", variable=KEY_VARIABLE)
 
 
 class TimeoutsSettings(UpstreamTimeoutsSettings):
@@ -66,11 +58,15 @@ class TimeoutsSettings(UpstreamTimeoutsSettings):
 class EdgeAuthSettings(Settings):
     """Who may use the gateway."""
 
-    enabled: OnOff = setting("Whether clients need a key", default=False)
-    keys: UniqueList[EdgeKey] = setting("Accepted keys", default=())
+    enabled: OnOff = setting(
+        "Whether clients need one of the gateway's own keys",
+        "If so, at least one must be configured.",
+        default=False,
+    )
+    keys: UniqueList[EdgeKey] = setting("Keys that clients may use", default=())
     """Those of the environment included."""
     keys_env: Omittable[Variable] = setting(
-        "The environment variable that holds accepted keys, separated by commas or spaces"
+        "The environment variable that holds further keys, separated by commas or white space"
     )
 
 
@@ -79,7 +75,10 @@ class JsonlSettings(Settings):
 
     model_config = ConfigDict(json_schema_extra={"required": ["output"]})
 
-    output: Text = required("stdout, stderr or the path of a file")
+    output: Text = required(
+        "``stdout``, ``stderr`` or the path of a file",
+        "Usage events are written there, one JSON object per line. Without it, no events are written.",
+    )
 
 
 class HooksSettings(Settings):
@@ -92,25 +91,47 @@ class SpoolSettings(Settings):
     """Limits on the request bodies that the gateway stores."""
 
     dir: AbsolutePath = setting(
-        "Directory for large request bodies", default=spool_below({}), shown="spool below the state directory"
+        "Directory for request bodies on disk",
+        "The files have no name and disappear with the request. The state directory is the first path in "
+        "``STATE_DIRECTORY`` (systemd sets it), else ``mgw`` below ``XDG_STATE_HOME``, else "
+        "``.local/state/mgw`` below ``HOME``, else ``/var/lib/mgw``. A variable that is unset, empty or "
+        "contains a relative path is ignored.",
+        default=spool_below({}),
+        shown="``spool`` below the state directory",
     )
-    body_memory: MemoryBytes = setting("Total size of request bodies in memory, in bytes", default=512 * MIB)
-    body_disk: DiskBytes = setting("Total size of request bodies on disk, in bytes", default=4 * GIB)
+    body_memory: MemoryBytes = setting(
+        "Total size of request bodies in memory, in bytes",
+        "Beyond it, clients get 503 with ``Retry-After``. It should not be less than ``max_body_bytes``.",
+        default=512 * MIB,
+    )
+    body_disk: DiskBytes = setting(
+        "Total size of request bodies on disk, in bytes",
+        "Beyond it, clients get 503 with ``Retry-After``. Uploads and bodies that the gateway does not "
+        "read are stored there if they are larger than 256 KiB; all others stay in memory. It should not "
+        "be less than ``max_body_bytes``.",
+        default=4 * GIB,
+    )
 
 
 class RoutesSettings(Settings):
     """Which of the gateway's routes are served."""
 
     deny: UniqueList[Name] = setting(
-        "Routes, groups of routes and families, by name, that answer 404", default=()
+        "Names of routes, groups of routes and families that answer 404, like paths that do not exist",
+        "The name of a family means all of its routes. An unknown name is an "
+        "error; ``/``, ``/healthz`` and ``/readyz`` cannot be turned off. A request to a denied route "
+        "leaves a usage event (``rejected``, 404).",
+        default=(),
     )
 
 
 class HealthChecksSettings(Settings):
     """Health checks of the providers on GET /v1/health/providers."""
 
-    enabled: OnOff = setting("Whether the route is served", default=False)
-    timeout: Seconds = setting("Time limit for each provider's probe, in seconds", default=5.0)
+    enabled: OnOff = setting(
+        "Whether ``GET /v1/health/providers`` is served, which checks every provider", default=False
+    )
+    timeout: Seconds = setting("Time limit for each provider, in seconds", default=5.0)
 
 
 class Config(Settings):
@@ -119,20 +140,37 @@ class Config(Settings):
     model_config = ConfigDict(json_schema_extra={"required": ["providers"]})
 
     listen: Address = setting(
-        '"127.0.0.1:8787", ":8787", "[::1]:8787" or a Twisted endpoint string', default=DEFAULT_LISTEN
+        'Where the gateway listens: ``"host:port"``, ``":port"`` (all interfaces), ``"[::1]:port"`` or a '
+        "Twisted server endpoint string",
+        "The first word of an endpoint string is ``tcp``, ``tcp6``, ``ssl``, ``tls``, ``unix``, "
+        "``systemd`` or ``haproxy``. Port 0 is any free port. Keep the quotes: YAML reads ``12:30`` as a "
+        "number. There is a warning if other machines can reach the listener while edge auth is off.",
+        default=DEFAULT_LISTEN,
+        shown=f"``{DEFAULT_LISTEN}``",
+        variable=LISTEN_VARIABLE,
     )
     tls: TlsSettings | None = setting("HTTPS on the listener")
     edge_auth: EmptyIfNull[EdgeAuthSettings] = setting("Who may use the gateway", default=EdgeAuthSettings())
     public_url: Omittable[PublicUrl] = setting(
-        "The gateway's address as clients see it; by default it is taken from each request"
+        "The gateway's address as clients see it",
+        "Host, port if needed, and the path prefix that a proxy adds, if any. A trailing ``/`` is removed. "
+        "No user, password, query or fragment. There is a warning if it begins with ``http://`` while the "
+        "listener speaks TLS.",
+        shown="the ``Host`` of the request, with ``https`` if the listener or a trusted proxy speaks TLS",
     )
     """Without a trailing ``/``."""
     trusted_proxies: UniqueList[ProxyNetwork] = setting(
-        "IP addresses and networks whose X-Forwarded-Proto is trusted", default=(), shown="none"
+        "IP addresses and networks whose ``X-Forwarded-Proto`` is trusted",
+        "It is ignored from anyone else. Keep the quotes: YAML reads some IPv6 addresses as something "
+        'else. A network must not have bits set outside its prefix: ``"10.1.2.3/8"`` is an error that '
+        "suggests ``10.0.0.0/8``.",
+        default=(),
     )
     """An IPv4 network is never written as an IPv6 one."""
     rewrite_urls: OnOff = setting(
-        "Whether a provider's addresses in its responses are replaced with the gateway's", default=True
+        "Whether a provider's addresses in its responses are replaced with the gateway's",
+        "If not, responses are byte for byte those of the provider.",
+        default=True,
     )
     routes: EmptyIfNull[RoutesSettings] = setting(
         "Which of the gateway's routes are served", default=RoutesSettings()
@@ -140,25 +178,52 @@ class Config(Settings):
     health_checks: EmptyIfNull[HealthChecksSettings] = setting(
         "Health checks of the providers on GET /v1/health/providers", default=HealthChecksSettings()
     )
-    providers: EmptyIfNull[dict[str, Provider]] = setting("The providers, by name", default={})
-    defaults: EmptyIfNull[DefaultNames] = setting(
-        "Provider for models without a provider prefix, for each family of clients", default={}
+    providers: EmptyIfNull[dict[str, Provider]] = setting(
+        "The providers, by name; at least one is needed",
+        "A name may contain letters, digits, ``.``, ``_`` and ``-``.",
+        default={},
+        shown="",
     )
-    aliases: EmptyIfNull[dict[str, AliasTarget]] = setting("Other names for <provider>/<model>", default={})
+    defaults: EmptyIfNull[DefaultNames] = setting(
+        "Provider for models without a provider prefix, for each family of clients",
+        "It may be a provider of another family; requests are then translated.",
+        default={},
+        shown="",
+    )
+    aliases: EmptyIfNull[dict[str, AliasTarget]] = setting(
+        "Other names for ``<provider>/<model>``", "An alias is looked up before anything else.", default={}
+    )
     hooks: EmptyIfNull[HooksSettings] = setting("Where usage events are sent", default=HooksSettings())
-    max_body_bytes: Bytes = setting("Largest request body in bytes, decompressed", default=32 * MIB)
+    max_body_bytes: Bytes = setting(
+        "The largest request body in bytes; larger ones are refused with 413",
+        "If the gateway has to read the body to find the model, the decompressed size counts as well. "
+        "Audio to be transcribed or translated is limited to 32 MiB, whatever this setting is.",
+        default=32 * MIB,
+    )
     max_clients: Omittable[Connections] = setting(
-        "Maximum number of client connections", shown="nearly half of the process's limit of open files"
+        "Maximum number of client connections",
+        "Each client may need two files (its own connection and one to a provider), and 128 files or an "
+        "eighth of the limit, whichever is more, are reserved for everything else: a limit of 1024 allows "
+        "448 clients, 65536 allows 28672. Further clients get a 503 with ``Retry-After: 1`` and are "
+        "disconnected, but ``/healthz`` is still answered. The log says so at most once a minute, and "
+        "``mgw_client_connections_refused_total`` counts them. A number above the default is accepted, "
+        "with a warning in the log.",
+        shown="nearly half of the process's limit of open files",
     )
     timeouts: EmptyIfNull[TimeoutsSettings] = setting("Time limits in seconds", default=TimeoutsSettings())
     drain_seconds: DrainSeconds = setting(
-        "How long running requests may continue when the gateway stops, in seconds", default=30.0
+        "How long running requests may continue when the gateway stops, in seconds",
+        "``TimeoutStopSec`` of the systemd unit must be greater.",
+        default=30.0,
     )
     spool: EmptyIfNull[SpoolSettings] = setting(
         "Limits on the request bodies that the gateway stores", default=SpoolSettings()
     )
     observe_dropped_fields: OnOff = setting(
-        "Whether responses and usage events name the fields that a translation dropped", default=False
+        "Whether responses and usage events name the fields that a translation dropped",
+        "They are in the response header ``X-Gateway-Dropped-Fields`` and in the usage event's "
+        "``dropped_fields``. Names only, never values.",
+        default=False,
     )
     translation: EmptyIfNull[TranslationSettings] = setting(
         "How requests are translated into another dialect", default=TranslationSettings()

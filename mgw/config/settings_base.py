@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeVar, get_args
 
+from msgspec import Struct
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -47,34 +48,71 @@ class Settings(BaseModel):
     )
 
 
-def setting(
-    description: str, *, default: object = None, shown: str | None = None, key: str | None = None
-) -> Any:
-    """Declare a setting.
+class Documentation(Struct, frozen=True):
+    """What a reader is told about a setting; words of code stand in double backticks, as in reStructuredText.
 
-    :param description: for editors and for the reference; a default that is a word or a number is added.
-    :param shown: the default in other words.
+    As pydantic's ``json_schema_extra`` it puts itself into the schema, without the backticks.
+    """
+
+    summary: str
+    """A phrase without a full stop; for what is required, also what a message says was expected."""
+    details: str = ""
+    """Whole sentences."""
+    default: str = ""
+    """Empty: there is none, or it is a block's."""
+    variable: str | None = None
+    """The environment variable that overrides the file."""
+
+    def __call__(self, schema: dict[str, Any]) -> None:  # Any: JSON
+        """Describe the setting in its schema."""
+        default = f"; default {self.default}" if self.default else ""
+        override = f" The environment variable {self.variable} overrides it." if self.variable else ""
+        details = f" {self.details}" if self.details else ""
+        schema["description"] = f"{self.summary}{default}.{details}{override}".replace("``", "")
+
+
+def setting(
+    summary: str,
+    details: str = "",
+    *,
+    default: object = None,
+    shown: str | None = None,
+    key: str | None = None,
+    variable: str | None = None,
+) -> Any:
+    """Declare a setting; ``summary``, ``details`` and ``variable`` as in :class:`Documentation`.
+
+    :param shown: the default in words; without it, a default that is a word, a number or empty is added.
     :param key: the key in the file, where an attribute of the settings has its name.
     """
-    said = _default_said(default) if shown is None else shown
-    text = f"{description}; default {said}." if said else f"{description}."
-    return Field(default=default, description=text, alias=key)
+    words = _default_words(default) if shown is None else shown
+    documentation = Documentation(summary, details, words, variable)
+    return Field(default=default, alias=key, json_schema_extra=documentation)
 
 
-def required(description: str) -> Any:
+def required(summary: str, details: str = "", *, variable: str | None = None) -> Any:
     """Declare a setting without a default."""
-    return setting(description)
+    return setting(summary, details, variable=variable)
 
 
-def _default_said(default: object) -> str:
+def documentation_of(field: FieldInfo) -> Documentation:
+    """Return what a reader is told about a setting."""
+    found = field.json_schema_extra
+    assert isinstance(found, Documentation), "every setting is declared with its documentation"
+    return found
+
+
+def _default_words(default: object) -> str:
     if isinstance(default, bool):
-        return str(default).lower()
+        return f"``{str(default).lower()}``"
     if isinstance(default, int) and default >= MIB:
         unit, name = (GIB, "GiB") if default >= GIB else (MIB, "MiB")
-        return f"{default} ({default // unit} {name})"
+        return f"``{default}`` ({default // unit} {name})"
     if isinstance(default, int | float):
-        return f"{default:g}"
-    return default.value if isinstance(default, StrEnum) else ""
+        return f"``{default:g}``"
+    if isinstance(default, tuple | dict):
+        return "" if default else "empty"
+    return f"``{default.value}``" if isinstance(default, StrEnum) else ""
 
 
 def file_settings(block: type[BaseModel]) -> dict[str, FieldInfo]:
@@ -86,7 +124,7 @@ def file_settings(block: type[BaseModel]) -> dict[str, FieldInfo]:
     }
 
 
-def required_keys(block: type[Settings]) -> tuple[str, ...]:
+def required_keys(block: type[BaseModel]) -> tuple[str, ...]:
     """Return the keys without which a block says too little."""
     extra = block.model_config.get("json_schema_extra")
     keys = extra.get("required") if isinstance(extra, dict) else None
@@ -99,20 +137,20 @@ def known_keys(block: type[BaseModel], path: tuple[str | int, ...]) -> tuple[str
         return tuple(file_settings(block))
     head, *rest = path
     setting = file_settings(block).get(str(head))
-    inner = None if setting is None else _block_in(setting.annotation)
+    inner = None if setting is None else block_in(setting.annotation)
     if inner is None:
         return ()
     among, kind = inner
     return known_keys(kind, tuple(rest[1:] if among else rest))
 
 
-def _block_in(
+def block_in(
     annotation: Any,
 ) -> tuple[bool, type[BaseModel]] | None:  # Any: an annotation has no type of its own
     """Find the block that an annotation holds, and whether it is one of several, in a mapping or a list."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return False, annotation
-    found = [inner for part in getattr(annotation, "__args__", ()) if (inner := _block_in(part)) is not None]
+    found = [inner for part in getattr(annotation, "__args__", ()) if (inner := block_in(part)) is not None]
     if not found:
         return None
     among, kind = found[0]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
-from pydantic import AfterValidator, ConfigDict, Field, create_model
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from mgw.config.field_types import (
     Answers,
@@ -30,6 +30,7 @@ from mgw.config.field_types import (
     VoiceNames,
 )
 from mgw.config.settings_base import (
+    Documentation,
     EmptyIfNull,
     ListOf,
     Omittable,
@@ -78,7 +79,7 @@ Base64EmbeddingsWord = Annotated[Base64Embeddings, OneOf()]
 CacheTargets = Annotated[
     SetOf[Annotated[CacheTarget, OneOf()]],
     AfterValidator(_some),
-    Field(json_schema_extra={"minItems": 1}),
+    WithJsonSchema({"type": "array", "items": {"type": "string", "enum": list(CacheTarget)}, "minItems": 1}),
 ]
 
 _SETTING_OF: Final = MappingProxyType(
@@ -107,7 +108,7 @@ def _with_columns(block: type[T_Settings]) -> type[T_Settings]:
             omittable: Any = Omittable
             columns[name] = (
                 omittable[_SETTING_OF[column]],
-                Field(default=None, description=marks[0].description),
+                setting(marks[0].description.removesuffix(".")),
             )
     return create_model(
         block.__name__, __base__=block, __doc__=block.__doc__, __module__=block.__module__, **columns
@@ -123,10 +124,16 @@ class ModelRowSettings(Settings):
     match: ModelPattern = Field(
         default=None,
         validate_default=True,
-        description="Pattern (*, ?, [...]) for the vendor's model ids; case does not matter.",
+        json_schema_extra=Documentation(
+            "Pattern for the vendor's model ids",
+            "``*`` stands for any characters, ``?`` for one character, ``[...]`` for one of these. Case "
+            "does not matter.",
+        ),
     )
     family: FamilyName = Field(
-        default=None, validate_default=True, description="The family of providers to which the row applies."
+        default=None,
+        validate_default=True,
+        json_schema_extra=Documentation("The family of providers to which the row applies"),
     )
 
     if TYPE_CHECKING:
@@ -140,33 +147,52 @@ class TranslationSettings(Settings):
     """How requests are translated into another dialect."""
 
     default_max_tokens: AnswerTokens = setting(
-        "max_tokens in requests to Anthropic if the client set none", default=8192
+        "``max_tokens`` in requests to Anthropic, which requires it, if the client set none", default=8192
     )
     clean_history: OnOff = setting(
-        "Whether the gateway's additions for another family are removed from the history", default=True
+        "Whether the gateway's additions for another family are removed from the history",
+        "Such additions are, for example, tagged signatures in earlier responses. They are removed from the "
+        "history that a client sends back, even if its request passes through. If off, the history is sent "
+        "upstream unchanged.",
+        default=True,
     )
     base64_embeddings: Base64EmbeddingsWord = setting(
-        "What happens if a client asks for base64 embeddings but the provider returns floats: encode them, "
-        "or refuse with a 400",
+        "What happens if a client asks for base64 embeddings but the provider returns floats (Gemini)",
+        "OpenAI's SDKs ask for base64 by default. ``refuse`` answers with a 400 that explains it; ``encode`` "
+        "lets the gateway encode the numbers as base64 of little-endian float32.",
         default=Base64Embeddings.REFUSE,
     )
     models: ListOf[ModelRowSettings] = setting(
-        "What models accept; these rows come before the built-in ones", default=()
+        "Rows that describe what models accept",
+        "For models that the gateway does not know, or that your host serves differently. These rows come "
+        "before the gateway's own, in the order of the file. Anything that a row leaves out is taken from "
+        "the gateway's own row.",
+        default=(),
     )
     voices: EmptyIfNull[VoiceNames] = setting(
-        "For each family of providers, voice names that clients use and the names to send instead", default={}
+        "For each family of providers, voice names that clients use and the names to send instead",
+        "For translated speech. A name here takes precedence over the gateway's own table; a name that is in "
+        "neither is sent unchanged. The case of the requested name does not matter. Anthropic has no speech.",
+        default={},
     )
 
 
 class AutoBreakpointsSettings(Settings):
     """Cache breakpoints that the gateway sets in requests translated to Anthropic's dialect."""
 
-    enabled: OnOff = setting("Whether the gateway sets cache breakpoints", default=False)
-    min_chars: Characters = setting("Minimum number of characters before a breakpoint", default=4096)
-    """About 1024 tokens, the least that most of Anthropic's models cache (prompt caching reference)."""
-    targets: CacheTargets = setting(
-        "Where to set breakpoints: system, tools", default=frozenset(CacheTarget), shown="both"
+    enabled: OnOff = setting(
+        "Whether requests that are translated to Anthropic's dialect get cache breakpoints",
+        "The breakpoints (``cache_control``) are set only if the client set none. The response header "
+        "``X-Gateway-Cache-Auto`` says where. A client can turn this off with the request header "
+        "``X-Gateway-Cache-Auto: off``.",
+        default=False,
     )
+    min_chars: Characters = setting(
+        "Minimum number of characters before a breakpoint",
+        "The default is about 1024 tokens, the minimum that most of Anthropic's models cache.",
+        default=4096,
+    )
+    targets: CacheTargets = setting("Where to set breakpoints", default=frozenset(CacheTarget), shown="both")
 
 
 class CachingSettings(Settings):
@@ -180,7 +206,11 @@ class CachingSettings(Settings):
 class StreamKeepaliveSettings(Settings):
     """Keep-alives in streams while the upstream is silent; {} turns them on with the defaults."""
 
-    interval: Seconds = setting("Seconds of silence before each keep-alive", default=15.0)
+    interval: Seconds = setting(
+        "How long the upstream must be silent before each keep-alive, in seconds", default=15.0
+    )
     passthrough: OnOff = setting(
-        "Whether streams that pass through get keep-alives too, between two events", default=False
+        "Whether streams that pass through get keep-alives too, between two events",
+        "Their bytes are then no longer exactly the upstream's.",
+        default=False,
     )

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from docutils.core import publish_doctree
 
-from mgw.routing.document import render
-from mgw.routing.routes import ROUTES
+from tools.generate import GENERATED
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [*sorted(ROOT.glob("*.rst")), *sorted((ROOT / "docs").glob("*.rst"))]
@@ -34,6 +33,16 @@ def test_nothing_outside_the_table_of_kinds_asks_for_a_kind() -> None:
             assert "kind is Kind" not in module.read_text(encoding="utf-8")
 
 
-def test_the_document_of_routes_is_what_the_table_says() -> None:
-    """``make routes`` writes it."""
-    assert (ROOT / "docs" / "routes.rst").read_text(encoding="utf-8") == render(ROUTES)
+@pytest.mark.parametrize("name", GENERATED)
+def test_what_is_generated_says_what_the_code_says(name: str) -> None:
+    """``make docs`` writes it."""
+    generated = GENERATED[name]
+    assert generated.read() == generated.render(generated.read())
+
+
+def test_a_page_that_leaves_out_a_setting_is_refused() -> None:
+    page = GENERATED["settings"].read().replace(".. settings: hooks\n", ".. settings: listen\n")
+    with pytest.raises(ValueError, match="no setting is left at listen"):
+        GENERATED["settings"].render(page)
+    with pytest.raises(ValueError, match=r"leaves out listen, tls\.cert_file"):
+        GENERATED["settings"].render("")

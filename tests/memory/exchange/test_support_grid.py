@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 from twisted.internet.testing import StringTransport
 
-from mgw.config import provider as provider_settings
+from mgw.config import normalize
 from mgw.config.problems import ConfigError
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS as KIND_ROWS
@@ -75,7 +75,7 @@ def benches() -> dict[Flag, Bench]:
     """
     with pytest.MonkeyPatch.context() as patch:
         able = {kind: replace(row, impossible=frozenset()) for kind, row in KIND_ROWS.items()}
-        patch.setattr(provider_settings, "KINDS", able)
+        patch.setattr(normalize, "KINDS", able)
         return {flag: Bench(configuration(flag)) for flag in Flag}
 
 

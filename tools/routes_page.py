@@ -1,8 +1,7 @@
-"""The route table as people read it: ``python -m mgw.routing.document`` writes ``docs/routes.rst``."""
+"""The page on routes, ``docs/routes.rst``, from the route table."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
@@ -10,14 +9,14 @@ from typing import Final
 from mgw.families import FAMILIES
 from mgw.routing.capabilities import REQUIRED
 from mgw.routing.route import ANY_METHOD, BodyKept, ModelAt, Route, Treatment, UrlRewrite
-from mgw.routing.routes import OPEN_ROUTES, ROUTES
+from mgw.routing.routes import OPEN_ROUTES
 from mgw.vocabulary import Capability, Family
 
 _HEAD: Final = """\
 Routes
 ======
 
-Every path that the gateway serves, generated from its route table (``make routes``).  Any other path is
+Every path that the gateway serves, generated from its route table (``make docs``).  Any other path is
 answered with 404, in the format that the path suggests, and is never forwarded.  A wrong method is answered
 with 405.
 
@@ -144,7 +143,3 @@ def _notes_of(route: Route) -> Iterable[str]:
         yield "address (``X-Goog-Upload-URL`` and its like)"
     elif route.url_rewrite is UrlRewrite.RESULTS_URL:
         yield "address (``results_url``)"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render(ROUTES))

@@ -1,0 +1,361 @@
+"""What settings ask of one another, and what the environment and a provider's kind add to them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
+from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext, spool_below
+from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
+from mgw.config.listen import EndpointText, Listen, parse_listen
+from mgw.config.problems import Path
+from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider, UpstreamTimeoutsSettings
+from mgw.config.quoting import quote, suggestion
+from mgw.config.settings import (
+    Config,
+    EdgeAuthSettings,
+    HooksSettings,
+    RoutesSettings,
+    SpoolSettings,
+    TlsSettings,
+)
+from mgw.config.settings_base import documentation_of, file_settings, required_keys, set_keys
+from mgw.config.translation import TranslationSettings
+from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
+from mgw.secret import Secret
+from mgw.vocabulary import DEFAULT_SPELLINGS, Family, Kind
+
+_VOICES: Final = MappingProxyType(
+    {spelling: family for spelling, family in FAMILY_SPELLINGS.items() if family in SPEAKING}
+)
+OF_CHAT: Final = ("stream_usage", "max_tokens_field")
+"""Settings of OpenAI's wire alone."""
+
+
+def normalize(config: Config, context: LoadContext) -> Config:
+    """Fill in what a file leaves to the environment and to defaults.
+
+    :raises ConfigError: with all that is wrong, what the report held before included.
+    """
+    listen = _listen(config.listen, context)
+    found = {
+        "listen": listen,
+        "providers": _providers(config, context),
+        "defaults": _defaults(config.defaults, context),
+        "aliases": _aliases(config.aliases, context),
+        "edge_auth": _edge_auth(config.edge_auth, context),
+        "routes": _routes(config.routes, context),
+        "hooks": _hooks(config.hooks, context),
+        "tls": _tls(config.tls, listen, context),
+        "spool": _spool(config.spool, context),
+        "translation": _translation(config.translation, context),
+    }
+    context.report.raise_if_any()
+    return config.model_copy(update=found)
+
+
+def _spool(spool: SpoolSettings, context: LoadContext) -> SpoolSettings:
+    if "dir" in set_keys(spool):
+        return spool
+    return spool.model_copy(update={"dir": spool_below(context.environ)})
+
+
+def _routes(routes: RoutesSettings, context: LoadContext) -> RoutesSettings:
+    found = []
+    for position, name in enumerate(routes.deny):
+        family = FAMILY_SPELLINGS.get(name)
+        if family is None:
+            context.need_route(name, FAMILY_SPELLINGS, ("routes", "deny", position))
+        found.append(name if family is None else family.value)
+    return routes.model_copy(update={"deny": tuple(dict.fromkeys(found))})
+
+
+def _providers(config: Config, context: LoadContext) -> dict[str, Provider]:
+    if not context.provider_names and not context.report.has_problem_below(("providers",)):
+        context.report.add(
+            ("providers",), "missing, expected at least one provider, with a name, kind and base_url"
+        )
+    return {
+        name: normalize_provider(name, provider, config.timeouts, context)
+        for name, provider in config.providers.items()
+    }
+
+
+def _defaults(defaults: dict[Family, str], context: LoadContext) -> dict[Family, str]:
+    found: dict[Family, str] = {}
+    spelled: dict[Family, str] = {}
+    for spelling, provider in defaults.items():
+        path = ("defaults", spelling)
+        family = DEFAULT_SPELLINGS.get(spelling)
+        if family is None:
+            context.report.add(path, f"unknown key{suggestion(spelling, DEFAULT_SPELLINGS)}")
+        elif family in spelled:
+            context.report.add(
+                path, f"another spelling of {spelled[family]}, which is also set: keep only one"
+            )
+        else:
+            spelled[family] = spelling
+            found[family] = provider
+            context.need_provider(provider, path)
+    return found
+
+
+def _twice(spelling: str) -> str:
+    return f"another spelling of {spelling}, which is also set: keep only one"
+
+
+def _aliases(aliases: dict[str, str], context: LoadContext) -> dict[str, str]:
+    for alias, target in aliases.items():
+        path = ("aliases", alias)
+        try:
+            checked_name(alias)
+        except ValueError as error:
+            context.report.add(path, f"as an alias: {error}")
+        provider, _, model = target.partition("/")
+        if provider and model:
+            context.need_provider(provider, path)
+        else:
+            context.report.add(path, f"expected <provider>/<model>, found {quote(target)}")
+    return aliases
+
+
+def _edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeAuthSettings:
+    keys: list[Secret] = list(edge_auth.keys)
+    by_name = ("edge_auth", "keys_env")
+    if edge_auth.keys_env is not None:
+        keys += context.keys_from(edge_auth.keys_env, by_name)
+    excused = context.report.has_problem_below(("edge_auth", "keys")) or context.report.has_problem_below(
+        by_name
+    )
+    if edge_auth.enabled and not keys and not excused:
+        context.report.add(("edge_auth", "enabled"), "edge auth needs a key: set edge_auth.keys or keys_env")
+    return edge_auth.model_copy(update={"keys": tuple(dict.fromkeys(keys))})
+
+
+def _hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
+    for name, hook in hooks:
+        for key in () if hook is None else required_keys(type(hook)):
+            path = ("hooks", name, key)
+            if getattr(hook, key) is None and not context.report.has_problem_below(path):
+                words = documentation_of(type(hook).model_fields[key]).summary.replace("``", "")
+                context.report.add(path, f"missing, expected {words}")
+    return hooks
+
+
+def _listen(listen: Listen | EndpointText, context: LoadContext) -> Listen | EndpointText:
+    override = context.environ.get(LISTEN_VARIABLE)
+    if override:
+        try:
+            return parse_listen(override)
+        except ValueError as error:
+            context.report.add_environment(LISTEN_VARIABLE, str(error))
+    return listen
+
+
+def _tls(tls: TlsSettings | None, listen: Listen | EndpointText, context: LoadContext) -> TlsSettings | None:
+    """Settle HTTPS: each half may come from the file or from the environment, and both are needed."""
+    cert_file = context.environ.get(CERT_VARIABLE) or (tls and tls.cert_file)
+    key_file = context.environ.get(KEY_VARIABLE) or (tls and tls.key_file)
+    if isinstance(listen, EndpointText) and listen.brings_tls and (cert_file or key_file):
+        context.report.add(("tls",), "the endpoint in listen already speaks TLS: keep only one of them")
+    halves = (("cert_file", cert_file, CERT_VARIABLE), ("key_file", key_file, KEY_VARIABLE))
+    if tls is not None or cert_file or key_file:
+        for half, value, variable in halves:
+            if not value and not context.report.has_problem_below(("tls", half)):
+                context.report.add(("tls", half), f"missing, TLS needs both files: set it or {variable}")
+    if not cert_file or not key_file:
+        return None
+    return TlsSettings.model_construct(cert_file=cert_file, key_file=key_file)
+
+
+def _translation(translation: TranslationSettings, context: LoadContext) -> TranslationSettings:
+    return translation.model_copy(update={"voices": _voices(translation.voices, context)})
+
+
+def _voices(voices: dict[Family, dict[str, str]], context: LoadContext) -> dict[Family, dict[str, str]]:
+    found: dict[Family, dict[str, str]] = {}
+    spelled: dict[Family, str] = {}
+    for spelling, names in voices.items():
+        path: Path = ("translation", "voices", spelling)
+        family = FAMILY_SPELLINGS.get(spelling)
+        if family is None:
+            context.report.add(path, f"unknown key{suggestion(spelling, _VOICES)}")
+        elif family not in SPEAKING:
+            context.report.add(path, f"{family} does not support speech, expected {' or '.join(SPEAKING)}")
+        elif family in spelled:
+            context.report.add(
+                path, f"another spelling of {spelled[family]}, which is also set: keep only one"
+            )
+        else:
+            spelled[family] = spelling
+            found[family] = _voice_names(names, path, context)
+    return found
+
+
+def _voice_names(names: dict[str, str], path: Path, context: LoadContext) -> dict[str, str]:
+    for asked in names:
+        try:
+            checked_text(asked)
+        except ValueError as error:
+            context.report.add((*path, asked), f"as a voice: {error}")
+    return names
+
+
+def normalize_provider(
+    name: str, provider: Provider, general: UpstreamTimeoutsSettings, context: LoadContext
+) -> Provider:
+    """Fill in what the block of a provider leaves to its kind, the general settings and the environment."""
+    path: Path = ("providers", name)
+    try:
+        checked_provider_name(name)
+    except ValueError as error:
+        context.report.add(path, str(error))
+    auth, key = _credential(provider, path, context)
+    _check_headers(provider, (*path, "headers"), context)
+    if provider.kind is None:
+        if not context.report.has_problem_below((*path, "kind")):
+            context.report.add((*path, "kind"), f"missing, expected one of {', '.join(Kind)}")
+        return provider
+    _check_capabilities(provider.kind, provider.own_capabilities, (*path, "capabilities"), context)
+    _check_chat(provider, path, context)
+    base_url = _base_url(provider.kind, provider.base_url, (*path, "base_url"), context)
+    _check_version(provider.kind, base_url, provider.api_version, (*path, "api_version"), context)
+    refuses = base_url == KINDS[provider.kind].base_url
+    if auth is AuthMode.NONE and refuses and not context.report.has_problem_at((*path, "auth")):
+        fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
+        context.report.add((*path, "auth"), fault)
+    unstated = {
+        limit: value
+        for limit, value in general
+        if limit in file_settings(type(provider.timeouts)) and limit not in set_keys(provider.timeouts)
+    }
+    found = {
+        "name": name,
+        "base_url": base_url,
+        "auth": auth,
+        "api_key": key,
+        "timeouts": provider.timeouts.model_copy(update=unstated),
+    }
+    return provider.model_copy(update=found)
+
+
+def _credential(
+    provider: Provider, path: Path, context: LoadContext
+) -> tuple[AuthMode | None, Secret | None]:
+    """Settle how the gateway shows itself, and with what key (contract 3.7)."""
+    literal = context.is_set(provider.api_key, (*path, "api_key"))
+    by_name = context.is_set(provider.api_key_env, (*path, "api_key_env"))
+    has_file = context.is_set(provider.token_file, (*path, "token_file"))
+    key = provider.api_key
+    if literal and by_name:
+        context.report.add((*path, "api_key_env"), "api_key is also set: keep only one of them")
+    if provider.api_key_env is not None and not literal:
+        key = context.key_from(provider.api_key_env, (*path, "api_key_env"))
+    if context.report.has_problem_below((*path, "auth")):
+        return None, key
+    has_key = literal or by_name
+    fault = _fault(provider.auth, has_key=has_key, has_file=has_file)
+    if fault is not None:
+        context.report.add((*path, "auth") if provider.auth else (*path, "token_file"), fault)
+    if provider.auth is not None:
+        return provider.auth, key
+    if has_file:
+        return AuthMode.TOKEN_FILE, None
+    return (AuthMode.API_KEY, key) if has_key else (None, None)
+
+
+def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | None:
+    """Say what keeps a mode and the credentials beside it from working together."""
+    match auth:
+        case None:
+            both = has_key and has_file
+            return "a provider has one credential: keep either token_file or the api_key" if both else None
+        case AuthMode.API_KEY | AuthMode.BEARER:
+            if has_file:
+                return (
+                    f"auth {auth} takes api_key or api_key_env, found token_file (for that: auth token_file)"
+                )
+            return None if has_key else f"auth {auth} needs api_key or api_key_env, found neither"
+        case AuthMode.TOKEN_FILE:
+            if has_key:
+                return "auth token_file uses only token_file: remove the api_key"
+            return None if has_file else "auth token_file needs token_file, found none"
+        case AuthMode.CLIENT_BEARER:
+            own = has_key or has_file
+            return (
+                "auth client_bearer sends the client's own token: remove the provider's credential"
+                if own
+                else None
+            )
+        case AuthMode.NONE:
+            own = has_key or has_file
+            return "auth none sends no credential: remove the provider's key or token" if own else None
+
+
+def _base_url(kind: Kind, url: str | None, path: Path, context: LoadContext) -> str:
+    if url is not None:
+        return url
+    usual = KINDS[kind].base_url
+    if usual is None and not context.report.has_problem_below(path):
+        context.report.add(
+            path, f"missing, expected the address of the host: there is no default for kind {kind}"
+        )
+    return usual or ""
+
+
+def _check_version(kind: Kind, base_url: str, version: str | None, path: Path, context: LoadContext) -> None:
+    """Report a version that would go nowhere, and one that calls cannot do without."""
+    row = KINDS[kind]
+    if version is not None and row.version_parameter is None:
+        context.report.add(
+            path, f"providers of kind {kind} take no version in the query: put it into base_url"
+        )
+    needed = row.unversioned is not None and row.unversioned.search(base_url) is not None
+    if needed and version is None and not context.report.has_problem_below(path):
+        context.report.add(
+            path,
+            f"missing, but calls to this base_url need a version: write api_version: {row.sample_version}, "
+            "or another that the provider has",
+        )
+
+
+def _check_capabilities(kind: Kind, own: CapabilitiesSettings, path: Path, context: LoadContext) -> None:
+    for capability in KINDS[kind].impossible:
+        if getattr(own, capability):
+            context.report.add((*path, capability.value), f"a provider of kind {kind} cannot do {capability}")
+
+
+def _check_chat(provider: Provider, path: Path, context: LoadContext) -> None:
+    """Note settings that only OpenAI's wire has where the provider speaks another."""
+    row = KINDS[provider.kind]
+    if not of_chat(row):
+        kinds = enumerated(kinds_where(of_chat))
+        for key in OF_CHAT:
+            if key in set_keys(provider):
+                context.report.add((*path, key), f"only for the kinds {kinds}, found with kind {row.kind}")
+    if "extra_fields" in set_keys(provider) and not row.takes_extra_fields:
+        kinds = enumerated(kinds_where(lambda row: row.takes_extra_fields))
+        message = f"only for the kind {kinds}, found with kind {row.kind}"
+        context.report.add((*path, "extra_fields"), message)
+
+
+def _check_headers(provider: Provider, path: Path, context: LoadContext) -> None:
+    edits = provider.headers
+    key_header = None if provider.kind is None else KINDS[provider.kind].key_header.decode().lower()
+    seen: dict[str, str] = {}
+    for name in edits.set:
+        here = (*path, "set", name)
+        try:
+            checked_header_name(name)
+        except ValueError as error:
+            context.report.add(here, str(error))
+        else:
+            if name.lower() == key_header:
+                context.report.add(here, f"{name} carries the provider's key: set its api_key instead")
+        if name.lower() in seen:
+            context.report.add(here, f"the same header as {seen[name.lower()]}: keep only one")
+        seen[name.lower()] = name
+    for name in edits.remove:
+        if name in seen or name in edits.forward:
+            context.report.add((*path, "remove"), f"{name} is also set or forwarded: keep only one")

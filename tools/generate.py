@@ -1,0 +1,53 @@
+"""Write what is generated: ``python -m tools.generate`` (``make docs``), or with names, for these alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.config.schema import schema_text
+from mgw.routing.routes import ROUTES
+from tools import routes_page, settings_reference
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+class Generated(Struct, frozen=True):
+    """A file that is generated, whole or in parts."""
+
+    path: str
+    """Below the root of the sources."""
+    render: Callable[[str], str]
+    """Returns the file's text, given the one that it has."""
+
+    def read(self) -> str:
+        """Return the text that the file has."""
+        return (ROOT / self.path).read_text(encoding="utf-8")
+
+    def write(self) -> None:
+        """Renew the file."""
+        (ROOT / self.path).write_text(self.render(self.read()), encoding="utf-8")
+
+
+GENERATED: Final = MappingProxyType(
+    {
+        "schema": Generated("etc/mgw.schema.json", lambda _: schema_text()),
+        "routes": Generated("docs/routes.rst", lambda _: routes_page.render(ROUTES)),
+        "settings": Generated("docs/configuration.rst", settings_reference.render),
+    }
+)
+
+
+def main(names: Sequence[str]) -> None:
+    """Renew the files of these names, or all."""
+    for name in names or GENERATED:
+        GENERATED[name].write()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
