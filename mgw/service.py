@@ -54,7 +54,7 @@ from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.lines import LineWriter
-from mgw.usage.sinks import SINKS
+from mgw.usage.sinks import open_sink
 from mgw.web.app import build_app
 from mgw.web.channel import ChannelFactory
 from mgw.web.door import ChannelLimits
@@ -359,7 +359,7 @@ class GatewayService(Service):
                 sinks[name] = before
             elif settings is not None:
                 try:
-                    sinks[name] = _OpenSink(settings, SINKS[name].open(settings, self._lines))
+                    sinks[name] = _OpenSink(settings, open_sink(name, settings, self._lines))
                 except ValueError:
                     self._close_new(sinks)
                     raise

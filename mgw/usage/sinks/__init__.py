@@ -1,29 +1,28 @@
-"""Where usage events go, by the name of the block in ``hooks``.
+"""Where usage events go: one module for each block of ``hooks``, with the block's name.
 
-A new sink is a module of this package, a line in :data:`SINKS` and its settings class, which is a field of
-:class:`~mgw.config.settings.HooksSettings`.
+A new sink is a module of this package with its ``open_sink``, and its settings class with a field in
+:class:`~mgw.config.settings.HooksSettings`.  A sink that no configuration asks for is not imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
-from typing import Any, Final
+from importlib import import_module
 
-from msgspec import Struct
-
-from mgw.config.settings import JsonlSettings
 from mgw.config.settings_base import Settings
 from mgw.usage.journal import Sink
-from mgw.usage.sinks.jsonl import StartLines, open_jsonl
+from mgw.usage.lines import LineWriter
+from mgw.usage.outputs import Output
+
+StartLines = Callable[[str, Callable[[], Output]], LineWriter]
+"""Returns a line writer of this name, with threads of its own, that opens its output so."""
 
 
-class SinkKind(Struct, frozen=True):
-    """One kind of sink."""
+def open_sink(name: str, settings: Settings, start_lines: StartLines) -> Sink:
+    """Open the sink of a block of ``hooks``.
 
-    settings: type[Settings]
-    open: Callable[[Any, StartLines], Sink]  # Any: an instance of ``settings``
-    """Open a sink.  It raises ``ValueError`` with the setting's path if that cannot be done."""
-
-
-SINKS: Final = MappingProxyType({"jsonl": SinkKind(JsonlSettings, open_jsonl)})
+    :param name: the block's, of which the settings are.
+    :raises ValueError: with the setting's path, if that cannot be done.
+    """
+    sink: Sink = import_module(f"{__name__}.{name}").open_sink(settings, start_lines)
+    return sink

@@ -13,9 +13,7 @@ from mgw.config.settings import JsonlSettings
 from mgw.usage.event import UsageEvent, encode
 from mgw.usage.lines import LineWriter
 from mgw.usage.outputs import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
-
-StartLines = Callable[[str, Callable[[], Output]], LineWriter]
-"""Returns a line writer of this name, with threads of its own, that opens its output so."""
+from mgw.usage.sinks import StartLines
 
 
 @dataclass(slots=True)
@@ -61,7 +59,7 @@ def opener_of(output: str) -> Callable[[], Output]:
     return partial(FileOutput, output)
 
 
-def open_jsonl(settings: JsonlSettings, start_lines: StartLines) -> JsonlSink:
+def open_sink(settings: JsonlSettings, start_lines: StartLines) -> JsonlSink:
     """Open the output of ``hooks.jsonl``.
 
     :raises ValueError: it cannot be opened.

@@ -1,13 +1,23 @@
-"""The registry of sinks: what a configuration can ask for can be opened."""
+"""What a configuration can ask for can be opened."""
 
 from __future__ import annotations
 
-from typing import get_args
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import get_args, get_type_hints
+
+import pytest
 
 from mgw.config.settings import HooksSettings
-from mgw.usage.sinks import SINKS
+from mgw.usage import sinks
 
 
-def test_every_hook_has_a_sink_with_its_settings() -> None:
-    stated = {name: set(get_args(field.annotation)) for name, field in HooksSettings.model_fields.items()}
-    assert stated == {name: {kind.settings, type(None)} for name, kind in SINKS.items()}
+def test_every_sink_has_a_block_of_settings_and_the_other_way_round() -> None:
+    assert {module.name for module in iter_modules(sinks.__path__)} == set(HooksSettings.model_fields)
+
+
+@pytest.mark.parametrize("name", HooksSettings.model_fields)
+def test_a_sink_is_opened_with_the_settings_of_its_block(name: str) -> None:
+    hints = get_type_hints(import_module(f"mgw.usage.sinks.{name}").open_sink)
+    assert set(get_args(HooksSettings.model_fields[name].annotation)) == {hints["settings"], type(None)}
+    assert hints["start_lines"] == sinks.StartLines
