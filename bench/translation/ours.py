@@ -23,7 +23,7 @@ from mgw.dialects.dialect import (
 from mgw.dialects.models import Models
 from mgw.exchange.passthrough import PassthroughFilter
 from mgw.vocabulary import DialectName, Kind
-from mgw.wire.splice import find_model, splice
+from mgw.wire.json_spans import find_string, replace_string
 
 Work = Callable[[], bytes]
 
@@ -105,9 +105,9 @@ def _provider(wire: str) -> ProviderSide:
 
 
 def _with_model(body: bytes, model: str) -> bytes:
-    found = find_model(body)
+    found = find_string(body)
     assert found is not None
-    return splice(body, found, model)
+    return replace_string(body, found, model)
 
 
 def _passed(wire: str, content_type: bytes, pieces: list[bytes]) -> bytes:

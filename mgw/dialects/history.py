@@ -26,12 +26,13 @@ from msgspec.json import encode
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, is_tagged
 from mgw.errors import GatewayError
 from mgw.vocabulary import DialectName
-from mgw.wire.edit import Document, Edit, Place, are_all, cuts, edited
+from mgw.wire.json_document import Document, JsonNode, are_all_siblings, removal_spans
+from mgw.wire.json_spans import Edit, apply_edits
 
 TAG_BYTES: Final = TAG.encode()
 """A body in which these do not occur has nothing to clean."""
 
-Members = Mapping[str, list[Place]]
+Members = Mapping[str, list[JsonNode]]
 
 
 def clean_history(dialect: DialectName, body: bytes) -> bytes:
@@ -40,7 +41,7 @@ def clean_history(dialect: DialectName, body: bytes) -> bytes:
     if find is None or TAG_BYTES not in body:
         return body
     try:
-        return edited(body, find(Document(body)))
+        return apply_edits(body, find(Document(body)))
     except GatewayError:
         return body
 
@@ -48,18 +49,18 @@ def clean_history(dialect: DialectName, body: bytes) -> bytes:
 def _messages(document: Document) -> list[Edit]:
     """Thinking blocks with a tagged signature, and redacted ones with tagged data."""
     edits: list[Edit] = []
-    gone: list[Place] = []
+    gone: list[JsonNode] = []
     for message in _marked(document, document.members(document.root), "messages"):
         blocks = _marked(document, document.members(message), "content")
         thoughts = [block for block in blocks if _is_thought(document, block)]
-        if are_all(thoughts):
+        if are_all_siblings(thoughts):
             gone.append(message)
         else:
             edits += _without(thoughts)
     return edits + _without(gone)
 
 
-def _is_thought(document: Document, block: Place) -> bool:
+def _is_thought(document: Document, block: JsonNode) -> bool:
     members = document.members(block)
     signed = _SIGNED_BY.get(_text(document, members, "type") or "")
     return signed is not None and is_tagged(_text(document, members, signed) or "")
@@ -68,7 +69,7 @@ def _is_thought(document: Document, block: Place) -> bool:
 def _chat(document: Document) -> list[Edit]:
     """Reasoning with tagged details, and ``extra_content`` with a tagged signature."""
     edits: list[Edit] = []
-    gone: list[Place] = []
+    gone: list[JsonNode] = []
     for message in _marked(document, document.members(document.root), "messages"):
         members = document.members(message)
         cut = _tagged_members(document, members)
@@ -104,9 +105,7 @@ def _has_tagged_extra(document: Document, members: Members) -> bool:
 
 
 def _says_nothing(document: Document, members: Members, cut: set[str]) -> bool:
-    return all(
-        _is_empty(document.spelled(members[name][-1])) for name in members.keys() - cut - {"role", "name"}
-    )
+    return all(_is_empty(document.raw(members[name][-1])) for name in members.keys() - cut - {"role", "name"})
 
 
 def _is_empty(spelled: bytes) -> bool:
@@ -124,9 +123,9 @@ def _generate_content(document: Document) -> list[Edit]:
 
 def _contents(document: Document, request: Members) -> list[Edit]:
     edits: list[Edit] = []
-    gone: list[Place] = []
+    gone: list[JsonNode] = []
     for content in _marked(document, request, "contents"):
-        thoughts: list[Place] = []
+        thoughts: list[JsonNode] = []
         for part in _marked(document, document.members(content), "parts"):
             members = document.members(part)
             signed = [members[name][-1] for name in _SIGNATURES if name in members]
@@ -135,7 +134,7 @@ def _contents(document: Document, request: Members) -> list[Edit]:
                 thoughts.append(part)
             else:
                 edits += [((place.value, place.end), _SKIP) for place in tagged]
-        if are_all(thoughts):
+        if are_all_siblings(thoughts):
             gone.append(content)
         else:
             edits += _without(thoughts)
@@ -144,11 +143,11 @@ def _contents(document: Document, request: Members) -> list[Edit]:
 
 def _is_only_thought(document: Document, members: Members) -> bool:
     thought = members.get("thought")
-    is_thought = thought is not None and document.spelled(thought[-1]) == b"true"
+    is_thought = thought is not None and document.raw(thought[-1]) == b"true"
     return is_thought and members.keys() <= _OF_THOUGHTS
 
 
-def _marked(document: Document, members: Members, name: str) -> Iterator[Place]:
+def _marked(document: Document, members: Members, name: str) -> Iterator[JsonNode]:
     """Yield the elements of an array of this name that hold a tag."""
     places = members.get(name)
     return document.elements(places[-1], TAG_BYTES) if places else iter(())
@@ -164,8 +163,8 @@ def _text(document: Document, members: Members, name: str) -> str | None:
     return document.string(places[-1]) if places else None
 
 
-def _without(siblings: list[Place]) -> list[Edit]:
-    return [(span, b"") for span in cuts(sorted(siblings, key=lambda place: place.start))]
+def _without(siblings: list[JsonNode]) -> list[Edit]:
+    return [(span, b"") for span in removal_spans(sorted(siblings, key=lambda place: place.start))]
 
 
 _SIGNED_BY: Final = MappingProxyType({"thinking": "signature", "redacted_thinking": "data"})

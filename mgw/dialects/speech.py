@@ -8,6 +8,7 @@ client's bytes.
 from __future__ import annotations
 
 import re
+from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
@@ -17,7 +18,6 @@ from mgw.canonical.features import Feature
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.wire.riff import MAX_SAMPLES_BYTES, wave_head
 
 CARRIED: Final = frozenset({Feature.SYSTEM})
 """Instructions; all else that a client says is in :class:`SpeechRequest`, or unread."""
@@ -46,6 +46,14 @@ _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 _USUAL_RATE: Final = 24_000
 """What OpenAI's and Google's models speak at."""
 _MOST_CHANNELS: Final = 8
+MAX_SAMPLES_BYTES: Final = 2**32 - 1 - 36
+"""More does not fit into the header's own numbers."""
+_WAVE_HEADER: Final = Struct("<4sI4s4sIHHIIHH4sI")
+_BYTES_AFTER_SIZE: Final = 36
+"""Bytes of the header after the field with the size of the whole."""
+_FORMAT_BYTES: Final = 16
+_PCM_FORMAT: Final = 1
+_SAMPLE_BITS: Final = 16
 
 
 def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - this wire says all in its body
@@ -102,7 +110,7 @@ def contained(reply: SpeechReply, wanted: str | None) -> SpeechReply:
     rate, channels = stated.get("rate", _USUAL_RATE), stated.get("channels", 1)
     if channels > _MOST_CHANNELS or size > MAX_SAMPLES_BYTES:
         return reply
-    head = wave_head(size, rate, channels)
+    head = wave_header(size, rate, channels)
     return replace(reply, audio=head + reply.audio, media_type=FORMATS[WAV])
 
 
@@ -115,3 +123,29 @@ def _parameters(media_type: str) -> dict[str, int]:
         if _NUMBER.fullmatch(value) and int(value):
             found[name.strip().lower()] = int(value)
     return found
+
+
+def wave_header(size: int, rate: int, channels: int = 1) -> bytes:
+    """Return the 44 bytes that make a WAVE file of ``size`` bytes of 16-bit samples which follow unchanged.
+
+    Source: "Multimedia Programming Interface and Data Specifications 1.0" (IBM and Microsoft, 1991), RIFF and
+    WAVE; samples of 16 bits are signed there, and all numbers little-endian.
+
+    :param rate: samples of one channel in a second.
+    """
+    frame = channels * _SAMPLE_BITS // 8
+    return _WAVE_HEADER.pack(
+        b"RIFF",
+        _BYTES_AFTER_SIZE + size,
+        b"WAVE",
+        b"fmt ",
+        _FORMAT_BYTES,
+        _PCM_FORMAT,
+        channels,
+        rate,
+        rate * frame,
+        frame,
+        _SAMPLE_BITS,
+        b"data",
+        size,
+    )

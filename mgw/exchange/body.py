@@ -21,12 +21,10 @@ from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe
 from mgw.exchange.request import ClientRequest
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.vocabulary import Modality
-from mgw.wire.edit import Edit, edited
-from mgw.wire.encodings import decoded
+from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of, values_of
-from mgw.wire.multipart import FormReader, find_part, nested_in_part, part_edits
-from mgw.wire.nested import Nested, find_values
-from mgw.wire.splice import FoundValue, find_model
+from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_nested_strings, find_string
+from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
 
 _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _JSON: Final = b"application/json"
@@ -45,9 +43,9 @@ class RequestBody:
     original: bytes | BodySource
     decoded: bytes | None = None
     """Without any content coding, where it was looked at as a whole."""
-    model: FoundValue | None = None
+    model: FoundString | None = None
     """The one model that the body names."""
-    nested: tuple[Nested, ...] = ()
+    nested: tuple[NestedString, ...] = ()
     """The models that it names deep within, or beside its path."""
     in_form: bool = False
     """Whether :attr:`model` is the value of a form's part."""
@@ -56,7 +54,7 @@ class RequestBody:
     is_changed: bool = False
     """Whether ``decoded`` is no longer what the client sent: stripped of history, or transformed."""
     edits: list[Edit] = field(default_factory=list)
-    _effective_models: dict[tuple[str | int, ...], Nested] | None = None
+    _effective_models: dict[tuple[str | int, ...], NestedString] | None = None
     _edited: bytes | None = None
 
     @property
@@ -76,7 +74,7 @@ class RequestBody:
             self.edits += [(span, literal) for span in found.spans]
 
     @property
-    def effective_models(self) -> dict[tuple[str | int, ...], Nested]:
+    def effective_models(self) -> dict[tuple[str | int, ...], NestedString]:
         """The nested models by their place: of several at one place the last one counts."""
         if self._effective_models is None:
             self._effective_models = {nested.path: nested for nested in self.nested}
@@ -98,7 +96,7 @@ class RequestBody:
         if not self.edits and not self.is_changed:
             return self.original, False
         if self._edited is None:  # once, however many credentials are tried
-            self._edited = edited(self.decoded, self.edits)
+            self._edited = apply_edits(self.decoded, self.edits)
         return self._edited, self.encoded
 
 
@@ -111,7 +109,7 @@ async def open_body(exchange: Exchange, request: ClientRequest) -> RequestBody:
     if route.model_at is ModelAt.BODY and not route.body_models:
         assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
         body = await decode_body(exchange, request, request.body)
-        find = partial(find_model, body)
+        find = partial(find_string, body)
         model = await maybe_offload(exchange.offload, find, large=len(body) > SEARCHED_BYTES)
         return RequestBody(request.body, body, model, encoded=body is not request.body)
     if route.model_at is ModelAt.FORM:
@@ -133,8 +131,8 @@ async def find_nested_models(exchange: Exchange, request: ClientRequest) -> Requ
     return RequestBody(request.body, body, nested=found, encoded=body is not request.body)
 
 
-def _nested_in(route: Route, body: bytes) -> tuple[Nested, ...]:
-    return tuple(find_values(body, *route.body_models)) if body else ()
+def _nested_in(route: Route, body: bytes) -> tuple[NestedString, ...]:
+    return tuple(find_nested_strings(body, *route.body_models)) if body else ()
 
 
 async def _read_form(exchange: Exchange, request: ClientRequest) -> RequestBody:
@@ -172,17 +170,19 @@ def _find_in_json(route: Route, opened: RequestBody, body: bytes) -> RequestBody
     if not body:
         return opened
     if route.body_models:
-        opened.nested = tuple(find_values(body, *((route.form_part, *path) for path in route.body_models)))
+        opened.nested = tuple(
+            find_nested_strings(body, *((route.form_part, *path) for path in route.body_models))
+        )
     else:
-        opened.model = find_model(body)
+        opened.model = find_string(body)
     return opened
 
 
-def _find_in_part(route: Route, opened: RequestBody, part: FoundValue | None) -> RequestBody:
+def _find_in_part(route: Route, opened: RequestBody, part: FoundString | None) -> RequestBody:
     if part is None:
         return opened
     if route.body_models:
-        opened.nested = tuple(nested_in_part(part, *route.body_models))
+        opened.nested = tuple(find_nested_in_part(part, *route.body_models))
     else:
         opened.model, opened.in_form = part, True
     return opened
@@ -207,7 +207,7 @@ def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestB
     body = clean_history(route.dialect, before)
     if body is before:
         return opened
-    model = None if opened.model is None else find_model(body)
+    model = None if opened.model is None else find_string(body)
     nested = _nested_in(route, body) if opened.nested else ()
     return RequestBody(opened.original, body, model, nested, encoded=opened.encoded, is_changed=True)
 
@@ -234,7 +234,7 @@ async def decode_body(exchange: Exchange, request: ClientRequest, body: bytes) -
     encodings = _content_codings(request)
     if not encodings:
         return body
-    decode = partial(decoded, body, b",".join(encodings), exchange.generation.config.max_body_bytes)
+    decode = partial(decode_content, body, b",".join(encodings), exchange.generation.config.max_body_bytes)
     body = await maybe_offload(exchange.offload, decode, large=len(body) > CODED_BYTES)
     exchange.hold(len(body))
     return body

@@ -32,7 +32,7 @@ from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.vocabulary import Modality
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
-from mgw.wire.target import path_of_model, without_parameter
+from mgw.wire.target import quote_model_path, without_parameter
 
 _ERRORS: Final = 400
 _TURNED_BYTES: Final = 16 * 1024 * 1024
@@ -241,7 +241,7 @@ class Passthrough:
         else:
             before, _, after = _VERSION.sub("", route.path).partition("{model}")
             after = after if verb is None else f":{verb}"
-            named = path_of_model(model or "", FAMILIES[route.family].id_characters)
+            named = quote_model_path(model or "", FAMILIES[route.family].id_characters)
             path = before.encode() + named + after.encode()
         # Google has tuned models beside the others, not below them.
         return _TUNED.sub(b"/tunedModels/", path)

@@ -33,9 +33,9 @@ from mgw.secret import Secret, without
 from mgw.upstream.client import Answer
 from mgw.usage.event import ELLIPSIS
 from mgw.vocabulary import Family
-from mgw.wire.counted import has_more
-from mgw.wire.encodings import decoded
+from mgw.wire.encodings import decode_content
 from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.json_document import has_more_values
 
 EVENT_STREAM: Final = b"text/event-stream"
 JSON: Final = b"application/json"
@@ -339,7 +339,7 @@ def _error_of(event: Broke) -> GatewayError:
 
 def _has_too_many_values(body: bytes) -> bool:
     values = min(MAX_VALUES, max(_FEW_VALUES, len(body) // _BYTES_FOR_EACH))
-    return has_more(body, MAX_OBJECTS, values)
+    return has_more_values(body, MAX_OBJECTS, values)
 
 
 def _unusable(why: str) -> GatewayError:
@@ -352,7 +352,7 @@ def _retry_headers(answer: Answer) -> RawHeaders:
 
 def _decode(body: bytes, codings: bytes) -> bytes:
     try:
-        return decoded(body, codings, MAX_BUFFERED_BYTES)
+        return decode_content(body, codings, MAX_BUFFERED_BYTES)
     except GatewayError as error:
         message = f"the upstream's response cannot be read: {error.message}"
         raise GatewayError(Reason.UPSTREAM_BROKEN, message) from None

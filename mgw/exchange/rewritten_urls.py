@@ -30,9 +30,8 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import UrlRewrite
 from mgw.secret import Secret
 from mgw.upstream.address import address_of
-from mgw.wire.edit import Edit, edited
 from mgw.wire.headers import RawHeaders
-from mgw.wire.nested import find_values
+from mgw.wire.json_spans import Edit, apply_edits, find_nested_strings
 from mgw.wire.target import with_parameter, without_parameter
 
 PARAMETER: Final = "mgw"
@@ -70,7 +69,7 @@ class UrlRewriter:
     def body(self, body: bytes) -> bytes:
         """Return the body of a response with each URL of results rewritten; the same where there is none."""
         try:
-            found = find_values(body, *_RESULTS_URLS)
+            found = find_nested_strings(body, *_RESULTS_URLS)
         except GatewayError:  # no JSON: whatever it is, it is the provider's
             return body
         edits: list[Edit] = []
@@ -78,7 +77,7 @@ class UrlRewriter:
             target = self._gateway_target(nested.value)
             if target is not None:
                 edits.append((nested.span, encode(self._at(*target))))
-        return edited(body, edits)
+        return apply_edits(body, edits)
 
     def _upload_url(self, value: bytes) -> bytes:
         """Rewrite the URL of an upload, which gets a token where callers need a key."""

@@ -18,7 +18,7 @@ from mgw.routing.resolve import Resolver, Target
 from mgw.routing.route import ModelAt, Route
 from mgw.vocabulary import Modality
 from mgw.wire.headers import value_of
-from mgw.wire.nested import Nested
+from mgw.wire.json_spans import NestedString
 from mgw.wire.target import query_value
 
 MAX_MODEL_CHARS = 4096
@@ -97,7 +97,7 @@ def _resolve_model(route: Route, resolver: Resolver, request: ClientRequest, ask
     return resolver.resolve(asked, route.default_family)
 
 
-def _resolve_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[Nested]) -> Target:
+def _resolve_nested(exchange: Exchange, request: ClientRequest, nested: Sequence[NestedString]) -> Target:
     route, resolver = exchange.route, exchange.generation.resolver
     resolved = [(one, *_resolve_name(resolver, one.value)) for one in nested]
     choosing = next((entry for entry in resolved if entry[2] is not None), None)

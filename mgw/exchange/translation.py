@@ -61,8 +61,8 @@ from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
 from mgw.upstream.client import Answer, UpstreamRequest
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
-from mgw.wire.counted import has_more
 from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.json_document import has_more_values
 from mgw.wire.target import split_target
 
 _VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
@@ -167,7 +167,7 @@ class TranslationBuilder:
         :raises GatewayError: ``MALFORMED`` for what the client's dialect does not know, or the target cannot
             do at all; ``UNSUPPORTED_BY_KIND``.
         """
-        if has_more(self.body, MAX_OBJECTS, MAX_VALUES):
+        if has_more_values(self.body, MAX_OBJECTS, MAX_VALUES):
             most = f"{MAX_OBJECTS} JSON objects and {MAX_VALUES} JSON values"
             message = f"a translated request may have at most {most}"
             raise GatewayError(Reason.MALFORMED, message)

@@ -25,7 +25,7 @@ from mgw.kinds import KINDS
 from mgw.ops.probes import UNHEARD, Prober, Question
 from mgw.reactor.single_flight import SingleFlight, gather
 from mgw.vocabulary import Family
-from mgw.wire.counted import has_more
+from mgw.wire.json_document import has_more_values
 
 LIMIT_SECONDS: Final = 3.0
 KEPT_SECONDS: Final = 60.0
@@ -190,7 +190,7 @@ async def _whole_list(question: Question) -> Models:
         heard = await question.ask(lister.query(PAGE_MODELS, page))
         if heard.status != 200 or heard.body is None:
             raise _ListError
-        if has_more(heard.body, MAX_OBJECTS, MAX_VALUES):
+        if has_more_values(heard.body, MAX_OBJECTS, MAX_VALUES):
             raise _ListError
         found = lister.read(heard.body)
         models += (

@@ -88,7 +88,7 @@ class Route(Struct, frozen=True):
     upstream_verb: str | None = None
     """A verb in place of the one behind the model (``generateContent`` for ``generateSpeech``)."""
     body_models: tuple[tuple[str | None, ...], ...] = ()
-    """Where the body names models (each a :data:`mgw.wire.nested.Path`); with ``ModelAt.PATH``: where it
+    """Where the body names models (each a :data:`mgw.wire.json_spans.Path`); with ``ModelAt.PATH``: where it
     repeats the model of the path."""
     form_part: str = "model"
     """With ``ModelAt.FORM``: the part that names the model, or that holds the JSON of ``body_models``."""

@@ -30,7 +30,7 @@ _INPUT_BYTES: Final = 64 * 1024
 _OUTPUT_BYTES: Final = 1024 * 1024
 
 
-def decoded(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
+def decode_content(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
     """Return a body without its content codings; the same object where it is empty or has none.
 
     Raises: :class:`GatewayError`, ``BODY_TOO_LARGE`` where more than ``max_bytes`` come out of one of the
@@ -40,14 +40,14 @@ def decoded(body: bytes, content_encoding: bytes, max_bytes: int) -> bytes:
     names = [name.strip(b" \t").lower() for name in content_encoding.split(b",")]
     codings = [name for name in names if name not in (b"", b"identity")]
     if len(codings) > MAX_CODINGS:
-        raise _malformed(f"a body may have at most {MAX_CODINGS} content codings")
+        raise _malformed_error(f"a body may have at most {MAX_CODINGS} content codings")
     if not body:
         return body
     for coding in reversed(codings):
         decoder = _DECODERS.get(coding)
         if decoder is None:
-            raise _malformed("the body's content coding must be gzip, deflate, br or zstd")
-        body = _gathered(decoder(body, max_bytes), max_bytes)
+            raise _malformed_error("the body's content coding must be gzip, deflate, br or zstd")
+        body = _join(decoder(body, max_bytes), max_bytes)
     return body
 
 
@@ -91,7 +91,7 @@ class Gunzip:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _gathered(pieces: Iterator[bytes], max_bytes: int) -> bytes:
+def _join(pieces: Iterator[bytes], max_bytes: int) -> bytes:
     """Join what a decoder yields, and stop it at the limit."""
     gathered: list[bytes] = []
     size = 0
@@ -104,20 +104,20 @@ def _gathered(pieces: Iterator[bytes], max_bytes: int) -> bytes:
                 )
             gathered.append(piece)
     except (zlib.error, brotli.error, zstandard.ZstdError):
-        raise _malformed("the body does not match its Content-Encoding") from None
+        raise _malformed_error("the body does not match its Content-Encoding") from None
     return b"".join(gathered)
 
 
-def _gunzipped(body: bytes, max_bytes: int) -> Iterator[bytes]:
+def _gunzip(body: bytes, max_bytes: int) -> Iterator[bytes]:
     members = 0
     member: zlib._Decompress | None = None
-    for data in _inputs(body):
+    for data in _input_pieces(body):
         while data:
             if member is None:
                 data = data.lstrip(b"\x00") if members else data  # noqa: PLW2901  padding after a member
                 if not data:
                     break
-                members = _one_more(members)
+                members = _count_member(members)
                 member = zlib.decompressobj(_GZIP)
             yield member.decompress(data, max_bytes + 1)
             data = member.unconsumed_tail  # noqa: PLW2901  what is left of this piece
@@ -125,37 +125,37 @@ def _gunzipped(body: bytes, max_bytes: int) -> Iterator[bytes]:
                 data = member.unused_data  # noqa: PLW2901  the next member
                 member = None
     if member is not None:
-        raise _cut_short()
+        raise _truncated_error()
 
 
-def _inflated(body: bytes, max_bytes: int) -> Iterator[bytes]:
+def _inflate(body: bytes, max_bytes: int) -> Iterator[bytes]:
     try:
-        yield _inflated_once(body, zlib.MAX_WBITS, max_bytes)
+        yield _inflate_once(body, zlib.MAX_WBITS, max_bytes)
     except zlib.error:
-        yield _inflated_once(body, _RAW_DEFLATE, max_bytes)
+        yield _inflate_once(body, _RAW_DEFLATE, max_bytes)
 
 
-def _inflated_once(body: bytes, window_bits: int, max_bytes: int) -> bytes:
+def _inflate_once(body: bytes, window_bits: int, max_bytes: int) -> bytes:
     stream = zlib.decompressobj(window_bits)
     inflated = stream.decompress(body, max_bytes + 1)
     if len(inflated) <= max_bytes and not stream.eof:
-        raise _cut_short()
+        raise _truncated_error()
     if stream.unused_data:
-        raise _malformed("bytes follow the end of the compressed body")
+        raise _malformed_error("bytes follow the end of the compressed body")
     return inflated
 
 
-def _unbrotlied(body: bytes, max_bytes: int) -> Iterator[bytes]:
+def _decode_brotli(body: bytes, max_bytes: int) -> Iterator[bytes]:
     limit = min(max_bytes + 1, _OUTPUT_BYTES)
     stream = brotli.Decompressor()
     yield stream.process(body, output_buffer_limit=limit)
     while not stream.is_finished():
         if stream.can_accept_more_data():
-            raise _cut_short()
+            raise _truncated_error()
         yield stream.process(b"", output_buffer_limit=limit)
 
 
-def _unzstandarded(body: bytes, max_bytes: int) -> Iterator[bytes]:
+def _decode_zstd(body: bytes, max_bytes: int) -> Iterator[bytes]:
     """Decode twice: only the reader keeps to a limit, and only the other knows whether a frame has ended."""
     context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
     reader = context.stream_reader(body, read_across_frames=True)
@@ -163,10 +163,10 @@ def _unzstandarded(body: bytes, max_bytes: int) -> Iterator[bytes]:
         yield piece
     frames = 0
     frame = None
-    for data in _inputs(body):
+    for data in _input_pieces(body):
         while data:
             if frame is None:
-                frames = _one_more(frames)
+                frames = _count_member(frames)
                 frame = context.decompressobj()
             frame.decompress(data)
             data = b""  # noqa: PLW2901  what is left of this piece
@@ -174,33 +174,33 @@ def _unzstandarded(body: bytes, max_bytes: int) -> Iterator[bytes]:
                 data = frame.unused_data  # noqa: PLW2901  the next frame
                 frame = None
     if frame is not None:
-        raise _cut_short()
+        raise _truncated_error()
 
 
 _DECODERS: Final = MappingProxyType(
     {
-        b"gzip": _gunzipped,
-        b"x-gzip": _gunzipped,  # RFC 9110 8.4.1.3
-        b"deflate": _inflated,
-        b"br": _unbrotlied,
-        b"zstd": _unzstandarded,
+        b"gzip": _gunzip,
+        b"x-gzip": _gunzip,  # RFC 9110 8.4.1.3
+        b"deflate": _inflate,
+        b"br": _decode_brotli,
+        b"zstd": _decode_zstd,
     }
 )
 
 
-def _inputs(body: bytes) -> Iterator[bytes]:
+def _input_pieces(body: bytes) -> Iterator[bytes]:
     return (body[at : at + _INPUT_BYTES] for at in range(0, len(body), _INPUT_BYTES))
 
 
-def _one_more(members: int) -> int:
+def _count_member(members: int) -> int:
     if members == MAX_MEMBERS:
-        raise _malformed(f"the compressed body has more than {MAX_MEMBERS} members")
+        raise _malformed_error(f"the compressed body has more than {MAX_MEMBERS} members")
     return members + 1
 
 
-def _cut_short() -> GatewayError:
-    return _malformed("the compressed body is cut short")
+def _truncated_error() -> GatewayError:
+    return _malformed_error("the compressed body is cut short")
 
 
-def _malformed(message: str) -> GatewayError:
+def _malformed_error(message: str) -> GatewayError:
     return GatewayError(Reason.MALFORMED, message, param="Content-Encoding")

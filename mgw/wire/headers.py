@@ -50,10 +50,10 @@ HOP_BY_HOP: Final = frozenset(
 """What speaks of one connection (RFC 9110 7.6.1)."""
 
 _OUR_CONNECTION: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"http2-settings"}
-_PROXYS_PREFIX: Final = b"x-goog-authenticated-user-"
+_IAP_PREFIX: Final = b"x-goog-authenticated-user-"
 """Google's identity-aware proxy, before a gateway, says so who its user is."""
-_UPSTREAMS_OWN: Final = frozenset({b"set-cookie", b"set-cookie2", b"server", b"alt-svc"})
-_OURS: Final = frozenset({b"x-gateway-request-id"})
+_SERVER_HEADERS: Final = frozenset({b"set-cookie", b"set-cookie2", b"server", b"alt-svc"})
+_GATEWAY_HEADERS: Final = frozenset({b"x-gateway-request-id"})
 
 _FORWARDED: Final = frozenset(
     {
@@ -77,18 +77,18 @@ _FORWARDED: Final = frozenset(
 )
 _FORWARDED_PREFIXES: Final = (b"if-", b"x-stainless-", b"x-codex-")
 
-# What becomes of a request header: numbers, since members of an enum are slow to compare for every header.
-_STAYS: Final = 0
-_GOES: Final = 1
-_NEVER_GOES: Final = 2
-_REDUCED: Final = 3
-_NAMES_OTHERS: Final = 4
+# What is done with a request header: numbers, since members of an enum are slow to compare for every header.
+_DROP: Final = 0
+_FORWARD: Final = 1
+_NEVER_FORWARD: Final = 2
+_REDUCE: Final = 3
+_READ_NAMES: Final = 4
 
 _CACHED_NAMES: Final = 1024
 # ``Accept-Encoding`` is ours to state whatever a client calls it.
-_NOT_NAMES: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding"})
-_READABLE: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
-_REFUSED: Final = re.compile(rb"q[ \t]*=[ \t]*0(?:\.0{0,3})?", re.IGNORECASE)
+_IGNORED_OPTIONS: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding"})
+_READABLE_CODINGS: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
+_ZERO_WEIGHT: Final = re.compile(rb"q[ \t]*=[ \t]*0(?:\.0{0,3})?", re.IGNORECASE)
 
 
 def value_of(pairs: RawHeaders, lower_name: bytes) -> bytes | None:
@@ -117,38 +117,38 @@ def request_headers(
     :param forward: lower-case names that an operator adds; carriers of credentials and what speaks of the
         connection stay even then.
     """
-    fate = _FATES[client if client is target else None]
+    action_for = _ACTIONS[client if client is target else None]
     kept: RawHeaders = []
     dropped: frozenset[bytes] = frozenset()
     encodings = 0
     for pair in pairs:
-        decision = fate(pair[0])
-        if decision == _GOES:
+        action = action_for(pair[0])
+        if action == _FORWARD:
             kept.append(pair)
-        elif decision == _REDUCED:
-            kept.append((pair[0], readable_encodings(pair[1])))
+        elif action == _REDUCE:
+            kept.append((pair[0], reduce_accept_encoding(pair[1])))
             encodings += 1
-        elif decision == _NAMES_OTHERS:
-            dropped |= _named(pair[1])
-        elif forward and decision == _STAYS and pair[0].lower() in forward:
+        elif action == _READ_NAMES:
+            dropped |= _connection_options(pair[1])
+        elif forward and action == _DROP and pair[0].lower() in forward:
             kept.append(pair)
     if dropped:
         kept = [pair for pair in kept if pair[0].lower() not in dropped]
     if not encodings:
-        kept.append((b"Accept-Encoding", readable_encodings(None)))
+        kept.append((b"Accept-Encoding", reduce_accept_encoding(None)))
     return kept
 
 
 def response_headers(pairs: RawHeaders) -> RawHeaders:
-    """Return the pairs of an upstream's answer that the client gets."""
-    kept = [pair for pair in pairs if _comes_down(pair[0])]
+    """Return the pairs of an upstream's response that the client gets."""
+    kept = [pair for pair in pairs if _is_relayed(pair[0])]
     connection = values_of(pairs, b"connection")
-    dropped = _named(b",".join(connection)) if connection else None
+    dropped = _connection_options(b",".join(connection)) if connection else None
     return [pair for pair in kept if pair[0].lower() not in dropped] if dropped else kept
 
 
 @lru_cache(maxsize=_CACHED_NAMES)
-def readable_encodings(accept_encoding: bytes | None) -> bytes:
+def reduce_accept_encoding(accept_encoding: bytes | None) -> bytes:
     """Return what of gzip and identity a client offered, as it put it; ``identity`` where nothing is left.
 
     A refusal (``q=0``) leaves nothing of that coding, and ``*`` offers gzip unless gzip is named (RFC 9110
@@ -161,47 +161,47 @@ def readable_encodings(accept_encoding: bytes | None) -> bytes:
     named_gzip = b"gzip" in names or b"x-gzip" in names
     left = []
     for name, offer in zip(names, offers, strict=True):
-        if any(_REFUSED.fullmatch(weight.strip(b" \t")) for weight in offer.split(b";")[1:]):
+        if any(_ZERO_WEIGHT.fullmatch(weight.strip(b" \t")) for weight in offer.split(b";")[1:]):
             continue
-        if name in _READABLE:
+        if name in _READABLE_CODINGS:
             left.append(offer)
         elif name == b"*" and not named_gzip:
             left.append(b"gzip" + offer[1:])
     return b", ".join(left) or b"identity"
 
 
-def _named(connection: bytes) -> frozenset[bytes]:
+def _connection_options(connection: bytes) -> frozenset[bytes]:
     """Return the lower-case names that a ``Connection`` header lists."""
     if connection in (b"keep-alive", b"close"):
         return frozenset()
-    return frozenset(option.strip(b" \t").lower() for option in connection.split(b",")) - _NOT_NAMES
+    return frozenset(option.strip(b" \t").lower() for option in connection.split(b",")) - _IGNORED_OPTIONS
 
 
 @lru_cache(maxsize=_CACHED_NAMES)
-def _comes_down(name: bytes) -> bool:
+def _is_relayed(name: bytes) -> bool:
     lower = name.lower()
-    return lower not in HOP_BY_HOP and lower not in _UPSTREAMS_OWN and lower not in _OURS
+    return lower not in HOP_BY_HOP and lower not in _SERVER_HEADERS and lower not in _GATEWAY_HEADERS
 
 
-def _fate(name: bytes, family: Family | None) -> int:
-    """Decide about a name, between a client and a provider of one family or of two."""
+def _action_for(name: bytes, family: Family | None) -> int:
+    """Return what is done with a header, between a client and a provider of one family or of two."""
     lower = name.lower()
     if lower == b"connection":
-        return _NAMES_OTHERS
+        return _READ_NAMES
     if lower == b"accept-encoding":
-        return _REDUCED
-    if lower in CREDENTIAL_HEADERS or lower in _OUR_CONNECTION or lower.startswith(_PROXYS_PREFIX):
-        return _NEVER_GOES
+        return _REDUCE
+    if lower in CREDENTIAL_HEADERS or lower in _OUR_CONNECTION or lower.startswith(_IAP_PREFIX):
+        return _NEVER_FORWARD
     if lower in _FORWARDED or lower.startswith(_FORWARDED_PREFIXES):
-        return _GOES
+        return _FORWARD
     if family is None:
-        return _STAYS
+        return _DROP
     row = FAMILIES[family]
-    return _GOES if lower.startswith(row.own_prefix) or lower in row.neutral_headers else _STAYS
+    return _FORWARD if lower.startswith(row.own_prefix) or lower in row.neutral_headers else _DROP
 
 
-def _fate_within(family: Family | None) -> Callable[[bytes], int]:
-    return lru_cache(maxsize=_CACHED_NAMES)(lambda name: _fate(name, family))
+def _cached_action_for(family: Family | None) -> Callable[[bytes], int]:
+    return lru_cache(maxsize=_CACHED_NAMES)(lambda name: _action_for(name, family))
 
 
-_FATES: Final = MappingProxyType({family: _fate_within(family) for family in (None, *Family)})
+_ACTIONS: Final = MappingProxyType({family: _cached_action_for(family) for family in (None, *Family)})

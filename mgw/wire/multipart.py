@@ -13,7 +13,7 @@ of a part, the value that is looked for.  It walks through these states::
        +------------------------ "\r\n\r\n" ---------------------------------+
 
 The preamble is content of no part.  A delimiter in the body's first line lacks its line end, so one is
-thought before the body.
+assumed before the body.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.edit import Edit
-from mgw.wire.form_head import boundary_of, is_encoded, malformed, name_of
-from mgw.wire.nested import Nested, Path, find_values
-from mgw.wire.splice import FoundValue, Span
+from mgw.wire.json_document import Span
+from mgw.wire.json_spans import Edit, FoundString, JsonPath, NestedString, find_nested_strings
 
 MAX_PARTS: Final = 1000
 MAX_PART_HEAD_BYTES: Final = 16 * 1024
@@ -45,6 +43,15 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 _BEHIND_DELIMITER: Final = frozenset(b" \t\r-")
 _NOT_IN_A_VALUE: Final = re.compile("[\r\n\x00]")
 _PIECE_BYTES: Final = 256 * 1024
+_MAX_BOUNDARY_BYTES: Final = 200
+_PARAMETER: Final = re.compile(
+    rb'[ \t]*;[ \t]*([^\s;="]+)[ \t]*=[ \t]*(?:"((?:[^"\\\r\n]++|\\[^\r\n])*+)"|([^\s;"]*+))'
+)
+_DISPOSITION: Final = re.compile(rb"\r\ncontent-disposition[ \t]*:[ \t]*form-data", re.IGNORECASE)
+_ENCODED: Final = re.compile(
+    rb"\r\ncontent-transfer-encoding[ \t]*:[ \t]*(?!7bit|8bit|binary)\S", re.IGNORECASE
+)
+_QUOTED_PAIR: Final = re.compile(rb'\\(["\\])')
 
 
 class _State(Enum):
@@ -65,7 +72,7 @@ class FormReader:
     """
 
     def __init__(self, content_type: bytes, name: str = "model", max_bytes: int = MAX_VALUE_BYTES) -> None:
-        self._delimiter: Final = b"\r\n--" + boundary_of(content_type)
+        self._delimiter: Final = b"\r\n--" + _read_boundary(content_type)
         self._name: Final = name
         self._max_bytes: Final = max_bytes
         self._state = _State.CONTENT
@@ -86,19 +93,19 @@ class FormReader:
         while _STEPS[self._state](self):
             pass
 
-    def finish(self) -> FoundValue | None:
+    def finish(self) -> FoundString | None:
         """Return the value that was found, once the body is complete, ``None`` where the form has none.
 
         Of several such parts the last one counts, and the spans of all are returned: the parts' contents.
         """
         if self._state is _State.HEAD:
-            raise malformed("the head of a part has no end")
+            raise _malformed("the head of a part has no end")
         if self._state is not _State.EPILOGUE:
-            raise malformed("it ends before its closing boundary")
+            raise _malformed("it ends before its closing boundary")
         if not self._spans:
             return None
         try:
-            return FoundValue(self._value.decode(), tuple(self._spans))
+            return FoundString(self._value.decode(), tuple(self._spans))
         except UnicodeDecodeError:
             raise self._refused("is not valid UTF-8") from None
 
@@ -129,7 +136,7 @@ class FormReader:
         assert match is not None, "it may be empty"
         end = match.end()
         if end - after > _MAX_PADDING_BYTES:
-            raise malformed("a boundary is followed by too much white space")
+            raise _malformed("a boundary is followed by too much white space")
         following = bytes(self._held[end : end + 2])
         if following == _LINE_END:
             self._end_part()
@@ -144,14 +151,14 @@ class FormReader:
         else:  # content that only looks similar
             self._lookalikes += 1
             if self._lookalikes > MAX_LOOKALIKES:
-                raise malformed("its boundary occurs in its contents too often")
+                raise _malformed("its boundary occurs in its contents too often")
             self._state = _State.CONTENT
             self._at = end
         return True
 
     def _end_part(self) -> None:
         if self._at < self._start:
-            raise malformed("a part has no content")
+            raise _malformed("a part has no content")
         if self._is_wanted:
             self._spans.append((self._base + self._start, self._base + self._at))
             self._value = bytes(self._held[self._start : self._at])
@@ -159,7 +166,7 @@ class FormReader:
     def _begin_head(self, line_end: int) -> None:
         self._parts += 1
         if self._parts > MAX_PARTS:
-            raise malformed(f"it has more than {MAX_PARTS} parts")
+            raise _malformed(f"it has more than {MAX_PARTS} parts")
         self._state = _State.HEAD
         self._at = line_end
         self._forget(line_end)
@@ -170,14 +177,14 @@ class FormReader:
         end = held.find(_END_OF_HEAD, self._at, limit)
         if end < 0:
             if len(held) >= limit:
-                raise malformed("the head of a part has no end")
+                raise _malformed("the head of a part has no end")
             self._at = max(0, len(held) - len(_END_OF_HEAD) + 1)
             return False
         head = bytes(held[:end])
         if self._delimiter in head:
-            raise malformed("a part has no content")
-        self._is_wanted = name_of(head) == self._name.encode()
-        if self._is_wanted and is_encoded(head):
+            raise _malformed("a part has no content")
+        self._is_wanted = _read_name(head) == self._name.encode()
+        if self._is_wanted and _has_transfer_encoding(head):
             raise self._refused("must not be encoded")
         self._state = _State.CONTENT
         # A delimiter must not make use of the line end that ends the head.
@@ -205,7 +212,7 @@ _STEPS: Final[dict[_State, Callable[[FormReader], bool]]] = {
 
 def find_part(
     body: bytes, content_type: bytes, name: str = "model", max_bytes: int = MAX_VALUE_BYTES
-) -> FoundValue | None:
+) -> FoundString | None:
     """Return what a :class:`FormReader` finds in a body that is in memory.
 
     Raises: :class:`GatewayError` (``MALFORMED``) as the reader does.
@@ -217,7 +224,7 @@ def find_part(
     return reader.finish()
 
 
-def part_edits(found: FoundValue, new: str) -> list[Edit]:
+def part_edits(found: FoundString, new: str) -> list[Edit]:
     """Return the edits that put ``new`` at each of the spans; none where that changes nothing.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a value with line ends, which might end the part.
@@ -229,16 +236,65 @@ def part_edits(found: FoundValue, new: str) -> list[Edit]:
     return [(span, new.encode()) for span in found.spans]
 
 
-def nested_in_part(found: FoundValue, *paths: Path) -> list[Nested]:
-    """Return what :func:`mgw.wire.nested.find_values` finds in a part that is JSON, with spans of the body.
+def find_nested_in_part(found: FoundString, *paths: JsonPath) -> list[NestedString]:
+    """Return what :func:`find_nested_strings` finds in a part that is JSON, with spans of the body.
 
     Raises: :class:`GatewayError` (``MALFORMED``) as it does, and for several such parts: which of them counts
     would be for each server to choose.
     """
     if len(found.spans) > 1:
-        raise malformed("a JSON part appears more than once")
+        raise _malformed("a JSON part appears more than once")
     ((base, _),) = found.spans
     return [
         replace(value, span=(base + value.span[0], base + value.span[1]))
-        for value in find_values(found.value.encode(), *paths)
+        for value in find_nested_strings(found.value.encode(), *paths)
     ]
+
+
+def _read_boundary(content_type: bytes) -> bytes:
+    """Return the boundary that a ``Content-Type`` states; it has no line ends.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for anything but a form with a boundary.
+    """
+    kind, _, _ = content_type.partition(b";")
+    if kind.strip().lower() == b"multipart/form-data":
+        boundary = _parameter(content_type[len(kind) :], b"boundary")
+        if boundary and len(boundary) <= _MAX_BOUNDARY_BYTES:
+            return boundary
+    raise GatewayError(
+        Reason.MALFORMED, "the body must be multipart/form-data with a boundary", param="Content-Type"
+    )
+
+
+def _read_name(head: bytes) -> bytes:
+    """Return the name of a part by its head, each line of which is begun with a line end.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a part without one.
+    """
+    disposition = _DISPOSITION.search(head)
+    if disposition is None:
+        raise _malformed("a part has no Content-Disposition: form-data")
+    name = _parameter(head[disposition.end() :], b"name")
+    if name is None:
+        raise _malformed("a part has no name")
+    return name
+
+
+def _has_transfer_encoding(head: bytes) -> bool:
+    """Whether a part's content is spelled in something like base64 (RFC 7578 4.7)."""
+    return _ENCODED.search(head) is not None
+
+
+def _malformed(what: str) -> GatewayError:
+    """Return the refusal of a form that two servers may read differently."""
+    return GatewayError(Reason.MALFORMED, f"the form is malformed: {what}")
+
+
+def _parameter(parameters: bytes, name: bytes) -> bytes | None:
+    """Return the value of one of the parameters that a header's value ends with."""
+    position = 0
+    while (match := _PARAMETER.match(parameters, position)) is not None:
+        if match[1].lower() == name:
+            return match[3] if match[2] is None else _QUOTED_PAIR.sub(rb"\1", match[2])
+        position = match.end()
+    return None

@@ -18,8 +18,8 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.array import ElementReader
-from mgw.wire.counted import has_more
+from mgw.wire.json_array import ElementReader
+from mgw.wire.json_document import has_more_values
 
 MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 """How much of one event is held by default: an image in base64 travels as one event."""
@@ -34,7 +34,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _MANY_ENDS: Final = re.compile(rb"\n{3,}+")
 _DATA: Final = b"data:"
-_MORE_LINE_ENDS: Final = tuple((end.encode(), rb"\u%04x" % ord(end)) for end in "\u2028\u2029\x85")
+_UNICODE_LINE_ENDS: Final = tuple((end.encode(), rb"\u%04x" % ord(end)) for end in "\u2028\u2029\x85")
 
 
 class Event(Struct, frozen=True, gc=False):
@@ -110,7 +110,7 @@ class EventReader:
         events: list[Event] = []
         if self._bare:
             self._read_bare(bytes(self._begin(self._line)), events)
-        self._forget()
+        self._reset()
         return events
 
     def _end_line(self, line: bytes | bytearray, events: list[Event]) -> None:
@@ -119,8 +119,8 @@ class EventReader:
             line = self._begin(line)
         if not line:
             if self._data:
-                events.append(Event(self._event, self._joined()))
-            self._forget_event()
+                events.append(Event(self._event, self._join_data()))
+            self._reset_event()
             return
         if line.startswith(_DATA):  # the only long ones: they are copied once
             start = 6 if line[5:6] == b" " else 5
@@ -144,10 +144,10 @@ class EventReader:
         self._begun = True
         return line[len(_BYTE_ORDER_MARK) :] if line.startswith(_BYTE_ORDER_MARK) else line
 
-    def _joined(self) -> bytes:
+    def _join_data(self) -> bytes:
         data = b"\n".join(self._data)
-        if has_more(data, MAX_OBJECTS, MAX_VALUES):
-            self._forget()
+        if has_more_values(data, MAX_OBJECTS, MAX_VALUES):
+            self._reset()
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an event with too many values")
         return data
 
@@ -168,13 +168,13 @@ class EventReader:
             self._document = None
             events += [Event(b"", document) for document in documents]
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._line.clear()
         self._line_bytes = 0
         self._document = None
-        self._forget_event()
+        self._reset_event()
 
-    def _forget_event(self) -> None:
+    def _reset_event(self) -> None:
         self._event = b""
         self._data.clear()
         self._event_bytes = 0
@@ -182,25 +182,25 @@ class EventReader:
     def _hold(self, size: int) -> None:
         self._line_bytes += size
         if self._event_bytes + self._line_bytes > self._max_bytes:
-            self._forget()
+            self._reset()
             raise GatewayError(
                 Reason.UPSTREAM_BROKEN, f"the upstream sent an event of more than {self._max_bytes} bytes"
             )
 
 
-def on_its_line(data: bytes) -> bytes:
+def escape_line_ends(data: bytes) -> bytes:
     """Return JSON, or events of it, with the characters escaped that some clients take for line ends.
 
     These end no line of an event stream, but do in ``str.splitlines``, by which older SDKs of Google's and
     clients on httpx cut theirs.  Only strings hold them.
     """
     if not data.isascii() and (b"\xe2\x80" in data or b"\xc2\x85" in data):
-        for end, escaped in _MORE_LINE_ENDS:
+        for end, escaped in _UNICODE_LINE_ENDS:
             data = data.replace(end, escaped)
     return data
 
 
-def render(event: bytes, data: bytes) -> bytes:
+def render_event(event: bytes, data: bytes) -> bytes:
     """Return one event as bytes, without an ``event`` line where ``event`` is empty."""
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))

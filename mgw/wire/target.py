@@ -14,7 +14,7 @@ from mgw.errors import GatewayError, Reason
 
 _BAD_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _DOTS: Final = frozenset({b".", b".."})
-_NOT_IN_A_PATH: Final = re.compile("[\x00-\x1f\x7f-\x9f?#%:]")
+_UNSAFE_IN_PATH: Final = re.compile("[\x00-\x1f\x7f-\x9f?#%:]")
 
 
 def split_target(raw: bytes) -> tuple[bytes, bytes | None]:
@@ -44,7 +44,7 @@ def query_value(raw_query: bytes | None, name: str) -> str | None:
     """Return the first value of a parameter, decoded; bytes that are no UTF-8 become U+FFFD."""
     for _, key, value in _parameters(raw_query):
         if key == name:
-            return _decoded(value)
+            return _decode(value)
     return None
 
 
@@ -66,14 +66,14 @@ def with_parameter(raw_query: bytes | None, name: str, value: str) -> bytes:
     return b"%b&%b" % (raw_query, added) if raw_query else added
 
 
-def path_of_model(model: str, own: str = "") -> bytes:
+def quote_model_path(model: str, extra_characters: str = "") -> bytes:
     """Return a model's name as it stands in a path: percent-encoded but for unreserved characters and ``/``.
 
-    :param own: further characters that the vendor's names hold, and that mean nothing else in its paths.
+    :param extra_characters: what the vendor's names hold besides, and what means nothing else in its paths.
 
     Raises: :class:`GatewayError` (``MALFORMED``) where a path cannot carry the name unchanged.
     """
-    if _NOT_IN_A_PATH.search(model.translate(dict.fromkeys(map(ord, own)))):
+    if _UNSAFE_IN_PATH.search(model.translate(dict.fromkeys(map(ord, extra_characters)))):
         raise GatewayError(
             Reason.MALFORMED,
             "a model that is sent in a path must not contain '?', '#', '%', ':' or control characters",
@@ -86,7 +86,7 @@ def path_of_model(model: str, own: str = "") -> bytes:
             param="model",
         )
     try:
-        return quote(model, safe="/" + own).encode()
+        return quote(model, safe="/" + extra_characters).encode()
     except UnicodeEncodeError:
         raise GatewayError(Reason.MALFORMED, "the model is not valid Unicode", param="model") from None
 
@@ -96,8 +96,8 @@ def _parameters(raw_query: bytes | None) -> Iterator[tuple[bytes, str, bytes]]:
     if raw_query:
         for raw in raw_query.split(b"&"):
             key, _, value = raw.partition(b"=")
-            yield raw, _decoded(key), value
+            yield raw, _decode(key), value
 
 
-def _decoded(raw: bytes) -> str:
+def _decode(raw: bytes) -> str:
     return unquote_to_bytes(raw.replace(b"+", b" ")).decode("utf-8", "replace")

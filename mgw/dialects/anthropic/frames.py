@@ -21,7 +21,7 @@ from mgw.dialects.anthropic import usage
 from mgw.dialects.anthropic.reply import is_weak, written_signature
 from mgw.dialects.identifiers import ANTHROPIC_ID, unused_id
 from mgw.dialects.signatures import Digest
-from mgw.wire.sse import on_its_line
+from mgw.wire.sse import escape_line_ends
 
 KEEPALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 MAX_BLANK: Final = 32_768
@@ -67,7 +67,7 @@ class Frames:
         """Return what has been written since the last time."""
         data = b"".join(self._out)
         self._out.clear()
-        return on_its_line(data)
+        return escape_line_ends(data)
 
     def begin(self, frame: JsonObject, counts: TokenUsage) -> None:
         """Begin the message; ``frame`` is what it says of itself."""

@@ -37,7 +37,7 @@ from mgw.dialects.metering import (
     within,
 )
 from mgw.errors import GatewayError
-from mgw.wire.array import ElementReader
+from mgw.wire.json_array import ElementReader
 
 _MARK: Final = b'"usage'
 """Begins ``usageMetadata`` and the ``usage`` of interactions."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.wire.edit import Document, Edit, Place, edited
+from mgw.wire.json_document import Document, JsonNode
+from mgw.wire.json_spans import Edit, apply_edits
 
 _CONFIG: Final = ("generationConfig", "generation_config")
 _MODALITIES: Final = ("responseModalities", "response_modalities")
@@ -33,34 +34,34 @@ def with_audio_modality(body: bytes) -> bytes:
     member = b'"%b":%b' % (_MODALITIES[spelling].encode(), _SOUND)
     if config is None:
         new = b'"%b":{%b}' % (_CONFIG[0].encode(), member)
-        return edited(body, [_inserted(document, document.root, new)])
-    if document.spelled(config) == _NOTHING:
-        return edited(body, [((config.value, config.end), b"{%b}" % member)])
+        return apply_edits(body, [_inserted(document, document.root, new)])
+    if document.raw(config) == _NOTHING:
+        return apply_edits(body, [((config.value, config.end), b"{%b}" % member)])
     if not _is_object(body, config):
         return body
     modalities, _ = _stated(document, config, _MODALITIES)
     if modalities is None:
-        return edited(body, [_inserted(document, config, member)])
-    if b"".join(document.spelled(modalities).split()) in _NONE:
-        return edited(body, [((modalities.value, modalities.end), _SOUND)])
+        return apply_edits(body, [_inserted(document, config, member)])
+    if b"".join(document.raw(modalities).split()) in _NONE:
+        return apply_edits(body, [((modalities.value, modalities.end), _SOUND)])
     return body
 
 
-def _stated(document: Document, holder: Place, spellings: tuple[str, ...]) -> tuple[Place | None, int]:
+def _stated(document: Document, holder: JsonNode, spellings: tuple[str, ...]) -> tuple[JsonNode | None, int]:
     """Return the member that counts, and which spelling it has: the last one that says something."""
     members = document.members(holder)
     found = [(place, number) for number, key in enumerate(spellings) for place in members.get(key, [])]
     found.sort(key=lambda one: one[0].start)
-    saying = [one for one in found if document.spelled(one[0]) != _NOTHING]
+    saying = [one for one in found if document.raw(one[0]) != _NOTHING]
     kept = saying or found
     return kept[-1] if kept else (None, 0)
 
 
-def _is_object(body: bytes, place: Place) -> bool:
+def _is_object(body: bytes, place: JsonNode) -> bool:
     return body.startswith(b"{", place.value)
 
 
-def _inserted(document: Document, holder: Place, member: bytes) -> Edit:
+def _inserted(document: Document, holder: JsonNode, member: bytes) -> Edit:
     """Return the edit that makes ``member`` the first of an object."""
     behind = holder.value + 1
     return (behind, behind), member + (b"," if document.members(holder) else b"")

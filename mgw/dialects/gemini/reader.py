@@ -50,7 +50,7 @@ from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
 from mgw.dialects.stream import StreamReader
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
-from mgw.wire.array import ElementReader
+from mgw.wire.json_array import ElementReader
 from mgw.wire.sse import EventReader
 
 _BLANKS: Final = b" \t\r\n"

@@ -33,7 +33,7 @@ from mgw.dialects.names import Names
 from mgw.dialects.reasoning import for_gemini
 from mgw.dialects.refusal import no_messages, no_tools
 from mgw.errors import GatewayError, Reason
-from mgw.wire.target import path_of_model
+from mgw.wire.target import quote_model_path
 
 _ENCODER: Final = Encoder()
 _MOST_STOPS: Final = 5
@@ -131,7 +131,7 @@ def target_of(model: str, method: bytes) -> bytes:
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a name that no path can carry.
     """
-    return b"/" + path_of_model(model_path(model)) + b":" + method
+    return b"/" + quote_model_path(model_path(model)) + b":" + method
 
 
 def encoded(body: JsonObject) -> bytes:

@@ -59,8 +59,8 @@ from mgw.dialects.gemini.thoughts import WrittenThoughts
 from mgw.dialects.gemini.usage import usage_metadata
 from mgw.dialects.metering import updated
 from mgw.errors import GatewayError, Reason
-from mgw.wire.array import ArrayWriter
-from mgw.wire.sse import on_its_line
+from mgw.wire.json_array import ArrayWriter
+from mgw.wire.sse import escape_line_ends
 
 MAX_HELD_CHARACTERS: Final = 32 * 2**20
 """How much of calls that have not ended, and of what the last response says, is held."""
@@ -184,7 +184,7 @@ class Writer:
     def _framed(self, response: bytes) -> bytes:
         if self._array is not None:
             return self._array.element(response)
-        return _EVENT % on_its_line(response)
+        return _EVENT % escape_line_ends(response)
 
     def _closed(self) -> bytes:
         return b"" if self._array is None else self._array.finish()

@@ -33,7 +33,7 @@ from mgw.dialects.speech import ANYTHING, CARRIED, FORMATS, audio_type, containe
 from mgw.dialects.voices import DEFAULT_VOICE
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
-from mgw.wire.splice import find_model, splice
+from mgw.wire.json_spans import find_string, replace_string
 from mgw.wire.sse import EventReader
 
 _TARGET: Final = b"/audio/speech"
@@ -93,13 +93,13 @@ def relay_request(body: bytes, request: SpeechRequest, options: RenderOptions) -
 
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
-    found = find_model(body)
+    found = find_string(body)
     if found is not None:
-        body = splice(body, found, options.model)
+        body = replace_string(body, found, options.model)
     if request.voice is not None:  # else it is no string, or not there
-        voice = find_model(body, "voice")
+        voice = find_string(body, "voice")
         if voice is not None:
-            body = splice(body, voice, request.voice)
+            body = replace_string(body, voice, request.voice)
     return Rendered(_TARGET, body, CARRIED)
 
 

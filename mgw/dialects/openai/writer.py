@@ -59,7 +59,7 @@ from mgw.dialects.openai.content import image_object
 from mgw.dialects.openai.errors import error_body, render_error
 from mgw.dialects.openai.thoughts import Thoughts
 from mgw.errors import GatewayError, Reason
-from mgw.wire.sse import on_its_line, render
+from mgw.wire.sse import escape_line_ends, render_event
 
 MAX_HELD: Final = 32 * 2**20
 """Characters that may wait for their place before the answer counts as broken."""
@@ -152,7 +152,7 @@ class ChatStreamWriter:
             if self._closed:
                 break
             _WRITERS[type(event)](self, event, out)
-        return on_its_line(b"".join(out))
+        return escape_line_ends(b"".join(out))
 
     def finish(self) -> bytes:
         """Return the end of the stream; an error where a choice has not ended."""
@@ -175,7 +175,7 @@ class ChatStreamWriter:
             body = error_body(error, self._context.request_id)
         else:
             body = render_error(error, self._context.request_id)[1]
-        return on_its_line(render(b"", body))
+        return escape_line_ends(render_event(b"", body))
 
     def keepalive(self) -> bytes:
         """Return a comment."""

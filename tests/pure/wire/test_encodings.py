@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.encodings import MAX_MEMBERS, Gunzip, decoded
+from mgw.wire.encodings import MAX_MEMBERS, Gunzip, decode_content
 
 MIB = 1024 * 1024
 
@@ -55,7 +55,7 @@ BODIES = st.binary(max_size=200) | st.sampled_from([b"{}" * 200_000, bytes(range
 
 def refusal_of(body: bytes, name: bytes, max_bytes: int = MIB) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
-        decoded(body, name, max_bytes)
+        decode_content(body, name, max_bytes)
     return caught.value
 
 
@@ -67,23 +67,23 @@ def test_every_list_of_codings_is_undone_from_its_end(
     for _, encode in codings:
         encoded = encode(encoded)
     names = b" , ".join(name for name, _ in codings)
-    assert decoded(encoded, names, MIB) == body
+    assert decode_content(encoded, names, MIB) == body
 
 
 @pytest.mark.parametrize("name", [b"", b"identity", b"identity, ,Identity"])
 def test_a_body_without_codings_is_the_same_object(name: bytes) -> None:
     body = b"\x1f\x8b"
-    assert decoded(body, name, 1) is body
+    assert decode_content(body, name, 1) is body
 
 
 def test_an_empty_body_has_nothing_to_decode() -> None:
-    assert decoded(b"", b"gzip", MIB) == b""
+    assert decode_content(b"", b"gzip", MIB) == b""
 
 
 @each_encoder
 def test_the_limit_is_the_last_size_that_passes(name: bytes, encode: Encoder) -> None:
     body = b"abc" * 100_000
-    assert decoded(encode(body), name, len(body)) == body
+    assert decode_content(encode(body), name, len(body)) == body
     assert refusal_of(encode(body), name, len(body) - 1).reason is Reason.BODY_TOO_LARGE
 
 
@@ -138,20 +138,21 @@ def test_unknown_codings_and_too_many_of_them_are_malformed(name: bytes) -> None
 @given(st.lists(BODIES, min_size=1, max_size=5))
 def test_members_and_frames_in_a_row_are_one_body(bodies: list[bytes]) -> None:
     whole = b"".join(bodies)
-    assert decoded(b"".join(map(gzip.compress, bodies)), b"gzip", 3 * MIB) == whole
-    assert decoded(b"".join(map(zstd, bodies)), b"zstd", 3 * MIB) == whole
+    assert decode_content(b"".join(map(gzip.compress, bodies)), b"gzip", 3 * MIB) == whole
+    assert decode_content(b"".join(map(zstd, bodies)), b"zstd", 3 * MIB) == whole
 
 
 def test_zeros_behind_gzip_are_padding() -> None:
     assert (
-        decoded(gzip.compress(b"a") + bytes(100_000) + gzip.compress(b"b") + b"\x00", b"gzip", MIB) == b"ab"
+        decode_content(gzip.compress(b"a") + bytes(100_000) + gzip.compress(b"b") + b"\x00", b"gzip", MIB)
+        == b"ab"
     )
 
 
 @pytest.mark.parametrize(("name", "encode"), [(b"gzip", gzip.compress), (b"zstd", zstd)])
 def test_members_without_end_are_refused_quickly(name: bytes, encode: Encoder) -> None:
     body = encode(b"") * (MAX_MEMBERS + 1)
-    assert decoded(encode(b"") * MAX_MEMBERS, name, MIB) == b""
+    assert decode_content(encode(b"") * MAX_MEMBERS, name, MIB) == b""
     assert refusal_of(body * 20, name).reason is Reason.MALFORMED
 
 

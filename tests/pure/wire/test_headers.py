@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mgw.vocabulary import Family
 from mgw.wire.headers import (
     RawHeaders,
-    readable_encodings,
+    reduce_accept_encoding,
     request_headers,
     response_headers,
     value_of,
@@ -168,7 +168,7 @@ def test_the_accepted_codings_stay_in_place_and_are_reduced() -> None:
     ],
 )
 def test_the_upstream_is_offered_what_can_be_read(offered: bytes | None, left: bytes) -> None:
-    assert readable_encodings(offered) == left
+    assert reduce_accept_encoding(offered) == left
 
 
 def test_an_answer_loses_what_is_of_its_connection_or_its_origin() -> None:

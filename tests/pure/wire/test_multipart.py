@@ -12,18 +12,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.edit import edited
+from mgw.wire.json_spans import FoundString, apply_edits
 from mgw.wire.multipart import (
     MAX_LOOKALIKES,
     MAX_PART_HEAD_BYTES,
     MAX_PARTS,
     MAX_VALUE_BYTES,
     FormReader,
+    find_nested_in_part,
     find_part,
-    nested_in_part,
     part_edits,
 )
-from mgw.wire.splice import FoundValue
 
 TYPE = b"multipart/form-data; boundary=xYz"
 
@@ -43,7 +42,7 @@ def refusal_of(body: bytes, content_type: bytes = TYPE) -> GatewayError:
     return caught.value
 
 
-def read(pieces: Sequence[bytes], max_bytes: int = MAX_VALUE_BYTES) -> FoundValue | str | None:
+def read(pieces: Sequence[bytes], max_bytes: int = MAX_VALUE_BYTES) -> FoundString | str | None:
     """What is found in a form that comes in these pieces, or why it is refused."""
     reader = FormReader(TYPE, "model", max_bytes)
     try:
@@ -130,7 +129,7 @@ def test_only_the_contents_of_the_named_parts_are_replaced(
         return
     assert found is not None
     assert found.value == models[-1]
-    assert edited(body, part_edits(found, "new/é")) == written("new/é".encode())
+    assert apply_edits(body, part_edits(found, "new/é")) == written("new/é".encode())
     assert part_edits(found, models[-1]) == []
 
 
@@ -306,7 +305,7 @@ def test_what_stands_in_the_json_of_a_part_is_found_where_it_stands_in_the_form(
     body = form(part("sdp", b"v=0\r\n"), part("session", SESSION, b"\r\nContent-Type: application/json"))
     found = find_part(body, TYPE, "session", 64 * 1024)
     assert found is not None
-    values = nested_in_part(found, *PATHS)
+    values = find_nested_in_part(found, *PATHS)
     assert [value.name for value in values] == ["model", "audio.input.transcription.model"]
     assert [body[slice(*value.span)] for value in values] == [b'"gpt-realtime"', b'"w"']
 
@@ -315,5 +314,5 @@ def test_json_that_is_stated_twice_is_malformed() -> None:
     found = find_part(form(part("session", SESSION), part("session", SESSION)), TYPE, "session")
     assert found is not None
     with pytest.raises(GatewayError) as caught:
-        nested_in_part(found, *PATHS)
+        find_nested_in_part(found, *PATHS)
     assert caught.value.reason is Reason.MALFORMED

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.sse import Event, EventReader, render
+from mgw.wire.sse import Event, EventReader, render_event
 
 PIECES = st.sampled_from(
     [
@@ -136,12 +136,12 @@ def test_the_limit_is_for_each_event_and_comments_do_not_add_up() -> None:
     st.sampled_from([b"", b"ping", b"content_block_delta"]),
 )
 def test_what_is_rendered_reads_the_same(data: bytes, event: bytes) -> None:
-    assert read([render(event, data)]) == [Event(event, data)]
+    assert read([render_event(event, data)]) == [Event(event, data)]
 
 
 def test_an_event_is_rendered_like_this() -> None:
-    assert render(b"", b"{}") == b"data: {}\n\n"
-    assert render(b"ping", b"a\r\nb\rc") == b"event: ping\ndata: a\ndata: b\ndata: c\n\n"
+    assert render_event(b"", b"{}") == b"data: {}\n\n"
+    assert render_event(b"ping", b"a\r\nb\rc") == b"event: ping\ndata: a\ndata: b\ndata: c\n\n"
 
 
 def test_a_million_small_pieces_take_linear_time() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mgw.errors import GatewayError, Reason
 from mgw.wire.target import (
     check_path,
-    path_of_model,
     query_value,
+    quote_model_path,
     split_target,
     with_parameter,
     without_parameter,
@@ -177,13 +177,13 @@ def test_a_parameter_that_was_added_reads_as_it_is_and_can_be_taken_off(
     ],
 )
 def test_a_model_is_encoded_for_a_path(model: str, path: bytes) -> None:
-    assert path_of_model(model) == path
+    assert quote_model_path(model) == path
 
 
 @given(st.text())
 def test_a_model_in_a_path_reads_as_the_model_or_is_refused(model: str) -> None:
     try:
-        path = path_of_model(model)
+        path = quote_model_path(model)
     except GatewayError:
         return
     assert unquote(path.decode("ascii")) == model
@@ -218,6 +218,6 @@ def test_a_model_in_a_path_reads_as_the_model_or_is_refused(model: str) -> None:
 )
 def test_a_model_that_a_path_cannot_carry_is_malformed(model: str) -> None:
     with pytest.raises(GatewayError) as caught:
-        path_of_model(model)
+        quote_model_path(model)
     assert caught.value.reason is Reason.MALFORMED
     assert caught.value.param == "model"

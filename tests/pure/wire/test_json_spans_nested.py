@@ -12,15 +12,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.nested import MAX_FOUND, MAX_VALUES, Nested, Path, find_values
-from mgw.wire.splice import Span
+from mgw.wire.json_document import Span
+from mgw.wire.json_spans import MAX_FOUND, MAX_VALUES, JsonPath, NestedString, find_nested_strings
 
-REQUESTS: Path = ("requests", None, "model")
-BATCH: Path = ("requests", None, "params", "model")
+REQUESTS: JsonPath = ("requests", None, "model")
+BATCH: JsonPath = ("requests", None, "params", "model")
 
 
-def values(body: bytes, *paths: Path) -> list[str]:
-    return [found.value for found in find_values(body, *paths or (REQUESTS,))]
+def values(body: bytes, *paths: JsonPath) -> list[str]:
+    return [found.value for found in find_nested_strings(body, *paths or (REQUESTS,))]
 
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------
@@ -78,7 +78,14 @@ TOP = joined(
 )
 DOCUMENTS = st.one_of(objects(VALUES | REQUEST), arrays(REQUEST), TOP, VALUES)
 STEPS = st.sampled_from(["model", "params", "requests", None])
-USUAL: list[Path] = [REQUESTS, BATCH, ("model",), ("model", "model"), ("params", "model"), (None, "model")]
+USUAL: list[JsonPath] = [
+    REQUESTS,
+    BATCH,
+    ("model",),
+    ("model", "model"),
+    ("params", "model"),
+    (None, "model"),
+]
 PATHS = st.tuples(
     st.sets(st.sampled_from(USUAL), min_size=1),
     st.sets(st.tuples(STEPS) | st.tuples(STEPS, STEPS) | st.tuples(STEPS, STEPS, STEPS), max_size=3),
@@ -95,7 +102,7 @@ def space_from(text: str, at: int) -> int:
     return at
 
 
-def stated(text: str, at: int, path: tuple[str | int, ...], into: list[Nested]) -> int:
+def stated(text: str, at: int, path: tuple[str | int, ...], into: list[NestedString]) -> int:
     """Note every string of a document with its path and its span in characters; return where a value ends."""
     if text[at] in "[{":
         index, closing = 0, "]" if text[at] == "[" else "}"
@@ -111,19 +118,19 @@ def stated(text: str, at: int, path: tuple[str | int, ...], into: list[Nested]) 
         return at + 1
     value, end = DECODER.raw_decode(text, at)
     if isinstance(value, str):
-        into.append(Nested(value, (at, end), path))
+        into.append(NestedString(value, (at, end), path))
     return end
 
 
-def reference(text: str, paths: list[Path]) -> list[Nested]:
-    into: list[Nested] = []
+def reference(text: str, paths: list[JsonPath]) -> list[NestedString]:
+    into: list[NestedString] = []
     stated(text, space_from(text, 0), (), into)
     wanted = [
         found
         for found in into
         if tuple(None if isinstance(step, int) else step for step in found.path) in paths
     ]
-    return [Nested(spoken(found.value), in_bytes(text, found.span), found.path) for found in wanted]
+    return [NestedString(spoken(found.value), in_bytes(text, found.span), found.path) for found in wanted]
 
 
 def spoken(value: str) -> str:
@@ -147,8 +154,8 @@ def in_bytes(text: str, span: Span) -> Span:
 @example(text='{"a":[[0%s],"b"],"model":"x"}' % (',"b"' * 30), paths=[("model",)])
 @example(text=r'{"a":"\",","model":"x"}', paths=[("model",)])
 @example(text='"x"', paths=[()])
-def test_each_value_is_found_where_a_parser_finds_it(text: str, paths: list[Path]) -> None:
-    assert find_values(text.encode(), *paths) == reference(text, paths)
+def test_each_value_is_found_where_a_parser_finds_it(text: str, paths: list[JsonPath]) -> None:
+    assert find_nested_strings(text.encode(), *paths) == reference(text, paths)
 
 
 documents = st.recursive(
@@ -161,7 +168,7 @@ documents = st.recursive(
 )
 
 
-def spoken_at(value: Any, path: Path) -> list[str]:
+def spoken_at(value: Any, path: JsonPath) -> list[str]:
     if not path:
         return [value] if isinstance(value, str) else []
     step, *rest = path
@@ -185,22 +192,24 @@ def test_the_same_values_as_a_parser_sees(document: Any, ascii_only: bool) -> No
 def test_every_element_is_found_where_it_stands() -> None:
     first, second = b'{"model":"a","x":{"model":"no"}}', b'{"y":["model"], "model" : "b\\u0041"}'
     body = b'{"requests": [ %b, %b ], "model":"no"}' % (first, second)
-    found = find_values(body, REQUESTS)
+    found = find_nested_strings(body, REQUESTS)
     assert [entry.value for entry in found] == ["a", "bA"]
     assert [body[slice(*entry.span)] for entry in found] == [b'"a"', b'"b\\u0041"']
 
 
 def test_a_value_says_where_it_stands() -> None:
     body = b'{"requests":[1,{"params":{"model":"a"}}],"model":{"id":"b"}}'
-    found = find_values(body, BATCH, ("model",), ("model", "id"))
+    found = find_nested_strings(body, BATCH, ("model",), ("model", "id"))
     assert [value.name for value in found] == ["requests[1].params.model", "model.id"]
-    assert [value.name for value in find_values(b'{"model":"a"}', ("model",), ("model", "id"))] == ["model"]
-    assert [value.name for value in find_values(b'["a"]', (None,))] == ["[0]"]
+    assert [value.name for value in find_nested_strings(b'{"model":"a"}', ("model",), ("model", "id"))] == [
+        "model"
+    ]
+    assert [value.name for value in find_nested_strings(b'["a"]', (None,))] == ["[0]"]
 
 
 def test_values_of_several_paths_come_in_the_order_of_the_body() -> None:
     body = b'{"session":{"model":"a"},"model":"b","requests":[{"model":"c"}],"session":{"model":"d"}}'
-    found = find_values(body, REQUESTS, ("model",), ("session", "model"))
+    found = find_nested_strings(body, REQUESTS, ("model",), ("session", "model"))
     assert [value.value for value in found] == ["a", "b", "c", "d"]
     assert all(one.span[1] <= other.span[0] for one, other in pairwise(found))
 
@@ -212,7 +221,7 @@ def test_of_a_key_that_is_stated_several_times_each_value_is_found() -> None:
 
 def test_lone_surrogates_elsewhere_move_nothing() -> None:
     body = rb'{"x":"\ud800","requests":[{"\udfff":"\\ud800","model":"a"}]}'
-    (found,) = find_values(body, REQUESTS)
+    (found,) = find_nested_strings(body, REQUESTS)
     assert body[slice(*found.span)] == b'"a"'
 
 
@@ -238,7 +247,7 @@ def test_what_stands_elsewhere_is_not_found(body: bytes) -> None:
 
 
 def test_without_paths_nothing_is_found() -> None:
-    assert find_values(b'{"model":"a"}') == []
+    assert find_nested_strings(b'{"model":"a"}') == []
 
 
 @pytest.mark.parametrize(
@@ -246,7 +255,7 @@ def test_without_paths_nothing_is_found() -> None:
 )
 def test_what_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError) as refusal:
-        find_values(body, REQUESTS)
+        find_nested_strings(body, REQUESTS)
     assert refusal.value.reason is Reason.MALFORMED
 
 
@@ -262,15 +271,15 @@ def test_what_is_no_json_is_refused(body: bytes) -> None:
 )
 def test_a_body_of_too_many_values_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError, match=str(MAX_VALUES)) as refusal:
-        find_values(body, REQUESTS, ("model",))
+        find_nested_strings(body, REQUESTS, ("model",))
     assert refusal.value.reason is Reason.MALFORMED
 
 
 def test_a_body_that_names_too_many_models_is_refused() -> None:
     models = [b'"model":"a"'] * MAX_FOUND
-    assert len(find_values(b"{%b}" % b",".join(models), ("model",))) == MAX_FOUND
+    assert len(find_nested_strings(b"{%b}" % b",".join(models), ("model",))) == MAX_FOUND
     with pytest.raises(GatewayError, match=str(MAX_FOUND)):
-        find_values(b"{%b}" % b",".join([*models, b'"model":"a"']), ("model",))
+        find_nested_strings(b"{%b}" % b",".join([*models, b'"model":"a"']), ("model",))
 
 
 @pytest.mark.parametrize(

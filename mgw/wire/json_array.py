@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.counted import has_more
+from mgw.wire.json_document import has_more_values
 
 MAX_ELEMENT_BYTES: Final = 32 * 1024 * 1024
 """How much of one element is held by default: an image in base64 travels as one element."""
@@ -49,8 +49,8 @@ _MOVES: Final = MappingProxyType(
         (_State.BETWEEN, b"]"): _State.AFTER,
     }
 )
-_WITHIN: Final = frozenset({_State.ELEMENT, _State.WORD})
-_BEFORE_A_VALUE: Final = (_State.FIRST, _State.NEXT)
+_IN_VALUE: Final = frozenset({_State.ELEMENT, _State.WORD})
+_EXPECTING_VALUE: Final = (_State.FIRST, _State.NEXT)
 _NO_VALUE: Final = b",]}:"
 _BACKSLASH: Final = ord("\\")
 _SPACES: Final = re.compile(rb"[ \t\r\n]*+")
@@ -85,14 +85,14 @@ class ElementReader:
         elements: list[bytes] = []
         position, size = 0, len(data)
         while position < size:
-            if self._state in _WITHIN:
+            if self._state in _IN_VALUE:
                 start = position
-                position = self._end(data, start)
+                position = self._find_end(data, start)
                 self._hold(data[start:position])
                 if self._state is _State.BETWEEN:
-                    elements.append(self._taken())
+                    elements.append(self._take_element())
             else:
-                position = self._around(data, position)
+                position = self._read_between(data, position)
         return elements
 
     def finish(self) -> None:
@@ -105,16 +105,16 @@ class ElementReader:
                 Reason.UPSTREAM_BROKEN, "the upstream's response ended in the middle of its array"
             )
 
-    def _around(self, data: bytes, position: int) -> int:
+    def _read_between(self, data: bytes, position: int) -> int:
         """Take one character outside of elements, after white space; return where to go on."""
-        position = _end_of(_SPACES, data, position)
+        position = _match_end(_SPACES, data, position)
         character = data[position : position + 1]
         if not character:
             return position
         move = _MOVES.get((self._state, character))
         if move is not None:
             self._state = move
-        elif self._state in _BEFORE_A_VALUE and character not in _NO_VALUE:
+        elif self._state in _EXPECTING_VALUE and character not in _NO_VALUE:
             self._begin(character)
         else:
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream's response is not a JSON array")
@@ -126,46 +126,46 @@ class ElementReader:
         self._state = _State.ELEMENT if self._depth or self._in_string else _State.WORD
         self._hold(character)
 
-    def _end(self, data: bytes, position: int) -> int:
+    def _find_end(self, data: bytes, position: int) -> int:
         """Return where the element ends, and say so in the state, or the end of the data."""
         if self._state is _State.WORD:
-            position = _end_of(_REST_OF_WORD, data, position)
+            position = _match_end(_REST_OF_WORD, data, position)
             if position < len(data):
                 self._state = _State.BETWEEN
             return position
         if self._in_string:
-            position = self._end_of_string(data, position)
+            position = self._find_string_end(data, position)
         while self._depth and not self._in_string:
-            position = _end_of(_TO_A_BRACKET, data, position)
+            position = _match_end(_TO_A_BRACKET, data, position)
             if position == len(data):
                 return position
             character = data[position : position + 1]
             position += 1
             if character == b'"':
                 self._in_string = True
-                position = self._end_of_string(data, position)
+                position = self._find_string_end(data, position)
             else:
                 self._depth += 1 if character in b"{[" else -1
         if not self._in_string:
             self._state = _State.BETWEEN
         return position
 
-    def _end_of_string(self, data: bytes, position: int) -> int:
+    def _find_string_end(self, data: bytes, position: int) -> int:
         """Return where a string that is not closed yet ends, or the end of the data."""
         if self._escaped:
             self._escaped = False
             position += 1
-        position = _end_of(_REST_OF_STRING, data, position)
+        position = _match_end(_REST_OF_STRING, data, position)
         if position == len(data):
             return position
         self._escaped = data[position] == _BACKSLASH  # the last byte: what it escapes has not come yet
         self._in_string = self._escaped
         return position + 1
 
-    def _taken(self) -> bytes:
+    def _take_element(self) -> bytes:
         element = bytes(self._held)
         self._held = bytearray()
-        if has_more(element, MAX_OBJECTS, MAX_VALUES):
+        if has_more_values(element, MAX_OBJECTS, MAX_VALUES):
             raise GatewayError(Reason.UPSTREAM_BROKEN, "the upstream sent an element with too many values")
         return element
 
@@ -196,7 +196,7 @@ class ArrayWriter:
         return b"]" if self._begun else b"[]"
 
 
-def _end_of(pattern: re.Pattern[bytes], data: bytes, position: int) -> int:
+def _match_end(pattern: re.Pattern[bytes], data: bytes, position: int) -> int:
     match = pattern.match(data, position)
     assert match is not None, "these patterns match the empty string, too"
     return match.end()

@@ -9,8 +9,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mgw.wire.checked import BLOCK_BYTES
-from mgw.wire.counted import has_more
+from mgw.wire.json_document import BLOCK_BYTES, has_more_values
 
 TEXTS = st.text('ab"\\\\{}[],:\\n', max_size=5) | st.sampled_from(
     ["\\" * (BLOCK_BYTES - 3), '"{[,' * BLOCK_BYTES]
@@ -41,17 +40,17 @@ def test_what_stands_in_texts_is_not_counted(value: Any) -> None:
     body = json.dumps(value, ensure_ascii=False).encode()
     objects, values = counted(value)
     padded = body + b" " * 2 * (objects + values)  # short bodies are not looked at
-    assert not has_more(padded, objects, values)
+    assert not has_more_values(padded, objects, values)
     if objects:
-        assert has_more(padded, objects - 1, values)
+        assert has_more_values(padded, objects - 1, values)
     if values:
-        assert has_more(padded, objects, values - 1)
+        assert has_more_values(padded, objects, values - 1)
 
 
 def test_counting_stops_where_it_is_too_much() -> None:
     began = process_time()
     for _ in range(3):
-        assert has_more(b'{"a":[' + b'"",' * 10_000_000 + b"0]}", 100, 100_000)
+        assert has_more_values(b'{"a":[' + b'"",' * 10_000_000 + b"0]}", 100, 100_000)
     assert process_time() - began < 1.0
 
 
@@ -67,7 +66,7 @@ def test_few_marks_in_a_large_body_are_counted_exactly(mark: str, count: int, in
     objects, values = counted(json.loads(body))
     padded = b"[" + body + b"," + long.encode() + b"]"
     objects, values = counted(json.loads(padded))
-    assert not has_more(padded, objects, values)
+    assert not has_more_values(padded, objects, values)
     if objects:
-        assert has_more(padded, objects - 1, values)
-    assert has_more(padded, objects, values - 1)
+        assert has_more_values(padded, objects - 1, values)
+    assert has_more_values(padded, objects, values - 1)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.array import ArrayWriter, ElementReader
+from mgw.wire.json_array import ArrayWriter, ElementReader
 
 SPACE = st.text(" \t\r\n", max_size=2)
 STRING_PIECES = st.lists(

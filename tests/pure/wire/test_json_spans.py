@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.splice import MAX_CANDIDATES, MAX_STATED, find_model, splice
+from mgw.wire.json_spans import MAX_CANDIDATES, MAX_STATED, find_string, replace_string
 
 # --- documents drawn as pieces of text ---------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ def is_text(value: object) -> bool:
 def refused_field_of(body: bytes) -> str | None:
     """Return the field at fault, ``body`` for all of it, ``None`` if the body is taken."""
     try:
-        find_model(body)
+        find_string(body)
     except GatewayError as error:
         return error.param or "body"
     return None
@@ -113,7 +113,7 @@ def refused_field_of(body: bytes) -> str | None:
 
 def refusal_of(body: bytes) -> GatewayError:
     with pytest.raises(GatewayError) as caught:
-        find_model(body)
+        find_string(body)
     assert caught.value.reason is Reason.MALFORMED
     return caught.value
 
@@ -130,30 +130,30 @@ def test_only_the_values_of_the_top_level_key_are_replaced(document: str, new: s
     if stated and not is_text(stated[-1][1]):
         refusal_of(body)
         return
-    found = find_model(body)
+    found = find_string(body)
     if not stated:
         assert found is None
         return
     assert found is not None
     assert found.value == stated[-1][1]
     if found.value == new:
-        assert splice(body, found, new) is body
+        assert replace_string(body, found, new) is body
         return
     expected = document
     for _, _, start, end in reversed(stated):
         expected = expected[:start] + json.dumps(new, ensure_ascii=False) + expected[end:]
-    assert splice(body, found, new) == expected.encode()
+    assert replace_string(body, found, new) == expected.encode()
 
 
 @given(DOCUMENTS)
 def test_a_value_replaced_by_itself_gives_the_same_object(document: str) -> None:
     body = document.encode()
     try:
-        found = find_model(body)
+        found = find_string(body)
     except GatewayError:
         return
     if found is not None:
-        assert splice(body, found, found.value) is body
+        assert replace_string(body, found, found.value) is body
 
 
 BROKEN = st.lists(
@@ -214,10 +214,10 @@ def test_a_model_that_is_no_text_is_malformed_and_named(value: str) -> None:
 @pytest.mark.parametrize("value", ["null", "1", "[]", '{"model":"x"}', r'"a\ud800"'])
 def test_of_two_models_the_last_counts_whatever_the_first_is(value: str) -> None:
     body = f'{{"model": {value} ,"model":"x"}}'.encode()
-    found = find_model(body)
+    found = find_string(body)
     assert found is not None
     assert found.value == "x"
-    assert splice(body, found, "y") == b'{"model": "y" ,"model":"y"}'
+    assert replace_string(body, found, "y") == b'{"model": "y" ,"model":"y"}'
 
 
 @pytest.mark.parametrize("value", ["null", "1", "[]", '{"model":"x"}'])
@@ -227,19 +227,19 @@ def test_a_last_model_that_is_no_text_is_refused_behind_one_that_is(value: str) 
 
 def test_a_lone_surrogate_elsewhere_passes() -> None:
     body = rb'{"a":"\ud800\\","model":"x","b":["\udfff"]}'
-    found = find_model(body)
+    found = find_string(body)
     assert found is not None
-    assert splice(body, found, "y") == rb'{"a":"\ud800\\","model":"y","b":["\udfff"]}'
+    assert replace_string(body, found, "y") == rb'{"a":"\ud800\\","model":"y","b":["\udfff"]}'
 
 
 def test_another_key_is_found_in_the_same_way() -> None:
-    found = find_model(rb'{"model":"x","cached\u0043ontent":"y"}', "cachedContent")
+    found = find_string(rb'{"model":"x","cached\u0043ontent":"y"}', "cachedContent")
     assert found is not None
     assert found.value == "y"
 
 
 def test_the_value_is_decoded() -> None:
-    found = find_model(rb'{"model":"caf\u00e9 \ud83d\ude00 \"q\""}')
+    found = find_string(rb'{"model":"caf\u00e9 \ud83d\ude00 \"q\""}')
     assert found is not None
     assert found.value == 'café 😀 "q"'
 
@@ -282,7 +282,7 @@ def test_the_time_grows_with_the_size(document: Callable[[int], str]) -> None:
         times = []
         for _ in range(3):
             begun = process_time()
-            found = find_model(body)
+            found = find_string(body)
             times.append(process_time() - begun)
             assert found is not None
             assert found.value == "x"
@@ -292,7 +292,7 @@ def test_the_time_grows_with_the_size(document: Callable[[int], str]) -> None:
 
 
 def found_in(body: bytes) -> int:
-    found = find_model(body)
+    found = find_string(body)
     assert found is not None
     return len(found.spans)
 

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.edit import Document, Edit, Place, are_all, cuts, edited
-from mgw.wire.splice import Span
+from mgw.wire.json_document import Document, JsonNode, Span, are_all_siblings, removal_spans
+from mgw.wire.json_spans import Edit, apply_edits
 
 MARK = b"mark"
 
@@ -56,18 +56,18 @@ def parsed(text: bytes) -> Any:
     return json.loads(text, object_pairs_hook=Pairs, parse_int=str, parse_float=str)
 
 
-def elements(document: Document, place: Place, holding: bytes = b"") -> list[Place]:
+def elements(document: Document, place: JsonNode, holding: bytes = b"") -> list[JsonNode]:
     return list(document.elements(place, holding))
 
 
-def without(body: bytes, siblings: list[Place]) -> bytes:
-    return edited(body, [(span, b"") for span in cuts(siblings)])
+def without(body: bytes, siblings: list[JsonNode]) -> bytes:
+    return apply_edits(body, [(span, b"") for span in removal_spans(siblings)])
 
 
 # --- where things stand ------------------------------------------------------------------------------------
 
 
-def same(document: Document, body: bytes, place: Place, value: Any) -> None:
+def same(document: Document, body: bytes, place: JsonNode, value: Any) -> None:
     """Hold a place and all below it against what a parser read there."""
     assert parsed(body[place.value : place.end]) == value
     assert document.string(place) == (value if body[place.value : place.value + 1] == b'"' else None)
@@ -89,7 +89,7 @@ def same(document: Document, body: bytes, place: Place, value: Any) -> None:
 def test_every_value_is_found_where_a_parser_finds_it(body: bytes) -> None:
     document = Document(body)
     root = document.root
-    same(document, body, Place(root.start, root.value, len(body.rstrip())), parsed(body))
+    same(document, body, JsonNode(root.start, root.value, len(body.rstrip())), parsed(body))
 
 
 @given(body=around(arrays(VALUES)))
@@ -136,7 +136,7 @@ def test_deep_nesting_is_skipped_or_refused() -> None:
 
 def test_a_document_of_too_many_places_is_refused() -> None:
     body = b"[0,1,2,3,4]"
-    document = Document(body, max_places=5)
+    document = Document(body, max_nodes=5)
     assert len(elements(document, document.root)) == 5
     with pytest.raises(GatewayError):
         elements(document, document.root)
@@ -191,7 +191,7 @@ def test_a_parser_misses_the_elements_that_were_cut_and_no_others(body: bytes, c
     chosen = [place for place, choice in zip(found, choices, strict=False) if choice]
     left = [value for value, choice in zip(parsed(body), choices, strict=False) if not choice]
     assert parsed(without(body, chosen)) == left
-    assert are_all(chosen) == (bool(found) and chosen == found)
+    assert are_all_siblings(chosen) == (bool(found) and chosen == found)
 
 
 @given(body=around(objects(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
@@ -211,15 +211,15 @@ def test_nothing_is_cut_but_what_was_chosen_and_commas(body: bytes, choices: lis
     document = Document(body)
     found = elements(document, document.root)
     chosen = [place for place, choice in zip(found, choices, strict=False) if choice]
-    gone = b"".join(body[start:end] for start, end in cuts(chosen))
+    gone = b"".join(body[start:end] for start, end in removal_spans(chosen))
     for place in chosen:
         gone = gone.replace(body[place.start : place.end], b"", 1)
     assert gone.translate(None, b" \t\r\n,") == b""
 
 
 def test_nothing_chosen_cuts_nothing() -> None:
-    assert cuts([]) == []
-    assert not are_all([])
+    assert removal_spans([]) == []
+    assert not are_all_siblings([])
 
 
 # --- joining -----------------------------------------------------------------------------------------------
@@ -242,9 +242,9 @@ def edit_lists(draw: st.DrawFn) -> tuple[bytes, list[Edit], bytes]:
 @given(drawn=edit_lists())
 def test_all_but_the_edited_spans_stays_as_it_was(drawn: tuple[bytes, list[Edit], bytes]) -> None:
     body, edits, expected = drawn
-    assert edited(body, edits) == expected
+    assert apply_edits(body, edits) == expected
 
 
 def test_without_edits_it_is_the_same_object() -> None:
     body = b"{}"
-    assert edited(body, []) is body
+    assert apply_edits(body, []) is body

@@ -1,0 +1,435 @@
+"""Find string values of a JSON body at their own positions, and replace them there (contract 5.1, 5.2, 5.4).
+
+The body is never rebuilt.  :func:`find_string` looks for a key at the top, in any spelling that JSON allows:
+
+1. ``msgspec`` checks several bytes of JSON in a nanosecond and knows a key in any spelling, but does not say
+   where it stands.  A plain ``"model":"x"`` that a search came upon is the body's only one exactly if all
+   before it, closed by ``"":0}``, is a valid object without that key, and all after it, opened by ``{"":0``,
+   is one too.  Nearly every body ends here, after one pass.
+2. Else the body as a whole is checked.  If it holds the key, every spelling of it that stands at depth 1 is
+   found by counting the brackets between one candidate and the next.
+3. ``msgspec`` refuses escapes of lone surrogates, which RFC 8259 8.2 lets pass.  Where the check fails, they
+   are overwritten with escapes of the same length, and the check is made once more.
+
+:func:`find_nested_strings` looks along paths, for routes whose models stand somewhere else: batches, settings
+of a session, a body that repeats the model of its path.  A body of many megabytes is checked whole first.
+Only arrays and objects that a path leads through are opened: a pattern made for the keys that are looked for
+passes over short other members, several at once; ``msgspec`` passes over all else.  Steps are counted, so the
+time is bounded, and functions call one another as deep as the paths are, not as deep as the body is.
+"""
+
+from __future__ import annotations
+
+import re
+from codecs import utf_8_decode
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import count
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, DecodeError, Raw, Struct, UnsetType, ValidationError
+from msgspec.json import encode
+
+from mgw.errors import GatewayError, Reason
+from mgw.wire.json_document import (
+    BLOCK_BYTES,
+    Span,
+    check_json,
+    decode_string,
+    invalid_json_error,
+    iter_outside_strings,
+    mask_escapes,
+    neutralize_surrogates,
+    skip_space,
+    skip_value,
+    too_deep_error,
+)
+
+Edit = tuple[Span, bytes]
+"""A span of the body, and what is to stand there instead."""
+JsonPath = tuple[str | None, ...]
+"""Keys from the top, none of which needs escapes; ``None`` stands for every element of an array."""
+
+MAX_STATED: Final = 1000
+"""How often a body may state one key at the top; nobody does it twice on purpose."""
+MAX_CANDIDATES: Final = 200_000
+"""How often a body may have the key at any depth, where the likely places do not hold the one at the top."""
+MAX_VALUES: Final = 750_000
+"""How many values are looked at one by one, at about two microseconds each.
+
+A batch of Anthropic's has at most 100,000 requests, each with three values on the path and a few long ones.
+"""
+
+MAX_FOUND: Final = 200_000
+"""How many values may be found; each costs a few hundred bytes, and is resolved."""
+
+_SPACE: Final = rb"[ \t\r\n]*+"
+_OBJECT_START: Final = b'{"":0'
+_OBJECT_END: Final = b'"":0}'
+_EMPTY_OBJECT: Final = b"{" + _OBJECT_END
+_HEAD_BYTES: Final = 128
+"""Many clients write the model first: so far a search from the front is worth its time."""
+_TRIES: Final = 4
+_COPIED_BYTES: Final = 16 * 1024
+"""Above this size one copy through a view is cheaper than two without."""
+_SEARCHED_BYTES: Final = 1024 * 1024
+"""A search holds the interpreter to its end, so that it goes over so much at once."""
+_LONGEST_KEY: Final = 256
+_COLON: Final = re.compile(rb"%b:%b" % (_SPACE, _SPACE))
+_QUOTE: Final = ord('"')
+_STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
+# Groups that may fail half-way are not possessive: Python 3.11 before 3.11.5 goes on from there (gh-106052).
+# They are bounded, so going back costs little.
+_SHORT_STRING: Final = rb'"[^"\\]{0,99}+"'
+_FLAT: Final = rb'[\[{](?:[^"\[\]{}]++|%b){0,40}[\]}]' % _SHORT_STRING
+_SHORT: Final = rb'(?:%b|[-+.0-9A-Za-z]++|[\[{](?:[^"\[\]{}]++|%b|%b){0,40}[\]}])' % (
+    _SHORT_STRING,
+    _SHORT_STRING,
+    _FLAT,
+)
+"""Values that a pattern passes over sooner than the checker does: scalars, and few of them together."""
+_NEXT_ELEMENT: Final = re.compile(rb"%b,%b" % (_SPACE, _SPACE))
+_ANY_STRING: Final = re.compile(_STRING, re.DOTALL)
+_BRACE: Final = ord("{")
+_BRACKET: Final = ord("[")
+_CLOSING_BRACKET: Final = ord("]")
+
+
+class FoundString(Struct, frozen=True, gc=False):
+    """A string value, and every place where it is stated (a JSON body: quotes included)."""
+
+    value: str
+    spans: tuple[Span, ...]
+
+
+class NestedString(Struct, frozen=True, gc=False):
+    """A string value, and where it stands (quotes included)."""
+
+    value: str
+    span: Span
+    path: tuple[str | int, ...]
+    """Keys from the top, and the indices of elements."""
+
+    @property
+    def name(self) -> str:
+        """The path as people write it, like ``requests[3].params.model``."""
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return "".join(steps).removeprefix(".")
+
+
+def apply_edits(body: bytes, edits: Sequence[Edit]) -> bytes:
+    """Return ``body`` with the edits made, which do not overlap; the same object where there are none."""
+    if not edits:
+        return body
+    view = memoryview(body)
+    pieces: list[bytes | memoryview] = []
+    position = 0
+    for (start, end), new in sorted(edits):
+        pieces += (view[position:start], new)
+        position = end
+    pieces.append(view[position:])
+    return b"".join(pieces)
+
+
+def replace_string(body: bytes, found: FoundString, new: str) -> bytes:
+    """Return ``body`` with ``new`` at each of the spans; the same object where that changes nothing."""
+    if new == found.value:
+        return body
+    literal = encode(new)
+    return apply_edits(body, [(span, literal) for span in found.spans])
+
+
+def find_string(body: bytes, key: str = "model") -> FoundString | None:
+    """Return the value of the top-level ``key`` of a JSON object, or ``None`` where it has none.
+
+    Of several such keys the last one counts, and the spans of all are returned, whatever the others hold.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON object in UTF-8, and for a value that
+    counts and is no string or no text.
+    """
+    return _key_finder(key).find(body)
+
+
+class _KeyFinder:
+    """Finds one key: its patterns, and a decoder that checks all of a body and keeps only that key."""
+
+    def __init__(self, key: str) -> None:
+        assert key.isidentifier(), "a key that needs no escapes"
+        name = key.encode()
+        spelled = b"".join(_spelling_pattern(letter) for letter in name)
+        keyed = msgspec.defstruct(
+            "Keyed", [("value", Raw | UnsetType, UNSET)], rename={"value": key}, gc=False
+        )
+        self._key = key
+        self._needle = b'"%b"' % name
+        # A quote behind a backslash stands inside a string and begins none.
+        self._plain = re.compile(rb'(?<!\\)"%b"%b:%b"([^"\\\x00-\x1f]*+)"' % (name, _SPACE, _SPACE))
+        self._any = re.compile(rb'"%b"' % spelled)
+        assert 6 * len(name) + 2 <= _LONGEST_KEY
+        # Any: the checker cannot know the fields of a class that is made here.
+        self._decode: Any = msgspec.json.Decoder(keyed).decode
+
+    def find(self, body: bytes) -> FoundString | None:
+        if not body.isascii():
+            _check_utf8(body)
+        try:
+            return self._find_plain(body) or self._find_any(body)
+        except RecursionError:
+            raise too_deep_error() from None
+
+    def _find_plain(self, body: bytes) -> FoundString | None:
+        """Try the likely places for the only key, plainly spelled."""
+        at = body.find(self._needle, 0, _HEAD_BYTES)
+        if at < 0:
+            at = body.rfind(self._needle)
+        for _ in range(_TRIES):
+            if at < 0:
+                return None
+            match = self._plain.match(body, at)
+            if match is not None and self._is_only(body, at, match.end()):
+                start, end = match.span(1)
+                return FoundString(match[1].decode(), ((start - 1, end + 1),))
+            at = body.rfind(self._needle, 0, at)
+        return None
+
+    def _is_only(self, body: bytes, start: int, end: int) -> bool:
+        """Whether the member between stands at the top of a valid object that has no other such key."""
+        if len(body) < _COPIED_BYTES:
+            before, after = body[:start] + _OBJECT_END, _OBJECT_START + body[end:]
+        else:
+            view = memoryview(body)
+            before, after = b"".join((view[:start], _OBJECT_END)), b"".join((_OBJECT_START, view[end:]))
+        decode = self._decode
+        try:
+            return (before == _EMPTY_OBJECT or decode(before).value is UNSET) and decode(after).value is UNSET
+        except DecodeError:
+            return False
+
+    def _find_any(self, body: bytes) -> FoundString | None:
+        """Find every such key at the top, however it is spelled."""
+        text = self._text_with_key(body)
+        if text is None:
+            return None
+        # Of the same length, so that positions stay, and now every quote begins or ends a string.
+        plain = mask_escapes(text)
+        view = memoryview(plain)
+        spans: list[Span] = []
+        for start in self._value_starts(plain):
+            if len(spans) == MAX_STATED:
+                message = f"the body has {self._key!r} more than {MAX_STATED} times"
+                raise GatewayError(Reason.MALFORMED, message, param=self._key)
+            end = skip_value(view, start)
+            spans.append((start, start + len(plain[start:end].rstrip())))
+        start, end = spans[-1]
+        if body[start] != _QUOTE:
+            raise GatewayError(Reason.MALFORMED, f"{self._key!r} must be a string", param=self._key)
+        return FoundString(self._text(body[start:end]), tuple(spans))
+
+    def _text_with_key(self, body: bytes) -> bytes | None:
+        """Return a body as the checker reads it, once it is checked whole, where it holds the key."""
+        try:
+            return None if self._decode(body).value is UNSET else body
+        except ValidationError:
+            raise _no_object_error() from None
+        except DecodeError:
+            neutral = neutralize_surrogates(body)
+        try:
+            return None if self._decode(neutral).value is UNSET else neutral
+        except ValidationError:
+            raise _no_object_error() from None
+        except DecodeError as error:
+            raise invalid_json_error(error) from None
+
+    def _value_starts(self, plain: bytes) -> Iterator[int]:
+        """Yield where the values of the key at depth 1 begin, in a valid body without escaped quotes."""
+        depth = position = candidates = 0
+        for start, end in self._keys(plain):
+            colon = _COLON.match(plain, end)
+            if colon is None:
+                continue
+            candidates += 1
+            if candidates > MAX_CANDIDATES:
+                message = f"the body has {self._key!r} in more than {MAX_CANDIDATES} places"
+                raise GatewayError(Reason.MALFORMED, message, param=self._key)
+            depth += _depth_between(plain, position, start)
+            position = colon.end()
+            if depth == 1:
+                yield position
+
+    def _keys(self, plain: bytes) -> Iterator[Span]:
+        """Yield where the key stands, in any spelling, or a string that is the same."""
+        position, size = 0, len(plain)
+        for at in range(0, size, _SEARCHED_BYTES):
+            end = min(at + _SEARCHED_BYTES, size)
+            for match in self._any.finditer(plain, max(at, position), min(end + _LONGEST_KEY, size)):
+                if match.start() >= end:
+                    break
+                position = match.end()
+                yield match.span()
+
+    def _text(self, literal: bytes) -> str:
+        try:
+            return msgspec.json.decode(literal, type=str)
+        except DecodeError:
+            raise GatewayError(
+                Reason.MALFORMED, f"{self._key!r} contains an unpaired surrogate", param=self._key
+            ) from None
+
+
+@lru_cache(maxsize=16)
+def _key_finder(key: str) -> _KeyFinder:
+    return _KeyFinder(key)
+
+
+def _spelling_pattern(letter: int) -> bytes:
+    """Return a pattern for a letter, plain or as the one escape that JSON has for it."""
+    digits = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{letter:04x}")
+    return b"(?:%c|\\\\u%b)" % (letter, digits.encode())
+
+
+def _depth_between(plain: bytes, start: int, end: int) -> int:
+    """Return how many more brackets are opened than closed between two places outside of strings."""
+    return sum(
+        outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
+        for outside in iter_outside_strings(plain, start, end)
+    )
+
+
+def _no_object_error() -> GatewayError:
+    return GatewayError(Reason.MALFORMED, "the body must be a JSON object")
+
+
+def _check_utf8(body: bytes) -> None:
+    """Refuse what is not UTF-8, in pieces that stay in the processor's cache."""
+    view = memoryview(body)
+    position, size = 0, len(body)
+    try:
+        while position < size:
+            end = position + BLOCK_BYTES
+            position += utf_8_decode(view[position:end], "strict", end >= size)[1]
+    except UnicodeDecodeError:
+        raise GatewayError(Reason.MALFORMED, "the body is not valid UTF-8") from None
+
+
+def find_nested_strings(body: bytes, *paths: JsonPath) -> list[NestedString]:
+    """Return each string value that stands at one of ``paths``, in the body's order.
+
+    A key that is stated several times is found each time, and the last one counts.  A value that is no text
+    reads as U+FFFD, which is nobody's name; one that is no string is passed over.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, for what is nested too deeply, and for
+    more than :data:`MAX_VALUES` values on the paths, or too long to be passed over several at once, or more
+    than :data:`MAX_FOUND` found.
+    """
+    search = _NestedSearch(body)
+    search.run(_path_tree(paths))
+    return search.found
+
+
+def _next_member(wanted: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern for the members of an object, up to the next that has to be looked at.
+
+    It matches the comma before, short members that are not wanted, then the key of one that may be, or the
+    object's end.
+    """
+    names = b"|".join(re.escape(name.encode()) for name in wanted)
+    key = rb'"(?!(?:%b)")[^"\\]{0,99}+"' % names
+    others = rb"(?:%b%b:%b%b%b(?:,%b|(?=\}))){0,400}" % (key, _SPACE, _SPACE, _SHORT, _SPACE, _SPACE)
+    return re.compile(
+        rb"%b,?+%b%b(?:(%b)%b:%b|\})" % (_SPACE, _SPACE, others, _STRING, _SPACE, _SPACE), re.DOTALL
+    )
+
+
+class _PathNode:
+    """What some paths have in common: a place that they lead through, or end at."""
+
+    def __init__(self, tails: list[JsonPath]) -> None:
+        heads = {tail[0] for tail in tails if tail}
+        below = {head: _PathNode([tail[1:] for tail in tails if tail[:1] == (head,)]) for head in heads}
+        self.is_end: Final = () in tails
+        self.element: Final = below.get(None)
+        self.members: Final = {key: node for key, node in below.items() if key is not None}
+        self.spelled: Final = {b'"%b"' % key.encode(): (key, node) for key, node in self.members.items()}
+        self.next_member: Final = _next_member(self.members).match
+
+    def match_escaped(self, literal: bytes) -> tuple[str, _PathNode] | None:
+        """Return what is wanted by a key that may be spelled with escapes."""
+        return self.spelled.get(b'"%b"' % decode_string(literal).encode()) if b"\\" in literal else None
+
+
+@lru_cache(maxsize=64)
+def _path_tree(paths: tuple[JsonPath, ...]) -> _PathNode:
+    return _PathNode(list(paths))
+
+
+class _NestedSearch:
+    """The search of one body.  Methods that walk return the position behind what they walked over."""
+
+    def __init__(self, body: bytes) -> None:
+        self.found: Final[list[NestedString]] = []
+        self._body = body
+        # Of the same length as the body, so that positions are those of the body.
+        self._text = check_json(body)
+        self._view = memoryview(self._text)
+        self._left = MAX_VALUES
+
+    def run(self, node: _PathNode) -> None:
+        self._value(node, skip_space(self._text, 0), ())
+
+    def _value(self, node: _PathNode, start: int, path: tuple[str | int, ...]) -> int:
+        """Walk over a value that a path leads to."""
+        self._left -= 1
+        if self._left < 0:
+            raise _too_many_values()
+        first = self._text[start]
+        if first == _QUOTE and node.is_end:
+            match = _ANY_STRING.match(self._body, start)
+            assert match is not None, "the body has been checked"
+            if len(self.found) == MAX_FOUND:
+                raise GatewayError(Reason.MALFORMED, f"the body names more than {MAX_FOUND} models")
+            self.found.append(NestedString(decode_string(match[0]), match.span(), path))
+            return match.end()
+        if first == _BRACE and node.members:
+            return self._object(node, start + 1, path)
+        if first == _BRACKET and node.element is not None:
+            return self._array(node.element, start + 1, path)
+        return skip_value(self._view, start)
+
+    def _object(self, node: _PathNode, position: int, path: tuple[str | int, ...]) -> int:
+        text, next_member, spelled = self._text, node.next_member, node.spelled
+        while True:
+            match = next_member(text, position)
+            assert match is not None, "the body has been checked"
+            position = match.end()
+            literal = match[1]
+            if literal is None:
+                return position
+            wanted = spelled.get(literal) or node.match_escaped(literal)
+            if wanted is None:
+                self._left -= 1
+                if self._left < 0:
+                    raise _too_many_values()
+                position = skip_value(self._view, position)
+            else:
+                key, child = wanted
+                position = self._value(child, position, (*path, key))
+
+    def _array(self, node: _PathNode, position: int, path: tuple[str | int, ...]) -> int:
+        text, next_element = self._text, _NEXT_ELEMENT.match
+        position = skip_space(text, position)
+        if text[position] == _CLOSING_BRACKET:
+            return position + 1
+        for index in count():
+            position = self._value(node, position, (*path, index))
+            match = next_element(text, position)
+            if match is None:
+                break
+            position = match.end()
+        return skip_space(text, position) + 1
+
+
+def _too_many_values() -> GatewayError:
+    return GatewayError(
+        Reason.MALFORMED, f"the body has too many values to search for models: more than {MAX_VALUES}"
+    )
