@@ -28,11 +28,11 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater, react
 
 from mgw.upstream.client import (
-    Answer,
     Upstream,
     UpstreamFailure,
     UpstreamLimits,
     UpstreamRequest,
+    UpstreamResponse,
     build_upstream,
 )
 
@@ -92,18 +92,18 @@ def _answer(body: bytes) -> bytes:
 class _Body:
     """A sink whose body can be awaited."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: UpstreamResponse) -> None:
         self.whole: Deferred[bytes] = Deferred()
         self._pieces: list[bytes] = []
-        answer.deliver_to(self)
+        answer.deliver_body(self)
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         self._pieces.append(data)
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         self.whole.callback(b"".join(self._pieces))
 
-    def body_broke(self, error: Exception) -> None:
+    def on_body_error(self, error: Exception) -> None:
         self.whole.errback(error)
 
 

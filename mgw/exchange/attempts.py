@@ -14,7 +14,7 @@ from typing import Final
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
-from mgw.upstream.client import Answer, Upstream, UpstreamFailure, UpstreamRequest
+from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamRequest, UpstreamResponse
 from mgw.wire.headers import value_of
 
 _UNAUTHORIZED: Final = 401
@@ -31,7 +31,7 @@ async def send(
     render: Callable[[Credential], UpstreamRequest],
     upstream: Upstream,
     source: CredentialProvider,
-) -> Answer:
+) -> UpstreamResponse:
     """Return the head of the upstream's response, its body still unread.
 
     :param render: makes the upstream request from a credential; called once per credential.
@@ -49,18 +49,18 @@ async def send(
         try:
             another = await source.refused(credential, answer.status, retry_after_of(answer))
         except BaseException:
-            answer.abandon()
+            answer.cancel()
             raise
         if another is None:
             return answer
         renewed = renewed or answer.status == _UNAUTHORIZED
-        answer.abandon()
+        answer.cancel()
         credential = another
 
 
 async def _open(
     exchange: Exchange, upstream: Upstream, request: UpstreamRequest, *, repeatable: bool
-) -> Answer:
+) -> UpstreamResponse:
     exchange.attempts += 1
     try:
         return await upstream.open(request)
@@ -71,7 +71,7 @@ async def _open(
     return await upstream.open(request, fresh=True)
 
 
-def request_id_of(answer: Answer) -> str | None:
+def request_id_of(answer: UpstreamResponse) -> str | None:
     """Return the provider's own id of the exchange, where its head tells one that can be believed."""
     for name, value in answer.headers:
         if name.lower() in _REQUEST_IDS:
@@ -79,7 +79,7 @@ def request_id_of(answer: Answer) -> str | None:
     return None
 
 
-def retry_after_of(answer: Answer) -> float | None:
+def retry_after_of(answer: UpstreamResponse) -> float | None:
     """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
     value = value_of(answer.headers, b"retry-after")
     if value is None or not value.strip().isdigit():

@@ -28,7 +28,7 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.secret import Secret, overwritten
 from mgw.upstream.address import call_target
-from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.upstream.client import UpstreamRequest, UpstreamResponse
 from mgw.vocabulary import Modality
 from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
@@ -177,7 +177,7 @@ class Passthrough:
             body=body,
         )
 
-    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Hand the response on as it comes, but for addresses that are turned to the gateway."""
         stream = is_stream(self.route, answer)
         headers, reason = response_headers(answer.headers), answer.reason
@@ -193,7 +193,7 @@ class Passthrough:
         filter_ = self.filter(answer, stream=stream)
         return StreamingResponse(answer.status, reason, headers, filter_, stream, self.keepalive_seconds)
 
-    def filter(self, answer: Answer, *, stream: bool) -> PassthroughFilter:
+    def filter(self, answer: UpstreamResponse, *, stream: bool) -> PassthroughFilter:
         """Return what the response's body walks through."""
         content_type = value_of(answer.headers, b"content-type") or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
@@ -214,7 +214,7 @@ class Passthrough:
         """Return what was sent and no error may repeat."""
         return () if self._sent is None else secrets_sent(self.target.provider, self._sent)
 
-    def _is_looked_at(self, answer: Answer) -> bool:
+    def _is_looked_at(self, answer: UpstreamResponse) -> bool:
         """Whether the body may tell an address that has to be turned."""
         has_body = answer.status < 300 and self.request.method != b"HEAD"
         return rewrites_body(self.rewriter) and has_body and not is_encoded(answer)
@@ -267,13 +267,13 @@ def _may_be_short(length: bytes | None) -> bool:
     return length is None or not length.isdigit() or int(length) <= MAX_ERROR_BYTES
 
 
-def is_encoded(answer: Answer) -> bool:
+def is_encoded(answer: UpstreamResponse) -> bool:
     """Whether the body of a response has a content coding."""
     encoding = value_of(answer.headers, b"content-encoding") or b""
     return encoding.strip().lower() not in (b"identity", b"")
 
 
-def is_stream(route: Route, answer: Answer) -> bool:
+def is_stream(route: Route, answer: UpstreamResponse) -> bool:
     """Whether a response is an event stream, or an array that arrives in pieces."""
     content_type = value_of(answer.headers, b"content-type") or b""
     streamed = media_type(content_type) == b"text/event-stream"

@@ -39,7 +39,7 @@ from mgw.exchange.target_resolution import resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Treatment, UrlRewrite
-from mgw.upstream.client import Answer, Upstream
+from mgw.upstream.client import Upstream, UpstreamResponse
 from mgw.wire.target import query_value
 
 _BAD_REQUEST: Final = 400
@@ -73,7 +73,7 @@ async def serve(exchange: Exchange, request: ClientRequest, channel: ResponseCha
             else:
                 await respond(exchange, answer, response, channel)
         finally:
-            answer.abandon()  # nothing happens where the body was read to its end
+            answer.cancel()  # nothing happens where the body was read to its end
 
 
 async def _send_plan(
@@ -82,16 +82,16 @@ async def _send_plan(
     upstream: Upstream,
     provider: CredentialProvider,
     plan: Plan,
-) -> Answer:
+) -> UpstreamResponse:
     return await send(exchange, request, plan.upstream_request, upstream, provider)
 
 
 async def _retry_without_thoughts(
     exchange: Exchange,
     plan: Translation,
-    answer: Answer,
-    send_plan: Callable[[Plan], Coroutine[Deferred[Any], Any, Answer]],
-) -> tuple[Answer, StreamingResponse | BufferedResponse | FullResponse]:
+    answer: UpstreamResponse,
+    send_plan: Callable[[Plan], Coroutine[Deferred[Any], Any, UpstreamResponse]],
+) -> tuple[UpstreamResponse, StreamingResponse | BufferedResponse | FullResponse]:
     """Send a request again without thoughts if it was refused for them, before anything is written.
 
     :raises GatewayError: as :func:`~mgw.exchange.attempts.send` does.
@@ -110,7 +110,7 @@ async def _retry_without_thoughts(
     try:
         return answer, other.client_response(answer)
     except GatewayError:
-        answer.abandon()
+        answer.cancel()
         raise
 
 

@@ -18,7 +18,7 @@ from mgw.errors import Cause, GatewayError
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ResponseChannel
 from mgw.reactor.deadline import Deadline
-from mgw.upstream.client import Answer
+from mgw.upstream.client import UpstreamResponse
 
 
 class BodyFilter(Protocol):
@@ -81,7 +81,7 @@ class Relay:
     """One body on its way; ``done`` fires when the last byte was handed on, or fails with what broke it."""
 
     exchange: Exchange
-    answer: Answer
+    answer: UpstreamResponse
     body_filter: BodyFilter
     channel: ResponseChannel
     keepalive_seconds: float | None = None
@@ -97,14 +97,14 @@ class Relay:
             self._silence = Deadline(self.exchange.clock, self._on_silence)
             self._silence.start(self.keepalive_seconds)
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         """Hand a piece on."""
         if self.exchange.first_byte_at is None:
             self.exchange.first_byte_at = self.exchange.clock.seconds()
         try:
             out = self.body_filter.feed(data)
         except GatewayError as error:
-            self.answer.abandon()  # what may follow means nothing
+            self.answer.cancel()  # what may follow means nothing
             self._fail(error)
             return
         if self.held_head is not None and not self.held_head.awaits_first_event():
@@ -114,10 +114,10 @@ class Relay:
             if self._silence is not None and self.keepalive_seconds is not None:
                 self._silence.start(self.keepalive_seconds)
         if self.body_filter.done:
-            self.answer.release()  # the client need not wait for a provider that forgets to hang up
-            self.body_ended()
+            self.answer.discard_rest()  # the client need not wait for a provider that forgets to hang up
+            self.on_body_end()
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         """End the client's response."""
         try:
             rest = self.body_filter.finish()
@@ -141,10 +141,10 @@ class Relay:
         else:
             self.done.callback(None)
 
-    def body_broke(self, error: GatewayError) -> None:
+    def on_body_error(self, error: GatewayError) -> None:
         """End the client's response visibly broken, unless it has all of it."""
         if self.body_filter.whole:
-            self.body_ended()
+            self.on_body_end()
         else:
             self._fail(error)
 
@@ -195,7 +195,7 @@ class Relay:
 
     def _on_cancel(self, _: Deferred[None]) -> None:
         self._stop_keepalive()
-        self.answer.abandon()
+        self.answer.cancel()
 
     def _stop_keepalive(self) -> None:
         if self._silence is not None:
@@ -205,7 +205,7 @@ class Relay:
 
 def relay(
     exchange: Exchange,
-    answer: Answer,
+    answer: UpstreamResponse,
     body_filter: BodyFilter,
     channel: ResponseChannel,
     keepalive_seconds: float | None = None,
@@ -219,7 +219,7 @@ def relay(
     exchange.usage = body_filter.usage
     exchange.sent_last_event = lambda: body_filter.sent_last_event
     run = Relay(exchange, answer, body_filter, channel, keepalive_seconds, held_head)
-    answer.deliver_to(run)
+    answer.deliver_body(run)
     if not run.done.called:
         channel.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
         if exchange.first_byte_at is None and run.held_head is None:

@@ -26,7 +26,7 @@ from mgw.exchange.relay import BodyFilter, HeldHead, relay
 from mgw.exchange.request import ResponseChannel
 from mgw.http.response_writer import date_header
 from mgw.routing.resolve import Target
-from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.upstream.client import UpstreamRequest, UpstreamResponse
 from mgw.wire.headers import RawHeaders
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
@@ -97,7 +97,7 @@ class Plan(Protocol):
         """Return the request to send with one credential."""
         ...
 
-    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Say how a response reaches the client.
 
         :raises GatewayError: where it cannot.
@@ -107,7 +107,7 @@ class Plan(Protocol):
 
 async def respond(
     exchange: Exchange,
-    answer: Answer,
+    answer: UpstreamResponse,
     response: StreamingResponse | BufferedResponse,
     channel: ResponseChannel,
 ) -> None:
@@ -213,16 +213,16 @@ class _BodyReader:
     """Reads the body of an upstream's response to its end; ``done`` fires with it."""
 
     exchange: Exchange
-    answer: Answer
+    answer: UpstreamResponse
     max_bytes: int | None
     done: Deferred[bytes] = field(init=False)
     _kept: Gathered = field(default_factory=Gathered)
     _size: int = 0
 
     def __post_init__(self) -> None:
-        self.done = Deferred(lambda _: self.answer.abandon())
+        self.done = Deferred(lambda _: self.answer.cancel())
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         if self.exchange.first_byte_at is None:
             self.exchange.first_byte_at = self.exchange.clock.seconds()
         self._kept.keep(data)
@@ -235,22 +235,22 @@ class _BodyReader:
             self.exchange.hold(len(data))
         except GatewayError as error:
             self._kept.clear()
-            self.answer.abandon()
+            self.answer.cancel()
             self.done.errback(error)
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         self.done.callback(self._kept.whole())
 
-    def body_broke(self, error: GatewayError) -> None:
+    def on_body_error(self, error: GatewayError) -> None:
         self._kept.clear()
         self.done.errback(error)
 
 
-def read_body(exchange: Exchange, answer: Answer, max_bytes: int | None) -> Deferred[bytes]:
+def read_body(exchange: Exchange, answer: UpstreamResponse, max_bytes: int | None) -> Deferred[bytes]:
     """Read a response to its end; cancel to stop.
 
     The Deferred fails with a :class:`GatewayError` where the body breaks or is too large.
     """
     reader = _BodyReader(exchange, answer, max_bytes)
-    answer.deliver_to(reader)
+    answer.deliver_body(reader)
     return reader.done

@@ -30,7 +30,7 @@ from mgw.exchange.response import (
 )
 from mgw.families import FAMILIES
 from mgw.secret import Secret, without
-from mgw.upstream.client import Answer
+from mgw.upstream.client import UpstreamResponse
 from mgw.usage.event import ELLIPSIS
 from mgw.vocabulary import Family
 from mgw.wire.encodings import decode_content
@@ -99,7 +99,7 @@ class ResponseTranslation(ABC):
         return JSON
 
     @abstractmethod
-    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
@@ -113,7 +113,7 @@ class ResponseTranslation(ABC):
         """Return a provider's text without the credential."""
         return without(text, self._secrets, lambda _: "[key]")
 
-    def buffer(self, answer: Answer, convert: Convert, *, stream: bool) -> BufferedResponse:
+    def buffer(self, answer: UpstreamResponse, convert: Convert, *, stream: bool) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known, or its refusal."""
         status, media_type = answer.status, value_of(answer.headers, b"content-type") or b""
         encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
@@ -168,7 +168,7 @@ class JsonTranslation(ResponseTranslation):
         """What the operation asks for."""
         return self.accepted
 
-    def client_response(self, answer: Answer) -> BufferedResponse:
+    def client_response(self, answer: UpstreamResponse) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known."""
         return self.buffer(answer, self.convert, stream=False)
 
@@ -193,7 +193,7 @@ class StreamTranslation(ResponseTranslation):
         """A stream."""
         return EVENT_STREAM
 
-    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Translate a stream piece by piece; replay as a stream what is none, once it is whole.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a stream in a coding that was not asked for.
@@ -346,7 +346,7 @@ def _unusable(why: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's response {why}")
 
 
-def _retry_headers(answer: Answer) -> RawHeaders:
+def _retry_headers(answer: UpstreamResponse) -> RawHeaders:
     return [pair for pair in answer.headers if pair[0].lower() in _RETRY_HEADERS]
 
 

@@ -59,7 +59,7 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
-from mgw.upstream.client import Answer, UpstreamRequest
+from mgw.upstream.client import UpstreamRequest, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
@@ -128,7 +128,7 @@ class Translation:
             body=self.rendered.body,
         )
 
-    def client_response(self, answer: Answer) -> StreamingResponse | BufferedResponse:
+    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.

@@ -1,11 +1,12 @@
 """The same connections as an ``IAgent``, for our own calls: token endpoints, probes, live lists, webhooks.
 
 ``treq.client.HTTPClient(agent)`` is what they use.  There is one :class:`Upstream` per origin, and of those
-a bounded number: the one that was not asked for longest goes.  Request bodies are gathered first, as our own
-calls are small.
+a bounded number: the least recently used goes.  Request bodies are read into memory first, as our own calls
+are small.
 
-A request that may be sent twice uses a resting connection, and is sent again if that turns out closed.  Any
-other gets a new connection, so that it is never in doubt: a refresh token must not be spent twice.
+A request that may be repeated uses an idle connection, and is sent again if that turns out closed.  Any other
+gets a new connection, so that nobody has to guess whether it arrived: a refresh token must not be spent
+twice.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ from zope.interface import implementer
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import (
-    Answer,
     Upstream,
     UpstreamFailure,
     UpstreamLimits,
     UpstreamRequest,
+    UpstreamResponse,
     build_upstream,
 )
+from mgw.upstream.response import NullReceiver
 
 MAX_ORIGINS: Final = 64
 MAX_BODY_BYTES: Final = 32 * 1024 * 1024
-_SENDABLE_TWICE: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})  # RFC 9110 9.2.2
-_OURS: Final = frozenset({b"host", b"content-length", b"connection", b"transfer-encoding"})
+_REPEATABLE: Final = frozenset({b"GET", b"HEAD", b"OPTIONS", b"PUT", b"DELETE"})  # RFC 9110 9.2.2
+_CONNECTION_HEADERS: Final = frozenset({b"host", b"content-length", b"connection", b"transfer-encoding"})
 
 
 @implementer(IAgent)
@@ -56,29 +58,29 @@ class UpstreamAgent:
         bodyProducer: IBodyProducer | None = None,  # noqa: N803  # IAgent's name, given by keyword
     ) -> Deferred[IResponse]:
         """Send a request; fires with the response when its head is there."""
-        asked = _Asked(method, uri, headers or Headers())
-        return Deferred.fromCoroutine(self._request(asked, bodyProducer))
+        request = _ClientRequest(method, uri, headers or Headers())
+        return Deferred.fromCoroutine(self._request(request, bodyProducer))
 
     def close(self) -> None:
-        """Close what rests, and forget every origin."""
+        """Close every idle connection, and forget every origin."""
         for upstream in self._upstreams.values():
             upstream.close()
         self._upstreams.clear()
 
-    async def _request(self, asked: _Asked, producer: IBodyProducer | None) -> IResponse:
-        origin, target = _split(asked.absoluteURI)
+    async def _request(self, request: _ClientRequest, producer: IBodyProducer | None) -> IResponse:
+        origin, target = _split(request.absoluteURI)
         upstream = self._upstream_for(origin)
-        body = b"" if producer is None else await _body_of(producer)
+        body = b"" if producer is None else await _read_body(producer)
         pairs = [
             (name, value)
-            for name, values in asked.headers.getAllRawHeaders()
-            if name.lower() not in _OURS
+            for name, values in request.headers.getAllRawHeaders()
+            if name.lower() not in _CONNECTION_HEADERS
             for value in values
         ]
-        request = UpstreamRequest(asked.method, target, pairs, body)
-        twice = asked.method in _SENDABLE_TWICE or asked.headers.hasHeader(b"idempotency-key")
-        answer = await _open(upstream, request, twice=twice)
-        return _Response(answer, asked)
+        upstream_request = UpstreamRequest(request.method, target, pairs, body)
+        repeatable = request.method in _REPEATABLE or request.headers.hasHeader(b"idempotency-key")
+        response = await _open(upstream, upstream_request, repeatable=repeatable)
+        return _Response(response, request)
 
     def _upstream_for(self, origin: str) -> Upstream:
         upstream = self._upstreams.get(origin)
@@ -97,9 +99,9 @@ def build_agent(
     return UpstreamAgent(lambda origin: build_upstream(origin, origin, limits, reactor, ca_file))
 
 
-async def _open(upstream: Upstream, request: UpstreamRequest, *, twice: bool) -> Answer:
+async def _open(upstream: Upstream, request: UpstreamRequest, *, repeatable: bool) -> UpstreamResponse:
     try:
-        return await upstream.open(request, fresh=not twice)
+        return await upstream.open(request, fresh=not repeatable)
     except UpstreamFailure as failure:
         if not failure.stale:
             raise
@@ -117,8 +119,8 @@ def _split(uri: bytes) -> tuple[str, bytes]:
 
 
 @implementer(IConsumer)
-class _Gathered:
-    """Where a producer's bytes end up."""
+class _BufferConsumer:
+    """Keeps what a producer writes."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -137,19 +139,19 @@ class _Gathered:
             raise GatewayError(Reason.BODY_TOO_LARGE, f"a request of our own exceeds {MAX_BODY_BYTES} bytes")
         self._pieces.append(data)
 
-    def whole(self) -> bytes:
+    def content(self) -> bytes:
         """Return all that was written."""
         return b"".join(self._pieces)
 
 
-async def _body_of(producer: IBodyProducer) -> bytes:
-    gathered = _Gathered()
-    await producer.startProducing(gathered)
-    return gathered.whole()
+async def _read_body(producer: IBodyProducer) -> bytes:
+    consumer = _BufferConsumer()
+    await producer.startProducing(consumer)
+    return consumer.content()
 
 
 @implementer(IClientRequest)
-class _Asked:
+class _ClientRequest:
     """The request that a response answers."""
 
     def __init__(self, method: bytes, uri: bytes, headers: Headers) -> None:
@@ -160,31 +162,31 @@ class _Asked:
 
 @implementer(IResponse)
 class _Response:
-    """An answer as Twisted's protocols take it."""
+    """A provider's response as Twisted's protocols take it."""
 
     version = (b"HTTP", 1, 1)
 
-    def __init__(self, answer: Answer, request: _Asked) -> None:
-        self._answer = answer
+    def __init__(self, response: UpstreamResponse, request: _ClientRequest) -> None:
+        self._response = response
         self.request = request
-        self.code = answer.status
-        self.phrase = answer.reason
+        self.code = response.status
+        self.phrase = response.reason
         self.headers = Headers()
-        for name, value in answer.headers:
+        for name, value in response.headers:
             self.headers.addRawHeader(name, value)
         self.length: int | object = self._length()
         self._empty = self.length == 0
         if self._empty:  # whoever sees that there is no body does not ask for it
-            answer.deliver_to(_Nobody())
+            response.deliver_body(NullReceiver())
         self.previousResponse: IResponse | None = None
 
     def deliverBody(self, protocol: IProtocol) -> None:
         """Hand the body to ``protocol``; its ``connectionLost`` tells how it ended."""
-        sink = _ToProtocol(protocol, self._answer)
+        receiver = _ProtocolReceiver(protocol, self._response)
         if self._empty:
-            sink.body_ended()
+            receiver.on_body_end()
         else:
-            self._answer.deliver_to(sink)
+            self._response.deliver_body(receiver)
 
     def setPreviousResponse(self, response: IResponse) -> None:
         """Remember the response that redirected here."""
@@ -197,51 +199,38 @@ class _Response:
         return int(found[0]) if found else UNKNOWN_LENGTH
 
 
-class _Nobody:
-    """The sink of a body that is empty."""
-
-    def body_arrived(self, data: bytes) -> None:
-        """Drop it."""
-
-    def body_ended(self) -> None:
-        """Nothing is left to do."""
-
-    def body_broke(self, error: GatewayError) -> None:
-        """Nothing was lost."""
-
-
 @implementer(IPushProducer)
-class _ToProtocol:
-    """The sink that feeds a Twisted protocol, and the transport that the protocol sees.
+class _ProtocolReceiver:
+    """Passes a body to a Twisted protocol, and is the transport that the protocol sees.
 
     A protocol that closes its transport hears no more.
     """
 
-    def __init__(self, protocol: IProtocol, answer: Answer) -> None:
+    def __init__(self, protocol: IProtocol, response: UpstreamResponse) -> None:
         self._protocol = protocol
-        self._answer = answer
+        self._response = response
         protocol.makeConnection(cast(ITransport, self))  # IResponse promises no more than a push producer
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         self._protocol.dataReceived(data)
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         self._protocol.connectionLost(Failure(ResponseDone("all of the body arrived")))
 
-    def body_broke(self, error: GatewayError) -> None:
+    def on_body_error(self, error: GatewayError) -> None:
         self._protocol.connectionLost(Failure(ResponseFailed([Failure(error)])))
 
     def pauseProducing(self) -> None:
-        self._answer.pause()
+        self._response.pause()
 
     def resumeProducing(self) -> None:
-        self._answer.resume()
+        self._response.resume()
 
     def stopProducing(self) -> None:
-        self._answer.abandon()
+        self._response.cancel()
 
     def loseConnection(self) -> None:
-        self._answer.abandon()
+        self._response.cancel()
 
     def abortConnection(self) -> None:
-        self._answer.abandon()
+        self._response.cancel()

@@ -1,4 +1,4 @@
-"""One provider as the rest of the gateway sees it: a request goes in, an answer still unread comes out.
+"""One provider as the rest of the gateway sees it: a request goes in, an unread response comes out.
 
 Bodies are relayed as they come: nothing is decompressed, redirected, remembered or buffered here.
 """
@@ -15,20 +15,20 @@ from mgw.bodies.source import size_of
 from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import address_of
-from mgw.upstream.answer import Answer, BodySink
-from mgw.upstream.connect import endpoint_to, explain
+from mgw.upstream.connect import describe_connect_error, endpoint_to
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
+from mgw.upstream.response import BodyReceiver, UpstreamResponse
 
 __all__ = [
-    "Answer",
-    "BodySink",
+    "BodyReceiver",
     "Phase",
     "Upstream",
     "UpstreamFailure",
     "UpstreamLimits",
     "UpstreamRequest",
+    "UpstreamResponse",
     "build_upstream",
 ]
 
@@ -59,7 +59,7 @@ class Upstream:
             endpoint=endpoint,
             clock=clock,
             limits=limits,
-            explain=lambda error: explain(error, name, address, limits.connect),
+            describe_error=lambda error: describe_connect_error(error, name, address, limits.connect),
             max_connections=max_connections,
         )
 
@@ -83,7 +83,7 @@ class Upstream:
 
     @property
     def idle(self) -> int:
-        """How many connections rest."""
+        """How many connections are idle."""
         return self._pool.idle
 
     @property
@@ -96,10 +96,10 @@ class Upstream:
         """How many connections were made since the start."""
         return self._pool.opened_total
 
-    def open(self, request: UpstreamRequest, *, fresh: bool = False) -> Deferred[Answer]:
-        """Send ``request``; fires when the head of the answer is there.
+    def open(self, request: UpstreamRequest, *, fresh: bool = False) -> Deferred[UpstreamResponse]:
+        """Send ``request``; fires when the head of the response is there.
 
-        Cancelling at any moment aborts what is under way and frees its place.  ``fresh`` insists on a new
+        Cancelling at any moment aborts what is under way and frees its slot.  ``fresh`` insists on a new
         connection.  Fails with :class:`UpstreamFailure`, or with :class:`GatewayError` OVERLOADED when no
         connection may be had, or MALFORMED for a request that cannot be written.
         """
@@ -109,20 +109,20 @@ class Upstream:
             )
         except GatewayError as error:
             return fail(error)
-        connection = None if fresh else self._pool.resting()
+        connection = None if fresh else self._pool.take_idle()
         if connection is not None:  # the common case, without a coroutine
             return connection.send(request.method, head, request.body)
         return Deferred.fromCoroutine(self._open(request, head, fresh=fresh))
 
     def close(self) -> None:
-        """Close what rests; requests under way finish, and their connections are not kept."""
+        """Close what is idle; requests under way finish, and their connections are not kept."""
         self._pool.close()
 
-    def drained(self) -> Deferred[None]:
+    def when_closed(self) -> Deferred[None]:
         """Fire when no connection is left, which comes after :meth:`close` and the last request."""
-        return self._pool.emptied()
+        return self._pool.when_empty()
 
-    async def _open(self, request: UpstreamRequest, head: bytes, *, fresh: bool) -> Answer:
+    async def _open(self, request: UpstreamRequest, head: bytes, *, fresh: bool) -> UpstreamResponse:
         connection = await self._pool.obtain(fresh=fresh)
         return await connection.send(request.method, head, request.body)
 

@@ -1,6 +1,6 @@
 """How a provider is reached: names, TCP, TLS, and plain words for what went wrong.
 
-TCP keep-alive begins after 30 s (contract 2.10); what TLS checks is in :mod:`mgw.upstream.tls`.
+TCP keep-alive begins after 30 s (contract 2.10); what TLS checks is in :mod:`mgw.upstream.connect`.
 Made for HTTP and WebSocket both: an endpoint says nothing of what is spoken over it.
 """
 
@@ -8,33 +8,62 @@ from __future__ import annotations
 
 import socket
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any, Final
 
-from OpenSSL.SSL import Error
+from cryptography.x509 import load_pem_x509_certificates
+from OpenSSL.crypto import X509
+from OpenSSL.SSL import SSL_CB_WRITE_ALERT, VERIFY_FAIL_IF_NO_PEER_CERT, VERIFY_PEER, Error
+from OpenSSL.SSL import Connection as TlsConnection
+from service_identity import VerificationError
+from service_identity.hazmat import DNS_ID, IPAddress_ID, verify_service_identity
+from service_identity.pyopenssl import extract_patterns
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectionClosed, DNSLookupError, NoRouteError
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.error import TimeoutError as TcpTimedOut
 from twisted.internet.interfaces import (
+    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IStreamClientEndpoint,
     ISystemHandle,
     ITCPTransport,
 )
+from twisted.internet.ssl import (
+    Certificate,
+    TLSVersion,
+    optionsForClientTLS,
+    platformTrust,
+    trustRootFromCertificates,
+)
 from twisted.protocols.policies import ProtocolWrapper
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.errors import Cause
 from mgw.upstream.address import Address
-from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
-from mgw.upstream.tls import CertificateNameError, CertificateRefusedError, tls_creator
+from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
 
 KEEPALIVE_SECONDS: Final = 30
 ATTEMPT_SECONDS: Final = 0.1
 """Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
 waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
+_ALERTS: Final = {
+    44: "was revoked",
+    45: "has expired",
+    48: "is not signed by a trusted authority",
+}  # RFC 8446 6.2
+
+
+class CertificateRefusedError(Exception):
+    """Our own side refused the certificate; the text says why, after "its certificate"."""
+
+
+class CertificateNameError(Exception):
+    """The certificate is not one for this host, or cannot be read so; says why, after "a certificate"."""
 
 
 def endpoint_to(
@@ -49,13 +78,15 @@ def endpoint_to(
     :raises OSError: ``ca_file`` cannot be read.
     :raises ValueError: ``ca_file`` holds no certificate.
     """
-    tcp = _KeptAlive(_tcp_endpoint(address, reactor))
+    tcp = _KeepAliveEndpoint(_tcp_endpoint(address, reactor))
     if not address.secure:
         return tcp
-    return wrapClientTLS(tls_creator(address.host, ca_file), tcp, clock=reactor)
+    return wrapClientTLS(_tls_connection_creator(address.host, ca_file), tcp, clock=reactor)
 
 
-def explain(error: Exception, provider: str, address: Address, seconds: float) -> UpstreamFailure:
+def describe_connect_error(
+    error: Exception, provider: str, address: Address, seconds: float
+) -> UpstreamFailure:
     """Return what a failed connection attempt means, in words for whoever uses the provider.
 
     Its address stands in the detail, which the log has and no client.
@@ -65,13 +96,13 @@ def explain(error: Exception, provider: str, address: Address, seconds: float) -
     where = f"at {address.host_header.decode()}"
     if isinstance(error, TimeoutError | TcpTimedOut):
         what = f"did not accept a connection within {seconds:g} s"
-        failure = too_slow(provider, what, Phase.CONNECT, Cause.CONNECT_TIMEOUT)
+        failure = upstream_too_slow(provider, what, Phase.CONNECT, Cause.CONNECT_TIMEOUT)
         return failure.because(Cause.CONNECT_TIMEOUT, where)
-    what, cause = _meaning_of(error)
-    return broken(provider, what, Phase.CONNECT, cause).because(cause, where)
+    what, cause = _classify(error)
+    return upstream_broken(provider, what, Phase.CONNECT, cause).because(cause, where)
 
 
-def _meaning_of(error: Exception) -> tuple[str, Cause]:
+def _classify(error: Exception) -> tuple[str, Cause]:
     match error:
         case Refused():
             return "refused the connection", Cause.REFUSED_CONNECTION
@@ -104,7 +135,7 @@ def _tcp_endpoint(address: Address, reactor: Any) -> IStreamClientEndpoint:  # A
         version = ip_address(address.host).version
     except ValueError:
         if "_" in address.host:
-            return _LooselyNamed(reactor, address.host, address.port)
+            return _UnderscoreHostEndpoint(reactor, address.host, address.port)
         return HostnameEndpoint(reactor, address.host, address.port, attemptDelay=ATTEMPT_SECONDS)
     kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
     endpoint: IStreamClientEndpoint = kind(reactor, address.host, address.port)
@@ -112,7 +143,7 @@ def _tcp_endpoint(address: Address, reactor: Any) -> IStreamClientEndpoint:  # A
 
 
 @implementer(IStreamClientEndpoint)
-class _LooselyNamed:
+class _UnderscoreHostEndpoint:
     """A host with an underscore in its name, as Docker Compose makes them; Twisted takes no such name."""
 
     def __init__(self, reactor: Any, host: str, port: int) -> None:  # Any: as above
@@ -133,7 +164,7 @@ class _LooselyNamed:
 
 
 @implementer(IStreamClientEndpoint)
-class _KeptAlive:
+class _KeepAliveEndpoint:
     """An endpoint whose sockets notice a peer that vanished, and do not wait to fill packets."""
 
     def __init__(self, endpoint: IStreamClientEndpoint) -> None:
@@ -157,3 +188,87 @@ def _set_options(protocol: IProtocol) -> IProtocol:
                 if hasattr(socket, name):
                     handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), KEEPALIVE_SECONDS)
     return protocol
+
+
+def _tls_connection_creator(host: str, ca_file: str | None) -> IOpenSSLClientConnectionCreator:
+    """Return what makes the TLS side of connections to ``host``; ``ca_file`` is read now.
+
+    :raises OSError: ``ca_file`` cannot be read.
+    :raises ValueError: ``ca_file`` holds no certificate.
+    """
+    return _VerifyingCreator(_twisted_creator(host, ca_file), host)
+
+
+def _twisted_creator(host: str, ca_file: str | None) -> IOpenSSLClientConnectionCreator:
+    roots = platformTrust() if ca_file is None else trustRootFromCertificates(_certificates_in(ca_file))
+    return optionsForClientTLS(
+        host,
+        trustRoot=roots,
+        acceptableProtocols=[b"http/1.1"],
+        extraCertificateOptions={"raiseMinimumTo": TLSVersion.TLSv1_2},
+    )
+
+
+def _certificates_in(ca_file: str) -> list[Certificate]:
+    found = load_pem_x509_certificates(Path(ca_file).read_bytes())
+    return [Certificate(X509.from_cryptography(certificate)) for certificate in found]
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+class _VerifyingCreator:
+    """Connections as Twisted makes them, with our own check of the name and the cause of a refusal.
+
+    OpenSSL says only "failed"; the alert that it is about to send names the cause (RFC 8446 6.2).
+    """
+
+    def __init__(self, options: IOpenSSLClientConnectionCreator, host: str) -> None:
+        self._options = options
+        self._host = host
+
+    def clientConnectionForTLS(self, tls: TLSMemoryBIOProtocol) -> TlsConnection:
+        """Return the connection, ready to verify."""
+        identity = _identity_of(self._host)
+        connection = self._options.clientConnectionForTLS(tls)
+
+        def on_info(_: TlsConnection, where: int, code: int) -> None:
+            words = _ALERTS.get(code & 0xFF)
+            if where & SSL_CB_WRITE_ALERT == SSL_CB_WRITE_ALERT and words is not None:
+                tls.failVerification(Failure(CertificateRefusedError(words)))
+
+        def on_verify(_: TlsConnection, certificate: X509, __: int, depth: int, chain_is_good: int) -> bool:
+            if not chain_is_good:
+                return False
+            if depth:
+                return True  # the name is the leaf's
+            problem = _find_name_problem(certificate, identity)
+            if problem is None:
+                return True
+            tls.failVerification(Failure(CertificateNameError(problem)))
+            return False
+
+        connection.set_info_callback(on_info)
+        connection.set_verify(VERIFY_PEER | VERIFY_FAIL_IF_NO_PEER_CERT, on_verify)
+        return connection
+
+
+def _identity_of(host: str) -> DNS_ID | IPAddress_ID:
+    """Return what a certificate must say.
+
+    :raises ValueError: ``host`` is neither an address nor a name.
+    """
+    try:
+        ip_address(host)
+    except ValueError:
+        return DNS_ID(host)
+    return IPAddress_ID(host)
+
+
+def _find_name_problem(certificate: X509, identity: DNS_ID | IPAddress_ID) -> str | None:
+    """Say why a certificate cannot be taken for that of ``identity``; ``None`` where it can."""
+    try:
+        matches = verify_service_identity(extract_patterns(certificate), [identity], [])
+    except VerificationError:
+        return "that is not valid for its host name"
+    except Exception:  # no names at all, one that cannot be read, a bug in the library: all the same to us
+        return "whose names (subjectAltName) are missing or cannot be read"
+    return None if matches else "that is not valid for its host name"

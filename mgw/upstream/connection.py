@@ -2,16 +2,18 @@
 
 ::
 
-    securing --handshake--> resting --send--> waiting --head--> answering --end--> resting
-                                |                |                  |
-                                +----------------+------------------+--> gone
+    handshake --done--> idle --send--> waiting --head--> responding --end--> idle
+                          |               |                  |
+                          +---------------+------------------+--> closed
 
-``gone`` is entered when we close, abort or lose the connection, whichever comes first; then, once, its home
-hears of it.  One deadline serves all states: it costs no timer per request (:mod:`mgw.reactor.deadline`).
+``closed`` is entered when we close, abort or lose the connection, whichever comes first; then, once, its
+owner hears of it.  One deadline serves all states: it costs no timer per request
+(:mod:`mgw.reactor.deadline`).
 
-A large body may still be on its way when the answer comes.  The answer is handed on at once, and the
-connection is closed unless the rest was sent by the answer's end.  Behind an error nothing more of the body
-is read (RFC 9112, 9.5); else the provider may yet want it, and each piece that it takes breaks its silence.
+A large body may still be on its way when the response comes.  The response is passed on at once, and the
+connection is closed unless the rest was sent by the response's end.  After an error status nothing more of
+the body is read (RFC 9112, 9.5); otherwise the provider may still want it, and each piece that it takes
+restarts the deadline.
 """
 
 from __future__ import annotations
@@ -35,19 +37,18 @@ from mgw.errors import Cause, GatewayError
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.socket_state import PendingInput, flush_tls, peek_input
 from mgw.reactor.transport import RelayTransport
-from mgw.upstream.answer import Answer
-from mgw.upstream.failure import Phase, UpstreamFailure, broken, too_slow
-from mgw.upstream.peek import Found, peek, send_now
-from mgw.upstream.request import UpstreamLimits
-from mgw.upstream.upload import Upload
+from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
+from mgw.upstream.request import BodyProducer, UpstreamLimits
+from mgw.upstream.response import UpstreamResponse
 
-REST_SECONDS: Final = 55.0
+IDLE_SECONDS: Final = 55.0
 """How long an idle connection is kept: below the 60 to 75 s after which common servers close theirs."""
-UNTAKEN_SECONDS: Final = 60.0
-"""How long an answer may wait to be read or abandoned: longer than a credential takes to be renewed."""
-DRAIN_SECONDS: Final = 1.0
-"""How long the end of an answer may take of which nobody wants the rest."""
+UNCLAIMED_SECONDS: Final = 60.0
+"""How long a response may wait to be read or cancelled: longer than a credential takes to be renewed."""
+DISCARD_SECONDS: Final = 1.0
+"""How long the end of a response may take of which nobody wants the rest."""
 LINGER_SECONDS: Final = 5.0
 """How long an orderly close may take before the connection is aborted."""
 MAX_JOINED_BYTES: Final = 16 * 1024
@@ -58,54 +59,56 @@ _NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
 _BROKE_OFF: Final = "closed the connection in the middle of the response"
 
 
-class Home(Interface):
-    """Where a connection belongs: its pool."""
+class ConnectionOwner(Interface):
+    """Whom a connection belongs to: its pool."""
 
-    def rested(self, connection: Connection) -> None:
+    def on_released(self, connection: Connection) -> None:
         """The connection is free for another request."""
 
-    def lost(self, connection: Connection) -> None:
-        """The connection is gone; told once."""
+    def on_closed(self, connection: Connection) -> None:
+        """The connection is closed; called once."""
 
 
 @implementer(IHandshakeListener)
 class Connection(Protocol):
-    """The client's side of one connection; :meth:`send` starts an exchange on it when it rests."""
+    """The client's side of one connection; :meth:`send` starts an exchange on it while it is idle."""
 
-    def __init__(self, provider: str, limits: UpstreamLimits, clock: IReactorTime, home: Home) -> None:
+    def __init__(
+        self, provider: str, limits: UpstreamLimits, clock: IReactorTime, owner: ConnectionOwner
+    ) -> None:
         self._provider = provider
         self._limits = limits
-        self._home = home
-        self._deadline = Deadline(clock, self._expired)
+        self._owner = owner
+        self._deadline = Deadline(clock, self._on_deadline)
         self._transport: RelayTransport
         self._out: EagerWriter
         self._secure = False
-        self._securing: Deferred[None] | None = None
-        self._gone = False
-        self._lost: Failure | None = None
+        self._handshake: Deferred[None] | None = None
+        self._closed = False
+        self._close_reason: Failure | None = None
         self._used = False
         self._reader: ResponseReader | None = None
-        self._waiting: Deferred[Answer] | None = None
-        self._answer: Answer | None = None
-        self._upload: Upload | None = None
-        self._halted = False
+        self._waiter: Deferred[UpstreamResponse] | None = None
+        self._response: UpstreamResponse | None = None
+        self._body_producer: BodyProducer | None = None
+        self._reading_paused = False
 
     def __repr__(self) -> str:
-        return f"<Connection to {self._provider}, {'gone' if self._gone else 'open'}>"
+        return f"<Connection to {self._provider}, {'closed' if self._closed else 'open'}>"
 
     # What the pool and the client ask.
 
-    def secured(self) -> Deferred[None]:
+    def when_ready(self) -> Deferred[None]:
         """Fire when requests may be sent; fail with what Twisted or OpenSSL says."""
-        if self._lost is not None:
-            return fail(self._lost)
+        if self._close_reason is not None:
+            return fail(self._close_reason)
         if self._secure:
             return succeed(None)
-        self._securing = Deferred(self._give_up_securing)
-        return self._securing
+        self._handshake = Deferred(self._cancel_handshake)
+        return self._handshake
 
-    def send(self, method: bytes, head: bytes, body: bytes | BodySource) -> Deferred[Answer]:
-        """Send one request; fires with the answer when its head is there.
+    def send(self, method: bytes, head: bytes, body: bytes | BodySource) -> Deferred[UpstreamResponse]:
+        """Send one request; fires with the response when its head is there.
 
         Cancelling aborts the connection at once.  Fails with :class:`UpstreamFailure`, or with
         :class:`GatewayError` OVERLOADED where the body cannot be read.
@@ -113,80 +116,80 @@ class Connection(Protocol):
         assert self._secure
         assert self._reader is None
         self._reader = ResponseReader(method)
-        waiting: Deferred[Answer] = Deferred(self._give_up_waiting)
-        self._waiting = waiting
+        waiter: Deferred[UpstreamResponse] = Deferred(self._cancel_request)
+        self._waiter = waiter
         self._deadline.start(self._limits.first_byte)
         self._write(head, body)
-        send_now(self._transport)  # an answer that is there before its request is on its way is none
-        return waiting
+        flush_tls(self._transport)  # what arrives before the request is on its way is no response to it
+        return waiter
 
-    def is_silent(self) -> bool:
-        """Whether a connection that rests may be lent out; one that may not is closed before this returns."""
-        found = peek(self._transport)  # which may have us read it
-        if found is Found.BYTES:
+    def check_idle(self) -> bool:
+        """Say whether an idle connection may be used; one that may not is closed before this returns."""
+        pending = peek_input(self._transport)  # which may have us read it
+        if pending is PendingInput.BYTES:
             self.abort()  # what it says of its own accord cannot be trusted, nor can what it says next
-        elif found is Found.END:
+        elif pending is PendingInput.END:
             self.close()
-        return not self._gone
+        return not self._closed
 
-    def rest(self) -> None:
+    def start_idle_deadline(self) -> None:
         """Called by the pool that keeps it: wait for another request, but not for ever."""
-        self._deadline.start(REST_SECONDS)
+        self._deadline.start(IDLE_SECONDS)
 
     def close(self) -> None:
-        """Close in order; only for a connection that rests."""
-        if not self._gone:
-            self._leave()
+        """Close in order; only for an idle connection."""
+        if not self._closed:
+            self._mark_closed()
             self._transport.loseConnection()
             self._deadline.start(LINGER_SECONDS)
 
-    # What an answer asks (mgw.upstream.answer.Source).
+    # What a response asks (mgw.upstream.response.ResponseConnection).
 
-    def read_on(self) -> None:
-        """Read, and hand on what comes; from now on the provider's silence counts."""
-        if self._gone:
+    def resume_reading(self) -> None:
+        """Read, and pass on what comes; from now on the provider's silence counts."""
+        if self._closed:
             return
         self._deadline.start(self._limits.idle)
-        if self._halted:
-            self._halted = False
+        if self._reading_paused:
+            self._reading_paused = False
             self._transport.resumeProducing()
 
-    def halt(self) -> None:
+    def pause_reading(self) -> None:
         """Read nothing more for now; the provider's silence does not count."""
-        if not self._gone and not self._halted:
+        if not self._closed and not self._reading_paused:
             self._deadline.stop()
-            self._halted = True
+            self._reading_paused = True
             self._transport.pauseProducing()
 
-    def answered(self) -> None:
-        """The answer was read to its end: rest, if both sides may go on, else close."""
-        reader, self._reader, self._answer = self._reader, None, None
-        if self._gone:
+    def on_response_end(self) -> None:
+        """The response was read to its end: become idle, if both sides may go on, else close."""
+        reader, self._reader, self._response = self._reader, None, None
+        if self._closed:
             return
         self._deadline.stop()
-        if self._upload is not None and not self._upload.over:
-            self.abort()  # an early answer: the rest of the request would be read as the next one
+        if self._body_producer is not None and not self._body_producer.done:
+            self.abort()  # an early response: the rest of the request would be read as the next one
         elif reader is None or not reader.reusable:
             self.close()
         else:
             self._used = True
-            self._upload = None
-            if self._halted:
-                self._halted = False
+            self._body_producer = None
+            if self._reading_paused:
+                self._reading_paused = False
                 self._transport.resumeProducing()
-            self._home.rested(self)
+            self._owner.on_released(self)
 
-    def drain(self) -> None:
-        """Wait for the end of an answer that nobody reads, though not for long."""
-        if not self._gone:
-            self._deadline.start(DRAIN_SECONDS)
+    def wait_for_end(self) -> None:
+        """Wait for the end of a response that nobody reads, though not for long."""
+        if not self._closed:
+            self._deadline.start(DISCARD_SECONDS)
 
     def abort(self) -> None:
         """Close at once, whatever is under way; nobody is told but the pool."""
-        if not self._gone:
+        if not self._closed:
             self._deadline.close()
-            self._leave()
-            self._reader = self._answer = None
+            self._mark_closed()
+            self._reader = self._response = None
             self._transport.abortConnection()
 
     # What Twisted calls.
@@ -200,51 +203,49 @@ class Connection(Protocol):
     def handshakeCompleted(self) -> None:
         """The handshake is done, and the certificate is the right one."""
         protocol = INegotiated(self.transport).negotiatedProtocol
-        securing, self._securing = self._securing, None
+        handshake, self._handshake = self._handshake, None
         if protocol not in {None, b"http/1.1"}:
             self.abort()
-            if securing is not None:
-                securing.errback(broken(self._provider, _NO_HTTP_1, Phase.CONNECT, Cause.NOT_HTTP))
+            if handshake is not None:
+                handshake.errback(upstream_broken(self._provider, _NO_HTTP_1, Phase.CONNECT, Cause.NOT_HTTP))
             return
         self._secure = True
-        if securing is not None:
-            securing.callback(None)
+        if handshake is not None:
+            handshake.callback(None)
 
     def dataReceived(self, data: bytes) -> None:
-        """Bytes of the answer."""
+        """Bytes of the response."""
         reader = self._reader
-        if reader is None or self._gone:
-            self.abort()  # nobody asked: see is_silent
+        if reader is None or self._closed:
+            self.abort()  # nobody asked: see check_idle
             return
         reader.feed(data)
-        answer = self._answer
-        if answer is None:
-            self._look_for_head(reader)
+        response = self._response
+        if response is None:
+            self._check_for_head(reader)
         elif reader.fault is not None:
-            self._break(answer, self._unreadable_answer(reader.fault, Phase.BODY))
+            self._fail_body(response, self._unreadable_response(reader.fault, Phase.BODY))
         else:
-            if not answer.paused and not answer.released:
+            if not response.paused and not response.discarding:
                 self._deadline.start(self._limits.idle)
-            answer.pump()
+            response.deliver_pending()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The connection has ended, by whomever."""
+        """The connection has ended, whoever ended it."""
         self._deadline.close()
-        reader, waiting, answer, securing = self._reader, self._waiting, self._answer, self._securing
-        self._waiting = self._securing = None
-        self._lost = reason
-        self._leave()
-        if securing is not None:
-            securing.errback(reason)
-        elif waiting is not None and reader is not None:
-            waiting.errback(self._loss_before_head(reader))
-        elif answer is not None and reader is not None and not reader.ended:
+        reader, waiter, response, handshake = self._reader, self._waiter, self._response, self._handshake
+        self._waiter = self._handshake = None
+        self._close_reason = reason
+        self._mark_closed()
+        if handshake is not None:
+            handshake.errback(reason)
+        elif waiter is not None and reader is not None:
+            waiter.errback(self._failure_before_head(reader))
+        elif response is not None and reader is not None and not reader.ended:
             if isinstance(reason.value, ConnectionDone) and reader.on_close():
-                answer.pump()
+                response.deliver_pending()
             elif reader.fault is None:
-                answer.fail(broken(self._provider, _BROKE_OFF, Phase.BODY, Cause.TRUNCATED))
-
-    # The rest.
+                response.fail(upstream_broken(self._provider, _BROKE_OFF, Phase.BODY, Cause.TRUNCATED))
 
     def _write(self, head: bytes, body: bytes | BodySource) -> None:
         if isinstance(body, bytes) and len(body) <= MAX_UNWATCHED_BYTES:
@@ -255,98 +256,102 @@ class Connection(Protocol):
                 self._out.write(body)
             return
         self._out.write(head)
-        upload = self._upload = Upload(self._transport, self._out, self._uploaded, self._unreadable)
-        upload.start(HeldBody(body) if isinstance(body, bytes) else body)
+        producer = self._body_producer = BodyProducer(
+            self._transport, self._out, self._on_body_progress, self._on_body_unreadable
+        )
+        producer.start(HeldBody(body) if isinstance(body, bytes) else body)
 
-    def _uploaded(self) -> None:
-        """Count from here: the provider has taken the body, or a piece of it."""
-        answer = self._answer
-        if self._waiting is not None:
+    def _on_body_progress(self) -> None:
+        """Restart the deadline: the provider has taken the body, or a piece of it."""
+        response = self._response
+        if self._waiter is not None:
             self._deadline.start(self._limits.first_byte)
-        elif answer is not None and not answer.paused and not answer.released:
+        elif response is not None and not response.paused and not response.discarding:
             self._deadline.start(self._limits.idle)
 
-    def _unreadable(self) -> None:
-        """The rest of the body will never come."""
-        if self._waiting is not None:
-            self._fail(self._waiting, unreadable())
-        elif self._answer is not None:
-            self._break(self._answer, unreadable())
+    def _on_body_unreadable(self) -> None:
+        """The rest of the request body will never come."""
+        if self._waiter is not None:
+            self._fail_request(self._waiter, unreadable())
+        elif self._response is not None:
+            self._fail_body(self._response, unreadable())
 
-    def _unreadable_answer(self, fault: str, phase: Phase) -> UpstreamFailure:
+    def _unreadable_response(self, fault: str, phase: Phase) -> UpstreamFailure:
         cause = Cause.NOT_HTTP if fault == NOT_HTTP else Cause.UNREADABLE
-        return broken(self._provider, fault, phase, cause)
+        return upstream_broken(self._provider, fault, phase, cause)
 
-    def _look_for_head(self, reader: ResponseReader) -> None:
-        waiting = self._waiting
-        assert waiting is not None
+    def _check_for_head(self, reader: ResponseReader) -> None:
+        waiter = self._waiter
+        assert waiter is not None
         if reader.head is None:
             if reader.fault is not None:
-                self._fail(waiting, self._unreadable_answer(reader.fault, Phase.HEAD))
+                self._fail_request(waiter, self._unreadable_response(reader.fault, Phase.HEAD))
             return
-        answer = self._answer = Answer(reader.head, reader, self)
-        self._waiting = None
+        response = self._response = UpstreamResponse(reader.head, reader, self)
+        self._waiter = None
         self._deadline.stop()
-        if self._upload is not None and answer.status >= 400:
-            self._upload.stop()
+        if self._body_producer is not None and response.status >= 400:
+            self._body_producer.stop()
         if reader.fault is not None:
             self.abort()
-            answer.fail(self._unreadable_answer(reader.fault, Phase.BODY))
-        waiting.callback(answer)
-        if self._answer is answer and not answer.taken:
+            response.fail(self._unreadable_response(reader.fault, Phase.BODY))
+        waiter.callback(response)
+        if self._response is response and not response.claimed:
             if not reader.ended:
-                self.halt()
-            self._deadline.start(UNTAKEN_SECONDS)
+                self.pause_reading()
+            self._deadline.start(UNCLAIMED_SECONDS)
 
-    def _fail(self, waiting: Deferred[Answer], failure: GatewayError) -> None:
-        self._waiting = None
+    def _fail_request(self, waiter: Deferred[UpstreamResponse], failure: GatewayError) -> None:
+        self._waiter = None
         self.abort()
-        waiting.errback(failure)
+        waiter.errback(failure)
 
-    def _break(self, answer: Answer, failure: GatewayError) -> None:
+    def _fail_body(self, response: UpstreamResponse, failure: GatewayError) -> None:
         self.abort()
-        answer.fail(failure)
+        response.fail(failure)
 
-    def _loss_before_head(self, reader: ResponseReader) -> UpstreamFailure:
+    def _failure_before_head(self, reader: ResponseReader) -> UpstreamFailure:
         if reader.began:
             what = "closed the connection in the middle of the response head"
-            return broken(self._provider, what, Phase.HEAD, Cause.RESET)
+            return upstream_broken(self._provider, what, Phase.HEAD, Cause.RESET)
         what = "closed the connection before it responded"
-        return broken(self._provider, what, Phase.SENT, Cause.RESET, stale=self._used)
+        return upstream_broken(self._provider, what, Phase.SENT, Cause.RESET, stale=self._used)
 
-    def _expired(self) -> None:
+    def _on_deadline(self) -> None:
         limits = self._limits
-        if self._gone:
+        if self._closed:
             self._transport.abortConnection()
-        elif self._upload is not None and self._upload.reading:
-            self._unreadable()  # the provider waits as we do
-        elif self._waiting is not None:
+        elif self._body_producer is not None and self._body_producer.waits_for_body:
+            self._on_body_unreadable()  # the provider waits as we do
+        elif self._waiter is not None:
             phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
             what = f"sent no response within {limits.first_byte:g} s"
-            failure = too_slow(self._provider, what, phase, Cause.FIRST_BYTE_TIMEOUT)
-            self._fail(self._waiting, failure)
-        elif self._answer is not None:
+            failure = upstream_too_slow(self._provider, what, phase, Cause.FIRST_BYTE_TIMEOUT)
+            self._fail_request(self._waiter, failure)
+        elif self._response is not None:
             what = f"was silent for {limits.idle:g} s in the middle of the response"
-            if not self._answer.taken:
-                what = f"responded, but nobody read the response for {UNTAKEN_SECONDS:g} s"
-            self._break(self._answer, too_slow(self._provider, what, Phase.BODY, Cause.IDLE_TIMEOUT))
+            if not self._response.claimed:
+                what = f"responded, but nobody read the response for {UNCLAIMED_SECONDS:g} s"
+            self._fail_body(
+                self._response, upstream_too_slow(self._provider, what, Phase.BODY, Cause.IDLE_TIMEOUT)
+            )
         else:
             self.close()
 
-    def _give_up_securing(self, _: Deferred[None]) -> None:
-        self._securing = None
+    def _cancel_handshake(self, _: Deferred[None]) -> None:
+        self._handshake = None
         self.abort()
 
-    def _give_up_waiting(self, _: Deferred[Answer]) -> None:
-        self._waiting = None
+    def _cancel_request(self, _: Deferred[UpstreamResponse]) -> None:
+        self._waiter = None
         self.abort()
 
-    def _leave(self) -> None:
-        if not self._gone:
-            self._gone = True
-            upload, self._upload = self._upload, None
-            if upload is not None:
-                upload.stop()
+    def _mark_closed(self) -> None:
+        if not self._closed:
+            self._closed = True
+            producer, self._body_producer = self._body_producer, None
+            if producer is not None:
+                producer.stop()
             if self._reader is not None:
                 self._reader.close()
-            self._home.lost(self)
+            self._owner.on_closed(self)

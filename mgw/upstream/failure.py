@@ -16,18 +16,18 @@ class Phase(Enum):
     CONNECT = "connect"
     """No byte of the request was sent."""
     SENT = "sent"
-    """The request was written, wholly or in part; no byte of an answer came."""
+    """The request was written, wholly or in part; no byte of a response came."""
     HEAD = "head"
-    """The answer's head had begun, or could not be read."""
+    """The head of the response had begun, or could not be read."""
     BODY = "body"
-    """The answer's head was handed over; its body broke."""
+    """The head of the response was passed on; its body broke off."""
 
 
 class UpstreamFailure(GatewayError):  # noqa: N818  # what happened, as in Phase; the base is the error
     """A provider that could not be reached, broke off, or was too slow.
 
     :param phase: how far the request had come.
-    :param stale: a connection used before turned out closed before any byte of this answer came.
+    :param stale: a connection used before turned out closed before any byte of the response came.
     """
 
     def __init__(self, reason: Reason, message: str, *, phase: Phase, stale: bool = False) -> None:
@@ -36,14 +36,16 @@ class UpstreamFailure(GatewayError):  # noqa: N818  # what happened, as in Phase
         self.stale = stale
 
 
-def broken(provider: str, what: str, phase: Phase, cause: Cause, *, stale: bool = False) -> UpstreamFailure:
+def upstream_broken(
+    provider: str, what: str, phase: Phase, cause: Cause, *, stale: bool = False
+) -> UpstreamFailure:
     """Return the failure of a provider that cannot be reached or read; ``what`` completes the sentence."""
     message = f"provider {provider} {what}"
     failure = UpstreamFailure(Reason.UPSTREAM_BROKEN, message, phase=phase, stale=stale)
     return failure.because(cause)
 
 
-def too_slow(provider: str, what: str, phase: Phase, cause: Cause) -> UpstreamFailure:
+def upstream_too_slow(provider: str, what: str, phase: Phase, cause: Cause) -> UpstreamFailure:
     """Return the failure of a provider that let a time limit pass; ``what`` completes the sentence."""
     message = f"provider {provider} {what}"
     return UpstreamFailure(Reason.UPSTREAM_TOO_SLOW, message, phase=phase).because(cause)

@@ -348,7 +348,7 @@ class GatewayChannel(Protocol):
             return
         self._visit = visit
         if self._body is None:
-            visit.body_ended()
+            visit.on_body_end()
 
     def _take_body(self, visit: Visit, body: SizedRequestBody | ChunkedRequestBody) -> None:
         try:
@@ -363,9 +363,9 @@ class GatewayChannel(Protocol):
             self._body = None
             self._deadline.stop()
         if content:
-            visit.body_arrived(content)
+            visit.on_body_data(content)
         if body.ended and self._visit is visit:
-            visit.body_ended()
+            visit.on_body_end()
 
     def _read_or_not(self) -> None:
         wanted = not self._body_paused and len(self._input) <= MAX_HELD

@@ -3,10 +3,10 @@
 One :class:`Door` stands behind all channels of a listener; it opens one :class:`Visit` for each request.  A
 visit hears of its request in this order, and nothing more once it has finished or aborted its answer::
 
-    Door.open ── body_arrived* ── body_ended ──┐
+    Door.open ── on_body_data* ── on_body_end ──┐
         └─────────────┴─ too_slow | broken ────┴── left (the client has gone before the answer was finished)
 
-Every complete request has one ``body_ended``, with a body or without.
+Every complete request has one ``on_body_end``, with a body or without.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ChannelLimits(Struct, frozen=True, kw_only=True):
 class Visit(Protocol):
     """One request, as the one who answers it sees it.  No method may raise."""
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         """Take a piece of the body."""
         ...
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         """The request is complete."""
         ...
 

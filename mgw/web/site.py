@@ -69,10 +69,10 @@ class Witness(Protocol):
 class Refused:
     """The visit of a request that was refused at its head: nothing of its body is looked at."""
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         """Ignore the rest."""
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         """Ignore the end."""
 
     def left(self) -> None:

@@ -2,7 +2,7 @@
 
 ::
 
-    opened ── body_arrived* ── body_ended ── endpoint ── answered ──┐
+    opened ── on_body_data* ── on_body_end ── endpoint ── answered ──┐
        │            │                           │                   ├── over: line, budget
        └────────────┴── refused (4xx, 5xx) ─────┤                   │
                                   left, cut ────┴── cancelled ──────┘
@@ -129,7 +129,7 @@ class RequestVisit:
         if self.head.expects_continue and self.head.has_body:
             self.channel.send_continue()
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         """Keep a piece of the body."""
         if self._over:
             return
@@ -145,7 +145,7 @@ class RequestVisit:
         except GatewayError as error:
             self.refuse(error)
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         """Hand the request to its Klein endpoint."""
         if not self._over:
             if self._spooled is None:

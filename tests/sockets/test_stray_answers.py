@@ -169,17 +169,17 @@ def test_a_connection_that_the_provider_has_closed_is_not_lent(tmp_path: Path, t
         second.join()
 
 
-class Home:
+class RecordingOwner:
     """What a connection tells its pool."""
 
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def rested(self, connection: Connection) -> None:
+    def on_released(self, connection: Connection) -> None:
         """Not asked for here."""
 
-    def lost(self, connection: Connection) -> None:
-        self.told.append("lost")
+    def on_closed(self, connection: Connection) -> None:
+        self.told.append("closed")
 
 
 class HeldBack:
@@ -207,16 +207,16 @@ def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) 
     issued = issue(ca, "localhost")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(issued.cert_file, issued.key_file)
-    peer, home, servers = Peer(None), Home(), list[HeldBack]()
+    peer, owner, servers = Peer(None), RecordingOwner(), list[HeldBack]()
     thread = threading.Thread(target=lambda: servers.append(HeldBack(context, peer.accept())), daemon=True)
     thread.start()
 
     async def connect() -> Connection:
         reactor = running_reactor()
         endpoint = endpoint_to(address_of(f"https://localhost:{peer.port}"), reactor, str(ca.ca_file))
-        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, reactor, home))
+        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, reactor, owner))
         connection = cast(Connection, await endpoint.connect(factory))
-        await connection.secured()
+        await connection.when_ready()
         return connection
 
     connection = in_reactor(connect)
@@ -229,12 +229,12 @@ def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) 
         assert server.outgoing.pending
         server.send()
         wait_until_delivered(server.connection)  # while this turn of the reactor lasts
-        return connection.is_silent()
+        return connection.check_idle()
 
     assert in_reactor(lambda: look(b""))
-    assert home.told == []
+    assert owner.told == []
     assert not in_reactor(lambda: look(STRAY))
-    assert home.told == ["lost"]
+    assert owner.told == ["closed"]
     peer.close()
 
 

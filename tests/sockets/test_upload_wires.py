@@ -1,4 +1,4 @@
-"""The promises of mgw.upstream.upload that need sockets, threads and a disk: memory, TLS, early answers."""
+"""The promises of mgw.upstream.request that need sockets, threads and a disk: memory, TLS, early answers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_large_body_goes_up_with_little_memory_even_to_a_slow_provider(
         spooling.close()
         upstream.close()
         server.hang_up()
-        await upstream.drained()
+        await upstream.when_closed()
         await port.stopListening()
 
     in_reactor(run)
@@ -180,7 +180,7 @@ def test_an_early_refusal_reaches_the_client_though_the_provider_reads_no_more(
         assert upstream.active == upstream.idle == 0
         upstream.close()
         server.hang_up()
-        await upstream.drained()
+        await upstream.when_closed()
         await port.stopListening()
 
     in_reactor(run)

@@ -54,7 +54,7 @@ def serving(
         finally:
             upstream.close()
             server.hang_up()
-            await upstream.drained()
+            await upstream.when_closed()
             await port.stopListening()
 
     in_reactor(run)
@@ -126,11 +126,11 @@ def test_a_paused_body_is_not_read_from_the_socket() -> None:
     async def work(upstream: Upstream, server: Server) -> None:
         answer = await upstream.open(GET)
         sink = Gathered()
-        answer.deliver_to(sink)
+        answer.deliver_body(sink)
         answer.pause()
         seen = len(sink.pieces)
         probe = await upstream.open(UpstreamRequest(b"GET", b"/", []))  # many turns of the reactor later
-        probe.abandon()
+        probe.cancel()
         assert len(sink.pieces) == seen
         answer.resume()
         assert len(await sink.done) == 400 * 65536
@@ -145,7 +145,7 @@ def test_an_abandoned_answer_resets_the_providers_connection() -> None:
 
         server.on_data = stream
         answer = await upstream.open(GET)
-        answer.abandon()
+        answer.cancel()
         assert upstream.active == 0
         await server.lost
 
@@ -200,7 +200,7 @@ def test_a_name_is_resolved_and_reached() -> None:
         )
         assert await body_of(await named.open(GET)) == b"hi"
         named.close()
-        await named.drained()
+        await named.when_closed()
 
     serving(work)
 

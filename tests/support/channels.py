@@ -30,12 +30,12 @@ class Recorded:
     body: bytes = b""
     events: list[str] = field(default_factory=list)
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         self.body += data
         if not self.events or self.events[-1] != "body":
             self.events.append("body")
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         self.events.append("ended")
         if self.door.answer is not None:
             self.door.answer(self)

@@ -50,7 +50,7 @@ from mgw.dialects.models import Models
 from mgw.errors import GatewayError
 from mgw.exchange.response import BufferedResponse
 from mgw.exchange.response_translation import JsonTranslation
-from mgw.upstream.client import Answer
+from mgw.upstream.client import UpstreamResponse
 from mgw.vocabulary import Family, Kind
 
 GOLDEN: Final = Path(__file__).parent.parent / "golden"
@@ -230,7 +230,9 @@ def _translated_refusal(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
     case, body = sent.case, error["body"]
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     given = [(name.encode(), value.encode()) for name, value in error.get("headers", {}).items()]
-    head = cast("Answer", SimpleNamespace(status=error["status"], headers=given))  # all that is looked at
+    head = cast(
+        "UpstreamResponse", SimpleNamespace(status=error["status"], headers=given)
+    )  # all that is looked at
     translation = JsonTranslation(
         client_side_of(case.client),
         provider_side_of(case.upstream),

@@ -1,4 +1,4 @@
-"""A provider on the loopback that answers as a test says, and a sink whose body can be awaited."""
+"""A provider on the loopback that responses as a test says, and a sink whose body can be awaited."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from mgw.errors import GatewayError
-from mgw.upstream.client import Answer
+from mgw.upstream.client import UpstreamResponse
 
 
 class Provider(Protocol):
@@ -67,21 +67,21 @@ class Gathered:
         self.pieces: list[bytes] = []
         self.done: Deferred[bytes] = Deferred()
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         """Keep it."""
         self.pieces.append(data)
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         """Fire with all of it."""
         self.done.callback(b"".join(self.pieces))
 
-    def body_broke(self, error: GatewayError) -> None:
+    def on_body_error(self, error: GatewayError) -> None:
         """Fail."""
         self.done.errback(error)
 
 
-async def body_of(answer: Answer) -> bytes:
-    """Take the body of ``answer``."""
+async def body_of(response: UpstreamResponse) -> bytes:
+    """Take the body of ``response``."""
     sink = Gathered()
-    answer.deliver_to(sink)
+    response.deliver_body(sink)
     return await sink.done

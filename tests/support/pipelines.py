@@ -25,7 +25,7 @@ from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
-from tests.support.upstreams import LIMITS, MemoryEndpoint, Wire
+from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
 CHAT = b'{ "model" : "fast", "messages": [] }'
 ANSWER = b'{"id":"x","usage":{"prompt_tokens":7,"completion_tokens":5}}'
@@ -106,7 +106,7 @@ class Pipeline:
         )
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> ProviderConnection:
         return self.endpoint.wires[-1]
 
     def ask(

@@ -13,7 +13,7 @@ from mgw.ops.probes import Prober
 from mgw.upstream.client import Upstream
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline
-from tests.support.upstreams import LIMITS, MemoryEndpoint, Wire
+from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
 LISTS: dict[str, object] = {
     "main": {"object": "list", "data": [{"id": "gpt-c", "created": 7}, {"id": "gpt-live", "created": 9}]},
@@ -51,7 +51,7 @@ class Providers:
             for name, provider in names.items()
         }
 
-    def wire(self, name: str) -> Wire:
+    def wire(self, name: str) -> ProviderConnection:
         """The newest connection to a provider."""
         return self.endpoints[name].wires[-1]
 

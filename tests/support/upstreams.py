@@ -13,8 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.errors import GatewayError
-from mgw.upstream.answer import Answer
-from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest
+from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, UpstreamResponse
 
 LIMITS = UpstreamLimits(connect=10.0, first_byte=600.0, idle=300.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -38,7 +37,7 @@ class MemoryTransport(StringTransport):
 
 
 @dataclass(slots=True)
-class Wire:
+class ProviderConnection:
     """One connection as the provider sees it."""
 
     protocol: IProtocol
@@ -89,7 +88,7 @@ class Wire:
 class MemoryEndpoint:
     """Makes connections, which live in ``wires``; ``held`` ones stay pending, ``full`` ones take no more."""
 
-    wires: list[Wire] = field(default_factory=list)
+    wires: list[ProviderConnection] = field(default_factory=list)
     held: bool = False
     full: bool = False
     refusal: Exception | None = None
@@ -122,7 +121,7 @@ class MemoryEndpoint:
         assert protocol is not None
         transport = MemoryTransport()  # type: ignore[no-untyped-call]  # Twisted has no types here
         transport.full = self.full
-        wire = Wire(protocol, transport)
+        wire = ProviderConnection(protocol, transport)
         self.wires.append(wire)
         protocol.makeConnection(transport)
         return protocol
@@ -140,7 +139,7 @@ class Bench:
     upstream: Upstream
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> ProviderConnection:
         """The newest connection."""
         return self.endpoint.wires[-1]
 
@@ -170,22 +169,22 @@ def get() -> UpstreamRequest:
 class Result:
     """What became of a Deferred."""
 
-    value: Answer | None = None
+    value: UpstreamResponse | None = None
     error: BaseException | None = None
 
     @property
-    def answer(self) -> Answer:
-        """The answer, which must have come."""
+    def response(self) -> UpstreamResponse:
+        """The response, which must have come."""
         assert self.value is not None, self.error
         return self.value
 
 
-def outcome_of(waiting: Deferred[Answer]) -> Result:
+def outcome_of(waiting: Deferred[UpstreamResponse]) -> Result:
     """Watch a Deferred, and take its error."""
     result = Result()
 
-    def came(answer: Answer) -> None:
-        result.value = answer
+    def came(response: UpstreamResponse) -> None:
+        result.value = response
 
     def failed(failure: Failure) -> None:
         result.error = failure.value
@@ -202,15 +201,15 @@ class Taken:
     ended: int = 0
     errors: list[GatewayError] = field(default_factory=list)
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         """Keep it."""
         self.pieces.append(data)
 
-    def body_ended(self) -> None:
+    def on_body_end(self) -> None:
         """Count it."""
         self.ended += 1
 
-    def body_broke(self, error: GatewayError) -> None:
+    def on_body_error(self, error: GatewayError) -> None:
         """Keep it."""
         self.errors.append(error)
 
@@ -225,8 +224,8 @@ class Taken:
         return self.ended + len(self.errors) > 0
 
 
-def taken(answer: Answer) -> Taken:
-    """Take the body of ``answer``."""
+def taken(response: UpstreamResponse) -> Taken:
+    """Take the body of ``response``."""
     sink = Taken()
-    answer.deliver_to(sink)
+    response.deliver_body(sink)
     return sink

@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import provider
 
 from mgw.errors import GatewayError
-from mgw.upstream.tls import CertificateRefusedError
+from mgw.upstream.connect import CertificateRefusedError
 from mgw.usage.event import Outcome, UsageEvent
 from tests.support.pipelines import Pipeline, answered
 

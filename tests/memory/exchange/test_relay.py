@@ -15,7 +15,7 @@ from mgw.exchange.relay import relay
 from mgw.exchange.request import Producer
 from mgw.usage.event import Outcome, UsageEvent
 from tests.support.pipelines import FakeClient, Pipeline, answered
-from tests.support.upstreams import Bench, Wire, bench, outcome_of, post
+from tests.support.upstreams import Bench, ProviderConnection, bench, outcome_of, post
 
 
 class BugError(Exception):
@@ -88,7 +88,7 @@ class Run:
         async def run() -> None:
             async with exchange:
                 exchange.http_status = 200
-                await relay(exchange, opened.answer, body_filter, self.client, keepalive_seconds)
+                await relay(exchange, opened.response, body_filter, self.client, keepalive_seconds)
 
         self.work: Deferred[None] = Deferred.fromCoroutine(run())
         _ = self.work.addErrback(self._failed)
@@ -98,7 +98,7 @@ class Run:
         self.errors.append(failure.value)
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> ProviderConnection:
         return self.bench.wire
 
 

@@ -47,7 +47,7 @@ from tests.support.grid import (
     configuration,
 )
 from tests.support.sites import Bench
-from tests.support.upstreams import Wire
+from tests.support.upstreams import ProviderConnection
 
 Json = Any  # JSON of whatever type
 
@@ -196,7 +196,7 @@ class Seen:
     status: int
     content_type: str | None
     body: bytes
-    wires: list[Wire]
+    wires: list[ProviderConnection]
     """The connections to providers that it has made."""
 
 

@@ -16,7 +16,7 @@ from twisted.web.http_headers import Headers
 from mgw.upstream.agent import UpstreamAgent
 from mgw.upstream.client import Upstream, UpstreamFailure
 from tests.support.deferreds import result_of
-from tests.support.upstreams import LIMITS, OK, MemoryEndpoint, Wire
+from tests.support.upstreams import LIMITS, OK, MemoryEndpoint, ProviderConnection
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class World:
         self.upstreams[origin] = upstream = Upstream(origin, origin, LIMITS, endpoint, self.clock)
         return upstream
 
-    def wire(self, origin: str = "http://api.example") -> Wire:
+    def wire(self, origin: str = "http://api.example") -> ProviderConnection:
         return self.endpoints[origin].wires[-1]
 
 

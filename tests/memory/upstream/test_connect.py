@@ -24,7 +24,7 @@ from zope.interface import implementer
 from mgw.errors import Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Phase, UpstreamLimits, build_upstream
-from mgw.upstream.connect import ATTEMPT_SECONDS, endpoint_to, explain
+from mgw.upstream.connect import ATTEMPT_SECONDS, describe_connect_error, endpoint_to
 from tests.support.upstreams import get, outcome_of
 
 API = address_of("https://api.example.com/v1/")
@@ -70,7 +70,7 @@ def test_what_is_no_base_address_is_refused(base_url: str) -> None:
     ],
 )
 def test_a_failed_attempt_is_told_in_plain_words(error: Exception, reason: Reason, words: str) -> None:
-    failure = explain(error, "main", API, 10)
+    failure = describe_connect_error(error, "main", API, 10)
     assert (failure.reason, failure.phase) == (reason, Phase.CONNECT)
     assert failure.message.startswith("provider main ")
     assert words in failure.message

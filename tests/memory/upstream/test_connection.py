@@ -1,4 +1,4 @@
-"""The promises of mgw.upstream.connection and mgw.upstream.answer, seen from the client's side."""
+"""The promises of mgw.upstream.connection and mgw.upstream.response, seen from the client's side."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.upstream.answer import Answer
 from mgw.upstream.client import Phase, UpstreamFailure
-from mgw.upstream.connection import LINGER_SECONDS, MAX_UNWATCHED_BYTES, REST_SECONDS, UNTAKEN_SECONDS
+from mgw.upstream.connection import IDLE_SECONDS, LINGER_SECONDS, MAX_UNWATCHED_BYTES, UNCLAIMED_SECONDS
+from mgw.upstream.response import UpstreamResponse
 from tests.support.upstreams import OK, Bench, Result, Taken, bench, get, outcome_of, post, taken
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -20,10 +20,10 @@ def asked(body: bytes = b"{}") -> tuple[Bench, Result]:
     return b, outcome_of(b.upstream.open(post(body)))
 
 
-def answering(head: bytes = CHUNKED) -> tuple[Bench, Answer]:
+def answering(head: bytes = CHUNKED) -> tuple[Bench, UpstreamResponse]:
     b, result = asked()
     b.wire.says(head)
-    return b, result.answer
+    return b, result.response
 
 
 def failure_of(result: Result) -> UpstreamFailure:
@@ -40,11 +40,11 @@ def test_a_request_goes_out_as_one_head_and_its_body() -> None:
 
 
 def test_an_answer_comes_with_its_status_reason_and_headers_as_received() -> None:
-    _, answer = answering(
+    _, response = answering(
         b"HTTP/1.1 429 Slow Down\r\nRETRY-after: 3\r\nx: 1\r\nX: 2\r\nContent-Length: 0\r\n\r\n"
     )
-    assert (answer.status, answer.reason) == (429, b"Slow Down")
-    assert answer.headers == [(b"RETRY-after", b"3"), (b"x", b"1"), (b"X", b"2"), (b"Content-Length", b"0")]
+    assert (response.status, response.reason) == (429, b"Slow Down")
+    assert response.headers == [(b"RETRY-after", b"3"), (b"x", b"1"), (b"X", b"2"), (b"Content-Length", b"0")]
 
 
 def test_interim_answers_are_skipped() -> None:
@@ -52,20 +52,20 @@ def test_interim_answers_are_skipped() -> None:
     b.wire.says(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n")
     assert result.value is None
     b.wire.says(OK)
-    assert taken(result.answer).body == b"hi"
+    assert taken(result.response).body == b"hi"
 
 
 def test_nothing_is_read_until_somebody_takes_the_body() -> None:
-    b, answer = answering(CHUNKED + b"2\r\nhi\r\n")
+    b, response = answering(CHUNKED + b"2\r\nhi\r\n")
     assert b.wire.paused
-    sink = taken(answer)
+    sink = taken(response)
     assert sink.body == b"hi"
     assert not b.wire.paused
 
 
 def test_a_body_passes_as_it_comes() -> None:
-    b, answer = answering()
-    sink = taken(answer)
+    b, response = answering()
+    sink = taken(response)
     b.wire.says(b"2\r\nhi\r\n")
     b.wire.says(b"3\r\nyou\r\n0\r\n\r\n")
     assert sink.pieces == [b"hi", b"you"]
@@ -73,13 +73,13 @@ def test_a_body_passes_as_it_comes() -> None:
 
 
 def test_a_paused_answer_reads_and_hands_on_nothing() -> None:
-    b, answer = answering()
-    sink = taken(answer)
-    answer.pause()
+    b, response = answering()
+    sink = taken(response)
+    response.pause()
     assert b.wire.paused
     b.wire.says(b"2\r\nhi\r\n")  # TLS may still hand over what it had decrypted
     assert not sink.pieces
-    answer.resume()
+    response.resume()
     assert sink.body == b"hi"
     assert not b.wire.paused
 
@@ -87,40 +87,40 @@ def test_a_paused_answer_reads_and_hands_on_nothing() -> None:
 class Pausing(Taken):
     """Pauses after each piece."""
 
-    answer: Answer
+    response: UpstreamResponse
 
-    def body_arrived(self, data: bytes) -> None:
-        super().body_arrived(data)
-        self.answer.pause()
+    def on_body_data(self, data: bytes) -> None:
+        super().on_body_data(data)
+        self.response.pause()
 
 
 def test_what_one_read_brings_is_one_piece_and_a_pause_in_it_holds_the_end_back() -> None:
-    b, answer = answering()
+    b, response = answering()
     sink = Pausing()
-    sink.answer = answer
-    answer.deliver_to(sink)
+    sink.response = response
+    response.deliver_body(sink)
     b.wire.says(b"1\r\na\r\n1\r\nb\r\n0\r\n\r\n")
     assert (sink.pieces, sink.ended) == ([b"ab"], 0)
-    answer.resume()
+    response.resume()
     assert (sink.pieces, sink.ended) == ([b"ab"], 1)
 
 
 class Flickering(Taken):
     """Pauses and resumes within each piece."""
 
-    answer: Answer
+    response: UpstreamResponse
 
-    def body_arrived(self, data: bytes) -> None:
-        super().body_arrived(data)
-        self.answer.pause()
-        self.answer.resume()
+    def on_body_data(self, data: bytes) -> None:
+        super().on_body_data(data)
+        self.response.pause()
+        self.response.resume()
 
 
 def test_resuming_within_a_piece_neither_nests_nor_reorders() -> None:
-    b, answer = answering()
+    b, response = answering()
     sink = Flickering()
-    sink.answer = answer
-    answer.deliver_to(sink)
+    sink.response = response
+    response.deliver_body(sink)
     expected = [b"%d" % number for number in range(5000)]
     for piece in expected:
         b.wire.says(b"%x\r\n%s\r\n" % (len(piece), piece))
@@ -135,41 +135,41 @@ def test_resuming_within_a_piece_neither_nests_nor_reorders() -> None:
     ids=["length", "chunked"],
 )
 def test_a_truncated_body_breaks_and_never_ends(head: bytes) -> None:
-    b, answer = answering(head)
-    sink = taken(answer)
+    b, response = answering(head)
+    sink = taken(response)
     b.wire.closes()
     assert (sink.body, sink.ended) == (b"hi", 0)
     assert [error.reason for error in sink.errors] == [Reason.UPSTREAM_BROKEN]
 
 
 def test_a_body_without_a_length_ends_when_the_connection_closes() -> None:
-    b, answer = answering(b"HTTP/1.0 200 OK\r\n\r\nhi")
-    sink = taken(answer)
+    b, response = answering(b"HTTP/1.0 200 OK\r\n\r\nhi")
+    sink = taken(response)
     assert not sink.over
     b.wire.closes()
     assert (sink.body, sink.ended, sink.errors) == (b"hi", 1, [])
 
 
 def test_a_body_without_a_length_breaks_when_the_connection_is_reset() -> None:
-    b, answer = answering(b"HTTP/1.0 200 OK\r\n\r\nhi")
-    sink = taken(answer)
+    b, response = answering(b"HTTP/1.0 200 OK\r\n\r\nhi")
+    sink = taken(response)
     b.wire.breaks()
     assert sink.ended == 0
     assert len(sink.errors) == 1
 
 
 def test_garbage_in_the_middle_breaks_the_body_after_what_was_good() -> None:
-    b, answer = answering()
-    sink = taken(answer)
+    b, response = answering()
+    sink = taken(response)
     b.wire.says(b"2\r\nhi\r\nnonsense\r\n")
     assert (sink.body, sink.ended, len(sink.errors)) == (b"hi", 0, 1)
     assert b.wire.aborted
 
 
 def test_an_answer_that_broke_before_it_was_taken_still_tells() -> None:
-    b, answer = answering(CHUNKED + b"2\r\nhi\r\n")
+    b, response = answering(CHUNKED + b"2\r\nhi\r\n")
     b.wire.breaks()
-    sink = taken(answer)
+    sink = taken(response)
     assert (sink.body, sink.ended, len(sink.errors)) == (b"hi", 0, 1)
 
 
@@ -177,7 +177,7 @@ def test_an_answer_that_ended_before_it_was_taken_is_whole() -> None:
     b, result = asked()
     b.wire.says(OK)
     b.wire.closes()
-    sink = taken(result.answer)
+    sink = taken(result.response)
     assert (sink.body, sink.ended) == (b"hi", 1)
 
 
@@ -208,7 +208,7 @@ def test_a_new_connection_that_closes_before_its_answer_is_not_stale(said: bytes
 def used() -> Bench:
     b, result = asked()
     b.wire.says(OK)
-    taken(result.answer)
+    taken(result.response)
     return b
 
 
@@ -216,7 +216,7 @@ def test_a_connection_is_used_again_after_its_answer() -> None:
     b = used()
     result = outcome_of(b.upstream.open(get()))
     b.wire.says(OK)
-    assert taken(result.answer).body == b"hi"
+    assert taken(result.response).body == b"hi"
     assert len(b.endpoint.wires) == 1
 
 
@@ -251,22 +251,22 @@ def test_an_idle_connection_that_talks_is_closed(stray: bytes) -> None:
 def test_bytes_after_the_answer_spoil_the_connection_not_the_answer() -> None:
     b, result = asked()
     b.wire.says(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-    assert taken(result.answer).body == b"hi"
+    assert taken(result.response).body == b"hi"
     assert b.upstream.idle == 0
     assert b.wire.closing
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
         b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
     ],
 )
-def test_a_connection_that_shall_close_is_closed(answer: bytes) -> None:
+def test_a_connection_that_shall_close_is_closed(response: bytes) -> None:
     b, result = asked()
-    b.wire.says(answer)
-    assert taken(result.answer).ended == 1
+    b.wire.says(response)
+    assert taken(result.response).ended == 1
     assert b.wire.closing
     assert b.upstream.idle == 0
 
@@ -274,7 +274,7 @@ def test_a_connection_that_shall_close_is_closed(answer: bytes) -> None:
 def test_an_orderly_close_that_the_provider_ignores_is_forced() -> None:
     b, result = asked()
     b.wire.says(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-    taken(result.answer)
+    taken(result.response)
     assert not b.wire.aborted
     b.clock.advance(LINGER_SECONDS)
     assert b.wire.aborted
@@ -282,7 +282,7 @@ def test_an_orderly_close_that_the_provider_ignores_is_forced() -> None:
 
 def test_an_idle_connection_is_closed_before_its_provider_would() -> None:
     b = used()
-    b.clock.advance(REST_SECONDS - 1)
+    b.clock.advance(IDLE_SECONDS - 1)
     assert b.upstream.idle == 1
     b.clock.advance(1)
     assert b.upstream.idle == 0
@@ -311,8 +311,8 @@ def test_interim_answers_do_not_prolong_the_wait() -> None:
 
 
 def test_a_body_that_falls_silent_breaks() -> None:
-    b, answer = answering()
-    sink = taken(answer)
+    b, response = answering()
+    sink = taken(response)
     b.clock.advance(299)
     b.wire.says(b"2\r\nhi\r\n")
     b.clock.advance(299)
@@ -323,11 +323,11 @@ def test_a_body_that_falls_silent_breaks() -> None:
 
 
 def test_silence_while_paused_does_not_count() -> None:
-    b, answer = answering()
-    sink = taken(answer)
-    answer.pause()
+    b, response = answering()
+    sink = taken(response)
+    response.pause()
     b.clock.advance(10_000)
-    answer.resume()
+    response.resume()
     b.clock.advance(299)
     assert not sink.over
     b.clock.advance(1)
@@ -336,7 +336,7 @@ def test_silence_while_paused_does_not_count() -> None:
 
 def test_an_answer_that_nobody_takes_does_not_hold_its_connection_for_ever() -> None:
     b, _ = answering()
-    b.clock.advance(UNTAKEN_SECONDS)
+    b.clock.advance(UNCLAIMED_SECONDS)
     assert b.wire.aborted
     assert b.upstream.active == 0
 
@@ -344,16 +344,16 @@ def test_an_answer_that_nobody_takes_does_not_hold_its_connection_for_ever() -> 
 def test_an_answer_that_was_read_stays_whole_when_its_connection_is_taken_away() -> None:
     b, result = asked()
     b.wire.says(OK)
-    b.clock.advance(UNTAKEN_SECONDS)
+    b.clock.advance(UNCLAIMED_SECONDS)
     assert b.wire.aborted
-    sink = taken(result.answer)
+    sink = taken(result.response)
     assert (sink.body, sink.ended) == (b"hi", 1)
 
 
 def test_an_abandoned_answer_closes_its_connection_and_stays_silent() -> None:
-    b, answer = answering()
-    sink = taken(answer)
-    answer.abandon()
+    b, response = answering()
+    sink = taken(response)
+    response.cancel()
     assert b.wire.aborted
     b.endpoint.settle()
     assert not sink.over
@@ -362,33 +362,33 @@ def test_an_abandoned_answer_closes_its_connection_and_stays_silent() -> None:
 def test_an_abandoned_answer_that_was_read_leaves_its_connection_usable() -> None:
     b, result = asked()
     b.wire.says(OK)
-    result.answer.abandon()
+    result.response.cancel()
     assert b.upstream.idle == 1
 
 
 def test_an_answer_that_is_over_has_no_hold_on_its_connection() -> None:
     b, result = asked()
     b.wire.says(OK)
-    taken(result.answer)
+    taken(result.response)
     second = outcome_of(b.upstream.open(get()))
-    result.answer.pause()
-    result.answer.abandon()
+    result.response.pause()
+    result.response.cancel()
     assert not b.wire.paused
     b.wire.says(OK)
-    assert taken(second.answer).body == b"hi"
+    assert taken(second.response).body == b"hi"
 
 
 class Failing(Taken):
     """A sink with a bug."""
 
-    def body_arrived(self, data: bytes) -> None:
+    def on_body_data(self, data: bytes) -> None:
         raise ZeroDivisionError
 
 
 def test_a_bug_in_the_sink_ends_the_body_and_the_connection() -> None:
-    b, answer = answering()
+    b, response = answering()
     sink = Failing()
-    answer.deliver_to(sink)
+    response.deliver_body(sink)
     b.wire.says(b"2\r\nhi\r\n")
     assert [error.reason for error in sink.errors] == [Reason.INTERNAL]
     assert b.wire.aborted
@@ -397,18 +397,18 @@ def test_a_bug_in_the_sink_ends_the_body_and_the_connection() -> None:
 class Abandoning(Taken):
     """Abandons within a piece."""
 
-    answer: Answer
+    response: UpstreamResponse
 
-    def body_arrived(self, data: bytes) -> None:
-        super().body_arrived(data)
-        self.answer.abandon()
+    def on_body_data(self, data: bytes) -> None:
+        super().on_body_data(data)
+        self.response.cancel()
 
 
 def test_abandoning_within_a_piece_is_the_last_that_the_sink_hears() -> None:
-    b, answer = answering()
+    b, response = answering()
     sink = Abandoning()
-    sink.answer = answer
-    answer.deliver_to(sink)
+    sink.response = response
+    response.deliver_body(sink)
     b.wire.says(b"1\r\na\r\n")
     b.wire.says(b"1\r\nb\r\n0\r\n\r\n")
     b.endpoint.settle()
@@ -421,8 +421,8 @@ class Asking(Taken):
     b: Bench
     second: Result | None = None
 
-    def body_ended(self) -> None:
-        super().body_ended()
+    def on_body_end(self) -> None:
+        super().on_body_end()
         self.second = outcome_of(self.b.upstream.open(get()))
 
 
@@ -431,11 +431,11 @@ def test_the_end_of_a_body_may_send_the_next_request_on_the_same_connection() ->
     sink = Asking()
     sink.b = b
     b.wire.says(OK)
-    result.answer.deliver_to(sink)
+    result.response.deliver_body(sink)
     assert len(b.endpoint.wires) == 1
     b.wire.says(OK)
     assert sink.second is not None
-    assert taken(sink.second.answer).body == b"hi"
+    assert taken(sink.second.response).body == b"hi"
 
 
 LARGE = b"x" * (MAX_UNWATCHED_BYTES + 1)
@@ -451,8 +451,8 @@ def asked_at_length() -> tuple[Bench, Result]:
 def test_an_early_answer_is_delivered_and_its_connection_not_used_again() -> None:
     b, result = asked_at_length()
     b.wire.says(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
-    sink = taken(result.answer)
-    assert (result.answer.status, sink.body, sink.ended) == (413, b"no", 1)
+    sink = taken(result.response)
+    assert (result.response.status, sink.body, sink.ended) == (413, b"no", 1)
     assert b.wire.aborted
 
 
@@ -461,7 +461,7 @@ def test_a_connection_whose_large_body_was_written_is_used_again() -> None:
     b.wire.transport.drain()
     b.wire.transport.drain()  # two pieces
     b.wire.says(OK)
-    assert taken(result.answer).ended == 1
+    assert taken(result.response).ended == 1
     assert b.upstream.idle == 1
 
 
@@ -534,5 +534,5 @@ def test_whatever_comes_every_request_ends_and_no_timer_is_left(
 
 
 def deliver_once(result: Result, sink: Taken) -> None:
-    if not result.answer.taken:
-        result.answer.deliver_to(sink)
+    if not result.response.claimed:
+        result.response.deliver_body(sink)

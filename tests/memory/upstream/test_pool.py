@@ -11,16 +11,26 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from mgw.errors import GatewayError, Reason
 from mgw.upstream import pool
 from mgw.upstream.client import Phase, UpstreamFailure
-from tests.support.upstreams import LIMITS, OK, Bench, Result, Wire, bench, get, outcome_of, taken
+from tests.support.upstreams import (
+    LIMITS,
+    OK,
+    Bench,
+    ProviderConnection,
+    Result,
+    bench,
+    get,
+    outcome_of,
+    taken,
+)
 
 
 def ask(b: Bench, *, fresh: bool = False) -> Result:
     return outcome_of(b.upstream.open(get(), fresh=fresh))
 
 
-def answer(wire: Wire, result: Result) -> None:
+def response(wire: ProviderConnection, result: Result) -> None:
     wire.says(OK)
-    taken(result.answer)
+    taken(result.response)
 
 
 def resting(count: int) -> Bench:
@@ -28,7 +38,7 @@ def resting(count: int) -> Bench:
     b = bench()
     results = [ask(b) for _ in range(count)]
     for wire, result in zip(b.endpoint.wires, results, strict=True):
-        answer(wire, result)
+        response(wire, result)
     return b
 
 
@@ -79,9 +89,9 @@ def test_a_request_beyond_the_limit_waits_for_a_connection() -> None:
     b, first = crowded()
     second = ask(b)
     assert (len(b.endpoint.wires), b.upstream.waiting) == (1, 1)
-    answer(b.wire, first)
+    response(b.wire, first)
     assert (b.upstream.waiting, b.upstream.active) == (0, 1)
-    answer(b.wire, second)
+    response(b.wire, second)
     assert b.upstream.idle == 1
 
 
@@ -90,7 +100,7 @@ def test_waiters_are_served_in_their_order() -> None:
     waiters = [ask(b) for _ in range(3)]
     served = []
     for _ in range(3):
-        answer(b.wire, result)
+        response(b.wire, result)
         b.wire.says(OK)
         (result,) = [waiter for waiter in waiters if waiter.value is not None and waiter not in served]
         served.append(result)
@@ -102,7 +112,7 @@ def test_a_connection_that_ends_gives_its_place_to_the_first_in_line() -> None:
     second = ask(b)
     b.wire.breaks()
     assert len(b.endpoint.wires) == 2
-    answer(b.wire, second)
+    response(b.wire, second)
 
 
 def test_an_attempt_that_fails_gives_its_place_to_the_first_in_line() -> None:
@@ -113,26 +123,26 @@ def test_an_attempt_that_fails_gives_its_place_to_the_first_in_line() -> None:
     assert isinstance(first.error, UpstreamFailure)
     b.endpoint.pending.pop(0)
     b.endpoint.let_through()
-    answer(b.wire, second)
+    response(b.wire, second)
 
 
 def test_a_fresh_request_gets_the_place_of_one_that_rests() -> None:
     b, first = crowded()
-    answer(b.wire, first)
+    response(b.wire, first)
     second = ask(b, fresh=True)
     assert b.endpoint.wires[0].closing
     assert len(b.endpoint.wires) == 2
     assert b.upstream.active == 1
-    answer(b.wire, second)
+    response(b.wire, second)
 
 
 def test_a_fresh_waiter_gets_the_place_but_not_the_connection() -> None:
     b, first = crowded()
     second = ask(b, fresh=True)
-    answer(b.wire, first)
+    response(b.wire, first)
     assert b.endpoint.wires[0].closing
     assert len(b.endpoint.wires) == 2
-    answer(b.wire, second)
+    response(b.wire, second)
     assert (b.upstream.active, b.upstream.idle) == (0, 1)
 
 
@@ -162,8 +172,8 @@ def test_a_cancelled_waiter_leaves_the_others_waiting() -> None:
     leaving.cancel()
     assert isinstance(left.error, CancelledError)
     assert b.upstream.waiting == 1
-    answer(b.wire, first)
-    answer(b.wire, third)
+    response(b.wire, first)
+    response(b.wire, third)
 
 
 def test_cancelling_while_connecting_cancels_the_attempt_and_frees_its_place() -> None:
@@ -210,7 +220,7 @@ def test_closing_closes_what_rests_and_lets_the_active_finish() -> None:
     active = ask(b)
     b.upstream.close()
     assert [wire.closing for wire in b.endpoint.wires] == [False, True]
-    answer(b.endpoint.wires[0], active)
+    response(b.endpoint.wires[0], active)
     assert b.endpoint.wires[0].closing
     assert b.upstream.idle == 0
 
@@ -219,23 +229,23 @@ def test_a_closed_upstream_is_drained_when_the_last_request_is_done() -> None:
     b = bench()
     active = ask(b)
     b.upstream.close()
-    drained = b.upstream.drained()
+    drained = b.upstream.when_closed()
     assert not drained.called
-    answer(b.wire, active)
+    response(b.wire, active)
     assert drained.called
 
 
 def test_an_upstream_without_connections_is_drained() -> None:
     b = bench()
     b.upstream.close()
-    assert b.upstream.drained().called
+    assert b.upstream.when_closed().called
 
 
 def test_a_request_that_began_before_the_close_may_still_open_a_connection() -> None:
     b = bench()
     b.upstream.close()
     result = ask(b)
-    answer(b.wire, result)
+    response(b.wire, result)
     assert (b.wire.closing, b.upstream.idle) == (True, 0)
 
 
@@ -245,7 +255,7 @@ SETTLING = replace(LIMITS, settle=pool.SETTLE_SECONDS)
 def test_a_connection_settles_before_it_is_lent_again() -> None:
     b = bench(limits=SETTLING)
     first = ask(b)
-    answer(b.wire, first)
+    response(b.wire, first)
     ask(b)
     assert len(b.endpoint.wires) == 2  # the one at rest may yet say more
     b.clock.advance(pool.SETTLE_SECONDS)
@@ -259,21 +269,21 @@ def test_who_stands_in_line_gets_the_connection_when_it_has_settled() -> None:
     b = bench(max_connections=1, limits=SETTLING)
     first, second = ask(b), ask(b)
     before = b.wire.heard
-    answer(b.wire, first)
+    response(b.wire, first)
     assert b.wire.heard == before
     b.clock.advance(pool.SETTLE_SECONDS)
     assert len(b.wire.heard) == 2 * len(before)
-    answer(b.wire, second)
+    response(b.wire, second)
     assert second.value is not None
 
 
 def test_a_connection_that_speaks_while_it_settles_leaves_its_place_to_who_is_in_line() -> None:
     b = bench(max_connections=1, limits=SETTLING)
     first, second = ask(b), ask(b)
-    answer(b.wire, first)
+    response(b.wire, first)
     b.wire.says(OK)
     assert len(b.endpoint.wires) == 2
-    answer(b.wire, second)
+    response(b.wire, second)
     assert second.value is not None
 
 
@@ -281,7 +291,7 @@ def test_who_finds_only_a_connection_that_settles_waits_for_it_where_no_place_is
     b = bench(max_connections=1, limits=SETTLING)
     first = ask(b)
     before = b.wire.heard
-    answer(b.wire, first)
+    response(b.wire, first)
     ask(b)
     assert (b.wire.heard, len(b.endpoint.wires)) == (before, 1)
     b.clock.advance(pool.SETTLE_SECONDS)
@@ -291,7 +301,7 @@ def test_who_finds_only_a_connection_that_settles_waits_for_it_where_no_place_is
 def test_cancelling_while_a_connection_settles_leaves_it_at_rest() -> None:
     b = bench(max_connections=1, limits=SETTLING)
     answer_of = ask(b)
-    answer(b.wire, answer_of)
+    response(b.wire, answer_of)
     waiting = b.upstream.open(get())
     waiting.cancel()
     assert isinstance(outcome_of(waiting).error, CancelledError)

@@ -1,4 +1,4 @@
-"""The promises of mgw.upstream.upload: bodies that are read while they are sent."""
+"""The promises of mgw.upstream.request.BodyProducer: bodies that are read while they are sent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_spooled_body_of_any_size_arrives_whole_and_its_connection_is_used_aga
     b, result = asked(MemorySource(BODY[:size]))
     assert sent(b) == BODY[:size]
     b.wire.says(OK)
-    assert taken(result.answer).body == b"hi"
+    assert taken(result.response).body == b"hi"
     outcome_of(b.upstream.open(get()))
     assert len(b.endpoint.wires) == 1
 
@@ -89,7 +89,7 @@ def test_what_is_sent_is_the_body_with_its_edits_whatever_disk_and_provider_do(
             b.wire.transport.drain()
     assert sent(b) == expected
     b.wire.says(OK)
-    assert taken(result.answer).ended == 1
+    assert taken(result.response).ended == 1
 
 
 def test_one_piece_is_in_the_transport_and_one_is_read_ahead() -> None:
@@ -118,19 +118,19 @@ def test_the_same_request_may_be_sent_again_from_the_beginning() -> None:
     b.endpoint.full = True
     first = outcome_of(b.upstream.open(request))
     b.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
-    first.answer.abandon()
+    first.response.cancel()
     b.endpoint.full = False
     second = outcome_of(b.upstream.open(request))
     assert len(b.endpoint.wires) == 2
     assert sent(b) == BODY
     b.wire.says(OK)
-    assert taken(second.answer).ended == 1
+    assert taken(second.response).ended == 1
 
 
 def test_a_reused_connection_that_closes_while_it_takes_a_body_is_stale() -> None:
     b, result = asked(MemorySource(b"body"))
     b.wire.says(OK)
-    taken(result.answer)
+    taken(result.response)
     b.wire.transport.full = True
     source = MemorySource(BODY, held=True)
     again = outcome_of(b.upstream.open(upload(source)))
@@ -146,12 +146,12 @@ def test_an_early_refusal_is_delivered_at_once_and_ends_the_reading(where: str) 
     b, result = asked(source, full=True)
     reads = len(source.reads)
     b.wire.says(REFUSED[:-1])
-    assert result.answer.status == 413
+    assert result.response.status == 413
     while source.pending:
         source.step()
     assert len(source.reads) == reads
     assert b.wire.transport.producer is None
-    sink = taken(result.answer)
+    sink = taken(result.response)
     assert not b.wire.aborted
     b.wire.says(REFUSED[-1:])
     assert (sink.body, sink.ended) == (b"no", 1)
@@ -161,7 +161,7 @@ def test_an_early_refusal_is_delivered_at_once_and_ends_the_reading(where: str) 
 def test_behind_an_early_answer_that_is_no_refusal_the_body_goes_on() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     b.wire.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
-    sink = taken(result.answer)
+    sink = taken(result.response)
     for _ in range(4):
         b.wire.transport.drain()
     assert sent(b) == BODY
@@ -174,7 +174,7 @@ def test_an_answer_that_ends_before_the_body_does_closes_the_connection() -> Non
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
     b.wire.says(OK)
-    assert taken(result.answer).ended == 1
+    assert taken(result.response).ended == 1
     assert b.wire.aborted
     assert source.cancelled == 1
 
@@ -204,7 +204,7 @@ def test_a_body_that_cannot_be_read_breaks_an_answer_that_has_begun() -> None:
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
     b.wire.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
-    sink = taken(result.answer)
+    sink = taken(result.response)
     source.fail(OSError(errno.EIO, "Input/output error"))
     assert [broke.reason for broke in sink.errors] == [Reason.OVERLOADED]
     assert b.wire.aborted
@@ -274,7 +274,7 @@ def test_each_piece_that_is_taken_gives_the_provider_its_time_anew() -> None:
     b.clock.advance(599)
     assert result.error is None
     b.wire.says(OK)
-    assert taken(result.answer).ended == 1
+    assert taken(result.response).ended == 1
 
 
 EARLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
@@ -283,7 +283,7 @@ EARLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
 def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     b.wire.says(EARLY)
-    sink = taken(result.answer)
+    sink = taken(result.response)
     for _ in range(4):
         b.clock.advance(299)
         b.wire.transport.drain()
@@ -297,8 +297,8 @@ def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() ->
 def test_a_piece_that_is_taken_sets_no_limit_to_an_answer_that_is_paused() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     b.wire.says(EARLY)
-    sink = taken(result.answer)
-    result.answer.pause()
+    sink = taken(result.response)
+    result.response.pause()
     b.wire.transport.drain()
     b.clock.advance(10_000)
     assert not sink.over
@@ -309,8 +309,8 @@ def test_a_piece_that_is_taken_keeps_no_answer_alive_that_nobody_reads(how: str)
     b, result = asked(MemorySource(BODY), full=True)
     b.wire.says(EARLY)
     if how == "released":
-        taken(result.answer)
-        result.answer.release()
+        taken(result.response)
+        result.response.discard_rest()
     b.clock.advance(0.9 if how == "released" else 59)
     b.wire.transport.drain()
     b.clock.advance(1)
@@ -333,7 +333,7 @@ def test_a_disk_that_does_not_give_the_body_back_in_time_is_not_the_providers_fa
 def test_a_disk_that_holds_up_a_body_behind_an_early_answer_is_not_the_providers_fault() -> None:
     b, result = asked(MemorySource(BODY, held=True))
     b.wire.says(EARLY)
-    sink = taken(result.answer)
+    sink = taken(result.response)
     b.clock.advance(300)
     assert [error.reason for error in sink.errors] == [Reason.OVERLOADED]
 

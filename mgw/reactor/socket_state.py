@@ -22,8 +22,8 @@ _MOST_READS: Final = 8
 """A provider that has more to say at rest than this many reads hold is not silent."""
 
 
-class Found(Enum):
-    """What lies on a connection."""
+class PendingInput(Enum):
+    """What has arrived on a connection and was not read."""
 
     NOTHING = "nothing"
     BYTES = "bytes"
@@ -31,22 +31,22 @@ class Found(Enum):
     """The other side has closed, or the connection is broken."""
 
 
-def peek(transport: object) -> Found:
+def peek_input(transport: object) -> PendingInput:
     """Return what has come; the connection's own protocol may hear of it before this returns."""
     tcp = _tcp_below(transport)
     if tcp is None:
-        return Found.NOTHING
+        return PendingInput.NOTHING
     for _ in range(_MOST_READS):
-        found = _waiting_at(tcp)
-        if found is not Found.BYTES or tcp is transport:
+        found = _peek_at(tcp)
+        if found is not PendingInput.BYTES or tcp is transport:
             return found
         tcp.doRead()
         if tcp.disconnecting or tcp.disconnected:  # TLS heard a goodbye, or our protocol closed
-            return Found.END
-    return Found.BYTES
+            return PendingInput.END
+    return PendingInput.BYTES
 
 
-def send_now(transport: object) -> None:
+def flush_tls(transport: object) -> None:
     """Give the kernel what was written under TLS, which Twisted keeps for two turns of the reactor."""
     flush = getattr(getattr(transport, "_aggregator", None), "flush", None)
     tcp = _tcp_below(transport)
@@ -63,11 +63,11 @@ def _tcp_below(transport: object) -> TcpConnection | None:
     return transport if isinstance(transport, TcpConnection) else None
 
 
-def _waiting_at(tcp: TcpConnection) -> Found:
+def _peek_at(tcp: TcpConnection) -> PendingInput:
     try:
         data = tcp.getHandle().recv(1, MSG_PEEK | MSG_DONTWAIT)
     except BlockingIOError:
-        return Found.NOTHING
+        return PendingInput.NOTHING
     except OSError:
-        return Found.END
-    return Found.BYTES if data else Found.END
+        return PendingInput.END
+    return PendingInput.BYTES if data else PendingInput.END

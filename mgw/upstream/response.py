@@ -1,0 +1,217 @@
+"""A response whose body is still unread, and how the body reaches whoever wants it.
+
+The body flows from the connection to one :class:`BodyReceiver`, at the receiver's pace::
+
+    waiting --deliver_body--> flowing <--pause / resume--> paused
+       |                         |
+       |                         +--> on_body_end | on_body_error   exactly one of them, once, and last
+       +-------- cancel ---------+--> nothing any more
+       +----- discard_rest ------+--> nothing any more, while the connection may still see the response's end
+
+Until a receiver is there, and while it is paused, nothing is read: only what the last read gave is held.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from twisted.logger import Logger
+
+from mgw.errors import GatewayError, Reason
+from mgw.http.response_reader import ResponseHead, ResponseReader
+from mgw.wire.headers import RawHeaders
+
+_log = Logger()
+
+
+class BodyReceiver(Protocol):
+    """Receives the body of a response."""
+
+    def on_body_data(self, data: bytes) -> None:
+        """Take the next bytes, never empty."""
+
+    def on_body_end(self) -> None:
+        """All of the body has arrived."""
+
+    def on_body_error(self, error: GatewayError) -> None:
+        """The rest of the body will never arrive."""
+
+
+class ResponseConnection(Protocol):
+    """What a response asks of the connection that it comes from."""
+
+    def resume_reading(self) -> None:
+        """Read, and pass on what comes."""
+
+    def pause_reading(self) -> None:
+        """Read nothing more for now."""
+
+    def on_response_end(self) -> None:
+        """The response was read to its end: the connection is free."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+    def wait_for_end(self) -> None:
+        """Nobody reads any more: wait for the end of the response, though not for long."""
+
+
+class NullReceiver:
+    """Discards a body."""
+
+    def on_body_data(self, data: bytes) -> None:
+        """Discard it."""
+
+    def on_body_end(self) -> None:
+        """Nobody waits for it."""
+
+    def on_body_error(self, error: GatewayError) -> None:
+        """Nobody waits for the rest."""
+
+
+_NULL_RECEIVER: Final = NullReceiver()
+
+
+class UpstreamResponse:
+    """The head of a provider's response, and the handle to its body."""
+
+    __slots__ = (
+        "_connection",
+        "_delivering",
+        "_error",
+        "_paused",
+        "_reader",
+        "_receiver",
+        "headers",
+        "reason",
+        "status",
+    )
+
+    def __init__(self, head: ResponseHead, reader: ResponseReader, connection: ResponseConnection) -> None:
+        self.status: int = head.status
+        self.reason: bytes = head.reason
+        self.headers: RawHeaders = head.headers
+        self._reader = reader
+        self._connection: ResponseConnection | None = connection
+        self._receiver: BodyReceiver | None = None
+        self._error: GatewayError | None = None
+        self._paused = True
+        self._delivering = False
+
+    def __repr__(self) -> str:  # headers stay out: some hold session names
+        return f"<UpstreamResponse {self.status}>"
+
+    @property
+    def claimed(self) -> bool:
+        """Whether somebody was there to read the body, or no longer wants it."""
+        return self._receiver is not None or self._connection is None
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing is delivered for now."""
+        return self._paused
+
+    @property
+    def discarding(self) -> bool:
+        """Whether nobody reads what comes."""
+        return self._receiver is _NULL_RECEIVER
+
+    def deliver_body(self, receiver: BodyReceiver) -> None:
+        """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
+        assert self._receiver is None, "a response has one receiver"
+        self._receiver = receiver
+        self.resume()
+
+    def pause(self) -> None:
+        """Deliver nothing, and read nothing, until :meth:`resume`."""
+        if self._paused:
+            return
+        self._paused = True
+        if self._connection is not None and not self._reader.ended:
+            self._connection.pause_reading()
+
+    def resume(self) -> None:
+        """Deliver what is held, then read on."""
+        if not self._paused or self._receiver is None:
+            return
+        self._paused = False
+        self.deliver_pending()
+        if (
+            not self._paused
+            and self._connection is not None
+            and not self._reader.ended
+            and not self.discarding
+        ):
+            self._connection.resume_reading()
+
+    def cancel(self) -> None:
+        """Deliver nothing more; the connection closes unless the response was read to its end."""
+        if self.discarding:
+            return
+        connection, self._connection = self._connection, None
+        self._receiver = None
+        self._paused = True
+        self._reader.pieces.clear()
+        if connection is None:
+            return
+        if self._reader.ended:
+            connection.on_response_end()
+        else:
+            connection.abort()
+
+    def discard_rest(self) -> None:
+        """Deliver nothing more; the connection stays open if the response ends soon."""
+        if self._connection is None:
+            return
+        self._receiver = _NULL_RECEIVER
+        self._reader.pieces.clear()
+        if not self._reader.ended:
+            self._connection.wait_for_end()
+
+    def fail(self, error: GatewayError) -> None:
+        """Called by the connection when it is closed: unless all was read, the body ends with ``error``."""
+        if not self._reader.ended:
+            self._error = error
+        self.deliver_pending()
+
+    def deliver_pending(self) -> None:
+        """Called by the connection when more was read: deliver it, unless paused."""
+        if self._paused or self._delivering:
+            return  # a receiver that resumes while it takes a piece gets the next one from the loop below
+        self._delivering = True
+        try:
+            self._deliver_pieces()
+        except Exception:  # a bug in the receiver must not leave the connection half read
+            _log.failure("a body could not be passed on")
+            self._error = GatewayError(Reason.INTERNAL, "the response could not be passed on")
+            self._reader.pieces.clear()
+            if self._connection is not None:
+                self._connection.abort()
+        finally:
+            self._delivering = False
+        if not self._paused and (self._error is not None or self._reader.ended):
+            self._finish()
+
+    def _deliver_pieces(self) -> None:
+        pieces = self._reader.pieces
+        while pieces and not self._paused:
+            assert self._receiver is not None
+            if len(pieces) == 1:
+                self._receiver.on_body_data(pieces.popleft())
+                continue
+            joined = b"".join(pieces)  # what came in one read costs one write
+            pieces.clear()
+            self._receiver.on_body_data(joined)
+
+    def _finish(self) -> None:
+        receiver, connection = self._receiver, self._connection
+        self._receiver = self._connection = None
+        self._paused = True
+        if self._error is None and connection is not None:
+            connection.on_response_end()  # first: the receiver may send the next request at once
+        if receiver is None:
+            return
+        if self._error is None:
+            receiver.on_body_end()
+        else:
+            receiver.on_body_error(self._error)
