@@ -7,19 +7,18 @@ from typing import Final
 from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
-from mgw.dialects.anthropic.frames import KEEPALIVE
-from mgw.dialects.anthropic.meter import meter
-from mgw.dialects.anthropic.reader import Reader
 from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.anthropic.request import parse_request
-from mgw.dialects.anthropic.writer import Writer
+from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
+from mgw.dialects.anthropic.stream_writer import KEEPALIVE, MessagesStreamWriter
+from mgw.dialects.anthropic.usage import meter
 from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),
-    stream_writer=Writer,
+    stream_writer=MessagesStreamWriter,
     render_error=render_error,
     count=count.CLIENT,
     speech=speech.CLIENT,
@@ -28,7 +27,7 @@ CLIENT: Final = ClientSide(
 
 PROVIDER: Final = ProviderSide(
     text=ProviderOperation(render_request, parse_reply),
-    stream_reader=Reader,
+    stream_reader=MessagesStreamReader,
     parse_error=parse_error,
     refuses_thoughts=refuses_thoughts,
     count=count.PROVIDER,

@@ -92,28 +92,28 @@ class _Envelope(Struct, frozen=True, tag_field="type", tag="error"):
 
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
-_OF_THOUGHTS: Final = re.compile("signature|block_binding|thinking-binding|bound to|thinking`? block")
-_WORDS: Final = ("message", "Message", "detail", "error_description", "msg")
+_ABOUT_THOUGHTS: Final = re.compile("signature|block_binding|thinking-binding|bound to|thinking`? block")
+_MESSAGE_KEYS: Final = ("message", "Message", "detail", "error_description", "msg")
 """Where hosts and proxies say what is wrong."""
-_KINDS: Final = ("type", "__type", "status", "code")
+_CODE_KEYS: Final = ("type", "__type", "status", "code")
 """Where they say what kind of error it is, in words or as a status."""
 
 
 def error_body(error: GatewayError, request_id: str) -> bytes:
     """Return the body; ``request_id`` is the gateway's."""
     details = None if error.code is None else _DETAILS.get(error.code)
-    said = _Error(TYPES[error.reason], encodable(error.message), details)
-    return _ENCODER.encode(_Envelope(said, request_id))
+    message = _Error(TYPES[error.reason], encodable(error.message), details)
+    return _ENCODER.encode(_Envelope(message, request_id))
 
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Read the body of a refused request, whatever it is."""
-    error = _error_in(_decoded(body))
-    said = _said(error)
-    if said is None:
+    error = _unwrap(_decode(body))
+    message = _message_of(error)
+    if message is None:
         words = spoken_by_proxy(body)
-        said = f"the upstream refused the request with status {status}" + (f": {words}" if words else "")
-    return UpstreamError(status, _cut(said), _kind(error), _details(error))
+        message = f"the upstream refused the request with status {status}" + (f": {words}" if words else "")
+    return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
 
 
 def refuses_thoughts(error: UpstreamError) -> bool:
@@ -123,59 +123,64 @@ def refuses_thoughts(error: UpstreamError) -> bool:
     in `thinking` block", "The block is bound to a different conversation", "`thinking` or
     `redacted_thinking` blocks in the latest assistant message cannot be modified".
     """
-    return error.status == 400 and _OF_THOUGHTS.search(error.message) is not None
+    return error.status == 400 and _ABOUT_THOUGHTS.search(error.message) is not None
 
 
-def answered(document: bytes) -> UpstreamError | None:
+def find_error(document: bytes) -> UpstreamError | None:
     """Return the error that an answer or an event is, whatever it is called; ``None``: it is none."""
-    found = _decoded(document)
-    error = _error_in(found)
-    said = _said(error)
-    if said is None and not (type(found) is dict and (found.get("error") or found.get("type") == "error")):
+    found = _decode(document)
+    error = _unwrap(found)
+    message = _message_of(error)
+    if message is None and not (type(found) is dict and (found.get("error") or found.get("type") == "error")):
         return None
     return UpstreamError(
-        _status(error), _cut(said or "the upstream's response broke off"), _kind(error), _details(error)
+        _status_of(error),
+        _cut(message or "the upstream's response broke off"),
+        _code_of(error),
+        _details_of(error),
     )
 
 
-def broken(document: bytes) -> UpstreamError:
+def parse_stream_error(document: bytes) -> UpstreamError:
     """Read the error that breaks a stream; its type says which status it stands for."""
     words = spoken_by_proxy(document) or "the upstream's response broke off"
-    return answered(document) or UpstreamError(502, _cut(words))
+    return find_error(document) or UpstreamError(502, _cut(words))
 
 
-def _decoded(document: bytes) -> Any:  # Any: JSON of whatever type
+def _decode(document: bytes) -> Any:  # Any: JSON of whatever type
     try:
         return _DECODER.decode(document)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _error_in(found: Any) -> Any:  # Any: JSON of whatever type
+def _unwrap(found: Any) -> Any:  # Any: JSON of whatever type
     """Return what holds the words: the vendor's own object, or what others put in its place."""
     if type(found) is list and found:  # Google, before Anthropic's models
         found = found[0]
     return (found.get("error") or found) if type(found) is dict else found
 
 
-def _said(error: Any) -> str | None:  # Any: JSON of whatever type
+def _message_of(error: Any) -> str | None:  # Any: JSON of whatever type
     if type(error) is dict:
-        error = next((error[key] for key in _WORDS if type(error.get(key)) is str and error[key]), None)
+        error = next(
+            (error[key] for key in _MESSAGE_KEYS if type(error.get(key)) is str and error[key]), None
+        )
     return error if type(error) is str and error else None
 
 
-def _kind(error: Any) -> str | None:  # Any: JSON of whatever type
-    words = (error.get(key) for key in _KINDS) if type(error) is dict else ()
+def _code_of(error: Any) -> str | None:  # Any: JSON of whatever type
+    words = (error.get(key) for key in _CODE_KEYS) if type(error) is dict else ()
     return next((word for word in words if type(word) is str and word != "error"), None)
 
 
-def _details(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
+def _details_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
     details = error.get("details") if type(error) is dict else None
     return details if type(details) is dict else None
 
 
-def _status(error: Any) -> int:  # Any: JSON of whatever type
-    for key in _KINDS if type(error) is dict else ():
+def _status_of(error: Any) -> int:  # Any: JSON of whatever type
+    for key in _CODE_KEYS if type(error) is dict else ():
         word = error.get(key)
         if type(word) is str:
             word = _STATUSES.get(word)

@@ -1,11 +1,12 @@
-"""A whole answer, both ways.
+"""A complete response of the Messages API, both ways, with its stop reasons (the table of contract 8.20).
 
-Source: the SDK's ``Message`` with all that it holds.  What this wire cannot say of an answer is left out:
-further candidates, log-probabilities, citations of addresses; media is named in a text.
+Source: the SDK's ``Message`` with all that it holds.  What this API cannot express is left out: further
+candidates, log-probabilities, citations of URLs; media is described in a text.
 """
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import MsgspecError, Raw, Struct
@@ -23,9 +24,8 @@ from mgw.canonical.conversation import (
     ToolCall,
 )
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason
-from mgw.dialects.anthropic import usage
-from mgw.dialects.anthropic.errors import answered
-from mgw.dialects.anthropic.stops import StopDetails, read_stop, written_stop
+from mgw.dialects.anthropic.errors import find_error
+from mgw.dialects.anthropic.usage import parse_usage, render_usage
 from mgw.dialects.arguments import NOTHING, compact, embedded
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.identifiers import ANTHROPIC_ID, made_id, unused_id
@@ -34,23 +34,23 @@ from mgw.dialects.signatures import Digest, tagged
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
-NAMELESS: Final = "the upstream's response has a tool call without a name"
-"""What breaks an answer: what nobody can run must not end as if nothing had been asked."""
+NAMELESS_CALL: Final = "the upstream's response has a tool call without a name"
+"""Breaks a response: a call that nobody can run must not end as if there had been none."""
 
 
-class Cited(Struct, frozen=True):
-    """A citation, as far as it is read: one that names an address."""
+class UrlCitation(Struct, frozen=True):
+    """A citation, as far as it is read: one that names a URL."""
 
     url: str | None = None
     title: str | None = None
 
-    def citation(self) -> Citation | None:
-        """Return the citation."""
+    def to_canonical(self) -> Citation | None:
+        """Return the citation; ``None`` where it names no URL."""
         return None if self.url is None else Citation(self.url, self.title)
 
 
-class Block(Struct, frozen=True):
-    """A content block of an answer, of whatever type."""
+class ContentBlock(Struct, frozen=True):
+    """A content block of a response, of whatever type."""
 
     type: str = ""
     text: str | None = None
@@ -60,7 +60,14 @@ class Block(Struct, frozen=True):
     id: str | None = None
     name: str | None = None
     input: Raw = NOTHING
-    citations: list[Cited] | None = None
+    citations: list[UrlCitation] | None = None
+
+
+class StopDetails(Struct, frozen=True):
+    """``stop_details``, as far as it is read."""
+
+    explanation: str | None = None
+    """Why the vendor declined, in words."""
 
 
 class _Message(Struct, frozen=True):
@@ -74,14 +81,35 @@ class _Message(Struct, frozen=True):
 
 
 _DECODER: Final = Decoder(_Message, strict=False)
-_BLOCK_DECODER: Final = Decoder(Block, strict=False)
+_BLOCK_DECODER: Final = Decoder(ContentBlock, strict=False)
 _ENCODER: Final = Encoder()
 _UNSIGNED: Final = tagged(Signature(Family.ANTHROPIC, ""))
-"""What signs a thought of nobody knows whom: no provider gets it back."""
+"""Signs a thought of unknown origin: no provider gets it back."""
+_FROM_STOP_REASON: Final = MappingProxyType(
+    {
+        "end_turn": StopReason.END,
+        "pause_turn": StopReason.END,
+        "stop_sequence": StopReason.STOP_SEQUENCE,
+        "max_tokens": StopReason.LENGTH,
+        "model_context_window_exceeded": StopReason.LENGTH,
+        "tool_use": StopReason.TOOL_USE,
+        "refusal": StopReason.REFUSAL,
+    }
+)
+_TO_STOP_REASON: Final = MappingProxyType(
+    {
+        StopReason.END: "end_turn",
+        StopReason.STOP_SEQUENCE: "stop_sequence",
+        StopReason.LENGTH: "max_tokens",
+        StopReason.TOOL_USE: "tool_use",
+        StopReason.REFUSAL: "refusal",
+    }
+)
+_OVERRIDDEN_BY_CALLS: Final = frozenset({StopReason.END, StopReason.STOP_SEQUENCE})
 
 
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
-    """Read a whole answer; a call without an identifier gets one of the source's seed."""
+    """Parse a response; a call without an identifier gets one of the source's seed."""
     try:
         message = _DECODER.decode(body)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -91,37 +119,44 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
     parts: list[Part] = []
     calls = 0
     for raw in message.content:
-        part = _part(raw, source.seed, calls)
+        part = _parse_part(raw, source.seed, calls)
         if part is not None:
             parts.append(part)
             calls += isinstance(part, ToolCall)
-    stop, unknown = read_stop(message.stop_reason, calls=calls > 0)
+    stop, unknown = parse_stop(message.stop_reason, calls=calls > 0)
     if stop is StopReason.REFUSAL and message.stop_details and message.stop_details.explanation:
         parts.append(Refusal(message.stop_details.explanation))
     candidate = Candidate(tuple(parts), stop, message.stop_sequence, unknown)
-    return Reply((candidate,), message.id, message.model, usage.read(message.usage, NO_USAGE))
+    return Reply((candidate,), message.id, message.model, parse_usage(message.usage, NO_USAGE))
+
+
+def parse_stop(stop_reason: str | None, *, calls: bool) -> tuple[StopReason, str | None]:
+    """Return the reason, and the word where it is unknown; ``calls``: the response calls tools."""
+    reason = StopReason.END if stop_reason is None else _FROM_STOP_REASON.get(stop_reason, StopReason.END)
+    unknown = stop_reason if stop_reason is not None and stop_reason not in _FROM_STOP_REASON else None
+    return StopReason.TOOL_USE if calls and reason in _OVERRIDDEN_BY_CALLS else reason, unknown
 
 
 def _no_message(body: bytes) -> GatewayError:
-    """Return what an answer is that is no message: with any luck an error, in spite of its good status."""
-    error = answered(body)
+    """Return the error of a body that is no message: its own words, where it is an error of good status."""
+    error = find_error(body)
     if error is not None:
         return AnswerError(error)
     words = spoken_by_proxy(body)
-    said = "the upstream's response is not a message" + (f": {words}" if words else "")
-    return GatewayError(Reason.UPSTREAM_BROKEN, said)
+    message = "the upstream's response is not a message" + (f": {words}" if words else "")
+    return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 
-def _part(raw: Raw, seed: str, calls: int) -> Part | None:
-    """Return what a block means; ``None`` for one that nobody knows, or of another shape."""
+def _parse_part(raw: Raw, seed: str, calls: int) -> Part | None:
+    """Return what a block means; ``None`` for one of an unknown type, or of another shape."""
     try:
         block = _BLOCK_DECODER.decode(raw)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     match block.type:
         case "text":
-            found = [cited.citation() for cited in block.citations or ()]
-            citations = tuple(citation for citation in found if citation is not None)
+            parsed = [citation.to_canonical() for citation in block.citations or ()]
+            citations = tuple(citation for citation in parsed if citation is not None)
             return Text(block.text, citations=citations) if block.text else None
         case "thinking":
             return Thinking(block.thinking or "", Signature(Family.ANTHROPIC, block.signature or ""))
@@ -129,32 +164,30 @@ def _part(raw: Raw, seed: str, calls: int) -> Part | None:
             return Thinking("", Signature(Family.ANTHROPIC, block.data or "", redacted=True))
         case "tool_use":
             if not block.name:
-                raise GatewayError(Reason.UPSTREAM_BROKEN, NAMELESS)
+                raise GatewayError(Reason.UPSTREAM_BROKEN, NAMELESS_CALL)
             return ToolCall(block.id or made_id(seed, calls), block.name, compact(block.input))
     return None
 
 
 def render_reply(reply: Reply, context: ReplyContext) -> bytes:
-    """Write a whole answer."""
+    """Render a response, of which this API has one candidate."""
     candidate = reply.candidates[0] if reply.candidates else Candidate((), StopReason.END)
     content = _Content()
     for part in candidate.parts:
         content.add(part)
-    ending = written_stop(
-        candidate.stop, candidate.stop_sequence, calls=content.calls, refused=content.refused
-    )
+    stop = render_stop(candidate.stop, candidate.stop_sequence, calls=content.calls, refused=content.refused)
     return _ENCODER.encode(
         {
-            **frame(reply.id, reply.model, context),
+            **render_envelope(reply.id, reply.model, context),
             "content": content.blocks,
-            **ending,
-            "usage": usage.rendered(reply.usage),
+            **stop,
+            "usage": render_usage(reply.usage),
         }
     )
 
 
-def frame(message_id: str | None, model: str | None, context: ReplyContext) -> JsonObject:
-    """Return what a message says of itself before its content."""
+def render_envelope(message_id: str | None, model: str | None, context: ReplyContext) -> JsonObject:
+    """Return the fields of a message before its content."""
     return {
         "id": message_id or f"msg_{context.request_id}",
         "type": "message",
@@ -163,13 +196,28 @@ def frame(message_id: str | None, model: str | None, context: ReplyContext) -> J
     }
 
 
-def left_out(media: Media) -> str:
-    """Return what stands in place of media."""
-    named = f"{media.kind.value} ({media.media_type})" if media.media_type else media.kind.value
-    return f"[The model answered with {named}, which this API cannot represent.]"
+def render_stop(reason: StopReason, sequence: str | None, *, calls: bool, refused: bool) -> JsonObject:
+    """Return the fields that tell the reason; ``refused``: the response holds words of a refusal.
+
+    Calls override an end, and a stop sequence that is not named is an end.
+    """
+    if refused:
+        reason = StopReason.REFUSAL
+    elif calls and reason in _OVERRIDDEN_BY_CALLS:
+        reason = StopReason.TOOL_USE
+    elif (reason is StopReason.TOOL_USE and not calls) or (
+        reason is StopReason.STOP_SEQUENCE and not sequence
+    ):
+        reason = StopReason.END
+    is_refusal = reason is StopReason.REFUSAL
+    return {
+        "stop_reason": _TO_STOP_REASON[reason],
+        "stop_sequence": sequence if reason is StopReason.STOP_SEQUENCE else None,
+        "stop_details": {"type": "refusal", "category": None, "explanation": None} if is_refusal else None,
+    }
 
 
-def written_signature(signature: Signature | None, thought: Digest | str | None = None) -> str:
+def render_signature(signature: Signature | None, thought: Digest | str | None = None) -> str:
     """Return a signature as an Anthropic client keeps it: never empty, since it sends it back.
 
     :param thought: the words that it stands beside; a redacted thought has none.
@@ -181,12 +229,18 @@ def written_signature(signature: Signature | None, thought: Digest | str | None 
 
 
 def is_weak(signature: Signature | None) -> bool:
-    """Whether a signature says no more than whose the thought is."""
+    """Whether a signature tells no more than the family of the thought."""
     return signature is None or (signature.value == "" and not signature.redacted)
 
 
+def describe_media(media: Media) -> str:
+    """Return the text that stands in place of media."""
+    name = f"{media.kind.value} ({media.media_type})" if media.media_type else media.kind.value
+    return f"[The model answered with {name}, which this API cannot represent.]"
+
+
 class _Content:
-    """The blocks of an answer: neighbours of one kind are one block, as they are in a stream."""
+    """The blocks of a response: neighbours of one type are one block, as they are in a stream."""
 
     __slots__ = ("_blank", "_ids", "_open", "blocks", "calls", "refused")
 
@@ -214,7 +268,7 @@ class _Content:
                 self._add_call(part)
             case Media():
                 self._open, self._blank = None, ""
-                self._add_text(left_out(part))
+                self._add_text(describe_media(part))
                 self._open = None
 
     def _add_text(self, text: str) -> None:
@@ -233,7 +287,7 @@ class _Content:
         signature = part.signature
         if signature is not None and signature.redacted:
             self._blank = ""
-            self.blocks.append({"type": "redacted_thinking", "data": written_signature(signature)})
+            self.blocks.append({"type": "redacted_thinking", "data": render_signature(signature)})
             self._open = None
             return
         if not part.text and is_weak(signature) and self._open != "thinking":
@@ -250,7 +304,7 @@ class _Content:
 
     def _sign(self, signature: Signature | None) -> None:
         thought = self.blocks[-1]
-        thought["signature"] = written_signature(signature, thought["thinking"])
+        thought["signature"] = render_signature(signature, thought["thinking"])
 
     def _add_call(self, part: ToolCall) -> None:
         self._blank = ""

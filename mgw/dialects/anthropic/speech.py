@@ -11,9 +11,8 @@ from typing import Final
 from msgspec.json import Encoder
 
 from mgw.canonical.speech import SpeechReply
-from mgw.dialects.anthropic import usage
-from mgw.dialects.anthropic.reply import frame
-from mgw.dialects.anthropic.stops import written_stop
+from mgw.dialects.anthropic.reply import render_envelope, render_stop
+from mgw.dialects.anthropic.usage import render_usage
 from mgw.dialects.dialect import ClientOperation, ReplyContext
 from mgw.dialects.speech import parse_speech
 from mgw.vocabulary import Family
@@ -25,10 +24,10 @@ def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
     """Write the message."""
     source = {"type": "base64", "media_type": reply.media_type, "data": reply.audio}
     message = {
-        **frame(reply.id, reply.model, context),
+        **render_envelope(reply.id, reply.model, context),
         "content": [{"type": "audio", "source": source}],
-        **written_stop(reply.stop, None, calls=False, refused=False),
-        "usage": usage.rendered(reply.usage),
+        **render_stop(reply.stop, None, calls=False, refused=False),
+        "usage": render_usage(reply.usage),
     }
     return _ENCODER.encode(message)
 

@@ -1,8 +1,11 @@
-"""Token counts of this wire, both ways.
+"""Token counts of the Messages API, both ways, and the meter that reads them from passing bytes.
 
-Sources: the SDK's ``Usage`` and ``MessageDeltaUsage``.  ``input_tokens`` excludes what was read from and
-written to the cache, where the canonical form includes it; counts in a stream are cumulative, and one that
-is missing keeps its earlier value.
+Sources: the SDK's ``Usage``, ``MessageDeltaUsage``, ``BetaUsage`` and ``MessageTokensCount``.
+``input_tokens`` excludes what was read from and written to the cache, where the canonical form includes it.
+A stream has the input in ``message_start`` and cumulative counts in ``message_delta``; one that is missing
+keeps its earlier value.  ``count_tokens`` has ``input_tokens`` at the top.  ``iterations`` are not read:
+their ``message`` entries break the same totals down, and what a ``compaction`` entry counts is not part of
+the top-level totals, which alone are metered.
 """
 
 from __future__ import annotations
@@ -15,23 +18,22 @@ from msgspec.json import Decoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.arguments import NOTHING
-from mgw.dialects.metering import Count, total, updated
+from mgw.dialects.dialect import Meter
+from mgw.dialects.metering import Count, meter_of, total, updated
 
 
-class OutDetails(Struct, frozen=True):
-    """What output tokens went into."""
-
+class _OutputDetails(Struct, frozen=True):
     thinking_tokens: Count | None = None
 
 
-class CacheCreation(Struct, frozen=True):
+class _CacheCreation(Struct, frozen=True):
     """What was written to the cache, by how long it is kept."""
 
     ephemeral_5m_input_tokens: Count | None = None
     ephemeral_1h_input_tokens: Count | None = None
 
 
-class Usage(Struct, frozen=True):
+class _Usage(Struct, frozen=True):
     """The ``usage`` of a message, or of a ``message_delta``."""
 
     input_tokens: Count | None = None
@@ -39,21 +41,71 @@ class Usage(Struct, frozen=True):
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
     cache_creation: Raw = NOTHING
-    """Read where the sum of it is not told."""
-    output_tokens_details: OutDetails | None = None
+    """Read where its sum is missing."""
+    output_tokens_details: _OutputDetails | None = None
 
 
-_DECODER: Final = Decoder(Usage, strict=False)
-_CREATION_DECODER: Final = Decoder(CacheCreation, strict=False)
+class _Message(Struct, frozen=True):
+    usage: _Usage | None = None
 
 
-def counted(usage: Usage, before: TokenUsage) -> TokenUsage:
-    """Return what is known after ``usage``; each count that it says replaces the earlier one."""
+class _Document(Struct, frozen=True):
+    usage: _Usage | None = None
+    """Of a message, or of a ``message_delta``."""
+    message: _Message | None = None
+    """Of a ``message_start``."""
+    input_tokens: Count | None = None
+    """The response of a token count."""
+
+
+_USAGE_DECODER: Final = Decoder(_Usage, strict=False)
+_CREATION_DECODER: Final = Decoder(_CacheCreation, strict=False)
+_DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
+
+
+def parse_usage(raw: Raw, before: TokenUsage) -> TokenUsage:
+    """Return what is known after a ``usage`` object; one that cannot be read changes nothing."""
+    try:
+        return _update(before, _USAGE_DECODER.decode(raw))
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return before
+
+
+def render_usage(usage: TokenUsage) -> JsonObject:
+    """Return a message's ``usage``; unknown counts are 0, since clients add these fields up."""
+    rendered: JsonObject = {
+        "input_tokens": max(_uncached(usage) or 0, 0),
+        "cache_creation_input_tokens": usage.cache_write or 0,
+        "cache_read_input_tokens": usage.cache_read or 0,
+        "output_tokens": usage.tokens_out or 0,
+    }
+    if usage.reasoning is not None:
+        thinking_tokens = min(usage.reasoning, rendered["output_tokens"])
+        rendered["output_tokens_details"] = {"thinking_tokens": thinking_tokens}
+    return rendered
+
+
+def meter(content_type: bytes) -> Meter:
+    """Return a fresh meter for a response of ``content_type``."""
+    return meter_of(content_type, _parse_document)
+
+
+def _parse_document(document: bytes, before: TokenUsage) -> TokenUsage:
+    """Return what is known after ``document``."""
+    found = _DOCUMENT_DECODER.decode(document)
+    usage = found.usage or (found.message.usage if found.message else None)
+    if usage is None:
+        return before if found.input_tokens is None else updated(before, TokenUsage(found.input_tokens))
+    return _update(before, usage)
+
+
+def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
+    """Return what is known after ``usage``; each count in it replaces the earlier one."""
     cache_read = before.cache_read if usage.cache_read_input_tokens is None else usage.cache_read_input_tokens
-    written = usage.cache_creation_input_tokens
-    if written is None and usage.cache_creation is not NOTHING:
-        written = _written(usage.cache_creation)
-    cache_write = before.cache_write if written is None else written
+    created = usage.cache_creation_input_tokens
+    if created is None and usage.cache_creation is not NOTHING:
+        created = _parse_creation(usage.cache_creation)
+    cache_write = before.cache_write if created is None else created
     uncached = _uncached(before) if usage.input_tokens is None else usage.input_tokens
     return updated(
         before,
@@ -67,37 +119,16 @@ def counted(usage: Usage, before: TokenUsage) -> TokenUsage:
     )
 
 
-def _written(raw: Raw) -> int | None:
+def _parse_creation(raw: Raw) -> int | None:
     try:
-        found = _CREATION_DECODER.decode(raw)
+        creation = _CREATION_DECODER.decode(raw)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return total(found.ephemeral_5m_input_tokens, found.ephemeral_1h_input_tokens)
+    return total(creation.ephemeral_5m_input_tokens, creation.ephemeral_1h_input_tokens)
 
 
-def read(raw: Raw, before: TokenUsage) -> TokenUsage:
-    """Return what is known after a ``usage`` as it stands in the wire; what cannot be read says nothing."""
-    try:
-        return counted(_DECODER.decode(raw), before)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return before
-
-
-def rendered(usage: TokenUsage) -> JsonObject:
-    """Return a message's ``usage``; unknown counts are 0, since clients add these fields up."""
-    found: JsonObject = {
-        "input_tokens": max(_uncached(usage) or 0, 0),
-        "cache_creation_input_tokens": usage.cache_write or 0,
-        "cache_read_input_tokens": usage.cache_read or 0,
-        "output_tokens": usage.tokens_out or 0,
-    }
-    if usage.reasoning is not None:
-        found["output_tokens_details"] = {"thinking_tokens": min(usage.reasoning, found["output_tokens"])}
-    return found
-
-
-def _uncached(known: TokenUsage) -> int | None:
+def _uncached(usage: TokenUsage) -> int | None:
     """Return the input tokens that were neither read from nor written to the cache."""
-    if known.tokens_in is None:
+    if usage.tokens_in is None:
         return None
-    return known.tokens_in - (known.cache_read or 0) - (known.cache_write or 0)
+    return usage.tokens_in - (usage.cache_read or 0) - (usage.cache_write or 0)

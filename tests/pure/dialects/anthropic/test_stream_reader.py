@@ -34,8 +34,8 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.anthropic.reader import Reader
 from mgw.dialects.anthropic.reply import parse_reply
+from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.dialect import ReplySource
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.errors import GatewayError, Reason
@@ -136,13 +136,13 @@ READ: list[ReplyEvent] = [
 
 
 def read(pieces: Iterable[bytes]) -> list[ReplyEvent]:
-    reader = Reader("seed")
+    reader = MessagesStreamReader("seed")
     events = [event for piece in pieces for event in reader.feed(piece)]
     return events + reader.finish()
 
 
 def test_a_stream_is_understood() -> None:
-    reader = Reader("seed")
+    reader = MessagesStreamReader("seed")
     assert reader.feed(sse(*EVENTS)) == READ
     assert reader.finish() == []
     assert reader.usage == USAGE
@@ -269,7 +269,7 @@ def test_an_odd_event_never_raises(place: int, changes: dict[str, Any], inner: d
         if isinstance(events[place].get(key), dict):
             events[place][key].update(inner)
     data = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
-    reader = Reader("seed")
+    reader = MessagesStreamReader("seed")
     found = reader.feed(data)
     assert [event for event in found if isinstance(event, Began)] in ([], found[:1])
     began = {event.call for event in found if isinstance(event, CallBegan)}
@@ -325,7 +325,7 @@ def test_an_empty_block_in_the_beginning_is_gone_on_with() -> None:
 
 
 def test_another_beginning_before_the_end_is_a_break() -> None:
-    reader = Reader("s")
+    reader = MessagesStreamReader("s")
     events = reader.feed(sse(BEGIN, start(0, type="text", text="a"), BEGIN, END, STOP))
     assert isinstance(events[-1], Broke)
     assert events[-1].error.status == 502
@@ -369,7 +369,7 @@ def test_what_nobody_knows_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> 
     ],
 )
 def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, status: int, words: str) -> None:
-    reader = Reader("s")
+    reader = MessagesStreamReader("s")
     reader.feed(sse(BEGIN))
     (event,) = reader.feed(data + sse(END, STOP))
     assert isinstance(event, Broke)
@@ -398,6 +398,6 @@ def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
 def test_what_was_written_to_the_cache_may_be_told_by_its_time(
     said: dict[str, Any], known: int | None
 ) -> None:
-    reader = Reader("s")
+    reader = MessagesStreamReader("s")
     reader.feed(sse(begin(usage={"input_tokens": 1, "output_tokens": 2, **said})))
     assert reader.usage == TokenUsage(1 + (known or 0), 2, None, known)

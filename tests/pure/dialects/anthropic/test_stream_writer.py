@@ -47,9 +47,9 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.anthropic import writer as writer_module
+from mgw.dialects.anthropic import stream_writer
 from mgw.dialects.anthropic.reply import render_reply
-from mgw.dialects.anthropic.writer import Writer
+from mgw.dialects.anthropic.stream_writer import MessagesStreamWriter
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import tagged
 from mgw.errors import GatewayError, Reason
@@ -64,7 +64,7 @@ HIDDEN = Signature(Family.ANTHROPIC, "cmVk", redacted=True)
 
 
 def write(events: Iterable[ReplyEvent], *, broken: bool = False) -> bytes:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     data = writer.write(events) + writer.finish()
     check_messages_stream(data, broken=broken)
     return data
@@ -177,7 +177,7 @@ def legal(data: bytes) -> None:
 
 @given(events=st.lists(EVENT, max_size=25))
 def test_any_order_of_events_is_written_as_a_legal_stream(events: list[ReplyEvent]) -> None:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     legal(writer.write(events) + writer.finish())
     assert writer.finish() == b""
     assert writer.keepalive() == b""
@@ -186,7 +186,7 @@ def test_any_order_of_events_is_written_as_a_legal_stream(events: list[ReplyEven
 
 @given(events=st.lists(EVENT, max_size=25), sizes=st.lists(st.integers(1, 5), min_size=1))
 def test_any_grouping_gives_the_same_bytes(events: list[ReplyEvent], sizes: list[int]) -> None:
-    one, other = Writer(ANSWERING), Writer(ANSWERING)
+    one, other = MessagesStreamWriter(ANSWERING), MessagesStreamWriter(ANSWERING)
     together = one.write(events) + one.finish()
     apart, rest = b"", list(events)
     for size in [*sizes, len(events)]:
@@ -218,7 +218,7 @@ def test_interleaved_calls_are_written_one_after_another() -> None:
 
 
 def test_the_arguments_of_an_open_call_are_written_as_they_come() -> None:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     writer.write([Began(), CallBegan(0, "1", "a")])
     assert b'"partial_json":"{\\"x\\""' in writer.write([ArgumentsAdded(0, '{"x"')])
     assert b'"partial_json":": 1}"' in writer.write([ArgumentsAdded(0, ": 1}")])
@@ -236,7 +236,7 @@ def test_a_call_that_was_cut_off_is_read_by_the_sdk(cut: int) -> None:
 
 def test_counts_that_come_after_the_end_are_in_the_last_delta() -> None:
     counted = Counted(TokenUsage(20, 9, 3))
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     begun = writer.write([Began(), TextAdded("x"), Ended(StopReason.END)])
     assert b"message_delta" not in begun
     ended = writer.write([counted])
@@ -268,7 +268,7 @@ def test_a_stream_without_an_end_is_shown_as_broken() -> None:
     ],
 )
 def test_a_break_is_an_error_event_and_the_last(error: GatewayError | UpstreamError, kind: str) -> None:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     data = writer.write([Began(), TextAdded("x")]) + writer.fail(error)
     check_messages_stream(data, broken=True)
     *_, last = records(data)
@@ -279,16 +279,16 @@ def test_a_break_is_an_error_event_and_the_last(error: GatewayError | UpstreamEr
 
 
 def test_a_break_before_the_begin_and_after_the_end() -> None:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     check_messages_stream(writer.fail(GatewayError(Reason.INTERNAL, "x")), broken=True)
-    done = Writer(ANSWERING)
+    done = MessagesStreamWriter(ANSWERING)
     done.write([Began(), Ended(StopReason.END)])
     done.finish()
     assert done.fail(GatewayError(Reason.INTERNAL, "x")) == b""
 
 
 def test_a_ping_means_nothing_wherever_it_comes() -> None:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     data = writer.keepalive()
     for event in events_of(Reply((Candidate((Text("a"), ToolCall("1", "f", "{}")), StopReason.END),))):
         data += writer.write([event]) + writer.keepalive()
@@ -301,7 +301,7 @@ def test_a_ping_means_nothing_wherever_it_comes() -> None:
 def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends(*, failed: bool) -> None:
     text = "a\u2028b\u2029c\x85d\u2019"
     arguments = json.dumps({"a": text}, ensure_ascii=False)
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     data = writer.write([Began(), TextAdded(text), CallBegan(0, "1", "f"), ArgumentsAdded(0, arguments)])
     ended = [] if failed else [Ended(StopReason.END)]
     data += writer.write(ended) + (writer.fail(UpstreamError(500, text)) if failed else writer.finish())
@@ -333,9 +333,9 @@ def test_a_thought_of_nobody_known_is_signed_for_nobody() -> None:
 
 
 def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "MAX_HELD_BYTES", 100)
+    monkeypatch.setattr(stream_writer, "MAX_HELD_BYTES", 100)
     events: list[ReplyEvent] = [Began(), CallBegan(0, "1", "a"), CallBegan(1, "2", "b")]
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     data = writer.write(events)
     for _ in range(12):
         data += writer.write([ArgumentsAdded(1, "x" * 10)])
@@ -343,7 +343,7 @@ def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_stream_is_an_event_stream() -> None:
-    assert Writer(ANSWERING).content_type.startswith(b"text/event-stream")
+    assert MessagesStreamWriter(ANSWERING).content_type.startswith(b"text/event-stream")
 
 
 BLANKS: list[tuple[str, tuple[Part, ...], list[str]]] = [
@@ -378,6 +378,6 @@ def test_white_space_around_words_stays() -> None:
 
 
 def test_no_more_white_space_is_held_than_makes_sense() -> None:
-    writer = Writer(ANSWERING)
+    writer = MessagesStreamWriter(ANSWERING)
     data = writer.write([Began(), *(TextAdded(" " * 1000) for _ in range(100))])
     assert len(data) > 30_000
