@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Final
 
 from mgw.families import FAMILIES
-from mgw.routing.capabilities import REQUIRED
-from mgw.routing.route import ANY_METHOD, BodyKept, ModelAt, Route, Treatment, UrlRewrite
+from mgw.routing.resolve import REQUIRED
+from mgw.routing.route import ANY_METHOD, BodyStorage, ModelAt, Route, Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.vocabulary import Capability, Family
 
@@ -137,7 +137,7 @@ def _notes_of(route: Route) -> Iterable[str]:
         yield f"translated for {', '.join(others)}"
     if not route.native:
         yield f"not for providers of {route.family}"
-    if route.body is BodyKept.SPOOL:
+    if route.body is BodyStorage.SPOOL:
         yield "disk"
     if route.url_rewrite is UrlRewrite.UPLOAD_URL:
         yield "address (``X-Goog-Upload-URL`` and its like)"

@@ -12,9 +12,8 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.body import MODELS, RequestBody
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
-from mgw.routing.capabilities import pass_gate
 from mgw.routing.match import PROVIDER
-from mgw.routing.resolve import Resolver, Target
+from mgw.routing.resolve import Resolver, Target, check_capability
 from mgw.routing.route import ModelAt, Route
 from mgw.vocabulary import Modality
 from mgw.wire.headers import value_of
@@ -26,9 +25,9 @@ MAX_MODEL_CHARS = 4096
 
 
 def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody) -> Target:
-    """Resolve the models of a request, and pass the gate.
+    """Resolve the models of a request, and check that the provider may be asked.
 
-    :raises GatewayError: see :mod:`mgw.routing.resolve` and :mod:`mgw.routing.capabilities`; ``MALFORMED``
+    :raises GatewayError: see :mod:`mgw.routing.resolve`; ``MALFORMED``
         where a model is missing, or where nested ones lie with another provider than the others.
     """
     route, resolver = exchange.route, exchange.generation.resolver
@@ -47,7 +46,7 @@ def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody
         else:
             raise _missing_model(route)
     exchange.target = target
-    pass_gate(route, target)
+    check_capability(route, target)
     return target
 
 
@@ -122,14 +121,14 @@ def _provider_of_bare(
 ) -> Provider:
     """Return who takes bare models: what the client says on platform routes, else its dialect's default."""
     if resolved and route.modality is not Modality.PLATFORM:
-        return resolver.default(route.default_family)
+        return resolver.default_provider(route.default_family)
     return _chosen_provider(route, resolver, request)
 
 
 def _resolve_name(resolver: Resolver, asked: str) -> tuple[str, tuple[Provider, str] | None]:
     """Return the prefix that is kept, and what an alias or a prefix says, if one does."""
     kept = MODELS if asked.startswith(MODELS) else ""
-    return kept, resolver.named(asked[len(kept) :])
+    return kept, resolver.find(asked[len(kept) :])
 
 
 def _chosen_provider(route: Route, resolver: Resolver, request: ClientRequest) -> Provider:
@@ -137,7 +136,7 @@ def _chosen_provider(route: Route, resolver: Resolver, request: ClientRequest) -
     chosen = query_value(request.raw_query, PROVIDER) or (
         None if header is None else header.decode("latin-1")
     )
-    return resolver.chosen(chosen, route.default_family)
+    return resolver.provider(chosen, route.default_family)
 
 
 def _long_model() -> GatewayError:

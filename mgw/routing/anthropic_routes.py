@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.resource import Resource, rows
-from mgw.routing.route import ModelAt, Route, Treatment, UrlRewrite
+from mgw.routing.route import ModelAt, Resource, Route, Treatment, UrlRewrite, routes_of
 from mgw.vocabulary import DialectName, Modality
 
 _AGENT: Final = (
@@ -112,6 +111,109 @@ _RESOURCES: Final = (
     Resource("/v1/vaults/{vault_id}/credentials/{credential_id}/mcp_oauth_validate", "POST"),
 )
 
+_ORGANIZATION: Final = (
+    Resource("/v1/organizations/analytics/apps/chat/projects", "GET"),
+    Resource("/v1/organizations/analytics/artifacts", "GET"),
+    Resource("/v1/organizations/analytics/connectors", "GET"),
+    Resource("/v1/organizations/analytics/cost", "GET"),
+    Resource("/v1/organizations/analytics/cost_report", "GET"),
+    Resource("/v1/organizations/analytics/plugins", "GET"),
+    Resource("/v1/organizations/analytics/skills", "GET"),
+    Resource("/v1/organizations/analytics/summaries", "GET"),
+    Resource("/v1/organizations/analytics/usage", "GET"),
+    Resource("/v1/organizations/analytics/usage_report", "GET"),
+    Resource("/v1/organizations/analytics/user_cost_report", "GET"),
+    Resource("/v1/organizations/analytics/user_usage_report", "GET"),
+    Resource("/v1/organizations/analytics/users", "GET"),
+    Resource("/v1/organizations/api_keys", "GET"),
+    Resource("/v1/organizations/api_keys/{api_key_id}", "GET POST"),
+    Resource("/v1/organizations/claude_code/managed_settings/configuration", "GET POST"),
+    Resource("/v1/organizations/claude_code/managed_settings/rbac_group_default", "GET POST"),
+    Resource("/v1/organizations/claude_code/managed_settings/rbac_groups", "GET"),
+    Resource("/v1/organizations/claude_code/managed_settings/rbac_groups/{rbac_group_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/claude_tag/bundles", "GET"),
+    Resource("/v1/organizations/claude_tag/bundles/{bundle_id}", "GET POST"),
+    Resource("/v1/organizations/claude_tag/bundles/{bundle_id}/targets", "GET POST"),
+    Resource("/v1/organizations/claude_tag/bundles/{bundle_id}/targets/{target_id}", "GET DELETE"),
+    Resource("/v1/organizations/claude_tag/slack_channels", "GET POST"),
+    Resource("/v1/organizations/claude_tag/slack_channels/{id}", "GET POST DELETE"),
+    Resource("/v1/organizations/claude_tag/slack_workspaces", "GET"),
+    Resource("/v1/organizations/claude_tag/slack_workspaces/{id}", "GET POST"),
+    Resource("/v1/organizations/compliance_settings", "GET POST"),
+    Resource("/v1/organizations/cost_report", "GET"),
+    Resource("/v1/organizations/external_keys", "GET POST"),
+    Resource("/v1/organizations/external_keys/{external_key_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/external_keys/{external_key_id}/validate", "POST"),
+    Resource("/v1/organizations/federation_issuers", "GET POST"),
+    Resource("/v1/organizations/federation_issuers/{federation_issuer_id}", "GET POST"),
+    Resource("/v1/organizations/federation_issuers/{federation_issuer_id}/archive", "POST"),
+    Resource("/v1/organizations/federation_rules", "GET POST"),
+    Resource("/v1/organizations/federation_rules/{federation_rule_id}", "GET POST"),
+    Resource("/v1/organizations/federation_rules/{federation_rule_id}/archive", "POST"),
+    Resource("/v1/organizations/federation_rules/{federation_rule_id}/workspaces", "GET POST"),
+    Resource("/v1/organizations/federation_rules/{federation_rule_id}/workspaces/{workspace_id}", "DELETE"),
+    Resource("/v1/organizations/invites", "GET POST"),
+    Resource("/v1/organizations/invites/{invite_id}", "GET DELETE"),
+    Resource("/v1/organizations/me", "GET"),
+    Resource("/v1/organizations/plugin_marketplaces", "GET"),
+    Resource("/v1/organizations/plugin_marketplaces/validate_archive", "POST"),
+    Resource("/v1/organizations/plugin_marketplaces/validate_repository", "POST"),
+    Resource("/v1/organizations/plugin_marketplaces/{marketplace_id}", "GET POST"),
+    Resource("/v1/organizations/plugins", "GET POST"),
+    Resource("/v1/organizations/plugins/{plugin_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/plugins/{plugin_id}/installation_settings", "GET"),
+    Resource("/v1/organizations/plugins/{plugin_id}/installation_settings/{target}", "POST DELETE"),
+    Resource("/v1/organizations/plugins/{plugin_id}/shares", "GET"),
+    Resource("/v1/organizations/plugins/{plugin_id}/versions", "GET POST"),
+    Resource("/v1/organizations/plugins/{plugin_id}/versions/{version}", "GET"),
+    Resource("/v1/organizations/plugins/{plugin_id}/versions/{version}/content", "GET"),
+    Resource("/v1/organizations/rate_limits", "GET"),
+    Resource("/v1/organizations/rbac_groups", "GET POST"),
+    Resource("/v1/organizations/rbac_groups/{rbac_group_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/rbac_groups/{rbac_group_id}/members", "GET POST"),
+    Resource("/v1/organizations/rbac_groups/{rbac_group_id}/members/{user_id}", "DELETE"),
+    Resource("/v1/organizations/rbac_roles", "GET"),
+    Resource("/v1/organizations/rbac_roles/{rbac_role_id}", "GET"),
+    Resource("/v1/organizations/rbac_roles/{rbac_role_id}/permissions", "GET"),
+    Resource("/v1/organizations/service_accounts", "GET POST"),
+    Resource("/v1/organizations/service_accounts/{service_account_id}", "GET POST"),
+    Resource("/v1/organizations/service_accounts/{service_account_id}/archive", "POST"),
+    Resource("/v1/organizations/service_accounts/{service_account_id}/workspaces", "GET POST"),
+    Resource("/v1/organizations/service_accounts/{service_account_id}/workspaces/{workspace_id}", "DELETE"),
+    Resource("/v1/organizations/spend_limit_increase_requests", "GET"),
+    Resource("/v1/organizations/spend_limit_increase_requests/{spend_limit_increase_request_id}", "GET"),
+    Resource("/v1/organizations/spend_limit_increase_requests/{id}/approve", "POST"),
+    Resource("/v1/organizations/spend_limit_increase_requests/{id}/deny", "POST"),
+    Resource("/v1/organizations/spend_limits", "GET POST"),
+    Resource("/v1/organizations/spend_limits/effective", "GET"),
+    Resource("/v1/organizations/spend_limits/{spend_limit_id}", "GET DELETE"),
+    Resource("/v1/organizations/telemetry_destinations", "GET POST"),
+    Resource("/v1/organizations/telemetry_destinations/{destination_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/telemetry_destinations/{destination_id}/test", "POST"),
+    Resource("/v1/organizations/telemetry_destinations/{destination_id}/workspaces", "GET"),
+    Resource(
+        "/v1/organizations/telemetry_destinations/{destination_id}/workspaces/{workspace_id}", "POST DELETE"
+    ),
+    Resource("/v1/organizations/usage_report/claude_code", "GET"),
+    Resource("/v1/organizations/usage_report/messages", "GET"),
+    Resource("/v1/organizations/users", "GET"),
+    Resource("/v1/organizations/users/{user_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/users/{user_id}/sign_out", "POST"),
+    Resource("/v1/organizations/webhooks", "GET POST"),
+    Resource("/v1/organizations/webhooks/{webhook_endpoint_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/webhooks/{webhook_endpoint_id}/regenerate_signing_secret", "POST"),
+    Resource("/v1/organizations/workspaces", "GET POST"),
+    Resource("/v1/organizations/workspaces/{workspace_id}", "GET POST"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/archive", "POST"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/members", "GET POST"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/members/{user_id}", "GET POST DELETE"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/rate_limits", "GET"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/rate_limits/{rate_limit_id}", "POST"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/service_accounts", "GET POST"),
+    Resource("/v1/organizations/workspaces/{workspace_id}/service_accounts/{id}", "GET POST DELETE"),
+)
+"""The organization: projects or workspaces, people, keys, limits and usage."""
+
 _COMPLETE: Final = Route(
     "complete",
     "POST",
@@ -124,5 +226,9 @@ _COMPLETE: Final = Route(
 )
 """The text completions that came before messages; their answers tell no tokens."""
 
-ANTHROPIC_ROUTES: Final = (_COMPLETE, *rows(DialectName.ANTHROPIC, _RESOURCES))
-"""Text completions, message batches, files, skills, agents and what they work with."""
+ANTHROPIC_ROUTES: Final = (
+    _COMPLETE,
+    *routes_of(DialectName.ANTHROPIC, _RESOURCES),
+    *routes_of(DialectName.ANTHROPIC, _ORGANIZATION),
+)
+"""Text completions, message batches, files, skills, agents and what they work with, and the organization."""

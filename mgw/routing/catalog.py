@@ -16,8 +16,7 @@ from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.errors import GatewayError, Reason
-from mgw.routing.capabilities import REQUIRED
-from mgw.routing.resolve import Resolver
+from mgw.routing.resolve import REQUIRED, Resolver
 from mgw.routing.routes import ROUTES
 from mgw.vocabulary import Capability
 
@@ -49,7 +48,7 @@ class Catalog:
 
         :raises GatewayError: ``UNKNOWN_MODEL`` for every other id.
         """
-        found = self._resolver.named(name) or self._resolver.named(name.removeprefix("models/"))
+        found = self._resolver.find(name) or self._resolver.find(name.removeprefix("models/"))
         if found is None:
             message = f"no model is named {name[:200]!r}; use an alias or <provider>/<model>"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")

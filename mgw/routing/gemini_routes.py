@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.resource import Path, Resource, rows
-from mgw.routing.route import ModelAt, UrlRewrite
+from mgw.routing.route import ModelAt, Path, Resource, UrlRewrite, routes_of
 from mgw.vocabulary import DialectName, Modality
 
 _MODEL: Final = (("model",),)
@@ -112,5 +111,5 @@ _RESOURCES: Final = (
     Resource("/v1beta/auth_tokens", "POST", _SETUP),
 )
 
-GEMINI_ROUTES: Final = rows(DialectName.GEMINI, _RESOURCES)
+GEMINI_ROUTES: Final = routes_of(DialectName.GEMINI, _RESOURCES)
 """Files and uploads, batches, caches, stores, tuned models, interactions and agents."""

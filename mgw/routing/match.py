@@ -17,10 +17,8 @@ from msgspec import Struct
 
 from mgw.errors import GatewayError, Reason
 from mgw.families import FAMILIES, UNSAID, shown_family
-from mgw.routing.base_address import corrections, hint
-from mgw.routing.paths import Found, Paths, templates_of
-from mgw.routing.resource import group_of
-from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
+from mgw.routing.paths import PathIndex, PathMatch, templates_of
+from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment, group_of
 from mgw.vocabulary import DialectName, Family
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
@@ -30,7 +28,7 @@ PROVIDER: Final = "provider"
 """The parameter that names the provider where no model does; it goes no further."""
 
 
-class Matched(Struct, frozen=True):
+class MatchedRoute(Struct, frozen=True):
     """A row, and what the path says beyond it."""
 
     route: Route
@@ -57,7 +55,7 @@ class RouteTable:
         denied: Collection[str] = frozenset(),
         providers: Mapping[str, Family] = MappingProxyType({}),
     ) -> None:
-        self._paths = Paths()
+        self._paths = PathIndex()
         self._providers: Final = providers
         self._denied: set[str] = set()
         self._families: dict[str, set[Family]] = {}
@@ -73,7 +71,7 @@ class RouteTable:
         self._exact: Final = {path: self._paths.find(path) for path in exact}
         self._direct: Final = dict(self._known())
 
-    def match(self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> Matched:
+    def match(self, method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders) -> MatchedRoute:
         """Return the row that serves this request.
 
         :param raw_path: as sent, percent-encoded.
@@ -121,17 +119,17 @@ class RouteTable:
         if not found:
             return _unknown(raw_path)
         family = self._of_one_family(found, raw_query, headers)[0].row.route.family
-        return _unknown(raw_path, hint(_shown(meant), advice, family))
+        return _unknown(raw_path, _base_address_hint(_shown(meant), advice, family))
 
-    def _meant(self, raw_path: str) -> tuple[list[Found], str, str]:
+    def _meant(self, raw_path: str) -> tuple[list[PathMatch], str, str]:
         """Return the rows of a path that may have been meant, that path, and how to get there."""
-        for meant, advice in corrections(raw_path):
+        for meant, advice in _corrected_paths(raw_path):
             found = [one for one in self._paths.find(meant) if one.row.route.name not in self._denied]
             if found:
                 return found, meant, advice
         return [], "", ""
 
-    def _known(self) -> Iterator[tuple[tuple[str, str], Matched]]:
+    def _known(self) -> Iterator[tuple[tuple[str, str], MatchedRoute]]:
         """Yield what can be said once and for all: of paths without a parameter, of one family alone."""
         for path, found in self._exact.items():
             if len({one.row.route.family for one in found}) == 1:
@@ -140,8 +138,8 @@ class RouteTable:
                         yield (one.row.route.method, path), self._matched(one, path)
 
     def _chosen(
-        self, found: list[Found], method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders
-    ) -> Found:
+        self, found: list[PathMatch], method: str, raw_path: str, raw_query: bytes | None, headers: RawHeaders
+    ) -> PathMatch:
         """Return the row for a method, of the family that a path is for this client."""
         theirs = self._of_one_family(found, raw_query, headers)
         try:
@@ -158,7 +156,9 @@ class RouteTable:
             )
             raise GatewayError(error.reason, message, allow=error.allow) from None
 
-    def _of_one_family(self, found: list[Found], raw_query: bytes | None, headers: RawHeaders) -> list[Found]:
+    def _of_one_family(
+        self, found: list[PathMatch], raw_query: bytes | None, headers: RawHeaders
+    ) -> list[PathMatch]:
         """Return those rows of a path that belong to the family that it is for this client."""
         first = found[0].row.route.family
         if all(one.row.route.family is first for one in found):
@@ -181,7 +181,7 @@ class RouteTable:
             name = None if header is None else header.decode("latin-1")
         return None if name is None else self._providers.get(name)
 
-    def _with_method(self, found: list[Found], method: str, raw_path: str) -> Found:
+    def _with_method(self, found: list[PathMatch], method: str, raw_path: str) -> PathMatch:
         """Return the row that takes a method, of those that fit a path most exactly.
 
         What another row of the same family names by a word is no identifier.
@@ -203,7 +203,7 @@ class RouteTable:
         message = f"{_shown(raw_path)} takes {', '.join(allow)}, not {method}"
         raise GatewayError(Reason.WRONG_METHOD, message, allow=tuple(allow))
 
-    def _matched(self, chosen: Found, raw_path: str, fault: GatewayError | None = None) -> Matched:
+    def _matched(self, chosen: PathMatch, raw_path: str, fault: GatewayError | None = None) -> MatchedRoute:
         route, raw_model = chosen.row.route, chosen.raw_model
         if fault is None and route.name in self._denied:
             fault = _unknown(raw_path)
@@ -214,7 +214,7 @@ class RouteTable:
             except UnicodeDecodeError:
                 message = "the model in the path is not valid UTF-8"
                 fault = fault or GatewayError(Reason.MALFORMED, message, param="model")
-        return Matched(route, chosen.row.version, model, fault)
+        return MatchedRoute(route, chosen.row.version, model, fault)
 
 
 def _is_denied(route: Route, denied: Collection[str]) -> bool:
@@ -236,3 +236,34 @@ def _unknown(raw_path: str, more: str = "") -> GatewayError:
 
 def _shown(raw_path: str) -> str:
     return raw_path if len(raw_path) <= 200 else f"{raw_path[:200]}…"
+
+
+_SLASHES: Final = re.compile(r"/{2,}")
+_VERSIONED: Final = re.compile(r"(/(?:v1|v1beta|v1alpha|beta))(/.+)")
+_LITERAL_VERB: Final = re.compile(r":[A-Za-z]+$")
+
+
+def _corrected_paths(raw_path: str) -> Iterator[tuple[str, str]]:
+    """Yield paths that may have been meant, each with what to do to the base address (contract 6.11).
+
+    OpenAI's SDKs take an address with ``/v1`` and add ``/chat/completions``; Anthropic's take the bare origin
+    and add ``/v1/messages``; Google's take the bare origin and add a version of their own.  Whoever mixes them
+    up asks for ``/v1/v1/messages`` or ``/chat/completions``.
+    """
+    tidy = _SLASHES.sub("/", raw_path).rstrip("/")
+    if tidy != raw_path:
+        yield tidy, "remove the slash from the end of the base URL"
+    versioned = _VERSIONED.fullmatch(tidy)
+    if versioned is not None:
+        yield versioned[2], f"remove {versioned[1]} from the end of the base URL"
+    elif tidy:
+        version = "/v1beta" if _LITERAL_VERB.search(tidy) else "/v1"
+        yield version + tidy, f"add {version} to the end of the base URL"
+
+
+def _base_address_hint(raw_path: str, advice: str, family: Family) -> str:
+    """Return what follows the words that a path is not served.
+
+    :param raw_path: of those that :func:`_corrected_paths` yields, the one that is served.
+    """
+    return f", but it serves {raw_path}: {advice} ({FAMILIES[family].sdk_base})"

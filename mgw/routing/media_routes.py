@@ -6,8 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.routing.resource import Resource, rows
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.route import ModelAt, Resource, Route, Treatment, routes_of
 from mgw.vocabulary import DialectName, Family, Modality
 
 MAX_AUDIO_BYTES: Final = 32 * 1024 * 1024
@@ -65,8 +64,8 @@ _AUDIO_SPEECH: Final = Route(
 )
 
 MEDIA_ROUTES: Final = (
-    *rows(DialectName.OPENAI, _OPENAI_MEDIA),
-    *rows(DialectName.GEMINI, _GEMINI_MEDIA),
+    *routes_of(DialectName.OPENAI, _OPENAI_MEDIA),
+    *routes_of(DialectName.GEMINI, _GEMINI_MEDIA),
     _AUDIO_SPEECH,
     replace(
         _AUDIO_SPEECH,

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.resource import Resource, rows
-from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
+from mgw.routing.route import ANY_METHOD, ModelAt, Resource, Route, Treatment, routes_of
 from mgw.vocabulary import DialectName, Modality
 
 _MODEL: Final = (("model",),)
@@ -176,6 +175,89 @@ _RESOURCES: Final = (
     Resource("/v1/webhook_event_types", "GET"),
 )
 
+_ORGANIZATION: Final = (
+    Resource("/v1/organization/admin_api_keys", "GET POST"),
+    Resource("/v1/organization/admin_api_keys/{key_id}", "GET DELETE"),
+    Resource("/v1/organization/audit_logs", "GET"),
+    Resource("/v1/organization/certificates", "GET POST"),
+    Resource("/v1/organization/certificates/activate", "POST"),
+    Resource("/v1/organization/certificates/deactivate", "POST"),
+    Resource("/v1/organization/certificates/{certificate_id}", "GET POST DELETE"),
+    Resource("/v1/organization/costs", "GET"),
+    Resource("/v1/organization/data_retention", "GET POST"),
+    Resource("/v1/organization/external_keys", "GET POST"),
+    Resource("/v1/organization/external_keys/{external_key_id}", "GET DELETE"),
+    Resource("/v1/organization/external_keys/{external_key_id}/validate", "POST"),
+    Resource("/v1/organization/external_storage", "GET POST"),
+    Resource("/v1/organization/external_storage/{external_storage_id}", "GET DELETE"),
+    Resource("/v1/organization/external_storage/{external_storage_id}/validate", "POST"),
+    Resource("/v1/organization/groups", "GET POST"),
+    Resource("/v1/organization/groups/{group_id}", "GET POST DELETE"),
+    Resource("/v1/organization/groups/{group_id}/roles", "GET POST"),
+    Resource("/v1/organization/groups/{group_id}/roles/{role_id}", "GET DELETE"),
+    Resource("/v1/organization/groups/{group_id}/users", "GET POST"),
+    Resource("/v1/organization/groups/{group_id}/users/{user_id}", "GET DELETE"),
+    Resource("/v1/organization/invites", "GET POST"),
+    Resource("/v1/organization/invites/{invite_id}", "GET DELETE"),
+    Resource("/v1/organization/projects", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/api_keys", "GET"),
+    Resource("/v1/organization/projects/{project_id}/api_keys/{api_key_id}", "GET POST DELETE"),
+    Resource("/v1/organization/projects/{project_id}/archive", "POST"),
+    Resource("/v1/organization/projects/{project_id}/certificates", "GET"),
+    Resource("/v1/organization/projects/{project_id}/certificates/activate", "POST"),
+    Resource("/v1/organization/projects/{project_id}/certificates/deactivate", "POST"),
+    Resource("/v1/organization/projects/{project_id}/data_retention", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/groups", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/groups/{group_id}", "GET DELETE"),
+    Resource("/v1/organization/projects/{project_id}/hosted_tool_permissions", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/model_permissions", "GET POST DELETE"),
+    Resource("/v1/organization/projects/{project_id}/rate_limits", "GET"),
+    Resource("/v1/organization/projects/{project_id}/rate_limits/{rate_limit_id}", "POST"),
+    Resource("/v1/organization/projects/{project_id}/service_accounts", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/service_accounts/{id}", "GET POST DELETE"),
+    Resource("/v1/organization/projects/{project_id}/service_accounts/{service_account_id}/api_keys", "POST"),
+    Resource("/v1/organization/projects/{project_id}/service_tier_settings", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/spend_alerts", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/spend_alerts/{alert_id}", "GET POST DELETE"),
+    Resource("/v1/organization/projects/{project_id}/spend_limit", "GET POST DELETE"),
+    Resource("/v1/organization/projects/{project_id}/users", "GET POST"),
+    Resource("/v1/organization/projects/{project_id}/users/{user_id}", "GET POST DELETE"),
+    Resource("/v1/organization/roles", "GET POST"),
+    Resource("/v1/organization/roles/{role_id}", "GET POST DELETE"),
+    Resource("/v1/organization/spend_alerts", "GET POST"),
+    Resource("/v1/organization/spend_alerts/{alert_id}", "GET POST DELETE"),
+    Resource("/v1/organization/spend_limit", "GET POST DELETE"),
+    Resource("/v1/organization/usage/audio_speeches", "GET"),
+    Resource("/v1/organization/usage/audio_transcriptions", "GET"),
+    Resource("/v1/organization/usage/code_interpreter_sessions", "GET"),
+    Resource("/v1/organization/usage/completions", "GET"),
+    Resource("/v1/organization/usage/decisions", "GET"),
+    Resource("/v1/organization/usage/embeddings", "GET"),
+    Resource("/v1/organization/usage/file_search_calls", "GET"),
+    Resource("/v1/organization/usage/images", "GET"),
+    Resource("/v1/organization/usage/moderations", "GET"),
+    Resource("/v1/organization/usage/vector_stores", "GET"),
+    Resource("/v1/organization/usage/web_search_calls", "GET"),
+    Resource("/v1/organization/users", "GET"),
+    Resource("/v1/organization/users/{user_id}", "GET POST DELETE"),
+    Resource("/v1/organization/users/{user_id}/roles", "GET POST"),
+    Resource("/v1/organization/users/{user_id}/roles/{role_id}", "GET DELETE"),
+    Resource("/v1/organization/workload_identity_providers", "GET POST"),
+    Resource("/v1/organization/workload_identity_providers/{id}", "GET POST DELETE"),
+    Resource("/v1/organization/workload_identity_providers/{id}/federation_rules", "GET POST"),
+    Resource(
+        "/v1/organization/workload_identity_providers/{id}/federation_rules/{rule_id}", "GET POST DELETE"
+    ),
+    Resource("/v1/projects/{project_id}/groups/{group_id}/roles", "GET POST"),
+    Resource("/v1/projects/{project_id}/groups/{group_id}/roles/{role_id}", "GET DELETE"),
+    Resource("/v1/projects/{project_id}/roles", "GET POST"),
+    Resource("/v1/projects/{project_id}/roles/{role_id}", "GET POST DELETE"),
+    Resource("/v1/projects/{project_id}/users/{user_id}/roles", "GET POST"),
+    Resource("/v1/projects/{project_id}/users/{user_id}/roles/{role_id}", "GET DELETE"),
+)
+"""The organization: projects or workspaces, people, keys, limits and usage."""
+
 _OF_COMPATIBLE_HOSTS: Final = (
     Resource("/v1/chat/deferred-completion/{request_id}", "GET", metered=True),
     Resource("/v1/tokenizers/estimate-token-count", "POST", models=_MODEL),
@@ -202,8 +284,8 @@ def _conversations(name: str, path: str) -> Route:
 
 
 OPENAI_ROUTES: Final = (
-    *rows(_OPENAI, _RESOURCES),
-    *rows(_OPENAI, _OF_COMPATIBLE_HOSTS),
+    *routes_of(_OPENAI, _RESOURCES),
+    *routes_of(_OPENAI, _OF_COMPATIBLE_HOSTS),
     Route(
         "models_delete",
         "DELETE",
@@ -217,5 +299,7 @@ OPENAI_ROUTES: Final = (
     ),
     _conversations("conversations", "/v1/conversations"),
     _conversations("conversations_below", "/v1/conversations/{path}"),
+    *routes_of(_OPENAI, _ORGANIZATION),
 )
-"""Stored objects, files, jobs, vector stores, assistants, agents, realtime over HTTP, and what is refused."""
+"""Stored objects, files, jobs, vector stores, assistants, agents, realtime over HTTP, what is refused, and
+the organization."""

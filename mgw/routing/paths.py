@@ -27,7 +27,7 @@ _VERB: Final = re.compile(r"(?::|%3[Aa])([A-Za-z]+)$")
 _VERSIONS: Final = ("/v1", "/beta")
 
 
-class Row(Struct, frozen=True):
+class VersionedRoute(Struct, frozen=True):
     """A row of the table under one of its versions."""
 
     route: Route
@@ -37,10 +37,10 @@ class Row(Struct, frozen=True):
     """How many of its segments are words, a verb included: the more, the more exactly it fits."""
 
 
-class Found(Struct, frozen=True):
+class PathMatch(Struct, frozen=True):
     """A row that fits a path."""
 
-    row: Row
+    row: VersionedRoute
     raw_model: str | None = None
     """What stands for ``{model}``, as sent."""
 
@@ -63,22 +63,22 @@ class _Node:
 
     words: dict[str, _Node] = field(default_factory=dict)
     anything: _Node | None = None
-    rows: list[Row] = field(default_factory=list)
+    rows: list[VersionedRoute] = field(default_factory=list)
 
 
-class Paths:
+class PathIndex:
     """All templates, and which of them fit a path."""
 
     def __init__(self) -> None:
         self._root = _Node()
-        self._patterns: dict[tuple[str, str], list[tuple[re.Pattern[str], Row]]] = {}
+        self._patterns: dict[tuple[str, str], list[tuple[re.Pattern[str], VersionedRoute]]] = {}
         """By the first segment and the verb, which is empty for most."""
 
     def add(self, template: str, version: str, route: Route) -> None:
         """Put a template among the others."""
         segments = _segments(template)
         literals = sum(1 for segment in segments if not _PARAMETER.fullmatch(segment))
-        row = Row(route, version, literals)
+        row = VersionedRoute(route, version, literals)
         if _LONG.search(template):
             key = segments[0], segments[-1] if segments[-1].startswith(":") else ""
             self._patterns.setdefault(key, []).append((_pattern_of(template, route), row))
@@ -92,23 +92,23 @@ class Paths:
                 node = node.words.setdefault(segment, _Node())
         node.rows.append(row)
 
-    def find(self, raw_path: str) -> list[Found]:
+    def find(self, raw_path: str) -> list[PathMatch]:
         """Return all rows that fit, those that fit most exactly first."""
         if not raw_path.startswith("/"):
             return []
         verb = _VERB.search(raw_path)
-        found = [Found(row) for row in self._walk(raw_path, verb)]
+        found = [PathMatch(row) for row in self._walk(raw_path, verb)]
         first = raw_path[1:].partition("/")[0]
         for key in ((first, ""), (first, f":{verb[1]}")) if verb else ((first, ""),):
             for pattern, row in self._patterns.get(key, ()):
                 match = pattern.fullmatch(raw_path)
                 if match is not None:
-                    found.append(Found(row, match.groupdict().get("model")))
+                    found.append(PathMatch(row, match.groupdict().get("model")))
         if len(found) > 1:
             found.sort(key=_exactness)
         return found
 
-    def _walk(self, raw_path: str, verb: re.Match[str] | None) -> list[Row]:
+    def _walk(self, raw_path: str, verb: re.Match[str] | None) -> list[VersionedRoute]:
         """Return the rows without a parameter for several segments."""
         segments = _decoded(raw_path)
         found = self._leaves(segments)
@@ -116,7 +116,7 @@ class Paths:
             found += self._leaves([*_decoded(raw_path[: verb.start()]), f":{verb[1]}"])
         return found
 
-    def _leaves(self, segments: list[str]) -> list[Row]:
+    def _leaves(self, segments: list[str]) -> list[VersionedRoute]:
         if "" in segments and len(segments) > 1:
             return []
         nodes = [self._root]
@@ -142,7 +142,7 @@ def _decoded(raw_path: str) -> list[str]:
     return [*raw[:kept], *map(unquote, raw[kept:])]
 
 
-def _exactness(found: Found) -> tuple[int, bool]:
+def _exactness(found: PathMatch) -> tuple[int, bool]:
     return -found.row.literals, found.raw_model is not None
 
 

@@ -1,6 +1,13 @@
-"""From the model that a client names to a provider and that provider's own model id (contract 4.9)."""
+"""From the model that a client names to a provider, and whether that provider may be asked for the route.
+
+The provider and its own model id follow from aliases, prefixes and defaults (contract 4.9).  Then its
+capability flag is asked, and last what its kind can do at all (contract 4.7, 4.8).
+"""
 
 from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
 
 from msgspec import Struct
 
@@ -8,7 +15,8 @@ from mgw.config.provider import Provider
 from mgw.config.settings import Config
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
-from mgw.vocabulary import Family, Kind
+from mgw.routing.route import Route
+from mgw.vocabulary import Capability, Family, Kind, Modality
 
 _MODELS = "models/"
 
@@ -53,13 +61,13 @@ class Resolver:
         bare = asked[len(kept) :]
         if not bare:
             raise GatewayError(Reason.MALFORMED, "the model is empty", param="model")
-        named = self.named(bare)
+        named = self.find(bare)
         if named is not None:
             provider, model = named
             return Target(provider, asked, kept + model)
-        return Target(self.default(family, bare), asked, asked)
+        return Target(self.default_provider(family, bare), asked, asked)
 
-    def named(self, model: str) -> tuple[Provider, str] | None:
+    def find(self, model: str) -> tuple[Provider, str] | None:
         """Return the provider and its model where an alias or a prefix says it, else ``None``.
 
         :raises GatewayError: ``UNKNOWN_MODEL`` where nothing stands behind the prefix.
@@ -73,14 +81,14 @@ class Resolver:
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")
         return provider, rest
 
-    def chosen(self, name: str | None, family: Family) -> Provider:
+    def provider(self, name: str | None, family: Family) -> Provider:
         """Return the provider of a request that names no model (contract 4.15).
 
         :param name: what the client says of it; ``None``: the default of its dialect.
         :raises GatewayError: ``UNKNOWN_MODEL`` where there is no such provider, or no default.
         """
         if name is None:
-            return self.default(family)
+            return self.default_provider(family)
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(self._providers)
@@ -88,7 +96,7 @@ class Resolver:
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="provider")
         return provider
 
-    def default(self, family: Family, model: str | None = None) -> Provider:
+    def default_provider(self, family: Family, model: str | None = None) -> Provider:
         """Return the provider that takes the bare model ids of a dialect.
 
         :raises GatewayError: ``UNKNOWN_MODEL`` where the configuration names none.
@@ -106,3 +114,44 @@ class Resolver:
                 f"providers: {known}"
             )
         raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")
+
+
+REQUIRED: Final = MappingProxyType(
+    {
+        Modality.TEXT: Capability.TEXT,
+        Modality.EMBEDDING: Capability.TEXT,
+        Modality.IMAGE_GEN: Capability.IMAGE_GEN,
+        Modality.VIDEO_GEN: Capability.VIDEO_GEN,
+        Modality.AUDIO_SPEECH: Capability.AUDIO_SPEECH,
+        Modality.AUDIO_TRANSCRIBE: Capability.AUDIO_TRANSCRIBE,
+        Modality.REALTIME: Capability.REALTIME,
+    }
+)
+"""The flag that a modality needs; platform routes need none."""
+
+_TRANSLATING: Final = "/v1/chat/completions, /v1/messages and generateContent"
+
+
+def check_capability(route: Route, target: Target) -> None:
+    """Return where the target may be asked for the route.
+
+    :raises GatewayError: ``CAPABILITY_OFF`` or ``UNSUPPORTED_BY_KIND``.
+    """
+    provider = target.provider
+    needed = REQUIRED.get(route.modality)
+    if needed is not None and needed not in provider.capabilities:
+        reason = Reason.NOT_IMPLEMENTED if needed is Capability.REALTIME else Reason.CAPABILITY_OFF
+        message = f"the capability {needed} of provider {provider.name!r} is off"
+        raise GatewayError(reason, message, param="model")
+    if target.family in route.translated_for or (target.family is route.family and route.native):
+        return
+    message = f"{route.path} is not supported by provider {provider.name!r} of kind {target.kind}"
+    if route.modality is Modality.TEXT:
+        message += f"; routes that other families can serve are {_TRANSLATING}"
+    elif target.family is not route.family:
+        message += f": it needs a provider of {route.family}'s family"
+    raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
+
+
+def _at_fault(target: Target) -> str:
+    return "provider" if target.asked_model is None else "model"

@@ -1,33 +1,55 @@
 """THE table: every path that the gateway serves, and how.
 
-Source: contract 4.1 to 4.7.  A new route is a row in one of the parts and nothing
-else; the HTTP face, the documents and the tests read this table.
+Source: contract 4.1 to 4.7.  A new route is a row in one of the parts and nothing else; the web server, the
+documents and the tests read this table.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mgw.routing.anthropic_admin_routes import ANTHROPIC_ADMIN_ROUTES
 from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
 from mgw.routing.gemini_routes import GEMINI_ROUTES
 from mgw.routing.media_routes import MEDIA_ROUTES
-from mgw.routing.openai_admin_routes import OPENAI_ADMIN_ROUTES
 from mgw.routing.openai_routes import OPENAI_ROUTES
-from mgw.routing.own_routes import OPEN_ROUTES, OWN_ROUTES
+from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.routing.text_routes import TEXT_ROUTES
+from mgw.vocabulary import DialectName, Modality
 
-__all__ = ["DENIABLE", "OPEN_ROUTES", "OWN_ROUTES", "ROUTES", "TEXT_ROUTES"]
+_PLATFORM: Final = Modality.PLATFORM
+_PATH: Final = ModelAt.PATH
+_NOWHERE: Final = ModelAt.NOWHERE
+_LOCAL: Final = Treatment.LOCAL
+_OPENAI: Final = DialectName.OPENAI
+_ANTHROPIC: Final = DialectName.ANTHROPIC
+_GEMINI: Final = DialectName.GEMINI
+
+LOCAL_ROUTES: Final = (
+    Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("openai_model", "GET", "/v1/models/{model}", _OPENAI, _PLATFORM, _PATH, _LOCAL),
+    Route("anthropic_models", "GET", "/v1/models", _ANTHROPIC, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("anthropic_model", "GET", "/v1/models/{model}", _ANTHROPIC, _PLATFORM, _PATH, _LOCAL),
+    Route("gemini_models", "GET", "/v1beta/models", _GEMINI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("gemini_model", "GET", "/v1beta/models/{model}", _GEMINI, _PLATFORM, _PATH, _LOCAL),
+    Route("root", "GET", "/", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("healthz", "GET", "/healthz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("provider_health", "GET", "/v1/health/providers", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+)
+"""What the gateway answers itself: the catalog and the operational routes (contract 4.5).  No usage event is
+left behind."""
+
+OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
+"""What needs no edge key (contract 3.1)."""
 
 ROUTES: Final = (
     *TEXT_ROUTES,
     *MEDIA_ROUTES,
     *OPENAI_ROUTES,
-    *OPENAI_ADMIN_ROUTES,
     *ANTHROPIC_ROUTES,
-    *ANTHROPIC_ADMIN_ROUTES,
     *GEMINI_ROUTES,
-    *OWN_ROUTES,
+    *LOCAL_ROUTES,
 )
 
 DENIABLE: Final = frozenset(

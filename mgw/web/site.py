@@ -23,7 +23,7 @@ from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
 from mgw.http.request_head import RequestHead
-from mgw.routing.match import Matched
+from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
@@ -131,7 +131,7 @@ class Site:
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
         table = self.generation.table
-        matched: Matched | GatewayError
+        matched: MatchedRoute | GatewayError
         try:
             matched = table.match(head.method.decode("latin-1"), path, raw_query, head.headers)
             dialect = matched.route.dialect
@@ -210,15 +210,15 @@ class Site:
 
     def _admit(
         self,
-        matched: Matched | GatewayError,
+        matched: MatchedRoute | GatewayError,
         dialect: DialectName,
         head: RequestHead,
         raw_query: bytes | None,
     ) -> Caller:
-        if isinstance(matched, Matched) and matched.route.name in OPEN_ROUTES:
+        if isinstance(matched, MatchedRoute) and matched.route.name in OPEN_ROUTES:
             return Caller(None, None, head.headers)
         upload = None
-        if isinstance(matched, Matched) and matched.route.url_rewrite is UrlRewrite.UPLOAD_URL:
+        if isinstance(matched, MatchedRoute) and matched.route.url_rewrite is UrlRewrite.UPLOAD_URL:
             upload = Upload(split_target(head.target)[0], self.wall())
         try:
             return self.gate.admit(dialect.family, head.headers, raw_query, upload)

@@ -27,8 +27,8 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest, Producer
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
-from mgw.routing.match import Matched
-from mgw.routing.route import BodyKept
+from mgw.routing.match import MatchedRoute
+from mgw.routing.route import BodyStorage
 from mgw.web.answers import refuse
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
@@ -85,7 +85,7 @@ class RequestVisit:
     channel: GatewayChannel
     head: RequestHead
     request_id: str
-    matched: Matched
+    matched: MatchedRoute
     caller: Caller
     exchange: Exchange | None
     """``None`` for what leaves no usage event: the catalog and the operational routes."""
@@ -110,7 +110,7 @@ class RequestVisit:
         if self.exchange is not None:
             self.exchange.hold = self.hold
             self.exchange.offload = self.site.offload
-        if self.matched.route.body is BodyKept.SPOOL and self.head.has_body:
+        if self.matched.route.body is BodyStorage.SPOOL and self.head.has_body:
             self._spooled = self.site.spool.begin(
                 pause=self.channel.pause_body,
                 resume=self.channel.resume_body,

@@ -20,8 +20,7 @@ from mgw.config import normalize
 from mgw.config.problems import ConfigError
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS as KIND_ROWS
-from mgw.routing.capabilities import pass_gate
-from mgw.routing.resolve import Resolver
+from mgw.routing.resolve import Resolver, check_capability
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.routing.routes import ROUTES
 from mgw.vocabulary import DialectName, Modality
@@ -341,5 +340,5 @@ def test_realtime_that_is_off_is_not_implemented(kind: str) -> None:
     )
     settings = config(configuration(Flag.OFF))
     with pytest.raises(GatewayError) as refused:
-        pass_gate(route, Resolver(settings).resolve(f"{kind}/m-1", route.family))
+        check_capability(route, Resolver(settings).resolve(f"{kind}/m-1", route.family))
     assert (refused.value.reason, refused.value.status) == (Reason.NOT_IMPLEMENTED, 501)

@@ -15,7 +15,7 @@ from mgw.config.problems import (
     dotted_path,
 )
 from mgw.kinds import KINDS
-from mgw.routing.capabilities import REQUIRED
+from mgw.routing.resolve import REQUIRED
 from mgw.routing.routes import ROUTES
 from mgw.vocabulary import Capability
 

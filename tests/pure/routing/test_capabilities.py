@@ -1,13 +1,12 @@
-"""The gate: capability flag first, then what the kind can do."""
+"""Whether a provider may be asked: its capability flag first, then what its kind can do."""
 
 from __future__ import annotations
 
 import pytest
 
 from mgw.errors import GatewayError, Reason
-from mgw.routing.capabilities import pass_gate
-from mgw.routing.resolve import Resolver
-from mgw.routing.routes import TEXT_ROUTES
+from mgw.routing.resolve import Resolver, check_capability
+from mgw.routing.text_routes import TEXT_ROUTES
 from tests.support.configs import config
 
 RESOLVER = Resolver(config())
@@ -43,11 +42,11 @@ PROVIDERS = ("main", "host", "claude", "gem")
 def test_the_support_grid(name: str, provider: str, cell: str) -> None:
     target = RESOLVER.resolve(f"{provider}/m", ROUTE[name].family)
     if cell in "PT":
-        pass_gate(ROUTE[name], target)
+        check_capability(ROUTE[name], target)
         assert (target.family is ROUTE[name].family) is (cell == "P")
         return
     with pytest.raises(GatewayError) as refusal:
-        pass_gate(ROUTE[name], target)
+        check_capability(ROUTE[name], target)
     assert refusal.value.reason is Reason.UNSUPPORTED_BY_KIND
 
 
@@ -58,5 +57,5 @@ def test_every_text_route_has_its_line_in_the_grid() -> None:
 @pytest.mark.parametrize("name", sorted(ROUTE))
 def test_a_capability_that_is_off_is_refused_before_anything_else(name: str) -> None:
     with pytest.raises(GatewayError) as refusal:
-        pass_gate(ROUTE[name], RESOLVER.resolve("mute/m", ROUTE[name].family))
+        check_capability(ROUTE[name], RESOLVER.resolve("mute/m", ROUTE[name].family))
     assert refusal.value.reason is Reason.CAPABILITY_OFF

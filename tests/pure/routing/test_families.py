@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgw.errors import GatewayError, Reason
-from mgw.routing.match import Matched, RouteTable
+from mgw.routing.match import MatchedRoute, RouteTable
 from mgw.routing.route import Treatment
 from mgw.routing.routes import DENIABLE, OPEN_ROUTES, ROUTES
 from mgw.vocabulary import Family
@@ -25,7 +25,7 @@ SIGNS: dict[str, RawHeaders] = {
 }
 
 
-def match(method: str, path: str, sign: str = "none", query: bytes | None = None) -> Matched:
+def match(method: str, path: str, sign: str = "none", query: bytes | None = None) -> MatchedRoute:
     return TABLE.match(method, path, query, SIGNS[sign])
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from mgw.errors import GatewayError, Reason
-from mgw.routing.match import Matched, RouteTable
+from mgw.routing.match import MatchedRoute, RouteTable
 from mgw.routing.route import ANY_METHOD, Route
 from mgw.routing.routes import ROUTES
 from mgw.vocabulary import DialectName
@@ -21,7 +21,7 @@ def headers_of(names: frozenset[bytes]) -> RawHeaders:
     return [(name.title(), b"any") for name in names]
 
 
-def match(method: str, path: str, query: bytes | None = None, names: frozenset[bytes] = NONE) -> Matched:
+def match(method: str, path: str, query: bytes | None = None, names: frozenset[bytes] = NONE) -> MatchedRoute:
     return TABLE.match(method, path, query, headers_of(names))
 
 
