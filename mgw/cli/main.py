@@ -8,8 +8,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from mgw import __version__
+import mgw
 
 _DEFAULT_FILE = "/etc/mgw.yaml"  # mgw.check has it too, and is slow to import
 _Command = Callable[[argparse.Namespace], int]
@@ -39,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A multi-dialect model gateway.",
         epilog="To begin: mgw example > mgw.yaml, edit the file, mgw check -c mgw.yaml, mgw run -c mgw.yaml",
     )
-    parser.add_argument("--version", action="version", version=f"mgw {__version__}")
+    parser.add_argument("--version", action="version", version=f"mgw {mgw.__version__}")
     parser.set_defaults(command=None)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
@@ -113,10 +114,14 @@ def _schema(_: argparse.Namespace) -> int:
 
 
 def _example(_: argparse.Namespace) -> int:
-    from mgw.cli.example import example_text
-
-    sys.stdout.write(example_text())
-    return 0
+    """Print ``etc/mgw.yaml``: from the package where it is installed, else from the sources beside it."""
+    package = Path(mgw.__file__).parent
+    for folder in (package / "etc", package.parent / "etc"):
+        file = folder / "mgw.yaml"
+        if file.is_file():
+            sys.stdout.write(file.read_text(encoding="utf-8"))
+            return 0
+    raise SystemExit("mgw: the example configuration was not installed")
 
 
 if __name__ == "__main__":

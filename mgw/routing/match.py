@@ -247,8 +247,8 @@ def _corrected_paths(raw_path: str) -> Iterator[tuple[str, str]]:
     """Yield paths that may have been meant, each with what to do to the base address (contract 6.11).
 
     OpenAI's SDKs take an address with ``/v1`` and add ``/chat/completions``; Anthropic's take the bare origin
-    and add ``/v1/messages``; Google's take the bare origin and add a version of their own.  Whoever mixes them
-    up asks for ``/v1/v1/messages`` or ``/chat/completions``.
+    and add ``/v1/messages``; Google's take the bare origin and add a version of their own.  Whoever mixes
+    them up asks for ``/v1/v1/messages`` or ``/chat/completions``.
     """
     tidy = _SLASHES.sub("/", raw_path).rstrip("/")
     if tidy != raw_path:
