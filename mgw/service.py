@@ -27,8 +27,7 @@ from twisted.python.failure import Failure
 from mgw import __version__
 from mgw.advice import warnings
 from mgw.bodies.budget import BodyBudget
-from mgw.bodies.disk_threads import DiskThreads
-from mgw.bodies.spool import Spool
+from mgw.bodies.spool import DiskThreads, Spool
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
 from mgw.config.settings import Config

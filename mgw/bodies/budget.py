@@ -1,7 +1,7 @@
 """How much the request bodies of all clients may take together (contract 2.11).
 
-One budget is for the memory and one for the disk.  A request takes its room through a :class:`Share`, so that
-whatever it still holds goes back at once when it ends.
+One budget is for the memory and one for the disk.  A request reserves room through a :class:`Reservation`, so
+that whatever it still holds is released at once when it ends.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from mgw.errors import GatewayError, Reason
 RETRY_SECONDS = 1.0
 
 
-class Room(Protocol):
-    """Where room for bytes is taken from."""
+class Budget(Protocol):
+    """Where room for bytes is reserved."""
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve room.
 
         :raises GatewayError: ``OVERLOADED``.
         """
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release room."""
 
 
@@ -36,7 +36,7 @@ class BodyBudget:
     place: str = "in memory"
     """Where they are held, as the refusal says it."""
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve room.
 
         :raises GatewayError: ``OVERLOADED`` where there is none; the client may try again in a second.
@@ -46,33 +46,33 @@ class BodyBudget:
             raise GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
         self.held += size
 
-    def give_back(self, size: int) -> None:
+    def release(self, size: int) -> None:
         """Release room."""
         self.held -= size
 
 
 @dataclass(slots=True)
-class Share:
-    """What one request holds of a budget."""
+class Reservation:
+    """What one request has reserved of a budget."""
 
-    budget: Room
+    budget: Budget
     held: int = 0
 
-    def take(self, size: int) -> None:
+    def reserve(self, size: int) -> None:
         """Reserve room.
 
         :raises GatewayError: ``OVERLOADED``.
         """
-        self.budget.take(size)
+        self.budget.reserve(size)
         self.held += size
 
-    def give_back(self, size: int) -> None:
-        """Release room, as far as :meth:`let_go` has not done so."""
+    def release(self, size: int) -> None:
+        """Release room, as far as :meth:`release_all` has not done so."""
         size = min(size, self.held)
         self.held -= size
-        self.budget.give_back(size)
+        self.budget.release(size)
 
-    def let_go(self) -> None:
+    def release_all(self) -> None:
         """Release all of it."""
         held, self.held = self.held, 0
-        self.budget.give_back(held)
+        self.budget.release(held)

@@ -21,18 +21,18 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.python.failure import Failure
 
-from mgw.bodies.budget import Share
+from mgw.bodies.budget import Reservation
 from mgw.bodies.source import BodyGoneError
 
 T = TypeVar("T")
 
 DISK_SECONDS: Final = 30.0
 """How long the disk may take for one piece, the time in line for a thread included."""
-_NAMELESS: Final = getattr(os, "O_TMPFILE", 0)  # Linux alone has it
+_O_TMPFILE: Final = getattr(os, "O_TMPFILE", 0)  # Linux alone has it
 _UNSUPPORTED: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR})  # open(2), O_TMPFILE
 
 
-class Runner(Protocol):
+class ThreadRunner(Protocol):
     """Whoever runs blocking work, as ``deferToThreadPool`` does."""
 
     def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
@@ -45,17 +45,17 @@ class SpoolFile:
     """A body on disk (:class:`mgw.bodies.source.BodySource`); its file is made when it is first needed."""
 
     directory: str
-    run: Runner = field(repr=False)
+    run: ThreadRunner = field(repr=False)
     clock: IReactorTime = field(repr=False)
-    room: Share = field(repr=False)
-    """Its share of the disk, given back when the file is gone."""
+    reservation: Reservation = field(repr=False)
+    """Its room on the disk, released when the file is gone."""
     report: Callable[[OSError], None] = field(repr=False)
     """Told what the disk says."""
     size: int = 0
     _unwritten: bytes | bytearray = field(default=b"", repr=False)
     """What a thread will take and write, unless the file is closed before."""
     _descriptor: int | None = None
-    _busy: int = 0
+    _threads_busy: int = 0
     """How many threads are at the file."""
     _closed: bool = False
 
@@ -67,10 +67,10 @@ class SpoolFile:
         """
         assert not self._closed
         size = len(data)
-        self.room.take(size)
+        self.reservation.reserve(size)
         self._unwritten = data
-        del data  # so that closing lets go of it
-        await self._ask(partial(self._write, self.size))
+        del data  # so that closing releases it
+        await self._run_limited(partial(self._write, self.size))
         self.size += size
 
     def read(self, position: int, size: int) -> Deferred[bytes]:
@@ -81,14 +81,14 @@ class SpoolFile:
         if size <= 0:
             return succeed(b"")
         assert self._descriptor is not None
-        return self._ask(partial(_read, self._descriptor, position, size))
+        return self._run_limited(partial(_read, self._descriptor, position, size))
 
     def close(self) -> None:
-        """Let the file go, at any moment: what a thread is doing with it is finished first."""
+        """Close the file, at any moment: what a thread is doing with it is finished first."""
         if not self._closed:
             self._closed = True
             self._unwritten = b""
-            self._leave_if_idle()
+            self._close_if_idle()
 
     def _write(self, position: int) -> None:
         """In a thread.  The reactor's looks at the descriptor only when no other thread is at work."""
@@ -102,23 +102,23 @@ class SpoolFile:
             while done < len(left) and not self._closed:
                 done += os.pwrite(self._descriptor, left[done:], position + done)
 
-    def _ask(self, work: Callable[[], T]) -> Deferred[T]:
+    def _run_limited(self, work: Callable[[], T]) -> Deferred[T]:
         """Run ``work`` in a thread, for somebody who waits only so long."""
-        return self._do(work).addTimeout(DISK_SECONDS, self.clock, self._unanswered)
+        return self._run(work).addTimeout(DISK_SECONDS, self.clock, self._on_timeout)
 
-    def _unanswered(self, _: T | Failure, __: float) -> Failure:
+    def _on_timeout(self, _: T | Failure, __: float) -> Failure:
         error = OSError(errno.ETIMEDOUT, "the disk does not respond")
         self.report(error)
         return Failure(error)
 
-    def _do(self, work: Callable[[], T]) -> Deferred[T]:
+    def _run(self, work: Callable[[], T]) -> Deferred[T]:
         """Run ``work`` in a thread; whoever asked may leave before it is done."""
-        self._busy += 1
-        asked: Deferred[T] = Deferred(_leave)
-        _ = Deferred.fromCoroutine(self._see_through(work, asked))
+        self._threads_busy += 1
+        asked: Deferred[T] = Deferred(_ignore_cancel)
+        _ = Deferred.fromCoroutine(self._finish_work(work, asked))
         return asked
 
-    async def _see_through(self, work: Callable[[], T], asked: Deferred[T]) -> None:
+    async def _finish_work(self, work: Callable[[], T], asked: Deferred[T]) -> None:
         result: T | Failure
         try:
             result = await self.run(work)
@@ -126,8 +126,8 @@ class SpoolFile:
             result = Failure()
             if isinstance(error, OSError):
                 self.report(error)
-        self._busy -= 1
-        self._leave_if_idle()
+        self._threads_busy -= 1
+        self._close_if_idle()
         if asked.called:
             return
         if isinstance(result, Failure):
@@ -135,21 +135,21 @@ class SpoolFile:
         else:
             asked.callback(result)
 
-    def _leave_if_idle(self) -> None:
-        if not self._closed or self._busy:
+    def _close_if_idle(self) -> None:
+        if not self._closed or self._threads_busy:
             return
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
-            self.room.let_go()
+            self.reservation.release_all()
         else:  # in a thread too: the kernel frees the blocks of a large file while it closes
-            _ = self._do(partial(os.close, descriptor)).addErrback(_told)
+            _ = self._run(partial(os.close, descriptor)).addErrback(_swallow)
 
 
-def _leave(_: Deferred[T]) -> None:
+def _ignore_cancel(_: Deferred[T]) -> None:
     """A thread cannot be called back: it goes on, and nobody hears what came of it."""
 
 
-def _told(_: Failure) -> None:
+def _swallow(_: Failure) -> None:
     """The disk's words have been reported."""
 
 
@@ -191,9 +191,9 @@ def make_private(directory: str) -> None:
 
 
 def _open_in(directory: str) -> int:
-    if _NAMELESS:
+    if _O_TMPFILE:
         try:  # exclusive: it can never be given a name (open(2))
-            return os.open(directory, _NAMELESS | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            return os.open(directory, _O_TMPFILE | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise

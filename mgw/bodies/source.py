@@ -39,7 +39,7 @@ class BodySource(Protocol):
 
 
 @dataclass(slots=True, frozen=True, repr=False)
-class HeldBody:
+class MemoryBody:
     """A body in memory, to be read as others are."""
 
     data: bytes
@@ -54,12 +54,12 @@ class HeldBody:
         return succeed(self.data[position : position + size])
 
 
-def size_of(body: bytes | BodySource) -> int:
+def body_size(body: bytes | BodySource) -> int:
     """Return how many bytes ``body`` has, wherever it is."""
     return len(body) if isinstance(body, bytes) else body.size
 
 
-def unreadable() -> GatewayError:
+def unreadable_error() -> GatewayError:
     """Return the refusal of a request whose body cannot be read back; the disk's words are in the log."""
     message = "the stored request body cannot be read; try again"
     return GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
@@ -74,10 +74,10 @@ async def read_all(source: BodySource) -> bytes:
     try:
         return await source.read(0, source.size)
     except OSError:
-        raise unreadable() from None
+        raise unreadable_error() from None
 
 
-async def each_piece(
+async def read_pieces(
     source: BodySource, take: Callable[[bytes], None], piece_bytes: int = PIECE_BYTES
 ) -> None:
     """Hand the whole body to ``take``, in order; the last piece may be smaller, none is empty.
@@ -90,19 +90,19 @@ async def each_piece(
         try:
             piece = await source.read(position, piece_bytes)
         except OSError:
-            raise unreadable() from None
+            raise unreadable_error() from None
         if not piece:
             raise BodyGoneError
         position += len(piece)
         take(piece)
 
 
-def edited_source(source: BodySource, edits: Sequence[tuple[tuple[int, int], bytes]]) -> BodySource:
+def edit_source(source: BodySource, edits: Sequence[tuple[tuple[int, int], bytes]]) -> BodySource:
     """Return ``source`` with each span ``(start, end)`` replaced; the same object where there are none.
 
     :param edits: ascending, and not overlapping.
     """
-    return Edited(source, edits) if edits else source
+    return EditedBody(source, edits) if edits else source
 
 
 @dataclass(slots=True, frozen=True)
@@ -135,7 +135,7 @@ class _Window:
 
 
 @dataclass(slots=True, eq=False)
-class Edited:
+class EditedBody:
     """A body with spans replaced: nothing of it is in memory but the replacements."""
 
     source: BodySource

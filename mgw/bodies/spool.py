@@ -21,17 +21,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
 
-from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
+from twisted.internet.interfaces import IReactorFromThreads, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.bodies.budget import RETRY_SECONDS, BodyBudget, Room, Share
-from mgw.bodies.file import Runner, SpoolFile
+from mgw.bodies.budget import RETRY_SECONDS, BodyBudget, Budget, Reservation
+from mgw.bodies.file import SpoolFile, ThreadRunner
 from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
 from mgw.errors import GatewayError, Reason
+from mgw.reactor.daemon_threads import DaemonThreads
 
 WAITING_BYTES: Final = 1024 * 1024
 """How much of one body may wait for the disk before its client pauses; it goes on at half of that."""
@@ -39,6 +40,10 @@ REPORT_SECONDS: Final = 60.0
 """A disk that fails, fails with every body: one log line in this time."""
 
 _log: Final = Logger()
+T = TypeVar("T")
+
+THREADS: Final = 4
+"""A disk serves a few at a time; what comes later waits in line."""
 
 
 @dataclass(slots=True)
@@ -46,7 +51,7 @@ class Spool:
     """Where large bodies are kept."""
 
     directory: str
-    run: Runner = field(repr=False)
+    run: ThreadRunner = field(repr=False)
     """Runs in a thread what touches the disk."""
     disk: BodyBudget
     clock: IReactorTime = field(repr=False)
@@ -58,16 +63,16 @@ class Spool:
         pause: Callable[[], None],
         resume: Callable[[], None],
         failed: Callable[[GatewayError], None],
-        memory: Room,
+        memory: Budget,
     ) -> SpooledBody:
         """Take a new body.
 
         :param pause: asks the client to send nothing more for now.
         :param resume: lets it go on.  Not called once the body is over.
-        :param failed: told, once, why the body cannot be kept: the body has let go of everything by then.
-        :param memory: gives room for what is in memory.
+        :param failed: told, once, why the body cannot be kept: the body has released everything by then.
+        :param memory: what is in memory is reserved there.
         """
-        file = SpoolFile(self.directory, self.run, self.clock, Share(self.disk), self.report)
+        file = SpoolFile(self.directory, self.run, self.clock, Reservation(self.disk), self.report)
         return SpooledBody(file, pause, resume, failed, memory)
 
     def report(self, error: OSError) -> None:
@@ -91,7 +96,7 @@ class SpooledBody:
     _pause: Callable[[], None] = field(repr=False)
     _resume: Callable[[], None] = field(repr=False)
     _failed: Callable[[GatewayError], None] = field(repr=False)
-    _memory: Room = field(repr=False)
+    _memory: Budget = field(repr=False)
     _waiting: bytearray = field(default_factory=bytearray, repr=False)
     _in_flight: int = 0
     _spilled: bool = False
@@ -99,7 +104,7 @@ class SpooledBody:
     _writing: bool = False
     _paused: bool = False
     _ended: bool = False
-    _over: bool = False
+    _closed: bool = False
     _finished: Deferred[bytes | BodySource] | None = field(default=None, repr=False)
 
     @property
@@ -109,18 +114,18 @@ class SpooledBody:
 
     def write(self, data: bytes) -> None:
         """Keep the next bytes.  Never raises: what goes wrong is told by ``failed``."""
-        if self._over:
+        if self._closed:
             return
         assert not self._ended
         try:
-            self._memory.take(len(data))
+            self._memory.reserve(len(data))
         except GatewayError as error:
             self._fail(error)
             return
         self._waiting += data
-        if self._is_due():
-            self._write_on()
-        if self.held > WAITING_BYTES and not (self._paused or self._over):
+        if self._has_work():
+            self._start_writing()
+        if self.held > WAITING_BYTES and not (self._paused or self._closed):
             self._paused = True
             self._pause()
 
@@ -133,27 +138,27 @@ class SpooledBody:
         """
         assert not self._ended
         self._ended = True
-        if self._over:
+        if self._closed:
             return fail(BodyGoneError())
         if not self._spilled:
             body, self._waiting = bytes(self._waiting), bytearray()
             return succeed(body)
-        finished = self._finished = Deferred(self._forget)
-        self._write_on()
+        finished = self._finished = Deferred(self._on_cancel)
+        self._start_writing()
         return finished
 
     def close(self) -> None:
-        """Let go of the body, at any moment; twice does no harm."""
-        self._let_go()
+        """Release the body, at any moment; twice does no harm."""
+        self._release()
         finished, self._finished = self._finished, None
         if finished is not None:
             finished.errback(BodyGoneError())
 
-    def _is_due(self) -> bool:
+    def _has_work(self) -> bool:
         """Say whether there is something to write now."""
         return len(self._waiting) > (0 if self._ended else PIECE_BYTES)
 
-    def _write_on(self) -> None:
+    def _start_writing(self) -> None:
         if not self._writing:
             self._writing = self._spilled = True
             _ = Deferred.fromCoroutine(self._write_out()).addErrback(self._write_failed)
@@ -161,7 +166,7 @@ class SpooledBody:
     async def _write_out(self) -> None:
         """Write until less waits than a piece, or in the end until nothing does."""
         try:
-            while self._is_due():
+            while self._has_work():
                 await self._write_piece()
         finally:
             self._writing = False
@@ -172,15 +177,15 @@ class SpooledBody:
     async def _write_piece(self) -> None:
         size = self._in_flight = min(len(self._waiting), PIECE_BYTES)
         try:
-            await self._file.append(self._cut(size))  # which alone holds it
+            await self._file.append(self._take(size))  # which alone holds it
         finally:
             self._in_flight = 0
-            self._memory.give_back(size)
-        if self._paused and not self._over and self.held <= WAITING_BYTES // 2:
+            self._memory.release(size)
+        if self._paused and not self._closed and self.held <= WAITING_BYTES // 2:
             self._paused = False
             self._resume()  # the client may write and finish in here
 
-    def _cut(self, size: int) -> bytearray:
+    def _take(self, size: int) -> bytearray:
         piece = self._waiting[:size]
         del self._waiting[:size]
         return piece
@@ -197,23 +202,63 @@ class SpooledBody:
             self._fail(GatewayError(Reason.INTERNAL, "internal error of the gateway; see its log"))
 
     def _fail(self, error: GatewayError) -> None:
-        if self._over:
+        if self._closed:
             return
-        self._let_go()
+        self._release()
         finished, self._finished = self._finished, None
         if finished is not None:
             finished.errback(error)
         elif not self._ended:
             self._failed(error)
 
-    def _let_go(self) -> None:
-        if self._over:
+    def _release(self) -> None:
+        if self._closed:
             return
-        self._over = True
+        self._closed = True
         waiting, self._waiting = self._waiting, bytearray()
-        self._memory.give_back(len(waiting))
+        self._memory.release(len(waiting))
         self._file.close()
 
-    def _forget(self, _: Deferred[bytes | BodySource]) -> None:
+    def _on_cancel(self, _: Deferred[bytes | BodySource]) -> None:
         """Whoever waited for the end has left; whoever began the body closes it."""
         self._finished = None
+
+
+class DiskThreads:
+    """Where a :class:`Spool` has its work done."""
+
+    def __init__(self, reactor: IReactorFromThreads) -> None:
+        self._threads = DaemonThreads(reactor, "mgw-spool", THREADS)
+        self._stopped = False
+
+    def run(self, work: Callable[[], T], /) -> Deferred[T]:
+        """Run ``work`` in one of the threads; after :meth:`stop`, when little is left to close, here.
+
+        Fails with :class:`OSError` where the system gives no thread at all.
+        """
+        if self._stopped:
+            return maybeDeferred(work)
+        done: Deferred[T] = Deferred(_ignore_cancel)
+
+        def on_result(result: T | Exception) -> None:
+            if done.called:  # whoever waited has left
+                return
+            if isinstance(result, Exception):
+                done.errback(result)
+            else:
+                done.callback(result)
+
+        try:
+            self._threads.run(work, on_result)
+        except OSError as error:
+            return fail(error)
+        return done
+
+    def stop(self) -> None:
+        """Let the threads end when they have done what was given so far."""
+        self._stopped = True
+        self._threads.stop()
+
+
+def _ignore_cancel(_: Deferred[T]) -> None:
+    """Work that has begun is finished, whether or not somebody waits for it."""

@@ -1,4 +1,4 @@
-"""What every source of credentials looks like to the code that sends requests."""
+"""The interface of everything that provides credentials to the code that sends requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Credential(Struct, frozen=True):
     account: str | None = None
     expires_at: float | None = None
     of_client: bool = False
-    """It is the client's own, so that the client may read it in an answer."""
+    """It is the client's own, so that the client may read it in a response."""
 
     @property
     def key(self) -> Secret:
@@ -42,7 +42,7 @@ class Credential(Struct, frozen=True):
         return Secret(self.value.reveal().rpartition(" ")[2])
 
 
-NOBODY: Final = Credential(b"", Secret(""), "")
+NO_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 """Sent without any header."""
 
 
@@ -59,7 +59,7 @@ class CredentialProvider(Protocol):
     def refused(
         self, credential: Credential, status: int, retry_after: float | None
     ) -> Coroutine[Deferred[Any], Any, Credential | None]:
-        """Return another credential after the upstream refused one, or ``None`` to pass the answer on."""
+        """Return another credential after the upstream refused one, or ``None`` to pass the response on."""
         ...
 
     def refusable(self, status: int) -> bool:

@@ -1,4 +1,4 @@
-"""Credentials that do not change: a configured key or token, and the client's own (contract 3.7 to 3.11)."""
+"""Credentials that do not change: a configured key or token, the client's own, or none (contract 3.7 ff.)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.credentials.provider import ClientKey, Credential
+from mgw.credentials.provider import NO_CREDENTIAL, ClientKey, Credential, CredentialProvider
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KindRow
 from mgw.secret import Secret, key_hash
 
-_NONE: Final = Credential(b"", Secret(""), "")
+_EMPTY_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 
 
-class _Fixed:
-    """What is shared by sources that know no second credential."""
+class _SingleCredential:
+    """Shared by providers that know no second credential."""
 
     async def refused(
         self,
@@ -31,10 +31,10 @@ class _Fixed:
         return False
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is held open."""
 
 
-class StaticCredential(_Fixed):
+class StaticCredential(_SingleCredential):
     """A configured key or token."""
 
     def __init__(self, credential: Credential) -> None:
@@ -55,15 +55,15 @@ class StaticCredential(_Fixed):
         return self._credential
 
 
-class NoCredential(_Fixed):
+class NoCredential(_SingleCredential):
     """Nothing is sent, whoever asks: the provider wants no credential (``auth: none``)."""
 
     async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
         """Return a credential without a header."""
-        return _NONE
+        return _EMPTY_CREDENTIAL
 
 
-class ClientBearer(_Fixed):
+class ClientBearer(_SingleCredential):
     """The client's own ``Authorization: Bearer``, whatever its family."""
 
     def __init__(self, provider: str) -> None:
@@ -83,7 +83,7 @@ class ClientBearer(_Fixed):
         return replace(_as_authorization(client_key.value, client_key.scheme), of_client=True)
 
 
-class ClientCredential(_Fixed):
+class ClientCredential(_SingleCredential):
     """The client's own key, for a provider without one; only from a client of the provider's family."""
 
     def __init__(self, provider: str, row: KindRow) -> None:
@@ -115,3 +115,37 @@ def _as_authorization(token: Secret, scheme: bytes) -> Credential:
 
 def _in_kinds_header(key: Secret, row: KindRow) -> Credential:
     return Credential(row.key_header, Secret(row.key_prefix.decode("ascii") + key.reveal()), key_hash(key))
+
+
+class OptionalCredential:
+    """The provider's own credential, or none: for a request whose URL is its credential, as of an upload."""
+
+    def __init__(self, provider: CredentialProvider) -> None:
+        self._provider = provider
+
+    async def obtain(self, client_key: ClientKey | None) -> Credential:
+        """Return the provider's credential, or :data:`NO_CREDENTIAL`.
+
+        :raises GatewayError: ``CREDENTIAL_SOURCE``.
+        """
+        try:
+            return await self._provider.obtain(client_key)
+        except GatewayError as error:
+            if error.reason is not Reason.NO_PROVIDER_KEY:
+                raise
+            return NO_CREDENTIAL
+
+    async def refused(
+        self, credential: Credential, status: int, retry_after: float | None
+    ) -> Credential | None:
+        """Return another credential where there was one."""
+        if credential is NO_CREDENTIAL:
+            return None
+        return await self._provider.refused(credential, status, retry_after)
+
+    def refusable(self, status: int) -> bool:
+        """Whether a status is worth asking :meth:`refused` about."""
+        return self._provider.refusable(status)
+
+    def close(self) -> None:
+        """The provider is its owner's to close."""

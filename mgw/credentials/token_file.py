@@ -13,8 +13,8 @@ from mgw.credentials.provider import ClientKey, Credential
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
 
-LOOK_SECONDS: Final = 1.0
-"""How long a token is used before the file's stamp is looked at again."""
+CHECK_SECONDS: Final = 1.0
+"""How long a token is used before the file is checked for changes."""
 
 MAX_TOKEN_BYTES: Final = 64 * 1024
 
@@ -32,8 +32,8 @@ class TokenFile:
     provider: str
     path: str
     clock: IReactorTime
-    _stamp: tuple[int, int, int] | None = None
-    _looked_at: float = float("-inf")
+    _file_id: tuple[int, int, int] | None = None
+    _checked_at: float = float("-inf")
     _credential: Credential | None = field(default=None, repr=False)
 
     async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
@@ -42,8 +42,8 @@ class TokenFile:
         :raises GatewayError: ``CREDENTIAL_SOURCE`` where the file is missing, unreadable or holds no token.
         """
         now = self.clock.seconds()
-        if self._credential is None or now - self._looked_at >= LOOK_SECONDS:
-            self._look(now)
+        if self._credential is None or now - self._checked_at >= CHECK_SECONDS:
+            self._reload(now)
         assert self._credential is not None
         return self._credential
 
@@ -54,9 +54,9 @@ class TokenFile:
         retry_after: float | None,  # noqa: ARG002  the interface's
     ) -> Credential | None:
         """Return a newer token if the file holds one (contract 3.13)."""
-        self._stamp = None
+        self._file_id = None
         try:
-            self._look(self.clock.seconds())
+            self._reload(self.clock.seconds())
         except GatewayError:
             return None  # the client gets the upstream's own answer
         assert self._credential is not None
@@ -67,21 +67,21 @@ class TokenFile:
         return status == 401
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is held open."""
 
-    def _look(self, now: float) -> None:
+    def _reload(self, now: float) -> None:
         try:
             with Path(self.path).open("rb") as file:
                 stat = os.fstat(file.fileno())
-                stamp = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-                if stamp != self._stamp or self._credential is None:
+                file_id = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
+                if file_id != self._file_id or self._credential is None:
                     self._credential = self._read(file.read(MAX_TOKEN_BYTES + 1))
-                    self._stamp = stamp
+                    self._file_id = file_id
         except OSError as error:
             self._credential = None
             message = f"the token file of provider {self.provider!r} cannot be read: {error.strerror}"
             raise GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed") from None
-        self._looked_at = now
+        self._checked_at = now
 
     def _read(self, content: bytes) -> Credential:
         token = content.strip()

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.json import encode
 
-from mgw.bodies.source import BodySource, each_piece, edited_source, read_all
+from mgw.bodies.source import BodySource, edit_source, read_all, read_pieces
 from mgw.dialects.history import TAG_BYTES, clean_history
 from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
@@ -92,7 +92,7 @@ class RequestBody:
         if self.decoded is None:
             assert not isinstance(self.original, bytes) or not self.edits, "what is edited was looked at"
             original = self.original
-            return (original if isinstance(original, bytes) else edited_source(original, self.edits)), False
+            return (original if isinstance(original, bytes) else edit_source(original, self.edits)), False
         if not self.edits and not self.is_changed:
             return self.original, False
         if self._edited is None:  # once, however many credentials are tried
@@ -150,7 +150,7 @@ async def _read_form(exchange: Exchange, request: ClientRequest) -> RequestBody:
         return RequestBody(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
     if not isinstance(body, bytes):
         reader = FormReader(content_type, exchange.route.form_part, MAX_PART_BYTES)
-        await each_piece(body, reader.feed)
+        await read_pieces(body, reader.feed)
         return _find_in_part(exchange.route, RequestBody(body), reader.finish())
     whole = await decode_body(exchange, request, body)
     opened = RequestBody(body, whole, encoded=whole is not body)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred
 
 from mgw.credentials.provider import CredentialProvider
-from mgw.credentials.unkeyed import Unkeyed
+from mgw.credentials.static import OptionalCredential
 from mgw.dialects import client_side_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.attempts import send
@@ -192,5 +192,5 @@ def _credentials_for(exchange: Exchange, request: ClientRequest, provider: str) 
     """Return who we are to a provider; the chunks of an upload need nobody, their address says it all."""
     credentials = exchange.generation.credentials[provider]
     if exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
-        return Unkeyed(credentials)
+        return OptionalCredential(credentials)
     return credentials

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from twisted.internet.defer import Deferred
 
-from mgw.bodies.gathered import Gathered
+from mgw.bodies.buffer import BodyBuffer
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.errors import Cause, GatewayError, Reason
@@ -216,7 +216,7 @@ class _BodyReader:
     answer: UpstreamResponse
     max_bytes: int | None
     done: Deferred[bytes] = field(init=False)
-    _kept: Gathered = field(default_factory=Gathered)
+    _buffer: BodyBuffer = field(default_factory=BodyBuffer)
     _size: int = 0
 
     def __post_init__(self) -> None:
@@ -225,7 +225,7 @@ class _BodyReader:
     def on_body_data(self, data: bytes) -> None:
         if self.exchange.first_byte_at is None:
             self.exchange.first_byte_at = self.exchange.clock.seconds()
-        self._kept.keep(data)
+        self._buffer.append(data)
         self._size += len(data)
         try:
             max_bytes = MAX_BUFFERED_BYTES if self.max_bytes is None else self.max_bytes
@@ -234,15 +234,15 @@ class _BodyReader:
                 raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
             self.exchange.hold(len(data))
         except GatewayError as error:
-            self._kept.clear()
+            self._buffer.clear()
             self.answer.cancel()
             self.done.errback(error)
 
     def on_body_end(self) -> None:
-        self.done.callback(self._kept.whole())
+        self.done.callback(self._buffer.take())
 
     def on_body_error(self, error: GatewayError) -> None:
-        self._kept.clear()
+        self._buffer.clear()
         self.done.errback(error)
 
 

@@ -17,8 +17,8 @@ from msgspec.json import Encoder
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TimedOut
 
-from mgw.credentials.provider import NOBODY
-from mgw.credentials.unkeyed import Unkeyed
+from mgw.credentials.provider import NO_CREDENTIAL
+from mgw.credentials.static import OptionalCredential
 from mgw.dialects import lister_of
 from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
@@ -141,13 +141,13 @@ class ProviderHealth:
         )
 
     async def _ask(self, generation: Generation, name: str) -> _Heard:
-        credential = await Unkeyed(generation.credentials[name]).obtain(None)
+        credential = await OptionalCredential(generation.credentials[name]).obtain(None)
         question = self.prober.question(generation, name, credential)
         lister = lister_of(KINDS[question.provider.kind].family)
         began = self._now()
         heard = await question.ask(lister.query(1, None))
         latency_ms = round((self._now() - began) * 1000, 1)
-        return _Heard(heard.status, latency_ms, _verdict(heard.status, own=credential is not NOBODY))
+        return _Heard(heard.status, latency_ms, _verdict(heard.status, own=credential is not NO_CREDENTIAL))
 
     def _now(self) -> float:
         return self.prober.clock.seconds()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
-from mgw.bodies.source import size_of
+from mgw.bodies.source import body_size
 from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import address_of
@@ -105,7 +105,7 @@ class Upstream:
         """
         try:
             head = render_request_head(
-                request.method, request.target, request.headers, self._host, size_of(request.body)
+                request.method, request.target, request.headers, self._host, body_size(request.body)
             )
         except GatewayError as error:
             return fail(error)

@@ -32,7 +32,7 @@ from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.bodies.source import BodySource, HeldBody, unreadable
+from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
 from mgw.errors import Cause, GatewayError
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline
@@ -259,7 +259,7 @@ class Connection(Protocol):
         producer = self._body_producer = BodyProducer(
             self._transport, self._out, self._on_body_progress, self._on_body_unreadable
         )
-        producer.start(HeldBody(body) if isinstance(body, bytes) else body)
+        producer.start(MemoryBody(body) if isinstance(body, bytes) else body)
 
     def _on_body_progress(self) -> None:
         """Restart the deadline: the provider has taken the body, or a piece of it."""
@@ -272,9 +272,9 @@ class Connection(Protocol):
     def _on_body_unreadable(self) -> None:
         """The rest of the request body will never come."""
         if self._waiter is not None:
-            self._fail_request(self._waiter, unreadable())
+            self._fail_request(self._waiter, unreadable_error())
         elif self._response is not None:
-            self._fail_body(self._response, unreadable())
+            self._fail_body(self._response, unreadable_error())
 
     def _unreadable_response(self, fault: str, phase: Phase) -> UpstreamFailure:
         cause = Cause.NOT_HTTP if fault == NOT_HTTP else Cause.UNREADABLE

@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, size_of
+from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, body_size
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
 from mgw.wire.headers import RawHeaders
@@ -58,7 +58,7 @@ class UpstreamRequest(Struct, frozen=True):
 
     def __repr__(self) -> str:  # headers hold the credential, bodies hold prompts
         path = self.target.partition(b"?")[0]
-        return f"UpstreamRequest({self.method!r}, {path!r}, {size_of(self.body)} bytes of body)"
+        return f"UpstreamRequest({self.method!r}, {path!r}, {body_size(self.body)} bytes of body)"
 
 
 @implementer(IPushProducer)

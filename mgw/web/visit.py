@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 
-from mgw.bodies.budget import Share
-from mgw.bodies.gathered import Gathered
+from mgw.bodies.budget import Reservation
+from mgw.bodies.buffer import BodyBuffer
 from mgw.bodies.source import BodySource
 from mgw.bodies.spool import SpooledBody
 from mgw.dialects.refusal import word_of
@@ -92,13 +92,13 @@ class RequestVisit:
     raw_path: bytes
     client: ChannelClient = field(init=False)
     started: float = field(init=False)
-    _gathered: Gathered = field(default_factory=Gathered, repr=False)
+    _gathered: BodyBuffer = field(default_factory=BodyBuffer, repr=False)
     """What has come of a body that is kept in memory."""
     _spooled: SpooledBody | None = field(default=None, repr=False)
     """Takes its place where a large body is kept on disk."""
     _body: bytes | BodySource = field(default=b"", repr=False)
     _size: int = 0
-    _share: Share = field(init=False)
+    _reservation: Reservation = field(init=False)
     _work: Deferred[None] | None = field(default=None, repr=False)
     _over: bool = False
     _error: str | None = None
@@ -106,7 +106,7 @@ class RequestVisit:
     def __post_init__(self) -> None:
         self.started = self.site.clock.seconds()
         self.client = ChannelClient(self.channel, self.let_go)
-        self._share = Share(self.site.budget)
+        self._reservation = Reservation(self.site.budget)
         if self.exchange is not None:
             self.exchange.hold = self.hold
             self.exchange.offload = self.site.offload
@@ -115,7 +115,7 @@ class RequestVisit:
                 pause=self.channel.pause_body,
                 resume=self.channel.resume_body,
                 failed=self.refuse,
-                memory=self._share,
+                memory=self._reservation,
             )
 
     def invite(self) -> None:
@@ -141,7 +141,7 @@ class RequestVisit:
                 self._spooled.write(data)
                 return
             self.hold(len(data))
-            self._gathered.keep(data)
+            self._gathered.append(data)
         except GatewayError as error:
             self.refuse(error)
 
@@ -149,7 +149,7 @@ class RequestVisit:
         """Hand the request to its Klein endpoint."""
         if not self._over:
             if self._spooled is None:
-                self._body = self._gathered.whole()
+                self._body = self._gathered.take()
             self._work = Deferred.fromCoroutine(self._run())
 
     def left(self) -> None:
@@ -193,11 +193,11 @@ class RequestVisit:
 
         :raises GatewayError: ``OVERLOADED``.
         """
-        self._share.take(size)
+        self._reservation.reserve(size)
 
     def let_go(self) -> None:
         """Give the room back: the answer has begun, so nothing will be sent again."""
-        self._share.let_go()
+        self._reservation.release_all()
 
     def request(self) -> ClientRequest:
         """Return the request as the exchange sees it; its body is no longer here."""

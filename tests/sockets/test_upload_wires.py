@@ -17,7 +17,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 
 from mgw.bodies.budget import BodyBudget
-from mgw.bodies.source import BodySource, edited_source
+from mgw.bodies.source import BodySource, edit_source
 from mgw.bodies.spool import Spool, SpooledBody
 from mgw.errors import GatewayError
 from mgw.upstream.client import UpstreamLimits, UpstreamRequest, build_upstream
@@ -132,9 +132,7 @@ def test_a_large_body_goes_up_with_little_memory_even_to_a_slow_provider(
             upstream = build_upstream("main", f"http://127.0.0.1:{port.getHost().port}/v1", LIMITS, reactor)
         spooling, source = await on_disk(tmp_path / "spool", pool, body)
         tracemalloc.start()
-        answer = await upstream.open(
-            UpstreamRequest(b"POST", b"/v1/files", [], edited_source(source, [edit]))
-        )
+        answer = await upstream.open(UpstreamRequest(b"POST", b"/v1/files", [], edit_source(source, [edit])))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert await body_of(answer) == b"hi"

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
-from mgw.bodies.budget import BodyBudget, Share
+from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.source import BodyGoneError, BodySource
 from mgw.bodies.spool import Spool, SpooledBody
 from mgw.errors import GatewayError
@@ -137,7 +137,7 @@ class Uploader:
     def begin(self) -> SpooledBody:
         """Begin another body of the same client."""
         return self.spool.begin(
-            pause=self.pause, resume=self.resume, failed=self.errors.append, memory=Share(self.memory)
+            pause=self.pause, resume=self.resume, failed=self.errors.append, memory=Reservation(self.memory)
         )
 
     def pause(self) -> None:

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.bodies.budget import BodyBudget, Share
+from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.errors import GatewayError, Reason
 
 
 def test_a_budget_that_is_used_up_refuses_for_a_second_and_says_where() -> None:
     budget = BodyBudget(10, place="on disk")
-    budget.take(10)
+    budget.reserve(10)
     with pytest.raises(GatewayError, match="on disk") as caught:
-        budget.take(1)
+        budget.reserve(1)
     assert (caught.value.reason, caught.value.retry_after) == (Reason.OVERLOADED, 1.0)
     assert budget.held == 10
 
 
 def test_a_share_that_was_let_go_gives_nothing_back_twice() -> None:
     budget = BodyBudget(10)
-    mine, other = Share(budget), Share(budget)
-    mine.take(4)
-    other.take(5)
-    mine.let_go()
-    mine.give_back(4)
-    mine.let_go()
+    mine, other = Reservation(budget), Reservation(budget)
+    mine.reserve(4)
+    other.reserve(5)
+    mine.release_all()
+    mine.release(4)
+    mine.release_all()
     assert budget.held == 5
 
 
 def test_a_share_that_was_refused_holds_nothing() -> None:
-    share = Share(BodyBudget(3))
+    share = Reservation(BodyBudget(3))
     with pytest.raises(GatewayError):
-        share.take(4)
+        share.reserve(4)
     assert share.held == 0

@@ -15,9 +15,8 @@ from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 
 from mgw.bodies.budget import BodyBudget
-from mgw.bodies.disk_threads import THREADS, DiskThreads
-from mgw.bodies.source import PIECE_BYTES, size_of
-from mgw.bodies.spool import Spool, SpooledBody
+from mgw.bodies.source import PIECE_BYTES, body_size
+from mgw.bodies.spool import THREADS, DiskThreads, Spool, SpooledBody
 from mgw.errors import GatewayError, Reason
 from mgw.reactor import daemon_threads
 from tests.support.deferreds import result_of
@@ -188,7 +187,7 @@ def test_a_body_that_finds_no_thread_is_refused_and_the_next_one_is_kept(
     finished = body.finish()
     turns.turn()
     turns.turn()
-    assert size_of(result_of(finished)) == PIECE_BYTES + 1
+    assert body_size(result_of(finished)) == PIECE_BYTES + 1
     body.close()
     turns.turn()
     assert (len(errors), spool.disk.held) == (1, 0)

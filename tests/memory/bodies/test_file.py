@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.bodies import file as files
-from mgw.bodies.budget import BodyBudget, Share
+from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.file import DISK_SECONDS, SpoolFile, make_private, open_nameless, open_unlinked
 from mgw.bodies.source import BodyGoneError
 from tests.support.bodies import SteppedDisk, spooled
@@ -29,7 +29,9 @@ class Bench:
         self.room = BodyBudget(1000)
         self.reported: list[OSError] = []
         self.clock = Clock()
-        self.file = SpoolFile(str(directory), self.disk, self.clock, Share(self.room), self.reported.append)
+        self.file = SpoolFile(
+            str(directory), self.disk, self.clock, Reservation(self.room), self.reported.append
+        )
 
     def append(self, data: bytes) -> None:
         """Add to the file at once."""

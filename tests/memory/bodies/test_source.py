@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 
-from mgw.bodies.source import BodyGoneError, each_piece, edited_source, read_all, size_of
+from mgw.bodies.source import BodyGoneError, body_size, edit_source, read_all, read_pieces
 from mgw.errors import GatewayError, Reason
 from tests.support.bodies import MemorySource, patterned
 from tests.support.deferreds import result_of
@@ -41,9 +41,9 @@ def cases(draw: st.DrawFn) -> Case:
 
 @given(case=cases(), size=st.integers(1, 20))
 def test_an_edited_body_read_in_any_pieces_is_the_body_with_its_edits(case: Case, size: int) -> None:
-    source = edited_source(MemorySource(case.body), case.edits)
+    source = edit_source(MemorySource(case.body), case.edits)
     pieces: list[bytes] = []
-    result_of(each_piece(source, pieces.append, size))
+    result_of(read_pieces(source, pieces.append, size))
     assert b"".join(pieces) == case.edited
     assert source.size == len(case.edited)
     assert all(len(piece) == size for piece in pieces[:-1])
@@ -51,32 +51,32 @@ def test_an_edited_body_read_in_any_pieces_is_the_body_with_its_edits(case: Case
 
 @given(case=cases(), position=st.integers(0, 100), size=st.integers(1, 100))
 def test_a_read_gives_exactly_what_was_asked_for_up_to_the_end(case: Case, position: int, size: int) -> None:
-    source = edited_source(MemorySource(case.body), case.edits)
+    source = edit_source(MemorySource(case.body), case.edits)
     assert result_of(source.read(position, size)) == case.edited[position : position + size]
 
 
 @given(case=cases())
 def test_one_read_of_an_edited_body_reads_no_byte_of_the_source_twice(case: Case) -> None:
     source = MemorySource(case.body)
-    assert result_of(read_all(edited_source(source, case.edits))) == case.edited
+    assert result_of(read_all(edit_source(source, case.edits))) == case.edited
     assert source.total_read <= source.size
 
 
 def test_what_lies_between_many_small_edits_is_read_at_once() -> None:
     source = MemorySource(patterned(100_000))
-    edited = edited_source(source, [((at, at + 4), b"new!!") for at in range(0, 100_000, 100)])
+    edited = edit_source(source, [((at, at + 4), b"new!!") for at in range(0, 100_000, 100)])
     assert len(result_of(edited.read(0, 50_000))) == 50_000
     assert len(source.reads) <= 2
 
 
 def test_a_source_without_edits_is_the_same_source() -> None:
     source = MemorySource(b"body")
-    assert edited_source(source, []) is source
+    assert edit_source(source, []) is source
 
 
 def test_edits_may_themselves_be_edited() -> None:
-    once = edited_source(MemorySource(b"one two three"), [((4, 7), b"2")])
-    twice = edited_source(once, [((0, 3), b"1"), ((6, 11), b"3")])
+    once = edit_source(MemorySource(b"one two three"), [((4, 7), b"2")])
+    twice = edit_source(once, [((0, 3), b"1"), ((6, 11), b"3")])
     assert result_of(read_all(twice)) == b"1 2 3"
 
 
@@ -87,12 +87,12 @@ def test_edits_that_overlap_go_back_or_lie_outside_are_a_bug(
     edits: list[tuple[tuple[int, int], bytes]],
 ) -> None:
     with pytest.raises(AssertionError):
-        edited_source(MemorySource(b"12345678"), edits)
+        edit_source(MemorySource(b"12345678"), edits)
 
 
 def test_cancelling_a_read_across_an_edit_cancels_the_read_of_the_source() -> None:
     source = MemorySource(b"12345678", held=True)
-    reading = edited_source(source, [((2, 4), b"-")]).read(0, 7)
+    reading = edit_source(source, [((2, 4), b"-")]).read(0, 7)
     reading.cancel()
     assert source.cancelled == 1
     with pytest.raises(CancelledError):
@@ -102,7 +102,7 @@ def test_cancelling_a_read_across_an_edit_cancels_the_read_of_the_source() -> No
 def test_a_body_that_goes_while_it_is_scanned_stops_the_scan() -> None:
     source = MemorySource(b"12345678", held=True)
     taken: list[bytes] = []
-    scan = Deferred.fromCoroutine(each_piece(source, taken.append, 4))
+    scan = Deferred.fromCoroutine(read_pieces(source, taken.append, 4))
     source.step()
     source.closed = True
     source.step()
@@ -113,7 +113,7 @@ def test_a_body_that_goes_while_it_is_scanned_stops_the_scan() -> None:
 
 def test_a_body_that_the_disk_does_not_give_back_is_refused_without_its_words() -> None:
     error = OSError(errno.EIO, "Input/output error")
-    for work in (each_piece, lambda source, _: read_all(source)):
+    for work in (read_pieces, lambda source, _: read_all(source)):
         source = MemorySource(b"1234", held=True)
         reading = Deferred.fromCoroutine(work(source, lambda piece: None))
         source.fail(error)
@@ -125,7 +125,7 @@ def test_a_body_that_the_disk_does_not_give_back_is_refused_without_its_words() 
 
 def test_a_scan_holds_one_piece_at_a_time() -> None:
     source = MemorySource(b"12345678", held=True)
-    scan = Deferred.fromCoroutine(each_piece(source, lambda _: None, 2))
+    scan = Deferred.fromCoroutine(read_pieces(source, lambda _: None, 2))
     while source.pending:
         source.step()
     assert source.most_pending == 1
@@ -133,4 +133,4 @@ def test_a_scan_holds_one_piece_at_a_time() -> None:
 
 
 def test_the_size_of_a_body_is_known_wherever_it_is() -> None:
-    assert [size_of(b"123"), size_of(MemorySource(b"1234"))] == [3, 4]
+    assert [body_size(b"123"), body_size(MemorySource(b"1234"))] == [3, 4]

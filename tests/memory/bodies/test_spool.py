@@ -20,7 +20,7 @@ from twisted.python.threadpool import ThreadPool
 
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.file import DISK_SECONDS
-from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, each_piece, read_all
+from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource, read_all, read_pieces
 from mgw.bodies.spool import REPORT_SECONDS, WAITING_BYTES, Spool
 from mgw.errors import GatewayError, Reason
 from tests.support.bodies import Uploader, patterned, spooled
@@ -465,7 +465,7 @@ def test_bodies_go_through_real_threads_to_a_real_disk_and_back(tmp_path: Path) 
             body.write(body_bytes[start : start + 100_000])
         source = is_source(await body.finish())
         pieces: list[bytes] = []
-        await each_piece(source, pieces.append)
+        await read_pieces(source, pieces.append)
         whole = await read_all(source)
         assert whole == b"".join(pieces)
         body.close()

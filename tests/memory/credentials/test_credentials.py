@@ -12,7 +12,7 @@ from mgw.config.problems import ConfigError
 from mgw.config.provider import AuthMode
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider
-from mgw.credentials.token_file import LOOK_SECONDS, TokenFile
+from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
 from mgw.secret import Secret, key_hash
@@ -96,7 +96,7 @@ def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
     first = result_of(tokens.obtain(None))
     path.write_text("second!")
     assert result_of(tokens.obtain(None)) is first
-    clock.advance(LOOK_SECONDS)
+    clock.advance(CHECK_SECONDS)
     second = result_of(tokens.obtain(None))
     assert shown(second) == (b"Authorization", "Bearer second!")
     assert second.key_hash == first.key_hash == key_hash(str(path))

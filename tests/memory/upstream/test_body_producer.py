@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError
 from twisted.logger import capturedLogs
 
-from mgw.bodies.source import PIECE_BYTES, BodySource, edited_source
+from mgw.bodies.source import PIECE_BYTES, BodySource, edit_source
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.client import UpstreamFailure, UpstreamRequest
 from tests.support.bodies import MemorySource, patterned
@@ -80,7 +80,7 @@ def test_what_is_sent_is_the_body_with_its_edits_whatever_disk_and_provider_do(
         body += piece
         expected += piece if text is None else text
     source = MemorySource(body, held=True)
-    b, result = asked(edited_source(source, edits), full=True)
+    b, result = asked(edit_source(source, edits), full=True)
     while len(sent(b)) < len(expected):
         disk_first = moves.pop() if moves else True
         if source.pending and (disk_first or b.wire.transport.producer is None):

@@ -15,14 +15,14 @@ LARGE_BYTES: Final = 512 * 1024
 
 
 @dataclass(slots=True, repr=False)
-class Gathered:
-    """What has come of a body."""
+class BodyBuffer:
+    """The body as far as it has arrived."""
 
     _pieces: list[bytes | bytearray] = field(default_factory=list)
     _size: int = 0
     _block: bytearray | None = None
 
-    def keep(self, data: bytes) -> None:
+    def append(self, data: bytes) -> None:
         """Keep the next piece."""
         self._size += len(data)
         if self._block is not None:
@@ -33,20 +33,20 @@ class Gathered:
         elif len(data) >= SMALL_BYTES or not self._pieces:
             self._pieces.append(data)
         else:
-            self._keep_small(data)
+            self._append_small(data)
 
-    def whole(self) -> bytes:
+    def take(self) -> bytes:
         """Return the body, the very same where it came at once, and keep nothing of it."""
         body = b"".join(self._pieces) if self._block is None else bytes(self._block)
         self.clear()
         return body
 
     def clear(self) -> None:
-        """Let go of it."""
+        """Release it."""
         self._pieces = []
         self._block = None
 
-    def _keep_small(self, data: bytes) -> None:
+    def _append_small(self, data: bytes) -> None:
         last = self._pieces[-1]
         if isinstance(last, bytearray):
             last += data
