@@ -49,7 +49,7 @@ def makeService(options: Options) -> IService:
     """
     from twisted.internet import reactor  # here, since importing it installs one
 
-    from mgw.ops.log_file import LogFile
+    from mgw.ops.logs import LogFile
     from mgw.service import GatewayService
 
     read = reader_of(options["config"])

@@ -26,7 +26,7 @@ from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.upstream.unknown_stops import UnknownStops
-from mgw.usage.failures import FailureLog
+from mgw.usage.journal import FailureLog
 from mgw.vocabulary import Family
 
 

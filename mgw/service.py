@@ -35,24 +35,25 @@ from mgw.config.settings_base import Settings
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
 from mgw.generation import build_generation
-from mgw.ops.accept_errors import AcceptErrors
-from mgw.ops.allocator import give_large_blocks_back
-from mgw.ops.file_limit import FILES_PER_CLIENT, clients_within, file_limit
-from mgw.ops.live_lists import LiveLists
-from mgw.ops.log_file import LogFile
-from mgw.ops.logs import AccessLog, UsageLog
+from mgw.ops.live_models import LiveModels
+from mgw.ops.logs import AccessLog, AccessObserver, LogFile, RedactingObserver, UsageLog
 from mgw.ops.metrics import Metrics
-from mgw.ops.probes import Prober
+from mgw.ops.probes import ProviderProbe
+from mgw.ops.process import (
+    FILES_PER_CLIENT,
+    AcceptErrorObserver,
+    file_limit,
+    max_clients_for,
+    on_signals,
+    return_large_blocks,
+)
 from mgw.ops.provider_health import ProviderHealth
-from mgw.ops.redaction import redacting_observer
-from mgw.ops.signals import on_signals
-from mgw.ops.witness import DoorWitness
 from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
-from mgw.usage.lines import LineWriter
+from mgw.usage.line_writer import LineWriter
 from mgw.usage.sinks import open_sink
 from mgw.web.app import build_app
 from mgw.web.channel import ChannelFactory
@@ -134,7 +135,7 @@ class GatewayService(Service):
             frozenset(route.name for route in ROUTES),
             requests_in_flight=lambda: self.site.in_flight,
             bodies_held=lambda: {"memory": self.site.budget.held, "disk": self.site.spool.disk.held},
-            tallies=self._journal.tallies,
+            counts_by_sink=self._journal.counts_by_sink,
             clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
         self._metrics.reloaded(1, config.providers)
@@ -143,7 +144,7 @@ class GatewayService(Service):
             app=build_app(self._operations().endpoints()),
             clock=reactor,
             wall=time,
-            witness=DoorWitness(self._journal, AccessLog(lines, time), self._metrics),
+            witness=AccessObserver(self._journal, AccessLog(lines, time), self._metrics),
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
             gate=EdgeGate(config.edge_auth),
@@ -152,13 +153,13 @@ class GatewayService(Service):
         self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
 
     def _operations(self) -> Operations:
-        prober = Prober(self._reactor, provider_headers)
+        probe = ProviderProbe(self._reactor, provider_headers)
         return Operations(
             lambda: self.site.generation,
             lambda: self.site.draining,
             self._metrics.render,
-            LiveLists(prober, self._metrics.live_list_failed),
-            ProviderHealth(prober),
+            LiveModels(probe, self._metrics.live_list_failed),
+            ProviderHealth(probe),
         )
 
     def _spool(self, config: Config) -> Spool:
@@ -179,8 +180,10 @@ class GatewayService(Service):
         """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
-            observer = redacting_observer(textFileLogObserver(stream), lambda: self._secrets)
-            application.setComponent(ILogObserver, AcceptErrors(observer, RateLimitedLog(self._reactor)))
+            observer = RedactingObserver(textFileLogObserver(stream), lambda: self._secrets)
+            application.setComponent(
+                ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
+            )
 
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.
@@ -280,7 +283,7 @@ class GatewayService(Service):
 
     def _begin(self) -> None:
         """Say that we serve, once the reactor runs and signals reach us."""
-        give_large_blocks_back()
+        return_large_blocks()
         gc.collect()
         gc.freeze()  # what was imported and built stays: no later collection need look at it again
         sys.setswitchinterval(SWITCH_SECONDS)
@@ -302,7 +305,7 @@ class GatewayService(Service):
         for warning in warnings(config):
             _log.warn("{warning}", warning=warning)
         files, clients = file_limit(), config.max_clients
-        if clients is not None and clients > clients_within(files):
+        if clients is not None and clients > max_clients_for(files):
             _log.warn(
                 "max_clients: {clients} clients may need more than {needed} open files, and the process may "
                 "open {files}: raise its limit (LimitNOFILE of systemd, ulimit -n)",
@@ -414,7 +417,7 @@ def channel_limits(config: Config) -> ChannelLimits:
         client_body_idle=times.client_body_idle,
         client_idle=times.client_idle,
         write_stall=times.write_stall,
-        max_clients=config.max_clients or clients_within(file_limit()),
+        max_clients=config.max_clients or max_clients_for(file_limit()),
     )
 
 

@@ -24,8 +24,8 @@ from mgw.generation import Generation
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
 from mgw.upstream.failure import UpstreamFailure
-from mgw.usage.event import Outcome, UsageEvent, dropped_names
-from mgw.usage.failures import ProviderFailure
+from mgw.usage.event import Outcome, UsageEvent, limit_dropped_names
+from mgw.usage.journal import ProviderFailure
 
 _OPERATORS = frozenset({401, 402, 403, 429})
 """What a provider refuses an operator rather than a client."""
@@ -182,7 +182,7 @@ class Exchange:
             ttft_ms=None if first is None else (first - self.started) * 1000.0,
             attempts=self.attempts,
             key_hash=self.key_hash,
-            dropped_fields=dropped_names(self.dropped_fields) if self.dropped_fields else None,
+            dropped_fields=limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,
             error=self.error,
             upstream_request_id=self.upstream_request_id,
         )

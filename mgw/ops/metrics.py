@@ -32,7 +32,7 @@ from twisted.internet.defer import Deferred, succeed
 from mgw import __version__
 from mgw.dialects.refusal import WORDS
 from mgw.usage.event import Outcome, UsageEvent
-from mgw.usage.journal import Tally
+from mgw.usage.journal import SinkCounts
 
 BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
@@ -118,7 +118,7 @@ def _no_clients() -> tuple[int, int, int]:
     return 0, 0, 0
 
 
-def _no_tallies() -> Mapping[str, Tally]:
+def _no_tallies() -> Mapping[str, SinkCounts]:
     return {}
 
 
@@ -134,7 +134,7 @@ class Metrics:
     sessions_in_flight: Callable[[], int] = _zero
     bodies_held: Callable[[], Mapping[str, int]] = _no_bodies
     """Bytes of request bodies that are held, by where: ``memory``, ``disk``."""
-    tallies: Callable[[], Mapping[str, Tally]] = _no_tallies
+    counts_by_sink: Callable[[], Mapping[str, SinkCounts]] = _no_tallies
     """What became of the events, by name of sink: the journal's."""
     clients: Callable[[], tuple[int, int, int]] = _no_clients
     """Connections of clients: open, allowed, and refused so far."""
@@ -349,10 +349,10 @@ class Metrics:
         dropped = CounterMetricFamily(
             "mgw_usage_events_dropped", "Events that a sink accepted but lost.", labels=label
         )
-        for name, tally in sorted(self.tallies().items()):
-            events.add_metric((name,), tally.events)
-            errors.add_metric((name,), tally.errors)
-            dropped.add_metric((name,), tally.dropped)
+        for name, counts in sorted(self.counts_by_sink().items()):
+            events.add_metric((name,), counts.events)
+            errors.add_metric((name,), counts.errors)
+            dropped.add_metric((name,), counts.dropped)
         yield events
         yield errors
         yield dropped

@@ -1,4 +1,4 @@
-"""The gateway's own question to a provider: which models it has.
+"""The gateway's own request to a provider: which models it has.
 
 Live model lists and the providers' health are both made of it.  It goes over the provider's own connections
 and carries what a relayed request would carry, and nothing of a client's but a key that may be sent.
@@ -30,103 +30,103 @@ from mgw.upstream.address import call_target
 from mgw.upstream.agent import UpstreamAgent
 from mgw.wire.headers import RawHeaders
 
-MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 UNAUTHORIZED: Final = 401
-UNHEARD: Final = (GatewayError, ResponseFailed)
-"""What :meth:`Question.ask` raises where no whole answer came."""
+PROBE_ERRORS: Final = (GatewayError, ResponseFailed)
+"""What :meth:`ModelListRequest.send` raises where no whole response came."""
 
-_SOME_ORIGIN: Final = "http://provider"
+_PLACEHOLDER_ORIGIN: Final = "http://provider"
 """The upstream knows where it is.  treq wants a name for a host, which ``[::1]`` and ``my_host`` are not."""
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
 )
 
-Dress = Callable[[RawHeaders, Provider, Credential], RawHeaders]
+HeaderBuilder = Callable[[RawHeaders, Provider, Credential], RawHeaders]
 """Completes headers: the operator's edits, what the kind requires, the credential."""
 
 
-class Heard(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """What a provider answered."""
 
     status: int
     body: bytes | None
-    """``None``: larger than :data:`MAX_ANSWER_BYTES`."""
+    """``None``: larger than :data:`MAX_RESPONSE_BYTES`."""
 
     def __repr__(self) -> str:
         return f"Heard({self.status})"
 
 
 @dataclass(slots=True)
-class Prober:
+class ProviderProbe:
     """Asks the providers of a generation.
 
-    :param dress: how a request to a provider gets its headers.
+    :param build_headers: how a request to a provider gets its headers.
     """
 
     clock: IReactorTime
-    dress: Dress
+    build_headers: HeaderBuilder
 
-    def question(self, generation: Generation, provider: str, credential: Credential) -> Question:
-        """Return the question to one provider."""
-        return Question(self, generation, generation.config.providers[provider], credential)
+    def request(self, generation: Generation, provider: str, credential: Credential) -> ModelListRequest:
+        """Return the request to one provider."""
+        return ModelListRequest(self, generation, generation.config.providers[provider], credential)
 
 
 @dataclass(slots=True, repr=False)
-class Question:
-    """A provider is asked for its models, page by page."""
+class ModelListRequest:
+    """Asks a provider for its models, page by page."""
 
-    prober: Prober
+    probe: ProviderProbe
     generation: Generation
     provider: Provider
     credential: Credential
     _renewed: bool = False
 
-    async def ask(self, query: str) -> Heard:
+    async def send(self, query: str) -> ProbeResult:
         """Return the answer to one page; a credential that is refused with 401 is renewed once.
 
         Cancelling closes the connection.
 
-        :raises GatewayError: the provider cannot be reached, or its answer not be read.
-        :raises ResponseFailed: the answer breaks off.
+        :raises GatewayError: the provider cannot be reached, or its response not be read.
+        :raises ResponseFailed: the response breaks off.
         """
-        heard = await self._get(query)
-        if heard.status != UNAUTHORIZED or self._renewed:
-            return heard
+        result = await self._get(query)
+        if result.status != UNAUTHORIZED or self._renewed:
+            return result
         self._renewed = True
-        source = self.generation.credentials[self.provider.name]
-        another = await source.refused(self.credential, UNAUTHORIZED, None)
+        provider = self.generation.credentials[self.provider.name]
+        another = await provider.refused(self.credential, UNAUTHORIZED, None)
         if another is None:
-            return heard
+            return result
         self.credential = another
         return await self._get(query)
 
-    async def _get(self, query: str) -> Heard:
+    async def _get(self, query: str) -> ProbeResult:
         upstream = self.generation.upstreams[self.provider.name]
-        client = HTTPClient(_AsIs(UpstreamAgent(lambda _: upstream)))
+        client = HTTPClient(_IdentityAgent(UpstreamAgent(lambda _: upstream)))
         target = call_target(self.provider, b"/models", query.encode() or None)
-        clock: Any = self.prober.clock  # Any: treq wants a reactor's type, and its timeout is not used
+        clock: Any = self.probe.clock  # Any: treq wants a reactor's type, and its timeout is not used
         response = await client.get(
-            _SOME_ORIGIN + target.decode(),
+            _PLACEHOLDER_ORIGIN + target.decode(),
             headers=self._headers(),
             allow_redirects=False,
             unbuffered=True,
             reactor=clock,
         )
-        body = _Body()
+        body = _BodyCollector()
         response.deliverBody(body)
-        return Heard(response.code, await body.whole)
+        return ProbeResult(response.code, await body.whole)
 
     def _headers(self) -> Headers:
         headers = Headers()
-        for name, value in self.prober.dress(list(_HEADERS), self.provider, self.credential):
+        for name, value in self.probe.build_headers(list(_HEADERS), self.provider, self.credential):
             headers.addRawHeader(name, value)
         return headers
 
 
 @implementer(IAgent)
-class _AsIs:
-    """Asks for the answer as it is, and takes it so: treq would ask for gzip, and unpack without a limit."""
+class _IdentityAgent:
+    """Asks for a response without coding: treq would ask for gzip, and unpack it without a limit."""
 
     def __init__(self, agent: IAgent) -> None:
         self._agent = agent
@@ -141,15 +141,15 @@ class _AsIs:
         """Send a request."""
         plain = Headers() if headers is None else headers.copy()
         plain.setRawHeaders(b"accept-encoding", [b"identity"])
-        return self._agent.request(method, uri, plain, bodyProducer).addCallback(_as_it_is)
+        return self._agent.request(method, uri, plain, bodyProducer).addCallback(_without_coding)
 
 
-def _as_it_is(response: IResponse) -> IResponse:
+def _without_coding(response: IResponse) -> IResponse:
     response.headers.removeHeader(b"content-encoding")
     return response
 
 
-class _Body(Protocol):
+class _BodyCollector(Protocol):
     """Gathers a body up to its limit; ``whole`` fires with it, or with ``None`` where it is larger."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class _Body(Protocol):
         if self._over:
             return
         self._size += len(data)
-        if self._size <= MAX_ANSWER_BYTES:
+        if self._size <= MAX_RESPONSE_BYTES:
             self._pieces.append(data)
             return
         self._stop()

@@ -23,21 +23,21 @@ from mgw.dialects import lister_of
 from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
 from mgw.kinds import KINDS
-from mgw.ops.probes import UNHEARD, Prober
+from mgw.ops.probes import PROBE_ERRORS, ProviderProbe
 from mgw.reactor.single_flight import SingleFlight, gather
 from mgw.vocabulary import Kind
 
-KEPT_SECONDS: Final = 5.0
+CACHE_SECONDS: Final = 5.0
 _MISSING: Final = 404
 """Some hosts have no list; they are there."""
 _REFUSED: Final = frozenset({401, 403})
 
 
-class Trouble(StrEnum):
+class HealthError(StrEnum):
     """What is wrong with a provider: all that is said of it."""
 
     UNREACHABLE = "unreachable"
-    """No connection, or no whole answer."""
+    """No connection, or no whole response."""
     TIMEOUT = "timeout"
     UNAUTHORIZED = "unauthorized"
     """It refused the configured credential."""
@@ -48,7 +48,7 @@ class Trouble(StrEnum):
     """No credential could be had from where the configuration has it come from."""
 
 
-class Condition(StrEnum):
+class HealthStatus(StrEnum):
     """How the providers are, all in all."""
 
     OK = "ok"
@@ -58,7 +58,7 @@ class Condition(StrEnum):
     """None of them."""
 
 
-class ProviderCondition(Struct, frozen=True):
+class ProviderStatus(Struct, frozen=True):
     """How one provider is."""
 
     name: str
@@ -67,30 +67,30 @@ class ProviderCondition(Struct, frozen=True):
     """``ok`` or ``error``."""
     http_status: int | None
     latency_ms: float | None
-    """From the request to the end of the answer; ``None`` where there was none."""
-    error: Trouble | None
+    """From the request to the end of the response; ``None`` where there was none."""
+    error: HealthError | None
 
 
 class HealthReport(Struct, frozen=True):
     """How the providers are, in the configuration's order."""
 
-    status: Condition
-    providers: list[ProviderCondition]
+    status: HealthStatus
+    providers: list[ProviderStatus]
 
 
-class _Kept(Struct, frozen=True):
+class _CachedReport(Struct, frozen=True):
     generation: int
     since: float
     body: bytes
 
 
-class _Heard(Struct, frozen=True):
+class _Measurement(Struct, frozen=True):
     http_status: int | None = None
     latency_ms: float | None = None
-    trouble: Trouble | None = None
+    error: HealthError | None = None
 
 
-_NOTHING: Final = _Heard()
+_NO_MEASUREMENT: Final = _Measurement()
 _ENCODER: Final = Encoder()
 
 
@@ -98,16 +98,16 @@ _ENCODER: Final = Encoder()
 class ProviderHealth:
     """Asks the providers how they are, and remembers it for a moment."""
 
-    prober: Prober
+    probe: ProviderProbe
     _flights: SingleFlight[bytes] = field(default_factory=SingleFlight, repr=False)
-    _kept: _Kept | None = field(default=None, repr=False)
+    _cached: _CachedReport | None = field(default=None, repr=False)
 
     async def report(self, generation: Generation) -> bytes:
         """Return a :class:`HealthReport` as JSON."""
-        kept = self._kept
-        fresh = kept is not None and self._now() - kept.since < KEPT_SECONDS
-        if kept is not None and fresh and kept.generation == generation.number:
-            return kept.body
+        cached = self._cached
+        fresh = cached is not None and self._now() - cached.since < CACHE_SECONDS
+        if cached is not None and fresh and cached.generation == generation.number:
+            return cached.body
         return await self._flights.run(generation.number, partial(self._probe_all, generation))
 
     async def _probe_all(self, generation: Generation) -> bytes:
@@ -116,66 +116,68 @@ class ProviderHealth:
             found = await gather(self._probe(generation, name) for name in generation.config.providers)
         finally:
             generation.leave()
-        body = _ENCODER.encode(HealthReport(_all_in_all(found), found))
-        self._kept = _Kept(generation.number, self._now(), body)
+        body = _ENCODER.encode(HealthReport(_overall_status(found), found))
+        self._cached = _CachedReport(generation.number, self._now(), body)
         return body
 
-    async def _probe(self, generation: Generation, name: str) -> ProviderCondition:
+    async def _probe(self, generation: Generation, name: str) -> ProviderStatus:
         probing = Deferred.fromCoroutine(self._ask(generation, name))
-        heard = _NOTHING
+        result = _NO_MEASUREMENT
         try:
             limit = generation.config.health_checks.timeout
-            heard = await probing.addTimeout(limit, self.prober.clock)
-            trouble = heard.trouble
+            result = await probing.addTimeout(limit, self.probe.clock)
+            error = result.error
         except TimedOut:
-            trouble = Trouble.TIMEOUT
-        except UNHEARD as error:
-            trouble = _trouble_of(error)
-        return ProviderCondition(
+            error = HealthError.TIMEOUT
+        except PROBE_ERRORS as failure:
+            error = _error_of_exception(failure)
+        return ProviderStatus(
             name=name,
             kind=generation.config.providers[name].kind,
-            status="ok" if trouble is None else "error",
-            http_status=heard.http_status,
-            latency_ms=heard.latency_ms,
-            error=trouble,
+            status="ok" if error is None else "error",
+            http_status=result.http_status,
+            latency_ms=result.latency_ms,
+            error=error,
         )
 
-    async def _ask(self, generation: Generation, name: str) -> _Heard:
+    async def _ask(self, generation: Generation, name: str) -> _Measurement:
         credential = await OptionalCredential(generation.credentials[name]).obtain(None)
-        question = self.prober.question(generation, name, credential)
-        lister = lister_of(KINDS[question.provider.kind].family)
+        request = self.probe.request(generation, name, credential)
+        lister = lister_of(KINDS[request.provider.kind].family)
         began = self._now()
-        heard = await question.ask(lister.query(1, None))
+        result = await request.send(lister.query(1, None))
         latency_ms = round((self._now() - began) * 1000, 1)
-        return _Heard(heard.status, latency_ms, _verdict(heard.status, own=credential is not NO_CREDENTIAL))
+        return _Measurement(
+            result.status, latency_ms, _error_of_status(result.status, own=credential is not NO_CREDENTIAL)
+        )
 
     def _now(self) -> float:
-        return self.prober.clock.seconds()
+        return self.probe.clock.seconds()
 
 
-def _verdict(status: int, *, own: bool) -> Trouble | None:
+def _error_of_status(status: int, *, own: bool) -> HealthError | None:
     """Return what an HTTP status says of a provider that was asked with its own credential, or without."""
     if not own:
-        return None if status < 500 else Trouble.BAD_STATUS
+        return None if status < 500 else HealthError.BAD_STATUS
     if status in _REFUSED:
-        return Trouble.UNAUTHORIZED
-    return None if 200 <= status < 300 or status == _MISSING else Trouble.BAD_STATUS
+        return HealthError.UNAUTHORIZED
+    return None if 200 <= status < 300 or status == _MISSING else HealthError.BAD_STATUS
 
 
-def _trouble_of(error: Exception) -> Trouble:
+def _error_of_exception(error: Exception) -> HealthError:
     reason = error.reason if isinstance(error, GatewayError) else None
     match reason:
         case Reason.CREDENTIAL_SOURCE:
-            return Trouble.CREDENTIAL_SOURCE
+            return HealthError.CREDENTIAL_SOURCE
         case Reason.NO_ACCOUNT:
-            return Trouble.NO_CREDENTIAL
+            return HealthError.NO_CREDENTIAL
         case Reason.UPSTREAM_TOO_SLOW:
-            return Trouble.TIMEOUT
-    return Trouble.UNREACHABLE
+            return HealthError.TIMEOUT
+    return HealthError.UNREACHABLE
 
 
-def _all_in_all(providers: list[ProviderCondition]) -> Condition:
+def _overall_status(providers: list[ProviderStatus]) -> HealthStatus:
     failing = sum(provider.error is not None for provider in providers)
     if not failing:
-        return Condition.OK
-    return Condition.DEGRADED if failing < len(providers) else Condition.FAILING
+        return HealthStatus.OK
+    return HealthStatus.DEGRADED if failing < len(providers) else HealthStatus.FAILING

@@ -1,4 +1,4 @@
-"""The usage event: what one exchange was, said once.
+"""The usage event: one record of each exchange.
 
 The names, their order and their meaning are those of contract 7.2.  ``None`` means unknown and is left
 out of the line; a count of zero is known and written.
@@ -59,14 +59,14 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reasoning_tokens: int | None = None
     session_minutes: float | None = None
     stream: bool | None = None
-    """Whether the answer was an event stream or an array in pieces."""
+    """Whether the response was an event stream or an array in pieces."""
     status: Outcome
     http_status: int | None = None
     """What the client got; 499 for a client that left first."""
     latency_ms: float
     """From the complete request head to the last byte handed to the transport."""
     ttft_ms: float | None = None
-    """To the first body byte of the answer."""
+    """To the first body byte of the response."""
     attempts: int | None = None
     """Upstream requests begun."""
     key_hash: str | None = None
@@ -93,10 +93,10 @@ _ENCODER: Final = Encoder()
 def encode(event: UsageEvent) -> bytes:
     """Return the event as one line of JSON that ends in a newline; any event has one."""
     try:
-        line = _encoded(event)
+        line = _encode(event)
     except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
-        return _encoded(_tamed(event))
-    return line if len(line) <= MAX_LINE_BYTES else _encoded(_tamed(event))
+        return _encode(_shorten(event))
+    return line if len(line) <= MAX_LINE_BYTES else _encode(_shorten(event))
 
 
 def timestamp(unix_seconds: float) -> str:
@@ -105,7 +105,7 @@ def timestamp(unix_seconds: float) -> str:
     return f"{_second(seconds)}.{milliseconds:03d}Z"
 
 
-def dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
+def limit_dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
     """Return ``dropped_fields``: sorted, unique, at most 256 and then an ellipsis; ``None`` for none."""
     found = tuple(sorted(set(names)))
     if len(found) > MAX_DROPPED_NAMES:
@@ -113,7 +113,7 @@ def dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
     return found or None
 
 
-def _encoded(event: UsageEvent) -> bytes:
+def _encode(event: UsageEvent) -> bytes:
     values = list(astuple(event))
     values[_TIME] = timestamp(event.time)
     for index in _ROUNDED:
@@ -128,18 +128,18 @@ def _second(unix_seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(unix_seconds))
 
 
-def _tamed(event: UsageEvent) -> UsageEvent:
+def _shorten(event: UsageEvent) -> UsageEvent:
     changed: dict[str, Any] = {}  # Any: replace() takes the fields by name
     for name in _FIELDS:
         value = getattr(event, name)
         if isinstance(value, str) and not isinstance(value, Enum):
-            changed[name] = _cut(value, MAX_TEXT)
+            changed[name] = _truncate(value, MAX_TEXT)
     if event.dropped_fields is not None:
-        changed["dropped_fields"] = tuple(_cut(name, MAX_NAME) for name in event.dropped_fields)
+        changed["dropped_fields"] = tuple(_truncate(name, MAX_NAME) for name in event.dropped_fields)
     return replace(event, **changed)
 
 
-def _cut(text: str, length: int) -> str:
+def _truncate(text: str, length: int) -> str:
     if len(text) > length:
         text = text[:length] + ELLIPSIS
     return text.encode("utf-8", "replace").decode()

@@ -1,7 +1,11 @@
-"""Tell every sink what happened; wait for none of them, and let none harm a request.
+"""Record usage events in every sink, and failures of providers in the process log.
 
-A sink takes an event at once and does whatever is slow later.  One that raises is counted and reported once a
-minute, by the kind and the place of the error alone: its message might quote the event.
+No sink is waited for, and none can harm a request: it takes an event at once and does whatever is slow later.
+One that raises is counted and reported once a minute, by the kind and the place of the error alone: its
+message might quote the event.
+
+The process log says that a provider fails, once a minute for each cause, and why.  The sentence is the one
+that the client got.  Of a provider's own words nothing is written: they may repeat what a client had sent.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ _log: Final = Logger()
 
 
 class Sink(Protocol):
-    """Whoever is told of every event."""
+    """Records every event."""
 
     @property
     def name(self) -> str:
@@ -58,20 +62,22 @@ class Sink(Protocol):
         ...
 
 
-class Tally(Struct, frozen=True):
-    """What became of the events that one sink, or several of one name, were given."""
+class SinkCounts(Struct, frozen=True):
+    """How many events one sink, or several of one name, got, failed and dropped."""
 
     events: int = 0
     errors: int = 0
     dropped: int = 0
 
-    def __add__(self, other: Tally) -> Tally:
-        return Tally(self.events + other.events, self.errors + other.errors, self.dropped + other.dropped)
+    def __add__(self, other: SinkCounts) -> SinkCounts:
+        return SinkCounts(
+            self.events + other.events, self.errors + other.errors, self.dropped + other.dropped
+        )
 
 
 @dataclass(slots=True)
-class _Entry:
-    """One sink in use, and what the journal saw of it."""
+class _ActiveSink:
+    """One sink in use, and what the journal counted of it."""
 
     sink: Sink
     record: Callable[[UsageEvent], None]
@@ -79,8 +85,8 @@ class _Entry:
     events: int = 0
     failures: int = 0
 
-    def tally(self) -> Tally:
-        return Tally(self.events, self.failures + self.sink.errors, self.sink.dropped)
+    def counts(self) -> SinkCounts:
+        return SinkCounts(self.events, self.failures + self.sink.errors, self.sink.dropped)
 
 
 @dataclass(slots=True)
@@ -88,9 +94,9 @@ class Journal:
     """The sinks of a process; it outlives every configuration."""
 
     clock: IReactorTime
-    _entries: list[_Entry] = field(default_factory=list, repr=False)
-    _leaving: list[_Entry] = field(default_factory=list, repr=False)
-    _past: dict[str, Tally] = field(default_factory=dict, repr=False)
+    _entries: list[_ActiveSink] = field(default_factory=list, repr=False)
+    _closing: list[_ActiveSink] = field(default_factory=list, repr=False)
+    _closed_counts: dict[str, SinkCounts] = field(default_factory=dict, repr=False)
 
     def record(self, event: UsageEvent) -> None:
         """Tell every sink; never raises."""
@@ -98,7 +104,7 @@ class Journal:
             try:
                 entry.record(event)
             except Exception as error:
-                self._failed(entry, error)
+                self._on_failure(entry, error)
             else:
                 entry.events += 1
 
@@ -111,18 +117,18 @@ class Journal:
         self._entries = [
             before.pop(id(sink))
             if id(sink) in before
-            else _Entry(sink, sink.record, RateLimitedLog(self.clock))
+            else _ActiveSink(sink, sink.record, RateLimitedLog(self.clock))
             for sink in sinks
         ]
         return self._retire(list(before.values()))
 
     def flush(self) -> None:
         """Have every sink write what waits."""
-        self._tell(lambda sink: sink.flush())
+        self._for_each(lambda sink: sink.flush())
 
     def reopen(self) -> None:
         """Have every sink open its files anew."""
-        self._tell(lambda sink: sink.reopen())
+        self._for_each(lambda sink: sink.reopen())
 
     def close(self) -> Deferred[None]:
         """Close every sink; later events go nowhere.
@@ -131,44 +137,44 @@ class Journal:
         """
         return self.replace(())
 
-    def tallies(self) -> dict[str, Tally]:
-        """Return what became of the events, by name of sink; counts only ever grow."""
-        found = dict(self._past)
-        for entry in (*self._entries, *self._leaving):
-            found[entry.sink.name] = found.get(entry.sink.name, Tally()) + entry.tally()
+    def counts_by_sink(self) -> dict[str, SinkCounts]:
+        """Return the counts by name of sink; they only ever grow."""
+        found = dict(self._closed_counts)
+        for entry in (*self._entries, *self._closing):
+            found[entry.sink.name] = found.get(entry.sink.name, SinkCounts()) + entry.counts()
         return found
 
-    def _tell(self, what: Callable[[Sink], None]) -> None:
+    def _for_each(self, action: Callable[[Sink], None]) -> None:
         for entry in self._entries:
             try:
-                what(entry.sink)
+                action(entry.sink)
             except Exception as error:
-                self._failed(entry, error)
+                self._on_failure(entry, error)
 
-    def _retire(self, entries: list[_Entry]) -> Deferred[None]:
+    def _retire(self, entries: list[_ActiveSink]) -> Deferred[None]:
         closing: list[Deferred[None]] = []
         for entry in entries:
-            self._leaving.append(entry)
+            self._closing.append(entry)
             try:
                 closed = entry.sink.close()
             except Exception as error:
-                self._failed(entry, error)
-                self._forget(entry)
+                self._on_failure(entry, error)
+                self._remove(entry)
             else:
-                closing.append(closed.addBoth(self._closed, entry))
+                closing.append(closed.addBoth(self._on_closed, entry))
         return DeferredList(closing).addCallback(lambda _: None)
 
-    def _closed(self, result: Failure | None, entry: _Entry) -> None:
+    def _on_closed(self, result: Failure | None, entry: _ActiveSink) -> None:
         if isinstance(result, Failure) and result.value is not None:
-            self._failed(entry, result.value)
-        self._forget(entry)
+            self._on_failure(entry, result.value)
+        self._remove(entry)
 
-    def _forget(self, entry: _Entry) -> None:
-        self._leaving.remove(entry)
+    def _remove(self, entry: _ActiveSink) -> None:
+        self._closing.remove(entry)
         name = entry.sink.name
-        self._past[name] = self._past.get(name, Tally()) + entry.tally()
+        self._closed_counts[name] = self._closed_counts.get(name, SinkCounts()) + entry.counts()
 
-    def _failed(self, entry: _Entry, error: BaseException) -> None:
+    def _on_failure(self, entry: _ActiveSink, error: BaseException) -> None:
         entry.failures += 1
         if entry.reports.is_due():
             frames = extract_tb(error.__traceback__)
@@ -180,3 +186,41 @@ class Journal:
                 place=place,
                 quiet=entry.reports.take_suppressed(),
             )
+
+
+class ProviderFailure(Struct, frozen=True):
+    """One request that a provider failed."""
+
+    provider: str
+    cause: str
+    sentence: str
+    """Ours, and complete."""
+    detail: str
+    """What the client was not told, as an address; may be empty."""
+    request_id: str
+
+
+@dataclass(slots=True)
+class FailureLog:
+    """Writes the warnings; there are as many clocks in it as providers and causes."""
+
+    _logs: dict[tuple[str, str], RateLimitedLog] = field(default_factory=dict)
+
+    def note(self, failure: ProviderFailure, clock: IReactorTime) -> None:
+        """Warn, unless the same was said within the last minute."""
+        key = (failure.provider, failure.cause)
+        limited = self._logs.get(key)
+        if limited is None:
+            limited = self._logs[key] = RateLimitedLog(clock)
+        if not limited.is_due():
+            return
+        suppressed = limited.take_suppressed()
+        _log.warn(
+            "{sentence}{detail} (provider={provider} error={cause} request_id={request_id}){more}",
+            sentence=failure.sentence,
+            detail=f", {failure.detail}" if failure.detail else "",
+            provider=failure.provider,
+            cause=failure.cause,
+            request_id=failure.request_id,
+            more=f"; {suppressed} more of these since the last warning" if suppressed else "",
+        )

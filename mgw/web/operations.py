@@ -16,7 +16,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.families import FAMILIES
 from mgw.generation import Generation
 from mgw.http.response_writer import date_header
-from mgw.ops.live_lists import LiveLists
+from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.vocabulary import Family
 from mgw.web.answers import JSON, NO_STORE, send
@@ -37,7 +37,7 @@ class Operations:
     draining: Callable[[], bool]
     metrics: Callable[[bytes | None], tuple[bytes, bytes]]
     """From ``Accept`` to the content type and the text."""
-    live_lists: LiveLists
+    live_models: LiveModels
     provider_health: ProviderHealth
 
     def endpoints(self) -> Mapping[str, Endpoint]:
@@ -117,7 +117,7 @@ class Operations:
         family = None if live else _family_of_version(visit.head.headers)
         if not live and family is None:
             return catalog.entries
-        return catalog.with_live(await self.live_lists.ask(generation, visit.caller.key, family))
+        return catalog.with_live(await self.live_models.ask(generation, visit.caller.key, family))
 
 
 def _family_of_version(headers: RawHeaders) -> Family | None:

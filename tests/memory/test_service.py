@@ -21,7 +21,7 @@ from zope.interface import implementer
 
 from mgw.config.problems import ConfigError
 from mgw.config.settings import Config
-from mgw.ops.log_file import LogFile
+from mgw.ops.logs import LogFile
 from mgw.service import GatewayService, StartError, secrets_of
 from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation
-from mgw.ops.probes import Prober
+from mgw.ops.probes import ProviderProbe
 from mgw.upstream.client import Upstream
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline
@@ -37,13 +37,13 @@ class Providers:
     clock: Clock = field(init=False)
     endpoints: dict[str, MemoryEndpoint] = field(default_factory=dict)
     generation: Generation = field(init=False)
-    prober: Prober = field(init=False)
+    probe: ProviderProbe = field(init=False)
 
     def __post_init__(self) -> None:
         pipeline = Pipeline(self.text)
         self.clock = pipeline.clock
         self.generation = pipeline.generation
-        self.prober = Prober(self.clock, provider_headers)
+        self.probe = ProviderProbe(self.clock, provider_headers)
         names = self.generation.config.providers
         self.endpoints = {name: MemoryEndpoint() for name in names}
         self.generation.upstreams = {

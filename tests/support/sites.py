@@ -17,8 +17,8 @@ from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
 from mgw.config.settings import EdgeAuthSettings
 from mgw.exchange.upstream_headers import provider_headers
-from mgw.ops.live_lists import LiveLists
-from mgw.ops.probes import Prober
+from mgw.ops.live_models import LiveModels
+from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.usage.event import UsageEvent
@@ -81,13 +81,13 @@ class Bench:
         self.clock = self.pipeline.clock
         self.generation = self.pipeline.generation
         self.witness = RecordingWitness()
-        prober = Prober(self.clock, provider_headers)
+        probe = ProviderProbe(self.clock, provider_headers)
         operations = Operations(
             lambda: self.site.generation,
             lambda: self.site.draining,
             lambda _: (b"text/plain", b""),
-            LiveLists(prober, lambda _: None),
-            ProviderHealth(prober),
+            LiveModels(probe, lambda _: None),
+            ProviderHealth(probe),
         )
         self.site = Site(
             generation=self.generation,

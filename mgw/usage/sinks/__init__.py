@@ -11,18 +11,18 @@ from importlib import import_module
 
 from mgw.config.settings_base import Settings
 from mgw.usage.journal import Sink
-from mgw.usage.lines import LineWriter
-from mgw.usage.outputs import Output
+from mgw.usage.line_writer import LineWriter
+from mgw.usage.output import Output
 
-StartLines = Callable[[str, Callable[[], Output]], LineWriter]
+LineWriterFactory = Callable[[str, Callable[[], Output]], LineWriter]
 """Returns a line writer of this name, with threads of its own, that opens its output so."""
 
 
-def open_sink(name: str, settings: Settings, start_lines: StartLines) -> Sink:
+def open_sink(name: str, settings: Settings, new_line_writer: LineWriterFactory) -> Sink:
     """Open the sink of a block of ``hooks``.
 
     :param name: the block's, of which the settings are.
     :raises ValueError: with the setting's path, if that cannot be done.
     """
-    sink: Sink = import_module(f"{__name__}.{name}").open_sink(settings, start_lines)
+    sink: Sink = import_module(f"{__name__}.{name}").open_sink(settings, new_line_writer)
     return sink

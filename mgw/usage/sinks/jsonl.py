@@ -11,46 +11,46 @@ from twisted.internet.defer import Deferred
 from mgw.config.quoting import redact
 from mgw.config.settings import JsonlSettings
 from mgw.usage.event import UsageEvent, encode
-from mgw.usage.lines import LineWriter
-from mgw.usage.outputs import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
-from mgw.usage.sinks import StartLines
+from mgw.usage.line_writer import LineWriter
+from mgw.usage.output import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
+from mgw.usage.sinks import LineWriterFactory
 
 
 @dataclass(slots=True)
 class JsonlSink:
-    """A usage sink that writes lines; :mod:`mgw.usage.lines` says what becomes of them."""
+    """A usage sink that writes lines; :mod:`mgw.usage.line_writer` states its rules."""
 
-    lines: LineWriter
+    writer: LineWriter
     name: str = "jsonl"
 
     @property
     def errors(self) -> int:
         """How many writes failed."""
-        return self.lines.errors
+        return self.writer.errors
 
     @property
     def dropped(self) -> int:
         """How many events went because the output was too slow or failed."""
-        return self.lines.dropped
+        return self.writer.dropped
 
     def record(self, event: UsageEvent) -> None:
         """Take an event; it is written within a twentieth of a second."""
-        self.lines.write(encode(event))
+        self.writer.write(encode(event))
 
     def flush(self) -> None:
         """Begin to write what waits."""
-        self.lines.flush()
+        self.writer.flush()
 
     def reopen(self) -> None:
         """Open the file anew; no line is lost between the two."""
-        self.lines.reopen()
+        self.writer.reopen()
 
     def close(self) -> Deferred[None]:
         """Write what waits and close."""
-        return self.lines.close()
+        return self.writer.close()
 
 
-def opener_of(output: str) -> Callable[[], Output]:
+def output_opener(output: str) -> Callable[[], Output]:
     """Return what opens ``stdout``, ``stderr`` or the file of that path."""
     if output == "stdout":
         return partial(DescriptorOutput, STDOUT)
@@ -59,15 +59,15 @@ def opener_of(output: str) -> Callable[[], Output]:
     return partial(FileOutput, output)
 
 
-def open_sink(settings: JsonlSettings, start_lines: StartLines) -> JsonlSink:
+def open_sink(settings: JsonlSettings, new_line_writer: LineWriterFactory) -> JsonlSink:
     """Open the output of ``hooks.jsonl``.
 
     :raises ValueError: it cannot be opened.
     """
-    lines = start_lines(f"usage events to {settings.output}", opener_of(settings.output))
+    writer = new_line_writer(f"usage events to {settings.output}", output_opener(settings.output))
     try:
-        lines.open()
+        writer.open()
     except OSError as error:
         reason = f"{redact(settings.output)} cannot be opened: {error.strerror}"
         raise ValueError(f"hooks.jsonl.output: {reason}") from None
-    return JsonlSink(lines)
+    return JsonlSink(writer)

@@ -61,7 +61,7 @@ def test_a_file_has_no_name_and_is_for_its_owner_alone(opened: int, tmp_path: Pa
 def test_a_filesystem_without_nameless_files_gets_one_whose_name_is_taken_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_NAMELESS", 0)
+    monkeypatch.setattr(files, "_O_TMPFILE", 0)
     descriptor = open_nameless(str(tmp_path))
     assert (os.fstat(descriptor).st_nlink, list(tmp_path.iterdir())) == (0, [])
     os.close(descriptor)

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 from mgw.advice import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.credentials.provider import ClientKey
-from mgw.ops.live_lists import LiveLists
+from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.vocabulary import Family
@@ -139,11 +139,11 @@ def test_one_of_several_tools_cannot_be_asked_for() -> None:
 def test_a_probe_and_a_live_list_ask_at_the_same_address(settings: str, base: str, query: str) -> None:
     target = f"{base}/models" + (f"?{query}" if query else "")
     bench = Providers(text_of(settings) + "\nhealth_checks: {enabled: true}")
-    probe = Deferred.fromCoroutine(ProviderHealth(bench.prober).report(bench.generation))
+    probe = Deferred.fromCoroutine(ProviderHealth(bench.probe).report(bench.generation))
     assert (bench.target("azure"), bench.headers("azure")["api-key"]) == (target, KEY)
     bench.says("azure", LISTS["main"])
     assert json.loads(result_of(probe))["status"] == "ok"
-    lists = LiveLists(bench.prober, lambda name: None)
+    lists = LiveModels(bench.probe, lambda name: None)
     listed = Deferred.fromCoroutine(lists.ask(bench.generation, None))
     assert (bench.target("azure"), bench.headers("azure")["api-key"]) == (target, KEY)
     bench.says("azure", LISTS["main"])

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
-from mgw.ops.logs import AccessLog, UsageLog, shown, usage_line
+from mgw.ops.logs import AccessLog, UsageLog, format_value, usage_line
 from mgw.usage.event import ELLIPSIS, Outcome
-from mgw.usage.lines import INTERVAL, LineWriter
+from mgw.usage.line_writer import INTERVAL, LineWriter
 from tests.support.usage import AtOnce, MemoryOutput, event
 
 # A value is a bare word or a JSON string; the order is that of the line.
@@ -92,16 +92,16 @@ def test_an_outcome_stands_beside_the_status() -> None:
     ],
 )
 def test_a_value_is_a_bare_word_or_a_json_string(value: str | None, text: str) -> None:
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_a_long_value_is_cut() -> None:
-    assert shown("m" * 256) == "m" * 256
-    assert shown("m" * 257) == "m" * 256 + ELLIPSIS
+    assert format_value("m" * 256) == "m" * 256
+    assert format_value("m" * 257) == "m" * 256 + ELLIPSIS
 
 
 def test_a_credential_in_a_path_is_not_shown() -> None:
-    assert "canary" not in shown("/v1beta/models/x%3Fkey=canary-1234")
+    assert "canary" not in format_value("/v1beta/models/x%3Fkey=canary-1234")
 
 
 @given(model=st.one_of(st.text(st.sampled_from('a -="\\\n\x9b\u2028\ud800')), st.text()))

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 
 from mgw.ops.metrics import BUCKETS, EDGE_REASONS, Metrics
 from mgw.usage.event import Outcome, UsageEvent
-from mgw.usage.journal import Journal, Tally
+from mgw.usage.journal import Journal, SinkCounts
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event
 
@@ -188,7 +188,9 @@ def test_malformed_requests_are_counted() -> None:
 
 
 def test_the_fate_of_events_is_told_by_sink() -> None:
-    metrics = Metrics(frozenset(), tallies=lambda: {"jsonl": Tally(events=7, errors=2, dropped=1)})
+    metrics = Metrics(
+        frozenset(), counts_by_sink=lambda: {"jsonl": SinkCounts(events=7, errors=2, dropped=1)}
+    )
     assert value(metrics, "mgw_usage_events_total", sink="jsonl") == 7
     assert value(metrics, "mgw_usage_sink_errors_total", sink="jsonl") == 2
     assert value(metrics, "mgw_usage_events_dropped_total", sink="jsonl") == 1
@@ -196,7 +198,7 @@ def test_the_fate_of_events_is_told_by_sink() -> None:
 
 def test_the_metrics_are_a_sink_of_the_journal_that_they_tell_of() -> None:
     journal = Journal(Clock())
-    metrics = Metrics(frozenset({"chat"}), {"main"}, tallies=journal.tallies)
+    metrics = Metrics(frozenset({"chat"}), {"main"}, counts_by_sink=journal.counts_by_sink)
     result_of(journal.replace([metrics, MemorySink()]))
     journal.record(event())
     assert value(metrics, "mgw_usage_events_total", sink="metrics") == 1

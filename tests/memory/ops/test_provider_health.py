@@ -11,8 +11,8 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from mgw.credentials.provider import ClientKey, Credential
 from mgw.errors import GatewayError, Reason
-from mgw.ops.probes import MAX_ANSWER_BYTES
-from mgw.ops.provider_health import ProviderHealth, Trouble
+from mgw.ops.probes import MAX_RESPONSE_BYTES
+from mgw.ops.provider_health import HealthError, ProviderHealth
 from tests.support.deferreds import result_of
 from tests.support.probes import LISTS, Providers
 
@@ -32,7 +32,7 @@ class Bench(Providers):
 
     def __init__(self, text: str = ONE) -> None:
         super().__init__(text)
-        self.health = ProviderHealth(self.prober)
+        self.health = ProviderHealth(self.probe)
 
     def ask(self) -> Deferred[bytes]:
         return Deferred.fromCoroutine(self.health.report(self.generation))
@@ -165,7 +165,7 @@ def test_an_answer_that_is_too_large_is_an_answer_all_the_same() -> None:
     bench = Bench()
     asked = bench.ask()
     bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
-    bench.wire("main").says(b" " * (MAX_ANSWER_BYTES + 1))
+    bench.wire("main").says(b" " * (MAX_RESPONSE_BYTES + 1))
     assert only(asked)["status"] == "ok"
     assert bench.wire("main").aborted
 
@@ -216,7 +216,7 @@ def test_a_credential_that_cannot_be_had_is_told(reason: Reason, error: str) -> 
 
 def test_no_word_is_told_that_is_not_in_the_list() -> None:
     words = {"unreachable", "timeout", "unauthorized", "bad_status", "no_credential", "credential_source"}
-    assert {trouble.value for trouble in Trouble} == words
+    assert {trouble.value for trouble in HealthError} == words
 
 
 def test_a_report_serves_for_five_seconds() -> None:

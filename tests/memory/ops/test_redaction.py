@@ -8,7 +8,7 @@ import pytest
 from twisted.logger import Logger, LogLevel, textFileLogObserver
 from twisted.python.failure import Failure
 
-from mgw.ops.redaction import REDACTED, redacting_observer, without_patterns, without_secrets
+from mgw.ops.logs import REDACTED, RedactingObserver, redact_patterns, redact_secrets
 from mgw.secret import Secret
 
 CANARY = "canary-7f3a91"
@@ -17,7 +17,7 @@ CANARY = "canary-7f3a91"
 def logged(canary: str = CANARY) -> tuple[Logger, StringIO]:
     """A logger behind the observer, and what twistd's own observer would write."""
     stream = StringIO()
-    observer = redacting_observer(textFileLogObserver(stream), lambda: [Secret(canary)])
+    observer = RedactingObserver(textFileLogObserver(stream), lambda: [Secret(canary)])
     return Logger("test", observer=observer), stream
 
 
@@ -40,16 +40,16 @@ def test_a_known_secret_in_a_value_is_not_written() -> None:
 
 
 def test_a_known_secret_is_found_percent_encoded() -> None:
-    assert without_secrets("x=abcd%2Fefgh", [Secret("abcd/efgh")]) == f"x={REDACTED}"
+    assert redact_secrets("x=abcd%2Fefgh", [Secret("abcd/efgh")]) == f"x={REDACTED}"
 
 
 def test_a_secret_that_begins_with_another_leaves_nothing_behind() -> None:
     secrets = [Secret("abcd.efg"), Secret("abcd.efg.hij")]
-    assert without_secrets("abcd.efg.hij", secrets) == REDACTED
+    assert redact_secrets("abcd.efg.hij", secrets) == REDACTED
 
 
 def test_a_word_too_short_for_a_secret_stays() -> None:
-    assert without_secrets("a sea", [Secret("a")]) == "a sea"
+    assert redact_secrets("a sea", [Secret("a")]) == "a sea"
 
 
 def fails_with_a_secret(secret: str) -> None:
@@ -90,12 +90,12 @@ def test_an_event_that_cannot_be_formatted_is_written_without_the_secret() -> No
 
 def test_no_field_of_an_event_reaches_the_observer_behind() -> None:
     seen: list[dict[str, object]] = []
-    log = Logger("test", observer=redacting_observer(seen.append, list))
+    log = Logger("test", observer=RedactingObserver(seen.append, list))
     log.error("a line", canary=CANARY)
-    (shown,) = seen
-    assert CANARY not in str(shown)
-    assert shown["log_level"] is LogLevel.error
-    assert shown["log_text"] == "a line"
+    (format_value,) = seen
+    assert CANARY not in str(format_value)
+    assert format_value["log_level"] is LogLevel.error
+    assert format_value["log_text"] == "a line"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_no_field_of_an_event_reaches_the_observer_behind() -> None:
     ],
 )
 def test_what_looks_like_a_credential_is_not_written(text: str) -> None:
-    found = without_patterns(text)
+    found = redact_patterns(text)
     assert CANARY not in found
     assert REDACTED in found
 
@@ -135,8 +135,8 @@ def test_what_looks_like_a_credential_is_not_written(text: str) -> None:
     ],
 )
 def test_ordinary_words_stay(text: str) -> None:
-    assert without_patterns(text) == text
+    assert redact_patterns(text) == text
 
 
 def test_a_long_text_is_looked_through_in_no_time() -> None:
-    assert without_patterns("key" * 100_000) == "key" * 100_000
+    assert redact_patterns("key" * 100_000) == "key" * 100_000

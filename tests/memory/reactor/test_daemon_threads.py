@@ -13,8 +13,8 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from mgw.reactor.daemon_threads import DaemonThreads
-from mgw.usage.lines import INTERVAL, LineWriter
-from mgw.usage.outputs import DescriptorOutput
+from mgw.usage.line_writer import INTERVAL, LineWriter
+from mgw.usage.output import DescriptorOutput
 from tests.support.patience import PATIENCE
 
 """Seconds after which a test gives up; never waited for when all is well."""

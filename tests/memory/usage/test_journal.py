@@ -6,7 +6,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
-from mgw.usage.journal import Journal, Sink, Tally
+from mgw.usage.journal import Journal, Sink, SinkCounts
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event
 
@@ -30,7 +30,7 @@ def test_a_failing_sink_keeps_no_event_from_the_others() -> None:
     with capturedLogs():
         book.record(event())
     assert sound.events == [event()]
-    assert book.tallies() == {"broken": Tally(errors=1), "sound": Tally(events=1)}
+    assert book.counts_by_sink() == {"broken": SinkCounts(errors=1), "sound": SinkCounts(events=1)}
 
 
 def test_a_failing_sink_is_reported_once_a_minute_with_how_many_were_kept_back() -> None:
@@ -81,7 +81,7 @@ def test_a_sink_that_stays_is_not_closed_and_keeps_its_counts() -> None:
     book.record(event())
     result_of(book.replace([stays]))
     assert not stays.calls
-    assert book.tallies()["memory"] == Tally(events=1)
+    assert book.counts_by_sink()["memory"] == SinkCounts(events=1)
 
 
 def test_counts_of_one_name_never_shrink_when_sinks_are_replaced() -> None:
@@ -90,12 +90,12 @@ def test_counts_of_one_name_never_shrink_when_sinks_are_replaced() -> None:
     book.record(event())
     closed = book.replace([MemorySink(errors=2)])
     book.record(event())
-    assert book.tallies() == {"memory": Tally(events=2, errors=2)}
+    assert book.counts_by_sink() == {"memory": SinkCounts(events=2, errors=2)}
     old.dropped = 5  # while it closes
     assert not closed.called
     old.closing.callback(None)
     assert closed.called
-    assert book.tallies() == {"memory": Tally(events=2, errors=2, dropped=5)}
+    assert book.counts_by_sink() == {"memory": SinkCounts(events=2, errors=2, dropped=5)}
 
 
 def test_a_sink_that_fails_to_close_does_not_keep_the_others_open() -> None:
@@ -104,7 +104,7 @@ def test_a_sink_that_fails_to_close_does_not_keep_the_others_open() -> None:
     with capturedLogs():
         result_of(book.close())
     assert sound.calls == ["close"]
-    assert book.tallies()["broken"] == Tally(errors=1)
+    assert book.counts_by_sink()["broken"] == SinkCounts(errors=1)
 
 
 def test_an_event_after_the_end_goes_nowhere() -> None:

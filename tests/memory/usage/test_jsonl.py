@@ -10,15 +10,15 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.usage.event import encode
-from mgw.usage.lines import INTERVAL, LineWriter
-from mgw.usage.outputs import DescriptorOutput
-from mgw.usage.sinks.jsonl import JsonlSink, opener_of
+from mgw.usage.line_writer import INTERVAL, LineWriter
+from mgw.usage.output import DescriptorOutput
+from mgw.usage.sinks.jsonl import JsonlSink, output_opener
 from tests.support.usage import AtOnce, event
 
 
 def sink_on(clock: Clock, path: Path | str) -> JsonlSink:
     """A sink that writes to a path."""
-    return JsonlSink(LineWriter("jsonl", clock, AtOnce(), opener_of(str(path))))
+    return JsonlSink(LineWriter("jsonl", clock, AtOnce(), output_opener(str(path))))
 
 
 def test_each_event_is_one_line_of_the_file(tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ def test_a_full_disk_is_counted_and_raises_nothing() -> None:
 
 def test_a_path_that_cannot_be_written_is_known_when_it_is_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        sink_on(Clock(), tmp_path / "no" / "usage.jsonl").lines.open()
+        sink_on(Clock(), tmp_path / "no" / "usage.jsonl").writer.open()
 
 
 @pytest.mark.parametrize("output", ["stdout", "stderr"])
 def test_the_standard_streams_are_written_by_descriptor(output: str) -> None:
-    assert isinstance(opener_of(output)(), DescriptorOutput)
+    assert isinstance(output_opener(output)(), DescriptorOutput)

@@ -20,4 +20,4 @@ def test_every_sink_has_a_block_of_settings_and_the_other_way_round() -> None:
 def test_a_sink_is_opened_with_the_settings_of_its_block(name: str) -> None:
     hints = get_type_hints(import_module(f"mgw.usage.sinks.{name}").open_sink)
     assert set(get_args(HooksSettings.model_fields[name].annotation)) == {hints["settings"], type(None)}
-    assert hints["start_lines"] == sinks.StartLines
+    assert hints["new_line_writer"] == sinks.LineWriterFactory

@@ -11,7 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
-from mgw.ops.live_lists import LiveLists
+from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.vocabulary import Family
@@ -52,8 +52,8 @@ class Bench(Providers):
             lambda: self.generation,
             lambda: False,
             lambda _: (b"text/plain", b""),
-            LiveLists(self.prober, self.failures.append),
-            ProviderHealth(self.prober),
+            LiveModels(self.probe, self.failures.append),
+            ProviderHealth(self.probe),
         )
 
     def ask(

@@ -16,8 +16,8 @@ from mgw.usage.event import (
     MAX_LINE_BYTES,
     Outcome,
     UsageEvent,
-    dropped_names,
     encode,
+    limit_dropped_names,
     timestamp,
 )
 from tests.support.usage import event
@@ -100,7 +100,7 @@ WILD = st.one_of(st.text(st.sampled_from('a"\\\n\x00\x9b\u2028\ud800\udfff')), s
 
 @given(model=WILD, dropped=st.lists(WILD, max_size=3))
 def test_every_event_is_one_line_of_json_whatever_a_client_sent(model: str, dropped: list[str]) -> None:
-    line = encode(event(model=model, dropped_fields=dropped_names(dropped)))
+    line = encode(event(model=model, dropped_fields=limit_dropped_names(dropped)))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert read(line)["request_id"] == "req_1"
@@ -111,21 +111,21 @@ def test_half_a_surrogate_pair_does_not_lose_the_event() -> None:
 
 
 def test_a_huge_model_name_does_not_make_a_huge_line() -> None:
-    line = encode(event(model="m" * 10_000_000, dropped_fields=dropped_names(["\x00" * 100_000])))
+    line = encode(event(model="m" * 10_000_000, dropped_fields=limit_dropped_names(["\x00" * 100_000])))
     assert len(line) < MAX_LINE_BYTES
     assert read(line)["model"].endswith(ELLIPSIS)
 
 
 def test_dropped_names_are_sorted_and_unique() -> None:
-    assert dropped_names(["user", "logit_bias", "user"]) == ("logit_bias", "user")
+    assert limit_dropped_names(["user", "logit_bias", "user"]) == ("logit_bias", "user")
 
 
 def test_no_dropped_names_are_unknown() -> None:
-    assert dropped_names([]) is None
+    assert limit_dropped_names([]) is None
 
 
 def test_too_many_dropped_names_end_in_an_ellipsis() -> None:
-    names = dropped_names(f"f{number:04}" for number in range(300))
+    names = limit_dropped_names(f"f{number:04}" for number in range(300))
     assert names is not None
     assert len(names) == MAX_DROPPED_NAMES + 1
     assert names[-2:] == ("f0255", ELLIPSIS)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import platform
+
 import pytest
 from twisted.internet.task import Clock
 from twisted.logger import LogEvent, formatEvent
 
-from mgw.ops.accept_errors import AcceptErrors
+from mgw.ops.process import (
+    FILES_PER_CLIENT,
+    LEAST_RESERVE,
+    AcceptErrorObserver,
+    file_limit,
+    max_clients_for,
+    return_large_blocks,
+)
 from mgw.reactor.rate_limited_log import RateLimitedLog
+from tests.support.configs import THREE_FAMILIES, config
 
 TWISTED = (
     "EMFILE encountered; releasing reserved file descriptor.",
@@ -23,7 +33,7 @@ def event(text: str, namespace: str = "twisted.internet.tcp.Port") -> LogEvent:
 
 def test_a_storm_is_one_line_a_minute() -> None:
     clock, lines = Clock(), list[str]()
-    observer = AcceptErrors(lambda event: lines.append(formatEvent(event)), RateLimitedLog(clock))
+    observer = AcceptErrorObserver(lambda event: lines.append(formatEvent(event)), RateLimitedLog(clock))
     for _ in range(100):
         for text in TWISTED:
             observer(event(text))
@@ -39,6 +49,28 @@ def test_a_storm_is_one_line_a_minute() -> None:
 )
 def test_all_else_is_passed_on_as_it_is(other: LogEvent) -> None:
     passed: list[LogEvent] = []
-    AcceptErrors(passed.append, RateLimitedLog(Clock()))(other)
+    AcceptErrorObserver(passed.append, RateLimitedLog(Clock()))(other)
     assert passed == [other]
     assert passed[0] is other
+
+
+def test_glibc_takes_the_threshold() -> None:
+    assert return_large_blocks() or platform.libc_ver()[0] != "glibc"
+
+
+@pytest.mark.parametrize(
+    ("files", "clients"), [(0, 16), (64, 16), (256, 64), (1024, 448), (4096, 1792), (20_000, 8750)]
+)
+def test_each_client_has_room_for_a_provider_and_the_rest_a_reserve(files: int, clients: int) -> None:
+    assert max_clients_for(files) == clients
+    if clients > 16:
+        assert files - clients * FILES_PER_CLIENT >= LEAST_RESERVE
+
+
+def test_the_limit_of_this_process_is_known() -> None:
+    assert file_limit() > 0
+
+
+def test_the_setting_is_a_whole_number_and_absent_by_default() -> None:
+    assert config().max_clients is None
+    assert config(THREE_FAMILIES + "max_clients: 300\n").max_clients == 300

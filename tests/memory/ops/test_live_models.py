@@ -15,9 +15,9 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from mgw import __version__
 from mgw.credentials.provider import ClientKey, Credential
 from mgw.errors import GatewayError, Reason
-from mgw.ops import live_lists
-from mgw.ops.live_lists import LiveLists, Models
-from mgw.ops.probes import MAX_ANSWER_BYTES
+from mgw.ops import live_models
+from mgw.ops.live_models import LiveModels, Models
+from mgw.ops.probes import MAX_RESPONSE_BYTES
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from tests.support.configs import THREE_FAMILIES
@@ -50,7 +50,7 @@ class Bench(Providers):
     def __init__(self, text: str = THREE_FAMILIES) -> None:
         super().__init__(text)
         self.failures: list[str] = []
-        self.lists = LiveLists(self.prober, self.failures.append)
+        self.lists = LiveModels(self.probe, self.failures.append)
 
     def ask(self, key: ClientKey | None = None, family: Family | None = None) -> Deferred[Any]:
         return Deferred.fromCoroutine(self.lists.ask(self.generation, key, family))
@@ -267,7 +267,7 @@ def packed(bench: Bench) -> None:
 def too_large(bench: Bench) -> None:
     bench.wire("main").says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     for _ in range(2):
-        half = MAX_ANSWER_BYTES // 2 + 1
+        half = MAX_RESPONSE_BYTES // 2 + 1
         bench.wire("main").says(b"%x\r\n%s\r\n" % (half, b" " * half))
 
 
@@ -466,7 +466,7 @@ def test_a_provider_that_failed_is_not_asked_again_for_fifteen_seconds() -> None
 
 
 def test_the_failures_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_lists, "MAX_RESTING", 1)
+    monkeypatch.setattr(live_models, "MAX_FAILURES", 1)
     bench = Bench(THREE_FAMILIES)
     asked = bench.ask()
     bench.says("main", b"", 503)
@@ -490,7 +490,7 @@ def test_another_configuration_is_asked_anew() -> None:
 
 
 def test_what_is_kept_is_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_lists, "MAX_KEPT_MODELS", 10)
+    monkeypatch.setattr(live_models, "MAX_CACHED_MODELS", 10)
     bench = Bench(KEYLESS)
     for number in range(6):
         asked = bench.ask(key(f"sk-canary-{number}"))
@@ -561,5 +561,5 @@ def test_a_configuration_stays_open_until_the_lists_that_it_asked_for_have_come(
 def test_nothing_of_a_key_is_in_what_is_shown_of_a_question() -> None:
     bench = Bench(ONE)
     credential = result_of(bench.generation.credentials["main"].obtain(None))
-    question = bench.prober.question(bench.generation, "main", credential)
-    assert "canary" not in repr((question, bench.prober, bench.lists, json.dumps(bench.failures)))
+    request = bench.probe.request(bench.generation, "main", credential)
+    assert "canary" not in repr((request, bench.probe, bench.lists, json.dumps(bench.failures)))

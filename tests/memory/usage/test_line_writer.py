@@ -11,8 +11,8 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.lines import INTERVAL, RETRY, LineWriter
-from mgw.usage.outputs import Output
+from mgw.usage.line_writer import INTERVAL, RETRY, LineWriter
+from mgw.usage.output import Output
 from tests.support.usage import AtOnce, MemoryOutput, OnDemand
 
 

@@ -22,16 +22,16 @@ from mgw.dialects import lister_of
 from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation
 from mgw.kinds import KINDS
-from mgw.ops.probes import UNHEARD, Prober, Question
+from mgw.ops.probes import PROBE_ERRORS, ModelListRequest, ProviderProbe
 from mgw.reactor.single_flight import SingleFlight, gather
 from mgw.vocabulary import Family
 from mgw.wire.json_document import has_more_values
 
 LIMIT_SECONDS: Final = 3.0
-KEPT_SECONDS: Final = 60.0
-REST_SECONDS: Final = 15.0
+CACHE_SECONDS: Final = 60.0
+RETRY_SECONDS: Final = 15.0
 """How long a provider that failed is not asked again, with the same credential."""
-MAX_RESTING: Final = 1000
+MAX_FAILURES: Final = 1000
 """Failures that are remembered; beyond it the oldest are forgotten."""
 PAGE_MODELS: Final = 1000
 MAX_PAGES: Final = 20
@@ -41,7 +41,7 @@ MAX_VALUES: Final = 400_000
 """What one page may hold: some vendors say much of each model."""
 MAX_TEXT: Final = 512
 """A model whose id and name are longer together is left out: no vendor has one."""
-MAX_KEPT_MODELS: Final = 100_000
+MAX_CACHED_MODELS: Final = 100_000
 """In all lists together; beyond it the oldest lists go."""
 
 Models = tuple[ListedModel, ...]
@@ -49,7 +49,7 @@ _Key = tuple[int, str, str]
 """The generation's number, the provider, and whose credential it was asked with."""
 
 
-class _Kept(Struct, frozen=True):
+class _CachedModels(Struct, frozen=True):
     models: Models
     since: float
 
@@ -59,18 +59,18 @@ class _ListError(ValueError):
 
 
 @dataclass(slots=True)
-class LiveLists:
+class LiveModels:
     """The providers' own lists, asked for when a client wants them.
 
-    :param failed: told the name of each provider that could not be read.
+    :param on_failure: told the name of each provider that could not be read.
     """
 
-    prober: Prober
-    failed: Callable[[str], None]
+    probe: ProviderProbe
+    on_failure: Callable[[str], None]
     _flights: SingleFlight[Models] = field(default_factory=SingleFlight, repr=False)
-    _kept: dict[_Key, _Kept] = field(default_factory=dict, repr=False)
+    _cache: dict[_Key, _CachedModels] = field(default_factory=dict, repr=False)
     """The oldest first."""
-    _resting: dict[_Key, float] = field(default_factory=dict, repr=False)
+    _failed_at: dict[_Key, float] = field(default_factory=dict, repr=False)
     """Who failed, and when: the oldest first."""
 
     async def ask(
@@ -90,7 +90,7 @@ class LiveLists:
         generation.enter()
         try:
             found = await gather(
-                self._list(generation, name, _meant_for(generation, name, client_key)) for name in names
+                self._list(generation, name, _allowed_key(generation, name, client_key)) for name in names
             )
         finally:
             generation.leave()
@@ -101,98 +101,98 @@ class LiveLists:
         credential = await self._credential(generation, name, client_key)
         if credential is None:
             return ()
-        self._forget_old()
+        self._drop_expired()
         key = (generation.number, name, credential.key_hash)
-        kept = self._kept.get(key)
-        if kept is not None and self._now() - kept.since < KEPT_SECONDS:
-            return kept.models
-        if key in self._resting:
+        cached = self._cache.get(key)
+        if cached is not None and self._now() - cached.since < CACHE_SECONDS:
+            return cached.models
+        if key in self._failed_at:
             return ()
-        question = self.prober.question(generation, name, credential)
+        request = self.probe.request(generation, name, credential)
         left = max(0.0, began + LIMIT_SECONDS - self._now())
-        return await self._flights.run(key, partial(self._fetch, key, question, left))
+        return await self._flights.run(key, partial(self._fetch, key, request, left))
 
     async def _credential(
         self, generation: Generation, name: str, client_key: ClientKey | None
     ) -> Credential | None:
         obtaining = Deferred.fromCoroutine(generation.credentials[name].obtain(client_key))
         try:
-            return await obtaining.addTimeout(LIMIT_SECONDS, self.prober.clock)
+            return await obtaining.addTimeout(LIMIT_SECONDS, self.probe.clock)
         except TimedOut:
-            self.failed(name)
+            self.on_failure(name)
         except GatewayError as error:
             if error.reason is not Reason.NO_PROVIDER_KEY:  # that is no failure: there is none to ask with
-                self.failed(name)
+                self.on_failure(name)
         return None
 
-    async def _fetch(self, key: _Key, question: Question, seconds: float) -> Models:
-        question.generation.enter()
+    async def _fetch(self, key: _Key, request: ModelListRequest, seconds: float) -> Models:
+        request.generation.enter()
         try:
-            reading = Deferred.fromCoroutine(_whole_list(question))
-            models = await reading.addTimeout(seconds, self.prober.clock)
-        except (*UNHEARD, TimedOut, ValueError):
-            self._rest(key)
-            self.failed(question.provider.name)
+            reading = Deferred.fromCoroutine(_read_all_pages(request))
+            models = await reading.addTimeout(seconds, self.probe.clock)
+        except (*PROBE_ERRORS, TimedOut, ValueError):
+            self._note_failure(key)
+            self.on_failure(request.provider.name)
             return ()
         finally:
-            question.generation.leave()
-        self._keep(key, models)
+            request.generation.leave()
+        self._store(key, models)
         return models
 
-    def _keep(self, key: _Key, models: Models) -> None:
-        self._kept.pop(key, None)
-        self._kept[key] = _Kept(models, self._now())
-        held = sum(len(kept.models) + 1 for kept in self._kept.values())
-        for old, kept in list(self._kept.items()):
-            if held <= MAX_KEPT_MODELS:
+    def _store(self, key: _Key, models: Models) -> None:
+        self._cache.pop(key, None)
+        self._cache[key] = _CachedModels(models, self._now())
+        held = sum(len(cached.models) + 1 for cached in self._cache.values())
+        for old, cached in list(self._cache.items()):
+            if held <= MAX_CACHED_MODELS:
                 break
-            del self._kept[old]
-            held -= len(kept.models) + 1
-        self._forget_old()
+            del self._cache[old]
+            held -= len(cached.models) + 1
+        self._drop_expired()
 
-    def _rest(self, key: _Key) -> None:
-        self._resting.pop(key, None)
-        self._resting[key] = self._now()
-        if len(self._resting) > MAX_RESTING:
-            del self._resting[next(iter(self._resting))]
+    def _note_failure(self, key: _Key) -> None:
+        self._failed_at.pop(key, None)
+        self._failed_at[key] = self._now()
+        if len(self._failed_at) > MAX_FAILURES:
+            del self._failed_at[next(iter(self._failed_at))]
 
-    def _forget_old(self) -> None:
+    def _drop_expired(self) -> None:
         now = self._now()
-        for old, since in list(self._resting.items()):
-            if now - since < REST_SECONDS:
+        for old, since in list(self._failed_at.items()):
+            if now - since < RETRY_SECONDS:
                 break
-            del self._resting[old]
-        for old, kept in list(self._kept.items()):
-            if now - kept.since < KEPT_SECONDS:
+            del self._failed_at[old]
+        for old, cached in list(self._cache.items()):
+            if now - cached.since < CACHE_SECONDS:
                 break
-            del self._kept[old]
+            del self._cache[old]
 
     def _now(self) -> float:
-        return self.prober.clock.seconds()
+        return self.probe.clock.seconds()
 
 
-def _meant_for(generation: Generation, name: str, client_key: ClientKey | None) -> ClientKey | None:
+def _allowed_key(generation: Generation, name: str, client_key: ClientKey | None) -> ClientKey | None:
     """Return the client's own credential where it may go to a provider."""
     if client_key is None or generation.config.defaults.get(client_key.family) != name:
         return None
     return client_key
 
 
-async def _whole_list(question: Question) -> Models:
+async def _read_all_pages(request: ModelListRequest) -> Models:
     """Read a provider's list to its end.
 
     :raises ValueError: there is none, or none that is readable and within bounds.
     """
-    lister = lister_of(KINDS[question.provider.kind].family)
+    lister = lister_of(KINDS[request.provider.kind].family)
     models: list[ListedModel] = []
     page: str | None = None
     for _ in range(MAX_PAGES):
-        heard = await question.ask(lister.query(PAGE_MODELS, page))
-        if heard.status != 200 or heard.body is None:
+        result = await request.send(lister.query(PAGE_MODELS, page))
+        if result.status != 200 or result.body is None:
             raise _ListError
-        if has_more_values(heard.body, MAX_OBJECTS, MAX_VALUES):
+        if has_more_values(result.body, MAX_OBJECTS, MAX_VALUES):
             raise _ListError
-        found = lister.read(heard.body)
+        found = lister.read(result.body)
         models += (
             model for model in found.models if len(model.id) + len(model.display_name or "") <= MAX_TEXT
         )

@@ -32,7 +32,7 @@ from twisted.python.failure import Failure
 
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.usage.outputs import Output
+from mgw.usage.output import Output
 
 INTERVAL: Final = 0.05
 """Seconds that a line waits for others."""
@@ -46,8 +46,8 @@ _NEWLINE: Final = 10
 _log: Final = Logger()
 
 
-class Written(Struct, frozen=True):
-    """What became of a batch."""
+class WriteResult(Struct, frozen=True):
+    """The result of writing a batch."""
 
     size: int
     """Bytes of the batch that are out, those of earlier tries included."""
@@ -55,8 +55,8 @@ class Written(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Pen:
-    """The thread's side of a :class:`LineWriter`: the output and what it ends in."""
+class ReopenableOutput:
+    """The thread's side of a :class:`LineWriter`: an output, opened anew on demand, and how it ends."""
 
     open_output: Callable[[], Output]
     _output: Output | None = None
@@ -75,18 +75,18 @@ class Pen:
             with suppress(OSError):  # what it took it has taken
                 before.close()
 
-    def write(self, data: bytes, start: int, *, anew: bool) -> Written:
+    def write(self, data: bytes, start: int, *, reopen: bool) -> WriteResult:
         """Write ``data`` from ``start`` on, and all of it where the output is a new one."""
-        trouble: OSError | None = None
-        self._stale = self._stale or anew
+        failure: OSError | None = None
+        self._stale = self._stale or reopen
         if self._stale:
             try:
                 self.open()
                 start = 0
             except OSError as error:
-                trouble = error
+                failure = error
         if self._output is None:
-            return Written(start, trouble)
+            return WriteResult(start, failure)
         try:
             if self._mid_line and start == 0:
                 self._output.write(memoryview(b"\n"))
@@ -96,8 +96,8 @@ class Pen:
                 start += self._output.write(view[start:])
                 self._mid_line = data[start - 1] != _NEWLINE
         except OSError as error:
-            trouble = error
-        return Written(start, trouble)
+            failure = error
+        return WriteResult(start, failure)
 
     def close(self) -> None:
         """Close the output."""
@@ -108,7 +108,7 @@ class Pen:
 
 @dataclass(slots=True)
 class LineWriter:
-    """Lines to one output; see the module for its promises."""
+    """Lines to one output; the module states its rules."""
 
     name: str
     clock: IReactorTime
@@ -122,29 +122,29 @@ class LineWriter:
     """Tries to write or open that failed."""
     _lines: deque[bytes] = field(default_factory=deque, repr=False)
     _held: int = 0
-    _done: int = 0  # bytes of the first line that are out already
-    _flying: list[bytes] = field(default_factory=list, repr=False)
-    _busy: bool = False
-    _anew: bool = False
-    _hurry: bool = False
+    _sent_bytes: int = 0  # bytes of the first line that are out already
+    _in_flight: list[bytes] = field(default_factory=list, repr=False)
+    _writing: bool = False
+    _reopen_next: bool = False
+    _urgent: bool = False
     _closed: bool = False
-    _gone: bool = False
+    _ended: bool = False
     _timer: IDelayedCall | None = field(default=None, repr=False)
-    _give_up: IDelayedCall | None = field(default=None, repr=False)
+    _close_timer: IDelayedCall | None = field(default=None, repr=False)
     _waiters: list[Deferred[None]] = field(default_factory=list, repr=False)
     _reports: RateLimitedLog = field(init=False, repr=False)
-    _pen: Pen = field(init=False, repr=False)
+    _output: ReopenableOutput = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._reports = RateLimitedLog(self.clock)
-        self._pen = Pen(self.open_output)
+        self._output = ReopenableOutput(self.open_output)
 
     def open(self) -> None:
         """Open the output now rather than with the first line, so that a bad path is known at start.
 
         :raises OSError: it cannot be opened.
         """
-        self._pen.open()
+        self._output.open()
 
     def write(self, line: bytes) -> None:
         """Take a line, which ends in a newline."""
@@ -155,34 +155,34 @@ class LineWriter:
         self._held += len(line)
         if self._held > self.max_bytes:
             self._drop_oldest()
-        if self._timer is None and not self._busy:
+        if self._timer is None and not self._writing:
             self._timer = self.clock.callLater(self.interval, self._send)
 
     def flush(self) -> None:
         """Write what waits without waiting for more."""
-        if self._lines or self._busy:
-            self._hurry = True
+        if self._lines or self._writing:
+            self._urgent = True
             self._send_soon(0)
 
     def reopen(self) -> None:
         """Open the output anew: its file was renamed."""
-        self._anew = True
+        self._reopen_next = True
         self._send_soon(0)
 
     def close(self, within: float = CLOSE_SECONDS) -> Deferred[None]:
         """Write what waits and close; the rest is dropped after ``within`` seconds, or at the first error."""
-        if self._gone:
+        if self._ended:
             return succeed(None)
         waiter: Deferred[None] = Deferred(self._waiters.remove)
         self._waiters.append(waiter)
         if not self._closed:
             self._closed = True
-            self._give_up = self.clock.callLater(within, self._abandon)
+            self._close_timer = self.clock.callLater(within, self._abandon)
             self._send_soon(0)
         return waiter
 
     def _send_soon(self, seconds: float) -> None:
-        if self._busy:
+        if self._writing:
             return
         if self._timer is None:
             self._timer = self.clock.callLater(seconds, self._send)
@@ -191,62 +191,62 @@ class LineWriter:
 
     def _send(self) -> None:
         self._timer = None
-        if not self._lines and not self._anew:
+        if not self._lines and not self._reopen_next:
             if self._closed:
-                self._busy = True
-                self.runner.run(self._pen.close, lambda _: self._end())
+                self._writing = True
+                self.runner.run(self._output.close, lambda _: self._finish())
             return
-        size, batch, lines = 0, self._flying, self._lines
+        size, batch, lines = 0, self._in_flight, self._lines
         while lines and size < BATCH_BYTES:
             line = lines.popleft()
             batch.append(line)
             size += len(line)
-        self._busy = True
-        data, start, anew, pen = b"".join(batch), self._done, self._anew, self._pen
-        self._anew = False
-        self.runner.run(lambda: pen.write(data, start, anew=anew), self._landed)
+        self._writing = True
+        data, start, reopen, output = b"".join(batch), self._sent_bytes, self._reopen_next, self._output
+        self._reopen_next = False
+        self.runner.run(lambda: output.write(data, start, reopen=reopen), self._on_written)
 
-    def _landed(self, written: Written | Exception) -> None:
-        self._busy = False
-        if isinstance(written, Exception):
-            written = self._crashed(written)
-        self._take_back(written.size)
-        if written.error is not None:
-            self._failed(written.error)
-        if self._gone:
+    def _on_written(self, result: WriteResult | Exception) -> None:
+        self._writing = False
+        if isinstance(result, Exception):
+            result = self._on_bug(result)
+        self._requeue(result.size)
+        if result.error is not None:
+            self._on_error(result.error)
+        if self._ended:
             self._drop_waiting()
-        elif written.error is not None:
+        elif result.error is not None:
             self._after_error()
-        elif self._lines or self._anew or self._closed:
-            at_once = self._hurry or self._anew or self._closed or self._held > BATCH_BYTES
+        elif self._lines or self._reopen_next or self._closed:
+            at_once = self._urgent or self._reopen_next or self._closed or self._held > BATCH_BYTES
             self._send_soon(0 if at_once else self.interval)
         else:
-            self._hurry = False
+            self._urgent = False
 
-    def _take_back(self, size: int) -> None:
-        batch, self._flying = self._flying, []
+    def _requeue(self, size: int) -> None:
+        batch, self._in_flight = self._in_flight, []
         for index, line in enumerate(batch):
             if size < len(line):
                 self._lines.extendleft(reversed(batch[index:]))
                 break
             size -= len(line)
             self._held -= len(line)
-        self._done = size
+        self._sent_bytes = size
 
     def _after_error(self) -> None:
-        self._hurry = False
+        self._urgent = False
         if self._closed:
             self._abandon()
-        elif self._lines or self._anew:
+        elif self._lines or self._reopen_next:
             self._send_soon(RETRY)
 
-    def _crashed(self, error: Exception) -> Written:
+    def _on_bug(self, error: Exception) -> WriteResult:
         failure = Failure(error)
         _log.failure("a bug: lines of {name} were not written", failure=failure, name=self.name)
-        self.dropped += len(self._flying)
-        return Written(sum(map(len, self._flying)), None)
+        self.dropped += len(self._in_flight)
+        return WriteResult(sum(map(len, self._in_flight)), None)
 
-    def _failed(self, error: OSError) -> None:
+    def _on_error(self, error: OSError) -> None:
         self.errors += 1
         if self._reports.is_due():
             _log.error(
@@ -261,7 +261,7 @@ class LineWriter:
         while self._held > self.max_bytes and self._lines:
             self._held -= len(self._lines.popleft())
             self.dropped += 1
-            self._done = 0  # the rest of a torn line is gone
+            self._sent_bytes = 0  # the rest of a torn line is gone
 
     def _drop_waiting(self) -> None:
         self.dropped += len(self._lines)
@@ -269,15 +269,15 @@ class LineWriter:
 
     def _abandon(self) -> None:
         self._drop_waiting()
-        self.runner.run(self._pen.close, lambda _: None)  # after whatever holds the thread
-        self._end()
+        self.runner.run(self._output.close, lambda _: None)  # after whatever holds the thread
+        self._finish()
 
-    def _end(self) -> None:
-        self._gone = True
-        for timer in (self._give_up, self._timer):
+    def _finish(self) -> None:
+        self._ended = True
+        for timer in (self._close_timer, self._timer):
             if timer is not None and timer.active():
                 timer.cancel()
-        self._timer = self._give_up = None
+        self._timer = self._close_timer = None
         self.runner.stop()
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mgw.usage.outputs import DescriptorOutput, FileOutput
+from mgw.usage.output import DescriptorOutput, FileOutput
 
 
 def test_a_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:

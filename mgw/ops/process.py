@@ -1,0 +1,105 @@
+"""What the process asks of the system: file descriptors, memory and signals."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.logger import ILogObserver, LogEvent, LogLevel
+from zope.interface import implementer
+
+from mgw.reactor.rate_limited_log import RateLimitedLog
+
+_NAMESPACE: Final = "twisted.internet.tcp.Port"
+_FORMATS: Final = (
+    "Could not accept new connection",
+    "EMFILE",
+    "Re-reserving EMFILE",
+    "Could not reserve EMFILE",
+)
+_WARNING: Final = (
+    "a connection could not be accepted: the process or the machine has no file descriptors or memory left "
+    "({before} more since the last warning); lower max_clients or raise the limit"
+)
+LARGE_BYTES: Final = 512 * 1024
+TRIM_BYTES: Final = 8 * 1024 * 1024
+_M_TRIM_THRESHOLD: Final = -1  # malloc.h
+_M_MMAP_THRESHOLD: Final = -3
+LEAST_RESERVE: Final = 128
+"""For listeners, logs, sinks, connections at rest to providers, and clients that are being turned away."""
+_RESERVED_SHARE: Final = 8
+"""One in so many on top, for what grows with the traffic: files of large uploads, spare connections."""
+FILES_PER_CLIENT: Final = 2
+"""Its own connection, and one to a provider."""
+LEAST_CLIENTS: Final = 16
+_UNLIMITED: Final = 1024 * 1024
+
+
+@implementer(ILogObserver)
+@dataclass(slots=True)
+class AcceptErrorObserver:
+    """A log observer that reports once a minute that no connection could be accepted, and passes on all else.
+
+    With no file descriptor left, each attempt fails.  Twisted then closes what it cannot serve, and writes
+    some lines for every such client.
+    """
+
+    inner: Callable[[LogEvent], None]
+    rate_limit: RateLimitedLog
+
+    def __call__(self, event: LogEvent) -> None:
+        """Pass an event on, or keep it back."""
+        if event.get("log_namespace") != _NAMESPACE or not str(event.get("log_format")).startswith(_FORMATS):
+            self.inner(event)
+        elif self.rate_limit.is_due():
+            before = self.rate_limit.take_suppressed()
+            warning = {"log_level": LogLevel.warn, "log_format": _WARNING, "before": before}
+            self.inner({**event, **warning})
+
+
+def return_large_blocks() -> bool:
+    """Have blocks above :data:`LARGE_BYTES` returned once they are freed; false where that is unknown.
+
+    glibc keeps what is freed for later, and after the first large block is freed it takes later ones from the
+    same heap, up to 32 MiB each (``mallopt(3)``, ``M_MMAP_THRESHOLD``): a few waves of large requests then
+    leave the process with gigabytes that nobody uses.  A threshold that is set does not move; nor does the
+    other one then, above which free memory at the end of the heap goes back, and which must be larger than
+    what a request takes and gives in one turn.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # another C library
+        return False
+    mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
+    return bool(mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES) and mallopt(_M_TRIM_THRESHOLD, TRIM_BYTES))
+
+
+def file_limit() -> int:
+    """Return how many files and sockets the process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _UNLIMITED if soft == resource.RLIM_INFINITY else min(soft, _UNLIMITED)
+
+
+def max_clients_for(files: int) -> int:
+    """Return how many clients so many files are enough for."""
+    reserve = max(LEAST_RESERVE, files // _RESERVED_SHARE)
+    return max(LEAST_CLIENTS, (files - reserve) // FILES_PER_CLIENT)
+
+
+def on_signals(reactor: IReactorFromThreads, action: Callable[[], None], *names: str) -> None:
+    """Do ``action``, on the reactor's turn, upon these signals, as far as there are any.
+
+    The reactor's own handlers of SIGINT and SIGTERM end the process by the signal; with ours in place it
+    ends with exit code 0.  A SIGINT that was ignored from the start stays so: a shell does that for a job in
+    the background, which Ctrl-C is not meant for.
+    """
+    for name in names:
+        number = getattr(signal, name, None)
+        if number is None or (name == "SIGINT" and signal.getsignal(number) is signal.SIG_IGN):
+            continue
+        signal.signal(number, lambda *_: reactor.callFromThread(action))
