@@ -1,4 +1,4 @@
-"""Gemini's wire: generateContent and its neighbours."""
+"""The Gemini API: generateContent and its neighbours."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from typing import Final
 
 from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
 from mgw.dialects.gemini import count, embedding, speech
-from mgw.dialects.gemini.answer import render_reply
 from mgw.dialects.gemini.catalog import LISTER, render_entry, render_list
 from mgw.dialects.gemini.errors import error_body, parse_error, render_error
-from mgw.dialects.gemini.meter import meter
-from mgw.dialects.gemini.reader import Reader
-from mgw.dialects.gemini.render import render_request
-from mgw.dialects.gemini.reply import parse_reply
-from mgw.dialects.gemini.request import parse_request
-from mgw.dialects.gemini.writer import KEEPALIVE, Writer
+from mgw.dialects.gemini.reply import parse_reply, render_reply
+from mgw.dialects.gemini.request import parse_request, render_request
+from mgw.dialects.gemini.stream_reader import ContentStreamReader
+from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
+from mgw.dialects.gemini.usage import meter
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
     text=ClientOperation(parse_request, render_reply),
-    stream_writer=Writer,
+    stream_writer=ContentStreamWriter,
     render_error=render_error,
     count=count.CLIENT,
     speech=speech.CLIENT,
@@ -28,7 +26,7 @@ CLIENT: Final = ClientSide(
 
 PROVIDER: Final = ProviderSide(
     text=ProviderOperation(render_request, parse_reply),
-    stream_reader=Reader,
+    stream_reader=ContentStreamReader,
     parse_error=parse_error,
     count=count.PROVIDER,
     embedding=embedding.PROVIDER,

@@ -64,7 +64,28 @@ _DECODER: Final = Decoder(_List)
 _PREFIX: Final = re.compile("^(?:publishers/[^/]+/)?models/")
 
 
-def _model(entry: CatalogEntry) -> _Model:
+def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:
+    """Return the page that ``pageSize`` and ``pageToken`` ask for.
+
+    :raises GatewayError: a size that is no number, a token that this list did not hand out.
+    """
+    size = count_asked(query, "pageSize", default=DEFAULT_PAGE_SIZE, highest=None, lowest=0)
+    size = min(size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
+    token = query.get("pageToken")
+    start = _find_start(entries, token) if token else 0
+    shown = entries[start : start + size]
+    more = start + size < len(entries)
+    return _ENCODER.encode(
+        _Page([_render_model(entry) for entry in shown], _render_token(shown[-1]) if more else None)
+    )
+
+
+def render_entry(entry: CatalogEntry) -> bytes:
+    """Return one entry."""
+    return _ENCODER.encode(_render_model(entry))
+
+
+def _render_model(entry: CatalogEntry) -> _Model:
     methods = [name for capability, names in _METHODS if entry.capabilities.get(capability) for name in names]
     model = entry.id.removeprefix("models/")  # the id may be what the client asked for
     return _Model(
@@ -75,44 +96,25 @@ def _model(entry: CatalogEntry) -> _Model:
     )
 
 
-def _token(last: CatalogEntry) -> str:
+def _render_token(last: CatalogEntry) -> str:
     return urlsafe_b64encode(last.id.encode()).decode()
 
 
-def _start(entries: Sequence[CatalogEntry], token: str) -> int:
+def _find_start(entries: Sequence[CatalogEntry], token: str) -> int:
     """Return where the page begins that ``token`` stands for."""
     for place, entry in enumerate(entries):
-        if _token(entry) == token:
+        if _render_token(entry) == token:
             return place + 1
     raise GatewayError(
         Reason.MALFORMED, "this pageToken does not come from this list; start without one", param="pageToken"
     )
 
 
-def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:
-    """Return the page that ``pageSize`` and ``pageToken`` ask for.
-
-    :raises GatewayError: a size that is no number, a token that this list did not hand out.
-    """
-    size = count_asked(query, "pageSize", default=DEFAULT_PAGE_SIZE, highest=None, lowest=0)
-    size = min(size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
-    token = query.get("pageToken")
-    start = _start(entries, token) if token else 0
-    shown = entries[start : start + size]
-    more = start + size < len(entries)
-    return _ENCODER.encode(_Page([_model(entry) for entry in shown], _token(shown[-1]) if more else None))
-
-
-def render_entry(entry: CatalogEntry) -> bytes:
-    """Return one entry."""
-    return _ENCODER.encode(_model(entry))
-
-
-def _query(size: int, page: str | None) -> str:
+def _render_query(size: int, page: str | None) -> str:
     return urlencode({"pageSize": size} if page is None else {"pageSize": size, "pageToken": page})
 
 
-def _read(body: bytes) -> ModelPage:
+def _parse_page(body: bytes) -> ModelPage:
     found = read_list(_DECODER, body)
     models = [
         ListedModel(_PREFIX.sub("", model.name, count=1), None, model.display_name or None)
@@ -121,5 +123,5 @@ def _read(body: bytes) -> ModelPage:
     return ModelPage(models, found.next_page_token or None)
 
 
-LISTER: Final = ModelLister(_query, _read)
+LISTER: Final = ModelLister(_render_query, _parse_page)
 """Google's list."""

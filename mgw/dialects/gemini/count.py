@@ -28,21 +28,27 @@ from mgw.dialects.dialect import (
     parsed,
 )
 from mgw.dialects.fields import Ledger, open_request
-from mgw.dialects.gemini.render import CARRIED, encoded, model_path, request_body, target_of
-from mgw.dialects.gemini.request import parse_conversation
+from mgw.dialects.gemini.request import (
+    CARRIED,
+    encode_body,
+    parse_conversation,
+    render_body,
+    render_model,
+    render_target,
+)
 from mgw.dialects.identifiers import GEMINI_NAME
 from mgw.dialects.metering import Count
 from mgw.dialects.names import Names
 from mgw.errors import GatewayError, Reason
 
 
-class _Answer(Struct, frozen=True, rename="camel"):
+class _CountResponse(Struct, frozen=True, rename="camel"):
     total_tokens: Count = 0
     """Proto3 JSON leaves a zero out."""
     cached_content_token_count: Count | None = None
 
 
-_DECODER: Final = Decoder(_Answer, strict=False)
+_DECODER: Final = Decoder(_CountResponse, strict=False)
 _ENCODER: Final = Encoder()
 
 
@@ -59,18 +65,6 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
     return parsed(parse_conversation(request if inner is None else inner, asked), ledger)
 
 
-def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
-    """Return the request to Google; how to answer does not count.
-
-    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
-    """
-    lost: set[Feature] = set()
-    body: JsonObject = request_body(conversation, options, Names(GEMINI_NAME), lost)
-    if len(body) > 1:
-        body = {"generateContentRequest": {"model": model_path(options.model), **body}}
-    return Rendered(target_of(options.model, b"countTokens"), encoded(body), CARRIED, frozenset(lost))
-
-
 def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001 - it needs no identifiers
     """Return the count.
 
@@ -83,12 +77,24 @@ def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001
     return TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count)
 
 
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
+    """Return the request to Google; how to answer does not count.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
+    """
+    lost: set[Feature] = set()
+    body: JsonObject = render_body(conversation, options, Names(GEMINI_NAME), lost)
+    if len(body) > 1:
+        body = {"generateContentRequest": {"model": render_model(options.model), **body}}
+    return Rendered(render_target(options.model, b"countTokens"), encode_body(body), CARRIED, frozenset(lost))
+
+
 def render_reply(usage: TokenUsage, context: ReplyContext) -> bytes:  # noqa: ARG001 - it has no identifiers
     """Return the count as Google's clients read it."""
-    answer: JsonObject = {"totalTokens": usage.tokens_in or 0}
+    body: JsonObject = {"totalTokens": usage.tokens_in or 0}
     if usage.cache_read is not None:
-        answer["cachedContentTokenCount"] = usage.cache_read
-    return _ENCODER.encode(answer)
+        body["cachedContentTokenCount"] = usage.cache_read
+    return _ENCODER.encode(body)
 
 
 CLIENT: Final = ClientOperation(parse_request, render_reply)

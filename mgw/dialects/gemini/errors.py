@@ -23,7 +23,7 @@ from mgw.canonical.reply import UpstreamError
 from mgw.dialects.refusal import code_of, encodable, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 
-STATUSES: Final = MappingProxyType(
+_REASON_STATUSES: Final = MappingProxyType(
     {
         Reason.MALFORMED: "INVALID_ARGUMENT",
         Reason.EDGE_KEY: "UNAUTHENTICATED",
@@ -99,14 +99,14 @@ _STATUSES: Final = MappingProxyType(
     }
 )
 """And the other way round."""
-_WORDS: Final = ("message", "detail", "error_description", "faultstring", "msg")
+_MESSAGE_KEYS: Final = ("message", "detail", "error_description", "faultstring", "msg")
 """Where an error says what is wrong."""
-_HOLDERS: Final = ("error", "fault")
+_ERROR_KEYS: Final = ("error", "fault")
 _IS_STATUS: Final = re.compile("[45][0-9]{2}")
 _OVERLOADED: Final = 529
 """Anthropic's status; Google says 503."""
 _BROKEN: Final = 502
-_MOST_CHARACTERS: Final = 8192
+_MAX_CHARACTERS: Final = 8192
 _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
 _DURATION: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?)s")
 """``google.protobuf.Duration`` in JSON, without the negative ones."""
@@ -114,21 +114,12 @@ _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
 
 
-def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
-    """Return the body; ``code`` repeats the HTTP status."""
-    reason: str = code_of(error) or error.reason.value[0]
-    details = _ErrorInfo("type.googleapis.com/google.rpc.ErrorInfo", reason.upper(), "mgw")
-    return _ENCODER.encode(
-        _Envelope(_Error(error.status, encodable(error.message), STATUSES[error.reason], (details,)))
-    )
-
-
 def parse_error(status: int, body: bytes) -> UpstreamError:
     """Return what Google says in the body of a refusal, whatever bytes it is."""
-    return error_in(body, status) or _told_by_status(status)
+    return find_error(body, status) or _error_of_status(status)
 
 
-def error_in(body: bytes, status: int | None = None) -> UpstreamError | None:
+def find_error(body: bytes, status: int | None = None) -> UpstreamError | None:
     """Return the error that a document is, in whatever shape; ``None`` where it is none.
 
     Without a ``status`` it is the one that the error names.
@@ -139,44 +130,44 @@ def error_in(body: bytes, status: int | None = None) -> UpstreamError | None:
         words = spoken_by_proxy(body)
         if not words:
             return None
-        return UpstreamError(_BROKEN, words) if status is None else _told_by_status(status, words)
+        return UpstreamError(_BROKEN, words) if status is None else _error_of_status(status, words)
     if type(document) is list:
         document = next((one for one in document if type(one) is dict and one.get("error")), None)
     if type(document) is dict:
-        held = next((document[key] for key in _HOLDERS if document.get(key)), None)
-        if held is None and not any(document.get(key) for key in _WORDS):
+        inner = next((document[key] for key in _ERROR_KEYS if document.get(key)), None)
+        if inner is None and not any(document.get(key) for key in _MESSAGE_KEYS):
             return None
-        document = document if held is None else held
-    return upstream_error(document, status)
+        document = document if inner is None else inner
+    return parse_error_value(document, status)
 
 
-def upstream_error(error: Any, status: int | None = None) -> UpstreamError | None:  # Any: JSON
+def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | None:  # Any: JSON
     """Return what an error object says; ``None`` where it says nothing.
 
     Without a ``status`` it is the one that its ``code`` or its ``status`` names.
     """
     if type(error) is str and error:
-        return UpstreamError(status or _BROKEN, encodable(error)[:_MOST_CHARACTERS])
+        return UpstreamError(status or _BROKEN, encodable(error)[:_MAX_CHARACTERS])
     if type(error) is not dict:
         return None
     name = error.get("status")
     status = status or _status_of(error)
-    message = next((said for key in _WORDS if type(said := error.get(key)) is str and said), None)
+    message = next((text for key in _MESSAGE_KEYS if type(text := error.get(key)) is str and text), None)
     if message is None:
         message = f"the provider answered {name if type(name) is str else status}"
     details = error.get("details")
     return UpstreamError(
         status,
-        encodable(message)[:_MOST_CHARACTERS],
+        encodable(message)[:_MAX_CHARACTERS],
         encodable(name) if type(name) is str and name else None,
         {"details": details} if type(details) is list and details else None,
         _retry_after(details) if type(details) is list else None,
     )
 
 
-def _told_by_status(status: int, words: str = "") -> UpstreamError:
-    said = f"the provider answered {status}"
-    return UpstreamError(status, f"{said}: {words}" if words else said)
+def _error_of_status(status: int, words: str = "") -> UpstreamError:
+    message = f"the provider answered {status}"
+    return UpstreamError(status, f"{message}: {words}" if words else message)
 
 
 def _status_of(error: JsonObject) -> int:
@@ -199,23 +190,32 @@ def _retry_after(details: list[Any]) -> float | None:  # Any: JSON
     return None
 
 
+def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
+    """Return the body; ``code`` repeats the HTTP status."""
+    reason: str = code_of(error) or error.reason.value[0]
+    details = _ErrorInfo("type.googleapis.com/google.rpc.ErrorInfo", reason.upper(), "mgw")
+    return _ENCODER.encode(
+        _Envelope(_Error(error.status, encodable(error.message), _REASON_STATUSES[error.reason], (details,)))
+    )
+
+
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - no id in this shape
     """Return the status and the body for a client."""
     status = 503 if error.status == _OVERLOADED else error.status
-    return status, _ENCODER.encode(error_value(error))
+    return status, _ENCODER.encode(render_error_value(error))
 
 
-def error_value(error: UpstreamError) -> JsonObject:
+def render_error_value(error: UpstreamError) -> JsonObject:
     """Return a provider's error as the object that Google's clients read."""
     status = 503 if error.status == _OVERLOADED else error.status
     name = _STATUS_NAMES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
-    said: JsonObject = {
+    value: JsonObject = {
         "code": status,
-        "message": encodable(error.message)[:_MOST_CHARACTERS],
+        "message": encodable(error.message)[:_MAX_CHARACTERS],
         "status": name,
     }
     if error.code is not None:
         reason = encodable(error.code).upper()
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "upstream"}
-        said["details"] = [info]
-    return {"error": said}
+        value["details"] = [info]
+    return {"error": value}

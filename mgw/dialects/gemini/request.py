@@ -1,19 +1,69 @@
-"""A client's generateContent request as a conversation.
+"""A generateContent request, both ways.
 
 Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4, whose JSON this is; proto3 JSON, which
-takes keys in camel and in snake case.
+takes keys in camel and in snake case; contract 8.7.
 """
 
 from __future__ import annotations
 
-from mgw.canonical.conversation import Conversation
-from mgw.dialects.dialect import Parsed, ReplyOptions, RequestContext, parsed
+from typing import Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import Conversation, JsonObject
+from mgw.canonical.features import Feature
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.dialects.gemini.config import parse_config
-from mgw.dialects.gemini.content import parse_contents, parse_system
-from mgw.dialects.gemini.tools import parse_choice, parse_tools
+from mgw.dialects.gemini.blocks import parse_system, render_system
+from mgw.dialects.gemini.options import parse_options, render_options
+from mgw.dialects.gemini.tools import parse_tool_choice, parse_tools, render_tools
+from mgw.dialects.gemini.turns import USER, parse_turns, render_turns
+from mgw.dialects.identifiers import GEMINI_NAME
+from mgw.dialects.names import Names
+from mgw.dialects.refusal import no_messages, no_tools
 from mgw.errors import GatewayError, Reason
-from mgw.wire.target import query_value
+from mgw.wire.target import query_value, quote_model_path
+
+_ENCODER: Final = Encoder()
+CARRIED: Final = frozenset(
+    {
+        Feature.SYSTEM,
+        Feature.MEDIA_DETAIL,
+        Feature.MEDIA_NAME,
+        Feature.FILE_ID,
+        Feature.IMAGE,
+        Feature.DOCUMENT,
+        Feature.AUDIO,
+        Feature.VIDEO,
+        Feature.THINKING,
+        Feature.REFUSAL,
+        Feature.RESULT_ERROR,
+        Feature.RESULT_NAME,
+        Feature.TOOLS,
+        Feature.TOOL_STRICT,
+        Feature.TOOL_CHOICE,
+        Feature.TOOL_CHOICE_NAMES,
+        Feature.PARALLEL_CALLS,
+        Feature.TEMPERATURE,
+        Feature.TOP_P,
+        Feature.TOP_K,
+        Feature.FREQUENCY_PENALTY,
+        Feature.PRESENCE_PENALTY,
+        Feature.SEED,
+        Feature.LOGPROBS,
+        Feature.TOP_LOGPROBS,
+        Feature.MAX_TOKENS,
+        Feature.STOP,
+        Feature.CANDIDATES,
+        Feature.OUTPUT,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.OUTPUT_STRICT,
+        Feature.REASONING,
+        Feature.THOUGHTS,
+    }
+)
+"""What this dialect has words for, be it not with every value and for every model."""
 
 
 def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
@@ -33,28 +83,91 @@ def parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
     try:
-        return _conversation(request, asked)
+        return _parse_conversation(request, asked)
     except RecursionError:
         raise GatewayError(Reason.MALFORMED, "the request is nested too deeply") from None
 
 
-def _conversation(request: Fields, asked: RequestContext) -> Conversation:
+def _parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
     request.skip("model")  # the path names it
-    config = parse_config(request.nested("generationConfig"))
+    options = parse_options(request.nested("generationConfig"))
     contents = request.objects_or_one("contents")
     if not contents:
         raise request.missing("contents")
     system = request.nested("systemInstruction")
     return Conversation(
-        turns=parse_contents(contents, config.detail),
+        turns=parse_turns(contents, options.detail),
         system=() if system is None else parse_system(system),
         tools=parse_tools(request),
-        tool_choice=parse_choice(request),
-        sampling=config.sampling,
-        max_tokens=config.max_tokens,
-        stop=config.stop,
-        candidates=config.candidates,
-        output=config.output,
-        reasoning=config.reasoning,
+        tool_choice=parse_tool_choice(request),
+        sampling=options.sampling,
+        max_tokens=options.max_tokens,
+        stop=options.stop,
+        candidates=options.candidates,
+        output=options.output,
+        reasoning=options.reasoning,
         stream=asked.stream,
     )
+
+
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
+    """Return the request.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way do.
+    """
+    lost: set[Feature] = set()
+    names = Names(GEMINI_NAME)
+    body = render_body(conversation, options, names, lost)
+    config = render_options(conversation, options, lost)
+    if config:
+        body["generationConfig"] = config
+    method = b"streamGenerateContent?alt=sse" if conversation.stream else b"generateContent"
+    target = render_target(options.model, method)
+    return Rendered(target, encode_body(body), CARRIED, frozenset(lost), renamed=names.renamed)
+
+
+def render_body(
+    conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
+) -> JsonObject:
+    """Return what is asked, without how to answer.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) where nothing is, and for tools that the model refuses.
+    """
+    if conversation.tools and not options.row.tools:
+        raise no_tools()
+    system = render_system(conversation.system)
+    contents = render_turns(conversation, options.row, names, lost)
+    if not contents and not system:
+        raise no_messages()
+    body: JsonObject = {}
+    if contents and not options.row.system:
+        contents[0]["parts"][:0] = system  # the first is the user's
+    elif system and contents:
+        body["systemInstruction"] = {"parts": system}
+    body["contents"] = contents or [{"role": USER, "parts": system}]  # instructions alone: let them ask
+    return body | render_tools(conversation, names, lost)
+
+
+def render_model(model: str) -> str:
+    """Return a model's name as Google has it in bodies: ``models/…``, or ``tunedModels/…``."""
+    model = model.removeprefix("models/")
+    return model if model.startswith("tunedModels/") else f"models/{model}"
+
+
+def render_target(model: str, method: bytes) -> bytes:
+    """Return the path of a method of a model.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a name that no path can carry.
+    """
+    return b"/" + quote_model_path(render_model(model)) + b":" + method
+
+
+def encode_body(body: JsonObject) -> bytes:
+    """Return a body.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) where it is nested too deeply, or holds what no JSON can.
+    """
+    try:
+        return _ENCODER.encode(body)
+    except (RecursionError, ValueError):  # ValueError: a lone surrogate, an integer without end
+        raise GatewayError(Reason.MALFORMED, "the request cannot be written as JSON") from None

@@ -1,11 +1,16 @@
-"""Google's ``Schema`` as JSON Schema (contract 8.19).
+"""Google's ``Schema`` as JSON Schema (contract 8.19), and what of JSON Schema Google goes by.
 
 ``parameters`` and ``responseSchema`` hold an OpenAPI 3.0 schema: types in upper case, ``nullable``, whole
 numbers as strings (proto3 JSON), ``defs`` and ``ref`` without the dollar sign.  ``parametersJsonSchema`` and
 ``responseJsonSchema`` hold JSON Schema already; Google's reader takes the types of both in any case there,
 and Gemini CLI writes them in capitals, so these alone are changed.  Keys keep their order.
 
-Source: ``Schema``, ``Type`` and ``JSONSchema`` of google-genai 3.4.
+Towards Google any schema is taken, but an answer is held to some keywords alone; the rest is text to the
+model at best.
+
+Sources: ``Schema``, ``Type`` and ``JSONSchema`` of google-genai 3.4; ``responseJsonSchema`` of
+``GenerationConfig`` in the reference of generateContent ("While the full JSON Schema may be sent, not all
+features are supported").
 """
 
 from __future__ import annotations
@@ -15,21 +20,23 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mgw.canonical.conversation import JsonObject
-from mgw.dialects.gemini.enums import TYPES, named
+from mgw.dialects.gemini.proto_json import enum_name
 
-_TYPES: Final = MappingProxyType(
-    {name: name.lower() for name in ("STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")}
-)
-_ONE: Final = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames"})
+_TYPE_NAMES: Final = ("TYPE_UNSPECIFIED", "STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL")
+"""``Type`` by its numbers."""
+_TYPES: Final = MappingProxyType({name: name.lower() for name in _TYPE_NAMES[1:]})
+_ONE_SCHEMA: Final = frozenset({"items", "additionalProperties", "not", "contains", "propertyNames"})
 """Keywords that hold a schema."""
-_SEVERAL: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SCHEMA_ARRAYS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 """Keywords that hold an array of schemas."""
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_SCHEMA_MAPS: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
 """Keywords that hold schemas by name; the names are the client's."""
 _NUMBERS: Final = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties", "minimum", "maximum"}
 )
-_SPELLED: Final = MappingProxyType(
+_SPELLINGS: Final = MappingProxyType(
     {
         "any_of": "anyOf",
         "additional_properties": "additionalProperties",
@@ -45,13 +52,25 @@ _SPELLED: Final = MappingProxyType(
     }
 )
 """Snake case, which proto3 JSON takes too, and what JSON Schema spells with a dollar sign."""
+_ENFORCED: Final = frozenset(
+    {"items", "additionalProperties", "prefixItems", "anyOf", "oneOf", "properties", "$defs"}
+)
+"""Keywords with schemas that Google goes by."""
+_ENFORCED_VALUES: Final = frozenset(
+    {"type", "format", "required", "minItems", "maxItems", "minimum", "maximum", "$id", "$ref", "$anchor"}
+)
+"""Keywords without schemas that Google goes by."""
+_ANNOTATIONS: Final = frozenset(
+    {"title", "description", "default", "example", "examples", "$schema", "$comment"}
+)
+"""Keywords that say nothing of what is valid."""
 
-Value = Any  # JSON of whatever type
-Writer = Callable[[JsonObject, Value], None]
-"""Writes one keyword into a schema."""
+_Value = Any  # JSON of whatever type
+_Setter = Callable[[JsonObject, _Value], None]
+"""Sets one keyword of a schema."""
 
 
-def from_openapi(schema: JsonObject) -> JsonObject:
+def parse_openapi_schema(schema: JsonObject) -> JsonObject:
     """Return JSON Schema for Google's ``Schema``.
 
     ``propertyOrdering`` orders what the model writes, where other families follow ``properties``.
@@ -60,36 +79,36 @@ def from_openapi(schema: JsonObject) -> JsonObject:
     """
     found: JsonObject = {}
     for spelled, value in schema.items():
-        write = _WRITERS.get(spelled)
-        if write is None:
+        set_keyword = _SETTERS.get(spelled)
+        if set_keyword is None:
             if value is not None or spelled == "default":
                 found[spelled] = value
         elif value is not None:
-            write(found, value)
-    _order(found, schema.get("propertyOrdering", schema.get("property_ordering")))
-    return _nullable(found) if schema.get("nullable") is True else found
+            set_keyword(found, value)
+    _order_properties(found, schema.get("propertyOrdering", schema.get("property_ordering")))
+    return _allow_null(found) if schema.get("nullable") is True else found
 
 
-def with_lower_types(schema: JsonObject) -> JsonObject:
+def parse_json_schema(schema: JsonObject) -> JsonObject:
     """Return the same object, with the names of types and the order of properties as JSON Schema has them.
 
     Raises: :class:`RecursionError` where it is nested too deeply.
     """
-    _order(schema, schema.pop("propertyOrdering", None))
+    _order_properties(schema, schema.pop("propertyOrdering", None))
     for key, value in schema.items():
         if key == "type":
-            schema[key] = _type(value)
+            schema[key] = _parse_type(value)
         elif type(value) is dict:
-            if key in _ONE:
-                with_lower_types(value)
-            elif key in _NAMED:
-                _lower_each(value.values())
-        elif key in _SEVERAL and type(value) is list:
-            _lower_each(value)
+            if key in _ONE_SCHEMA:
+                parse_json_schema(value)
+            elif key in _SCHEMA_MAPS:
+                _parse_each(value.values())
+        elif key in _SCHEMA_ARRAYS and type(value) is list:
+            _parse_each(value)
     return schema
 
 
-def _order(schema: JsonObject, names: Value) -> None:
+def _order_properties(schema: JsonObject, names: _Value) -> None:
     """Put the properties that are named first, in the order of the names."""
     properties = schema.get("properties")
     if type(names) is not list or type(properties) is not dict:
@@ -98,19 +117,19 @@ def _order(schema: JsonObject, names: Value) -> None:
     schema["properties"] = first | properties
 
 
-def _lower_each(schemas: Iterable[Value]) -> None:
+def _parse_each(schemas: Iterable[_Value]) -> None:
     for schema in schemas:
         if type(schema) is dict:
-            with_lower_types(schema)
+            parse_json_schema(schema)
 
 
-def _type(value: Value) -> Value:
+def _parse_type(value: _Value) -> _Value:
     if type(value) is list:
-        return [_type(item) for item in value]
+        return [_parse_type(item) for item in value]
     return _TYPES.get(value, value) if type(value) is str else value
 
 
-def _nullable(schema: JsonObject) -> JsonObject:
+def _allow_null(schema: JsonObject) -> JsonObject:
     """Let a schema take null as well, wherever it says what it takes."""
     kind, choices = schema.get("type"), schema.get("anyOf")
     if "$ref" in schema:
@@ -124,7 +143,7 @@ def _nullable(schema: JsonObject) -> JsonObject:
     return schema
 
 
-def _number(value: Value) -> Value:
+def _parse_number(value: _Value) -> _Value:
     if type(value) is not str:
         return value
     try:
@@ -137,74 +156,108 @@ def _number(value: Value) -> Value:
         return value
 
 
-def _set_type(found: JsonObject, value: Value) -> None:
-    value = named(value, TYPES)
+def _set_type(found: JsonObject, value: _Value) -> None:
+    value = enum_name(value, _TYPE_NAMES)
     if value != "TYPE_UNSPECIFIED":
-        found["type"] = _type(value)
+        found["type"] = _parse_type(value)
 
 
-def _set_ref(found: JsonObject, value: Value) -> None:
+def _set_ref(found: JsonObject, value: _Value) -> None:
     found["$ref"] = value.replace("#/defs/", "#/$defs/", 1) if type(value) is str else value
 
 
-def _set_format(found: JsonObject, value: Value) -> None:
+def _set_format(found: JsonObject, value: _Value) -> None:
     if value != "enum":  # says no more than that there is an enum
         found["format"] = value
 
 
-def _set_example(found: JsonObject, value: Value) -> None:
+def _set_example(found: JsonObject, value: _Value) -> None:
     found["examples"] = [value]
 
 
-def _leave_out(found: JsonObject, value: Value) -> None:
-    """What is said otherwise."""
+def _ignore(found: JsonObject, value: _Value) -> None:
+    """Leave out what is said otherwise."""
 
 
-def _one(key: str) -> Writer:
-    def write(found: JsonObject, value: Value) -> None:
-        found[key] = from_openapi(value) if type(value) is dict else value
+def _one_schema(key: str) -> _Setter:
+    def set_keyword(found: JsonObject, value: _Value) -> None:
+        found[key] = parse_openapi_schema(value) if type(value) is dict else value
 
-    return write
+    return set_keyword
 
 
-def _several(key: str) -> Writer:
-    def write(found: JsonObject, value: Value) -> None:
+def _schema_array(key: str) -> _Setter:
+    def set_keyword(found: JsonObject, value: _Value) -> None:
         if type(value) is list:
-            value = [from_openapi(item) if type(item) is dict else item for item in value]
+            value = [parse_openapi_schema(item) if type(item) is dict else item for item in value]
         found[key] = value
 
-    return write
+    return set_keyword
 
 
-def _named(key: str) -> Writer:
-    def write(found: JsonObject, value: Value) -> None:
+def _schema_map(key: str) -> _Setter:
+    def set_keyword(found: JsonObject, value: _Value) -> None:
         if type(value) is dict:
-            value = {name: from_openapi(item) if type(item) is dict else item for name, item in value.items()}
+            value = {
+                name: parse_openapi_schema(item) if type(item) is dict else item
+                for name, item in value.items()
+            }
         found[key] = value
 
-    return write
+    return set_keyword
 
 
-def _count(key: str) -> Writer:
-    def write(found: JsonObject, value: Value) -> None:
-        found[key] = _number(value)
+def _numeric(key: str) -> _Setter:
+    def set_keyword(found: JsonObject, value: _Value) -> None:
+        found[key] = _parse_number(value)
 
-    return write
+    return set_keyword
 
 
-def _writers() -> dict[str, Writer]:
-    writers: dict[str, Writer] = {
+def _setters() -> dict[str, _Setter]:
+    setters: dict[str, _Setter] = {
         "type": _set_type,
         "$ref": _set_ref,
         "format": _set_format,
         "example": _set_example,
-        "nullable": _leave_out,
-        "propertyOrdering": _leave_out,
+        "nullable": _ignore,
+        "propertyOrdering": _ignore,
     }
-    for keys, made in ((_ONE, _one), (_SEVERAL, _several), (_NAMED, _named), (_NUMBERS, _count)):
-        writers |= {key: made(key) for key in keys}
-    return writers | {spelled: writers[key] for spelled, key in _SPELLED.items()}
+    for keys, setter_of in (
+        (_ONE_SCHEMA, _one_schema),
+        (_SCHEMA_ARRAYS, _schema_array),
+        (_SCHEMA_MAPS, _schema_map),
+        (_NUMBERS, _numeric),
+    ):
+        setters |= {key: setter_of(key) for key in keys}
+    return setters | {spelled: setters[key] for spelled, key in _SPELLINGS.items()}
 
 
-_WRITERS: Final = MappingProxyType(_writers())
+_SETTERS: Final = MappingProxyType(_setters())
 """What becomes of the keywords that do not stay as they are."""
+
+
+def is_enforced(schema: JsonObject) -> bool:
+    """Whether Google holds an answer to every rule of a JSON Schema.
+
+    Raises: :class:`RecursionError` where it is nested too deeply.
+    """
+    return all(_is_keyword_enforced(key, value) for key, value in schema.items())
+
+
+def _is_keyword_enforced(key: str, value: _Value) -> bool:
+    if key in _ENFORCED_VALUES or key in _ANNOTATIONS:
+        return True
+    if key == "enum":  # "for strings and numbers"
+        return type(value) is list and all(type(item) in (str, int, float) for item in value)
+    if key not in _ENFORCED:
+        return False
+    if key in _ONE_SCHEMA:
+        return _is_schema_enforced(value)
+    if key in _SCHEMA_ARRAYS:
+        return type(value) is list and all(_is_schema_enforced(inner) for inner in value)
+    return type(value) is dict and all(_is_schema_enforced(inner) for inner in value.values())
+
+
+def _is_schema_enforced(schema: _Value) -> bool:  # an object or a truth value
+    return is_enforced(schema) if type(schema) is dict else type(schema) is bool

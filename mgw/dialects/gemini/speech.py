@@ -4,6 +4,10 @@ Google's models of speech take one text and no instructions beside it, so instru
 Of a client's request the words of the user are what is to be spoken, one part a line; its system instruction
 says how.  A client that states no format gets raw samples, as Google's do.
 
+``:generateSpeech`` takes a generateContent body and goes to ``:generateContent`` (contract 4.25).  Where a
+client of Google's own asks Google, its bytes go as they are; what has to be said of sound, and may be
+missing, is put in at its place.
+
 Sources: https://ai.google.dev/gemini-api/docs/speech-generation; ``SpeechConfig``, ``VoiceConfig`` and
 ``AudioResponseFormat`` of google-genai 3.4.
 """
@@ -31,22 +35,27 @@ from mgw.dialects.dialect import (
     parsed,
 )
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
-from mgw.dialects.gemini import wire
-from mgw.dialects.gemini.content import leave_part, parse_system
-from mgw.dialects.gemini.errors import upstream_error
-from mgw.dialects.gemini.modality import with_audio_modality
-from mgw.dialects.gemini.render import encoded, target_of
-from mgw.dialects.gemini.stops import FINISHES, block_message, stop_of
-from mgw.dialects.gemini.usage import usage_metadata, usage_of
+from mgw.dialects.gemini.blocks import leave_part, parse_system
+from mgw.dialects.gemini.errors import parse_error_value
+from mgw.dialects.gemini.reply import describe_block, parse_stop, render_stop
+from mgw.dialects.gemini.request import encode_body, render_target
+from mgw.dialects.gemini.response_types import BlobShape, CandidateShape, PromptFeedback, decode_response
+from mgw.dialects.gemini.usage import parse_usage, render_usage
 from mgw.dialects.media import standard_base64
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.speech import ANYTHING, CARRIED, PCM, audio_type, bare_type, contained
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
-
-__all__ = ["CLIENT", "PROVIDER"]
+from mgw.wire.json_document import Document, JsonNode
+from mgw.wire.json_spans import Edit, apply_edits
 
 _AUDIO: Final = "AUDIO"
+_AUDIO_ONLY: Final = b'["AUDIO"]'
+_CONFIG_KEYS: Final = ("generationConfig", "generation_config")
+_MODALITIES_KEYS: Final = ("responseModalities", "response_modalities")
+"""Both spellings, which proto3 JSON takes alike."""
+_NULL: Final = b"null"
+_EMPTY: Final = frozenset({_NULL, b"[]"})
 _ROLES: Final = ("user", "model", "function")
 _FORMATS: Final = MappingProxyType(
     {
@@ -66,11 +75,8 @@ _FORMATS: Final = MappingProxyType(
 _BLOCKED: Final = 400
 """Asking again would not help."""
 _BLOCKED_CODE: Final = "content_filter"
-_MOST_CHARACTERS: Final = 64
+_MAX_CHARACTERS: Final = 64
 _ENCODER: Final = Encoder()  # writes bytes as base64
-
-
-# The client's side ----------------------------------------------------------------------------------------
 
 
 def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - it cannot be streamed
@@ -82,17 +88,17 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]
     request = open_request(body, ledger)
     request.skip("model")  # the path names it
     contents = request.objects_or_one("contents")
-    texts = [text for content in contents for text in _texts(content)]
+    texts = [text for content in contents for text in _parse_content(content)]
     if not any(text.strip() for text in texts):
         raise request.wrong("contents", "there is no user text to speak")
     system = request.nested("systemInstruction")
     instructions = "" if system is None else "\n".join(text.text for text in parse_system(system))
     config = request.nested("generationConfig")
-    voice, said = (None, None) if config is None else (_voice(config), _format(config))
-    return parsed(SpeechRequest("\n".join(texts), voice, instructions or None, said or PCM), ledger)
+    voice, audio_format = (None, None) if config is None else (_parse_voice(config), _parse_format(config))
+    return parsed(SpeechRequest("\n".join(texts), voice, instructions or None, audio_format or PCM), ledger)
 
 
-def _texts(content: Fields) -> list[str]:
+def _parse_content(content: Fields) -> list[str]:
     """Return the words of a content; what the model said before is not spoken again."""
     role = content.text("role") or _ROLES[0]
     if role not in _ROLES:
@@ -113,24 +119,24 @@ def _texts(content: Fields) -> list[str]:
     return texts
 
 
-def _voice(config: Fields) -> str | None:
+def _parse_voice(config: Fields) -> str | None:
     """Return who is to speak: of several speakers the first, which is reported."""
     speech = config.nested("speechConfig")
     if speech is None:
         return None
-    voice = _named(speech.nested("voiceConfig"))
+    voice = _parse_voice_name(speech.nested("voiceConfig"))
     several = speech.nested("multiSpeakerVoiceConfig")
     if several is None:
         return voice
     for speaker in several.objects("speakerVoiceConfigs"):
-        first = _named(speaker.nested("voiceConfig"))
+        first = _parse_voice_name(speaker.nested("voiceConfig"))
         voice = voice or first
         speaker.skip(*speaker)
     speech.ledger.leave(several.path())
     return voice
 
 
-def _named(config: Fields | None) -> str | None:
+def _parse_voice_name(config: Fields | None) -> str | None:
     if config is None:
         return None
     prebuilt = config.nested("prebuiltVoiceConfig")
@@ -138,65 +144,25 @@ def _named(config: Fields | None) -> str | None:
     return name or config.text("voice") or None
 
 
-def _format(config: Fields) -> str | None:
+def _parse_format(config: Fields) -> str | None:
     """Return the format that the client reads; one that nobody else has is reported."""
     modalities = config.take("responseModalities")
     if modalities is not None and modalities not in ([_AUDIO], [_AUDIO.lower()]):
         config.ledger.leave(config.path("responseModalities"))
     stated = config.text("responseMimeType")
-    found = _known(config, "responseMimeType", stated)
+    found = _find_format(config, "responseMimeType", stated)
     for one in config.objects_or_one("responseFormat"):
         audio = one.nested("audio")
         if audio is not None:
-            found = _known(audio, "mimeType", audio.text("mimeType")) or found
+            found = _find_format(audio, "mimeType", audio.text("mimeType")) or found
     return found
 
 
-def _known(fields: Fields, key: str, media_type: str | None) -> str | None:
+def _find_format(fields: Fields, key: str, media_type: str | None) -> str | None:
     found = _FORMATS.get(bare_type(media_type or ""))
     if found is None and media_type:
         fields.ledger.leave(fields.path(key))
     return found
-
-
-def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
-    """Write the answer."""
-    blob = {"mimeType": reply.media_type, "data": reply.audio}
-    body: JsonObject = {
-        "candidates": [
-            {
-                "content": {"parts": [{"inlineData": blob}], "role": "model"},
-                "finishReason": FINISHES[reply.stop],
-                "index": 0,
-            }
-        ]
-    }
-    usage = usage_metadata(reply.usage)
-    if usage:
-        body["usageMetadata"] = usage
-    body["modelVersion"] = reply.model or context.model
-    body["responseId"] = reply.id or context.request_id
-    return _ENCODER.encode(body)
-
-
-# The provider's side --------------------------------------------------------------------------------------
-
-
-def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
-    """Return the request to Google.
-
-    Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
-    """
-    said = request.text if request.instructions is None else f"{request.instructions}\n\n{request.text}"
-    config: JsonObject = {"responseModalities": [_AUDIO]}
-    if request.voice is not None:
-        voice = {"prebuiltVoiceConfig": {"voiceName": request.voice}}
-        config["speechConfig"] = {"voiceConfig": voice}
-    body: JsonObject = {
-        "contents": [{"role": "user", "parts": [{"text": said}]}],
-        "generationConfig": config,
-    }
-    return Rendered(target_of(options.model, b"generateContent"), encoded(body), CARRIED)
 
 
 def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
@@ -205,28 +171,28 @@ def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
     Raises: :class:`AnswerError` where the provider refuses to say the text, :class:`GatewayError`
     (``UPSTREAM_BROKEN``) where asking again may help.
     """
-    found = wire.response_of(body)
+    found = decode_response(body)
     if found is None:
-        raise _silent("the provider's response is not a generateContent response")
+        raise _no_audio("the provider's response is not a generateContent response")
     if found.error is not None:
-        told = upstream_error(found.error)
-        words = "the error cannot be read" if told is None else told.message
-        raise _silent(f"the upstream failed: {words}")
+        error = parse_error_value(found.error)
+        words = "the error cannot be read" if error is None else error.message
+        raise _no_audio(f"the upstream failed: {words}")
     if not found.candidates:
-        raise AnswerError(_blocked(found.prompt_feedback))
+        raise AnswerError(_block_error(found.prompt_feedback))
     candidate = found.candidates[0]
     blobs = [part.inline_data for part in (candidate.content.parts if candidate.content else None) or ()]
-    stop, _ = stop_of(candidate.finish_reason or "STOP", calls=False)
-    media_type, audio = _joined([blob for blob in blobs if blob is not None])
+    stop, _ = parse_stop(candidate.finish_reason or "STOP", calls=False)
+    media_type, audio = _join_audio([blob for blob in blobs if blob is not None])
     if media_type is None:
-        raise AnswerError(_refused(candidate, stop))
-    usage = usage_of(bytes(found.usage_metadata))
+        raise AnswerError(_refusal_error(candidate, stop))
+    usage = parse_usage(bytes(found.usage_metadata))
     reply = SpeechReply(audio, media_type, found.response_id, found.model_version, stop, usage)
     request: SpeechRequest = source.request
     return contained(reply, request.format)
 
 
-def _joined(blobs: list[wire.Blob]) -> tuple[str | None, bytes]:
+def _join_audio(blobs: list[BlobShape]) -> tuple[str | None, bytes]:
     """Return the sound of all parts, in their order, and its media type."""
     media_type: str | None = None
     pieces: list[bytes] = []
@@ -235,12 +201,12 @@ def _joined(blobs: list[wire.Blob]) -> tuple[str | None, bytes]:
         if stated is None or not blob.data:
             continue
         if media_type is not None and _same_type(media_type) != _same_type(stated):
-            raise _silent("the provider's response has audio of several media types")
+            raise _no_audio("the provider's response has audio of several media types")
         media_type = media_type or stated
         try:
             pieces.append(b64decode(standard_base64(blob.data), validate=True))
         except ValueError:
-            raise _silent("the provider's response has audio that is not valid base64") from None
+            raise _no_audio("the provider's response has audio that is not valid base64") from None
     return media_type, pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -248,31 +214,118 @@ def _same_type(media_type: str) -> str:
     return media_type.replace(" ", "").lower()
 
 
-def _blocked(feedback: wire.Feedback | None) -> UpstreamError:
+def _block_error(feedback: PromptFeedback | None) -> UpstreamError:
     """Return why nothing was answered."""
     reason = feedback.block_reason if feedback else None
     if reason is None or feedback is None:
-        raise _silent("the provider's response has no candidates; try again")
-    return UpstreamError(_BLOCKED, block_message(reason, feedback.block_reason_message), _BLOCKED_CODE)
+        raise _no_audio("the provider's response has no candidates; try again")
+    return UpstreamError(_BLOCKED, describe_block(reason, feedback.block_reason_message), _BLOCKED_CODE)
 
 
-def _refused(candidate: wire.Candidate, stop: StopReason) -> UpstreamError:
+def _refusal_error(candidate: CandidateShape, stop: StopReason) -> UpstreamError:
     """Return why an answer has no sound."""
-    word = (candidate.finish_reason or "no reason given")[:_MOST_CHARACTERS]
+    word = (candidate.finish_reason or "no reason given")[:_MAX_CHARACTERS]
     if stop is StopReason.REFUSAL:
         message = candidate.finish_message or f"The model refused to speak: {word}."
         return UpstreamError(_BLOCKED, message, _BLOCKED_CODE)
     spoke = any(part.text for part in (candidate.content.parts if candidate.content else None) or ())
     why = "the model answered with text: try again, or use a speech model" if spoke else "ask again"
-    raise _silent(f"the provider's response has no audio ({word}); {why}")
+    raise _no_audio(f"the provider's response has no audio ({word}); {why}")
 
 
-def _silent(message: str) -> GatewayError:
+def _no_audio(message: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 
+def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
+    """Return the request to Google.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a text that no JSON can carry.
+    """
+    text = request.text if request.instructions is None else f"{request.instructions}\n\n{request.text}"
+    config: JsonObject = {"responseModalities": [_AUDIO]}
+    if request.voice is not None:
+        voice = {"prebuiltVoiceConfig": {"voiceName": request.voice}}
+        config["speechConfig"] = {"voiceConfig": voice}
+    body: JsonObject = {
+        "contents": [{"role": "user", "parts": [{"text": text}]}],
+        "generationConfig": config,
+    }
+    return Rendered(render_target(options.model, b"generateContent"), encode_body(body), CARRIED)
+
+
+def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
+    """Return the response as Google's clients read it."""
+    blob = {"mimeType": reply.media_type, "data": reply.audio}
+    body: JsonObject = {
+        "candidates": [
+            {
+                "content": {"parts": [{"inlineData": blob}], "role": "model"},
+                "finishReason": render_stop(reply.stop),
+                "index": 0,
+            }
+        ]
+    }
+    usage = render_usage(reply.usage)
+    if usage:
+        body["usageMetadata"] = usage
+    body["modelVersion"] = reply.model or context.model
+    body["responseId"] = reply.id or context.request_id
+    return _ENCODER.encode(body)
+
+
+def add_audio_modality(body: bytes) -> bytes:
+    """Return ``body`` with ``responseModalities: ["AUDIO"]`` where it says none; else the same object.
+
+    ``null`` and an empty list say none, as in all of proto3 JSON.  A body of another shape is left alone: it
+    is Google's to refuse.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or is nested too deeply.
+    """
+    document = Document(body)
+    if not _is_object(body, document.root):
+        return body
+    config, spelling = _find_member(document, document.root, _CONFIG_KEYS)
+    member = b'"%b":%b' % (_MODALITIES_KEYS[spelling].encode(), _AUDIO_ONLY)
+    if config is None:
+        new = b'"%b":{%b}' % (_CONFIG_KEYS[0].encode(), member)
+        return apply_edits(body, [_insert(document, document.root, new)])
+    if document.raw(config) == _NULL:
+        return apply_edits(body, [((config.value, config.end), b"{%b}" % member)])
+    if not _is_object(body, config):
+        return body
+    modalities, _ = _find_member(document, config, _MODALITIES_KEYS)
+    if modalities is None:
+        return apply_edits(body, [_insert(document, config, member)])
+    if b"".join(document.raw(modalities).split()) in _EMPTY:
+        return apply_edits(body, [((modalities.value, modalities.end), _AUDIO_ONLY)])
+    return body
+
+
+def _find_member(
+    document: Document, holder: JsonNode, spellings: tuple[str, ...]
+) -> tuple[JsonNode | None, int]:
+    """Return the member that counts, and which spelling it has: the last one that says something."""
+    members = document.members(holder)
+    found = [(place, number) for number, key in enumerate(spellings) for place in members.get(key, [])]
+    found.sort(key=lambda one: one[0].start)
+    not_null = [one for one in found if document.raw(one[0]) != _NULL]
+    kept = not_null or found
+    return kept[-1] if kept else (None, 0)
+
+
+def _is_object(body: bytes, node: JsonNode) -> bool:
+    return body.startswith(b"{", node.value)
+
+
+def _insert(document: Document, holder: JsonNode, member: bytes) -> Edit:
+    """Return the edit that makes ``member`` the first of an object."""
+    behind = holder.value + 1
+    return (behind, behind), member + (b"," if document.members(holder) else b"")
+
+
 CLIENT: Final = ClientOperation(
-    parse_request, render_reply, body_of=Family.GEMINI, natively=with_audio_modality
+    parse_request, render_reply, body_of=Family.GEMINI, natively=add_audio_modality
 )
 """The clients' side of speech."""
 PROVIDER: Final = ProviderOperation(render_request, parse_reply, accept=ANYTHING)

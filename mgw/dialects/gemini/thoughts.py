@@ -1,9 +1,12 @@
-"""Thoughts of other families on their way to Google's clients, and what a call carries of them.
+"""The signatures of thoughts and calls, as Google's clients get them.
 
 Clients drop thoughts from their histories, but keep the signatures of calls: Google demands those.  So the
 first call behind a thought of Anthropic's carries that thought's tagged signature as well.  A thought that is
 all signature, since it is redacted or shown without words, then comes back from the call alone
 (contract 8.11).  Behind several thoughts a call carries none: one of them would be half of the truth.
+
+The first call of a response is always signed: Google's clients send signatures back and its models demand
+them.
 """
 
 from __future__ import annotations
@@ -11,13 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.signatures import Digest, tagged
+from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, tagged
 from mgw.vocabulary import Family
 
 
 @dataclass(slots=True)
-class WrittenThoughts:
-    """The thoughts of one candidate, in the order in which its parts are written."""
+class ThoughtSigner:
+    """Signs the thoughts of one candidate, in the order in which its parts are written."""
 
     _open: Digest | None = None
     """Of the words of the thought that has not ended."""
@@ -38,19 +41,34 @@ class WrittenThoughts:
         if signature.family is Family.GEMINI and not signature.value:
             return None
         digest, self._open = self._open or Digest(), None
-        written = tagged(signature, digest)
+        rendered = tagged(signature, digest)
         if may_be_carried(signature):
-            self._signed.append(written)
-        return written
+            self._signed.append(rendered)
+        return rendered
 
     def interrupt(self) -> None:
         """Say that a part was written that is no thought: what follows is another one."""
         self._open = None
 
-    def carried(self) -> str | None:
+    def pop_carried(self) -> str | None:
         """Return the signature that the next call carries for the thought before it."""
         signed, self._signed = self._signed, []
         return signed[0] if len(signed) == 1 else None
+
+
+def render_signature(signature: Signature | None) -> str | None:
+    """Return a signature for a client of Google's: tagged, and none where there is nothing to remember."""
+    if signature is None or (signature.family is Family.GEMINI and not signature.value):
+        return None
+    return tagged(signature)
+
+
+def render_call_signature(signature: Signature | None, carried: str | None, *, first: bool) -> str | None:
+    """Return what a call is signed with: its own, that of the thought which it carries, or nothing.
+
+    The ``first`` of a response is signed with what skips the check if with nothing else.
+    """
+    return render_signature(signature) or carried or (SKIP_VALIDATOR if first else None)
 
 
 def may_be_carried(signature: Signature) -> bool:

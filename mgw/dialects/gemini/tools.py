@@ -11,10 +11,12 @@ from typing import Final
 from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.gemini.enums import MODES, enum_text
-from mgw.dialects.gemini.schema import from_openapi, with_lower_types
+from mgw.dialects.gemini.proto_json import parse_enum
+from mgw.dialects.gemini.schema import parse_json_schema, parse_openapi_schema
 from mgw.dialects.names import Names
 
+_MODE_NAMES: Final = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
+"""``FunctionCallingConfig.Mode`` by its numbers."""
 _MODES: Final = MappingProxyType(
     {
         "MODE_UNSPECIFIED": None,
@@ -34,7 +36,7 @@ def parse_tools(request: Fields) -> tuple[Tool, ...]:
     found: list[Tool] = []
     request.note(Feature.TOOLS, "tools")
     for tool in request.objects_or_one("tools"):
-        found += [_function(declaration) for declaration in tool.objects_or_one("functionDeclarations")]
+        found += [_parse_function(declaration) for declaration in tool.objects_or_one("functionDeclarations")]
         other = next((key for key in tool if key in tool), None)
         if other is not None:
             raise tool.wrong(
@@ -45,13 +47,23 @@ def parse_tools(request: Fields) -> tuple[Tool, ...]:
     return tuple(found)
 
 
-def parse_choice(request: Fields) -> ToolChoice | None:
+def _parse_function(declaration: Fields) -> Tool:
+    name = declaration.required_text("name")
+    description = declaration.text("description")
+    schema = declaration.raw_object("parametersJsonSchema")
+    if schema is not None:
+        return Tool(name, description, parse_json_schema(schema))
+    schema = declaration.raw_object("parameters")
+    return Tool(name, description, None if schema is None else parse_openapi_schema(schema))
+
+
+def parse_tool_choice(request: Fields) -> ToolChoice | None:
     """Return how functions are to be chosen; all else of ``toolConfig`` stays unread."""
     config = request.nested("toolConfig")
     calling = None if config is None else config.nested("functionCallingConfig")
     if calling is None:
         return None
-    mode = enum_text(calling, "mode", MODES, Feature.TOOL_CHOICE)
+    mode = parse_enum(calling, "mode", _MODE_NAMES, Feature.TOOL_CHOICE)
     if mode is not None and mode.upper() not in _MODES:
         raise none_of(calling, "mode", mode, _MODES)
     names = calling.texts("allowedFunctionNames", Feature.TOOL_CHOICE_NAMES)
@@ -65,26 +77,16 @@ def render_tools(conversation: Conversation, names: Names, lost: set[Feature]) -
     """Return ``tools`` and ``toolConfig``, as far as there are any."""
     if not conversation.tools:
         return {}
-    declarations = [_declaration(tool, names, lost) for tool in conversation.tools]
+    declarations = [_render_function(tool, names, lost) for tool in conversation.tools]
     body: JsonObject = {"tools": [{"functionDeclarations": declarations}]}
     if conversation.tool_choice is not None:
-        body["toolConfig"] = {"functionCallingConfig": _calling(conversation.tool_choice, names)}
+        body["toolConfig"] = {"functionCallingConfig": render_tool_choice(conversation.tool_choice, names)}
     if conversation.parallel_calls is False:
         lost.add(Feature.PARALLEL_CALLS)
     return body
 
 
-def _function(declaration: Fields) -> Tool:
-    name = declaration.required_text("name")
-    description = declaration.text("description")
-    schema = declaration.raw_object("parametersJsonSchema")
-    if schema is not None:
-        return Tool(name, description, with_lower_types(schema))
-    schema = declaration.raw_object("parameters")
-    return Tool(name, description, None if schema is None else from_openapi(schema))
-
-
-def _declaration(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
+def _render_function(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
     if tool.strict:
         lost.add(Feature.TOOL_STRICT)
     declaration: JsonObject = {"name": names[tool.name]}
@@ -95,8 +97,8 @@ def _declaration(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
     return declaration
 
 
-def _calling(choice: ToolChoice, names: Names) -> JsonObject:
-    """Return the mode; names go with ``ANY`` and ``VALIDATED`` only."""
+def render_tool_choice(choice: ToolChoice, names: Names) -> JsonObject:
+    """Return ``functionCallingConfig``; names go with ``ANY`` and ``VALIDATED`` only."""
     if choice.mode is ToolMode.NONE:
         return {"mode": "NONE"}
     if not choice.names:

@@ -1,22 +1,51 @@
-"""Token counts of generateContent, both ways.
+"""Token counts of generateContent and its neighbours, both ways, and the meter of passing responses.
 
 Google counts cached content in the prompt, as the canonical convention does, but thoughts and the results of
-its own tools beside candidates and prompt (``GenerateContentResponseUsageMetadata`` of google-genai 3.4).
+its own tools beside candidates and prompt, so these are added.  Proto3 JSON leaves a zero out: what is
+missing where usage stands is unknown or zero, and counts as unknown.
+
+``application/json`` is one object, or the array in pieces that ``:streamGenerateContent`` answers without
+``alt=sse``: its first byte tells.
+
+Sources: ``GenerateContentResponseUsageMetadata``, ``UsageMetadata`` (embeddings) and ``CountTokensResponse``
+of google-genai 3.4 and, for interactions, the ``Usage`` of its ``_gaos/types/interactions``.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec import Struct
+from msgspec import field as member
 from msgspec.json import Decoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.dialects.metering import Count, attempt, total, updated, within
+from mgw.dialects.dialect import Meter
+from mgw.dialects.metering import (
+    MAX_BODY_BYTES,
+    MAX_LOOKS,
+    BlindMeter,
+    Count,
+    EventStreamMeter,
+    UnaryMeter,
+    UsageReader,
+    attempt,
+    media_type,
+    total,
+    updated,
+    within,
+)
+from mgw.errors import GatewayError
+from mgw.wire.json_array import ElementReader
+
+_USAGE_KEY: Final = b'"usage'
+"""Begins ``usageMetadata`` and the ``usage`` of interactions."""
+_NO_METADATA: Final = b'"usageMetadata":null'
 
 
-class UsageMetadata(Struct, frozen=True, rename="camel"):
+class _UsageMetadata(Struct, frozen=True, rename="camel"):
     """``usageMetadata``."""
 
     prompt_token_count: Count | None = None
@@ -27,7 +56,7 @@ class UsageMetadata(Struct, frozen=True, rename="camel"):
     thoughts_token_count: Count | None = None
     cached_content_token_count: Count | None = None
 
-    def counted(self) -> TokenUsage:
+    def to_usage(self) -> TokenUsage:
         """Return the canonical form."""
         answer = self.candidates_token_count
         prompt = total(self.prompt_token_count, self.tool_use_prompt_token_count)
@@ -39,19 +68,58 @@ class UsageMetadata(Struct, frozen=True, rename="camel"):
         )
 
 
-_DECODER: Final = Decoder(UsageMetadata, strict=False)
+class _InteractionUsage(Struct, frozen=True):
+    total_input_tokens: Count | None = None
+    total_tool_use_tokens: Count | None = None
+    total_output_tokens: Count | None = None
+    total_thought_tokens: Count | None = None
+    total_cached_tokens: Count | None = None
+
+    def to_usage(self) -> TokenUsage:
+        """Return the canonical form."""
+        prompt = total(self.total_input_tokens, self.total_tool_use_tokens)
+        return TokenUsage(
+            prompt,
+            total(self.total_output_tokens, self.total_thought_tokens),
+            cache_read=within(self.total_cached_tokens, prompt),
+            reasoning=self.total_thought_tokens,
+        )
 
 
-def usage_of(metadata: bytes | memoryview, before: TokenUsage = NO_USAGE) -> TokenUsage:
+class _Interaction(Struct, frozen=True):
+    usage: _InteractionUsage | None = None
+
+
+class _Metadata(Struct, frozen=True):
+    total_usage: _InteractionUsage | None = None
+
+
+class _Document(Struct, frozen=True):
+    usage_metadata: _UsageMetadata | None = member(default=None, name="usageMetadata")
+    usage: _InteractionUsage | None = None
+    """Of an interaction."""
+    interaction: _Interaction | None = None
+    """Of an event of a stream of interactions; ``metadata`` may stand in every event."""
+    metadata: _Metadata | None = None
+    total_tokens: Count | None = member(default=None, name="totalTokens")
+    """The answer of a token count, with the next."""
+    cached_content_token_count: Count | None = member(default=None, name="cachedContentTokenCount")
+
+
+_METADATA_DECODER: Final = Decoder(_UsageMetadata, strict=False)  # proto3 JSON may write numbers as strings
+_DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
+
+
+def parse_usage(metadata: bytes | memoryview, before: TokenUsage = NO_USAGE) -> TokenUsage:
     """Return what is known after ``usageMetadata``; what cannot be is not believed."""
-    return attempt(_read, bytes(metadata), before)
+    return attempt(_update, bytes(metadata), before)
 
 
-def _read(metadata: bytes, before: TokenUsage) -> TokenUsage:
-    return updated(before, _DECODER.decode(metadata).counted())
+def _update(metadata: bytes, before: TokenUsage) -> TokenUsage:
+    return updated(before, _METADATA_DECODER.decode(metadata).to_usage())
 
 
-def usage_metadata(usage: TokenUsage) -> JsonObject:
+def render_usage(usage: TokenUsage) -> JsonObject:
     """Return ``usageMetadata``; what is unknown is left out."""
     answer, thoughts = usage.tokens_out, usage.reasoning
     if answer is not None and thoughts is not None:
@@ -65,3 +133,80 @@ def usage_metadata(usage: TokenUsage) -> JsonObject:
         "thoughtsTokenCount": thoughts,
     }
     return {key: count for key, count in counts.items() if count is not None}
+
+
+def meter(content_type: bytes) -> Meter:
+    """Return a fresh meter for a response of ``content_type``."""
+    kind = media_type(content_type)
+    if kind == b"text/event-stream":
+        return EventStreamMeter(_read_document, _USAGE_KEY, _NO_METADATA)
+    return _JsonMeter(_read_document) if kind == b"application/json" else BlindMeter()
+
+
+def _read_document(document: bytes, before: TokenUsage) -> TokenUsage:
+    """Return what is known after ``document``; the last usage wins."""
+    found = _DOCUMENT_DECODER.decode(document)
+    if found.usage_metadata is not None:
+        return updated(before, found.usage_metadata.to_usage())
+    usage = found.usage or (found.interaction.usage if found.interaction else None)
+    usage = usage or (found.metadata.total_usage if found.metadata else None)
+    if usage is not None:
+        return updated(before, usage.to_usage())
+    return updated(before, TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count))
+
+
+@dataclass(slots=True)
+class _ArrayMeter:
+    """Meters a JSON array in pieces: each element that can hold usage is read when it is whole."""
+
+    read: UsageReader
+    usage: TokenUsage = NO_USAGE
+    _elements: ElementReader | None = field(default_factory=lambda: ElementReader(MAX_BODY_BYTES))
+
+    def feed(self, data: bytes) -> None:
+        """Read the elements that ``data`` completes; what is no array ends the metering."""
+        if self._elements is None:
+            return
+        try:
+            elements = self._elements.feed(data)
+        except GatewayError:
+            self._elements = None
+            return
+        if len(elements) > MAX_LOOKS:
+            self._elements = None
+            self.usage = NO_USAGE
+            return
+        for element in elements:
+            if _USAGE_KEY in element:
+                self.usage = attempt(self.read, element, self.usage)
+
+    def finish(self) -> None:
+        """Forget an element that broke off: it tells nothing."""
+        self._elements = None
+
+
+@dataclass(slots=True)
+class _JsonMeter:
+    """Meters ``application/json``, one object or an array, as its first byte says."""
+
+    read: UsageReader
+    _meter: UnaryMeter | _ArrayMeter | None = None
+
+    @property
+    def usage(self) -> TokenUsage:
+        """What is known so far."""
+        return NO_USAGE if self._meter is None else self._meter.usage
+
+    def feed(self, data: bytes) -> None:
+        """Choose the meter at the first byte that is no blank, and feed it."""
+        if self._meter is None:
+            begin = data.lstrip(b" \t\r\n")
+            if not begin:
+                return
+            self._meter = _ArrayMeter(self.read) if begin.startswith(b"[") else UnaryMeter(self.read)
+        self._meter.feed(data)
+
+    def finish(self) -> None:
+        """Finish the meter that was chosen."""
+        if self._meter is not None:
+            self._meter.finish()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.gemini.modality import with_audio_modality
+from mgw.dialects.gemini.speech import add_audio_modality
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.speech_cases import sent, told
@@ -143,7 +143,7 @@ def test_any_media_type_of_googles_is_told_in_a_header_or_broken(stated: str) ->
 @given(body=st.binary(max_size=60) | random_json().map(msgspec.json.encode))
 def test_any_body_is_wished_sound_in_or_refused(body: bytes) -> None:
     try:
-        found = with_audio_modality(body)
+        found = add_audio_modality(body)
     except GatewayError as error:
         if error.reason is not Reason.MALFORMED:
             raise

@@ -32,7 +32,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
-from mgw.dialects.gemini.stops import FAILURES
+from mgw.dialects.gemini.reply import FAILURES
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
 from mgw.errors import GatewayError, Reason

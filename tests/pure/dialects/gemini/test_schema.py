@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from google.genai.types import Schema, Type
 
-from mgw.dialects.gemini.schema import from_openapi, with_lower_types
+from mgw.dialects.gemini.schema import parse_json_schema, parse_openapi_schema
 
 Json = dict[str, Any]
 
@@ -53,24 +53,26 @@ Json = dict[str, Any]
     ],
 )
 def test_googles_schema_becomes_json_schema(openapi: Json, schema: Json) -> None:
-    assert from_openapi(openapi) == schema
+    assert parse_openapi_schema(openapi) == schema
 
 
 def test_properties_named_like_keywords_are_properties() -> None:
     names = ["type", "nullable", "properties", "enum", "items", "format", "propertyOrdering", "ref", "any_of"]
-    found = from_openapi({"type": "OBJECT", "properties": {name: {"type": "STRING"} for name in names}})
+    found = parse_openapi_schema(
+        {"type": "OBJECT", "properties": {name: {"type": "STRING"} for name in names}}
+    )
     assert list(found["properties"]) == names
     assert all(value == {"type": "string"} for value in found["properties"].values())
 
 
 def test_keys_keep_their_order() -> None:
     openapi = {"required": ["z"], "properties": {"z": {}, "a": {}}, "description": "d", "type": "OBJECT"}
-    found = from_openapi(openapi)
+    found = parse_openapi_schema(openapi)
     assert list(found) == list(openapi)
     assert list(found["properties"]) == ["z", "a"]
 
 
-@pytest.mark.parametrize("read", [from_openapi, with_lower_types])
+@pytest.mark.parametrize("read", [parse_json_schema, parse_openapi_schema])
 @pytest.mark.parametrize(
     ("ordering", "names"),
     [
@@ -98,7 +100,7 @@ def test_json_schema_changes_in_the_case_of_its_types_and_in_order_alone() -> No
         "enum": ["STRING"],
         "default": {"type": "OBJECT"},
     }
-    assert with_lower_types(schema) == {
+    assert parse_json_schema(schema) == {
         "$schema": "x",
         "type": "object",
         "nullable": True,
@@ -118,4 +120,4 @@ def test_every_field_of_the_sdks_schema_is_spoken_of() -> None:
 def test_every_type_of_the_sdks_is_lowered() -> None:
     for kind in Type:
         expected = {} if kind is Type.TYPE_UNSPECIFIED else {"type": kind.value.lower()}
-        assert from_openapi({"type": kind.value}) == expected
+        assert parse_openapi_schema({"type": kind.value}) == expected

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.dialects.gemini.modality import with_audio_modality
+from mgw.dialects.gemini.speech import add_audio_modality
 from mgw.errors import GatewayError, Reason
 
 CONTENTS = b'"contents" : [{"parts":[{"text":"say \\u007b\\"generationConfig\\""}]}]'
@@ -68,7 +68,7 @@ CONTENTS = b'"contents" : [{"parts":[{"text":"say \\u007b\\"generationConfig\\""
     ],
 )
 def test_the_wish_is_put_in_where_it_belongs(body: bytes, found: bytes) -> None:
-    assert with_audio_modality(body) == found
+    assert add_audio_modality(body) == found
 
 
 @pytest.mark.parametrize(
@@ -86,13 +86,13 @@ def test_the_wish_is_put_in_where_it_belongs(body: bytes, found: bytes) -> None:
     ],
 )
 def test_what_says_it_or_is_no_such_request_stays_the_same_object(body: bytes) -> None:
-    assert with_audio_modality(body) is body
+    assert add_audio_modality(body) is body
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"a":1}}', b"\xff", b"[" * 100_000])
 def test_what_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError) as caught:
-        with_audio_modality(body)
+        add_audio_modality(body)
     assert caught.value.reason is Reason.MALFORMED
 
 
@@ -114,7 +114,7 @@ def test_nothing_else_of_any_request_changes(
 ) -> None:
     request = {**before, **({key: config} if stated else {}), "cachedContent": "x"}
     body = json.dumps(request, indent=indent).encode()
-    found = with_audio_modality(body)
+    found = add_audio_modality(body)
     told = json.loads(found)
     spelled = key if stated else "generationConfig"
     name = "responseModalities" if spelled == "generationConfig" else "response_modalities"

@@ -1,4 +1,4 @@
-"""The shapes of Google's answers, as far as they are read.
+"""The types of a ``GenerateContentResponse``, as far as they are read.
 
 What may be malformed without harm to the rest (counts, citations, log probabilities) is kept raw and read by
 itself.
@@ -19,79 +19,79 @@ from msgspec.structs import asdict, replace
 from mgw.canonical.conversation import Citation
 from mgw.canonical.reply import Alternative, TokenLogprob
 
-_NO: Final = Raw(b"null")
+_NULL: Final = Raw(b"null")
 
 
-class Call(Struct, frozen=True, rename="camel"):
+class FunctionCallShape(Struct, frozen=True, rename="camel"):
     """``functionCall``; what it continues has no name."""
 
     name: str | None = None
     id: str | None = None
-    args: Raw = _NO
+    args: Raw = _NULL
 
 
-class Blob(Struct, frozen=True, rename="camel"):
+class BlobShape(Struct, frozen=True, rename="camel"):
     """``inlineData``."""
 
     data: str | None = None
     mime_type: str | None = None
 
 
-class Part(Struct, frozen=True, rename="camel"):
-    """One part."""
+class PartShape(Struct, frozen=True, rename="camel"):
+    """``Part``."""
 
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
-    function_call: Call | None = None
-    inline_data: Blob | None = None
+    function_call: FunctionCallShape | None = None
+    inline_data: BlobShape | None = None
 
 
-class Content(Struct, frozen=True, rename="camel"):
-    """What a candidate says."""
+class ContentShape(Struct, frozen=True, rename="camel"):
+    """``Content``."""
 
-    parts: list[Part] | None = None
+    parts: list[PartShape] | None = None
 
 
-class Candidate(Struct, frozen=True, rename="camel"):
+class CandidateShape(Struct, frozen=True, rename="camel"):
     """One answer, or a piece of it."""
 
-    content: Content | None = None
+    content: ContentShape | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
     index: int | None = None
-    citation_metadata: Raw = _NO
-    logprobs_result: Raw = _NO
+    citation_metadata: Raw = _NULL
+    logprobs_result: Raw = _NULL
 
 
-class Feedback(Struct, frozen=True, rename="camel"):
+class PromptFeedback(Struct, frozen=True, rename="camel"):
     """``promptFeedback``."""
 
     block_reason: str | None = None
     block_reason_message: str | None = None
 
 
-class Response(Struct, frozen=True, rename="camel"):
+class GenerateContentResponse(Struct, frozen=True, rename="camel"):
     """``GenerateContentResponse``, or an error in its place."""
 
-    candidates: list[Candidate] | None = None
-    prompt_feedback: Feedback | None = None
-    usage_metadata: Raw = _NO
+    candidates: list[CandidateShape] | None = None
+    prompt_feedback: PromptFeedback | None = None
+    usage_metadata: Raw = _NULL
     model_version: str | None = None
     response_id: str | None = None
     error: Any = None  # Any: whatever a provider calls an error
 
 
-class _Source(Struct, frozen=True, rename="camel"):
+class _CitationSource(Struct, frozen=True, rename="camel"):
     uri: str | None = None
     title: str | None = None
     start_index: int | None = None
     end_index: int | None = None
 
 
-class _Citations(Struct, frozen=True, rename="camel"):
-    citation_sources: list[_Source] | None = None
-    citations: list[_Source] | None = None
+class _CitationMetadata(Struct, frozen=True, rename="camel"):
+    citation_sources: list[_CitationSource] | None = None
+    citations: list[_CitationSource] | None = None
 
 
 class _Token(Struct, frozen=True, rename="camel"):
@@ -103,74 +103,74 @@ class _Tokens(Struct, frozen=True, rename="camel"):
     candidates: list[_Token] | None = None
 
 
-class _Logprobs(Struct, frozen=True, rename="camel"):
+class _LogprobsResult(Struct, frozen=True, rename="camel"):
     chosen_candidates: list[_Token] | None = None
     top_candidates: list[_Tokens] | None = None
 
 
-RESPONSE: Final = Decoder(Response, strict=False)  # proto3 JSON may write numbers as strings
-_RESPONSES: Final = Decoder(list[Response], strict=False)
-_CITATIONS: Final = Decoder(_Citations, strict=False)
-_LOGPROBS: Final = Decoder(_Logprobs, strict=False)
+_RESPONSE: Final = Decoder(GenerateContentResponse, strict=False)  # proto3 JSON may write numbers as strings
+_RESPONSES: Final = Decoder(list[GenerateContentResponse], strict=False)
+_CITATIONS: Final = Decoder(_CitationMetadata, strict=False)
+_LOGPROBS: Final = Decoder(_LogprobsResult, strict=False)
 _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def response_of(document: bytes) -> Response | None:
+def decode_response(document: bytes) -> GenerateContentResponse | None:
     """Return what a document says; ``None`` where it says nothing of this kind."""
     try:
-        return RESPONSE.decode(document)
+        return _RESPONSE.decode(document)
     except _UNREADABLE:
         return None
 
 
-def parts_of(content: Content | None) -> Iterator[Part]:
+def split_parts(content: ContentShape | None) -> Iterator[PartShape]:
     """Yield the parts; a text beside something else, which Google never sends, stands before it."""
     for part in (content.parts if content is not None else None) or ():
         if part.text and (part.function_call is not None or part.inline_data is not None):
-            yield Part(text=part.text, thought=part.thought)
+            yield PartShape(text=part.text, thought=part.thought)
         yield part
 
 
-def joined_response_of(document: bytes) -> Response | None:
+def decode_response_array(document: bytes) -> GenerateContentResponse | None:
     """Return what an array of responses says together; ``None`` where it is none, or is not whole."""
     try:
         pieces = _RESPONSES.decode(document)
     except _UNREADABLE:
         return None
-    candidates: dict[int, Candidate] = {}
+    candidates: dict[int, CandidateShape] = {}
     for piece in pieces:
         for place, candidate in enumerate(piece.candidates or ()):
             number = place if candidate.index is None else candidate.index
             before = candidates.get(number)
-            candidates[number] = candidate if before is None else _joined(before, candidate)
-    joined = Response(candidates=[candidates[number] for number in sorted(candidates)] or None)
+            candidates[number] = candidate if before is None else _join(before, candidate)
+    joined = GenerateContentResponse(candidates=[candidates[number] for number in sorted(candidates)] or None)
     for piece in pieces:
-        joined = replace(joined, **_said(piece, "candidates"))
+        joined = replace(joined, **_present_fields(piece, "candidates"))
     return joined
 
 
-def _joined(before: Candidate, candidate: Candidate) -> Candidate:
+def _join(before: CandidateShape, candidate: CandidateShape) -> CandidateShape:
     parts = [part for one in (before, candidate) if one.content for part in one.content.parts or ()]
-    return replace(before, **_said(candidate, "content"), content=Content(parts))
+    return replace(before, **_present_fields(candidate, "content"), content=ContentShape(parts))
 
 
-def _said(piece: Struct, apart: str) -> dict[str, Any]:  # Any: whatever the fields hold
+def _present_fields(piece: Struct, apart: str) -> dict[str, Any]:  # Any: whatever the fields hold
     """Return the fields that say something, but for one."""
     return {
         name: value
         for name, value in asdict(piece).items()
-        if name != apart and value is not None and (type(value) is not Raw or is_there(value))
+        if name != apart and value is not None and (type(value) is not Raw or is_present(value))
     }
 
 
-def is_there(raw: Raw) -> bool:
+def is_present(raw: Raw) -> bool:
     """Whether a raw value is more than null."""
-    return raw is not _NO and bytes(raw) != b"null"
+    return raw is not _NULL and bytes(raw) != b"null"
 
 
-def citations_of(raw: Raw) -> tuple[Citation, ...]:
+def parse_citations(raw: Raw) -> tuple[Citation, ...]:
     """Return where an answer comes from."""
-    if not is_there(raw):
+    if not is_present(raw):
         return ()
     try:
         found = _CITATIONS.decode(raw)
@@ -182,9 +182,9 @@ def citations_of(raw: Raw) -> tuple[Citation, ...]:
     )
 
 
-def logprobs_of(raw: Raw) -> tuple[TokenLogprob, ...]:
+def parse_logprobs(raw: Raw) -> tuple[TokenLogprob, ...]:
     """Return how likely the tokens were."""
-    if not is_there(raw):
+    if not is_present(raw):
         return ()
     try:
         found = _LOGPROBS.decode(raw)
@@ -195,11 +195,11 @@ def logprobs_of(raw: Raw) -> tuple[TokenLogprob, ...]:
         TokenLogprob(
             token.token,
             token.log_probability,
-            _alternatives(tops[place]) if place < len(tops) else (),
+            _parse_alternatives(tops[place]) if place < len(tops) else (),
         )
         for place, token in enumerate(found.chosen_candidates or ())
     )
 
 
-def _alternatives(tokens: _Tokens) -> tuple[Alternative, ...]:
+def _parse_alternatives(tokens: _Tokens) -> tuple[Alternative, ...]:
     return tuple(Alternative(token.token, token.log_probability) for token in tokens.candidates or ())

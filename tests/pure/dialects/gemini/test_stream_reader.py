@@ -34,7 +34,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplySource
 from mgw.dialects.gemini import PROVIDER
-from mgw.dialects.gemini.stops import FAILURES
+from mgw.dialects.gemini.reply import FAILURES
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family

@@ -37,7 +37,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.gemini import CLIENT
-from mgw.dialects.gemini import writer as module
+from mgw.dialects.gemini import stream_writer as module
 from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
 from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason

@@ -1,0 +1,281 @@
+"""``generationConfig``, both ways: sampling, limits, output format, reasoning, resolution of media.
+
+Towards Google it says what the model takes; all else is lost, since Google refuses it ("JSON mode is not
+enabled for this model", "Function calling with a response mime type: 'application/json' is unsupported",
+"Penalty is not enabled for this model", "Logprobs is not enabled ...", "Multiple candidates is not enabled
+...").  Models that take no sampling parameters refuse penalties, too.
+
+Sources: ``GenerationConfig`` and ``ThinkingConfig`` of google-genai 3.4; contract 8.7, 8.19.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.canonical.conversation import (
+    Conversation,
+    JsonObject,
+    Media,
+    MediaKind,
+    OutputFormat,
+    OutputKind,
+    Part,
+    Reasoning,
+    Sampling,
+    ToolResult,
+)
+from mgw.canonical.features import Feature
+from mgw.dialects.dialect import RenderOptions
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.gemini.media import RESOLUTIONS, parse_resolution
+from mgw.dialects.gemini.proto_json import enum_name, parse_enum, parse_integer, parse_number
+from mgw.dialects.gemini.schema import is_enforced, parse_json_schema, parse_openapi_schema
+from mgw.dialects.model_row import ModelRow
+from mgw.dialects.reasoning import for_gemini
+from mgw.vocabulary import Effort
+
+_MODALITIES: Final = ("MODALITY_UNSPECIFIED", "TEXT", "IMAGE", "AUDIO")
+"""``GenerationConfig.Modality`` by its numbers."""
+_THINKING_LEVELS: Final = MappingProxyType(
+    {
+        "THINKING_LEVEL_UNSPECIFIED": None,
+        "MINIMAL": Effort.MINIMAL,
+        "LOW": Effort.LOW,
+        "MEDIUM": Effort.MEDIUM,
+        "HIGH": Effort.HIGH,
+        "XHIGH": Effort.XHIGH,
+    }
+)
+_JSON: Final = "application/json"
+_PLAIN_TEXT: Final = frozenset({"", "text/plain"})
+_MAX_STOPS: Final = 5
+_SEED_LIMIT: Final = 2**31
+_REQUEST_RESOLUTIONS: Final = frozenset({"low", "medium", "high"})
+"""What ``generationConfig.mediaResolution`` knows; that of single parts is known to few models only."""
+_VISUAL: Final = frozenset({MediaKind.IMAGE, MediaKind.VIDEO})
+
+
+class GenerationConfig(Struct, frozen=True):
+    """What ``generationConfig`` says."""
+
+    sampling: Sampling = Sampling()
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    candidates: int | None = None
+    output: OutputFormat | None = None
+    reasoning: Reasoning = Reasoning()
+    detail: str | None = None
+    """The resolution of all images that state none of their own."""
+
+
+def parse_options(config: Fields | None) -> GenerationConfig:
+    """Return what ``generationConfig`` says; what nobody else can say stays unread."""
+    if config is None:
+        return GenerationConfig()
+    return GenerationConfig(
+        sampling=_parse_sampling(config),
+        max_tokens=parse_integer(config, "maxOutputTokens", Feature.MAX_TOKENS),
+        stop=tuple(filter(None, config.texts("stopSequences", Feature.STOP))),
+        candidates=_parse_candidates(config),
+        output=_parse_output(config),
+        reasoning=_parse_reasoning(config),
+        detail=_parse_detail(config),
+    )
+
+
+def _parse_sampling(config: Fields) -> Sampling:
+    return Sampling(
+        temperature=parse_number(config, "temperature", Feature.TEMPERATURE),
+        top_p=parse_number(config, "topP", Feature.TOP_P),
+        top_k=parse_integer(config, "topK", Feature.TOP_K),
+        frequency_penalty=parse_number(config, "frequencyPenalty", Feature.FREQUENCY_PENALTY),
+        presence_penalty=parse_number(config, "presencePenalty", Feature.PRESENCE_PENALTY),
+        seed=parse_integer(config, "seed", Feature.SEED),
+        logprobs=config.flag("responseLogprobs", Feature.LOGPROBS),
+        top_logprobs=parse_integer(config, "logprobs", Feature.TOP_LOGPROBS),
+    )
+
+
+def _parse_candidates(config: Fields) -> int | None:
+    candidates = parse_integer(config, "candidateCount")
+    if candidates not in (None, 1):
+        config.note(Feature.CANDIDATES, "candidateCount")
+    return candidates
+
+
+def _parse_output(config: Fields) -> OutputFormat | None:
+    """Return what the answer is to look like.
+
+    A type that is none of JSON and text stays unread together with its schema: one word of an enum, say.
+    """
+    modalities = config.take("responseModalities")
+    if type(modalities) is list:
+        modalities = [enum_name(modality, _MODALITIES) for modality in modalities]
+    if modalities is not None and modalities not in (["TEXT"], ["text"]):
+        config.ledger.leave(config.path("responseModalities"))
+    media_type = config.text("responseMimeType", Feature.OUTPUT)
+    if media_type not in {None, _JSON, *_PLAIN_TEXT}:
+        config.ledger.leave(config.path("responseMimeType"))
+        return None
+    schema = _parse_schema(config)
+    if schema is not None:
+        return OutputFormat(OutputKind.SCHEMA, schema)
+    return OutputFormat(OutputKind.JSON) if media_type == _JSON else None
+
+
+def _parse_schema(config: Fields) -> JsonObject | None:
+    for key in ("responseJsonSchema", "_responseJsonSchema"):
+        found = config.raw_object(key, Feature.OUTPUT)
+        if found is not None:
+            return parse_json_schema(found)
+    found = config.raw_object("responseSchema", Feature.OUTPUT)
+    return None if found is None else parse_openapi_schema(found)
+
+
+def _parse_reasoning(config: Fields) -> Reasoning:
+    thinking = config.nested("thinkingConfig")
+    if thinking is None:
+        return Reasoning()
+    level = thinking.text("thinkingLevel", Feature.REASONING)
+    if level is not None and level.upper() not in _THINKING_LEVELS:
+        raise none_of(thinking, "thinkingLevel", level, _THINKING_LEVELS)
+    return Reasoning(
+        effort=_THINKING_LEVELS[level.upper()] if level else None,
+        budget=parse_integer(thinking, "thinkingBudget", Feature.REASONING),
+        thoughts=thinking.flag("includeThoughts", Feature.THOUGHTS),
+    )
+
+
+def _parse_detail(config: Fields) -> str | None:
+    level = parse_enum(config, "mediaResolution", RESOLUTIONS, Feature.MEDIA_DETAIL)
+    detail = parse_resolution(level)
+    if level is not None and detail is None:
+        config.ledger.leave(config.path("mediaResolution"))
+    return detail
+
+
+def render_options(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
+    """Return ``generationConfig``, and add to ``lost`` what it cannot say."""
+    row = options.row
+    config = _render_sampling(conversation.sampling, row, lost)
+    for key, wanted, most, feature in (
+        ("maxOutputTokens", conversation.max_tokens, row.max_output, Feature.MAX_TOKENS),
+        ("candidateCount", conversation.candidates, row.candidates, Feature.CANDIDATES),
+    ):
+        if wanted is not None:
+            config[key] = wanted if most is None else min(wanted, most)
+            if config[key] != wanted:
+                lost.add(feature)
+    stops = [stop for stop in conversation.stop if stop]  # an empty one is refused, and says nothing
+    if stops:
+        if len(stops) > _MAX_STOPS or not row.stop:
+            lost.add(Feature.STOP)
+        if row.stop:
+            config["stopSequences"] = stops[:_MAX_STOPS]
+    config |= _render_output(conversation, row, lost)
+    thinking = _render_thinking(conversation, options, lost)
+    if thinking:
+        config["thinkingConfig"] = thinking
+    resolution = _render_resolution(conversation, lost)
+    if resolution is not None:
+        config["mediaResolution"] = f"MEDIA_RESOLUTION_{resolution.upper()}"
+    return config
+
+
+def _render_sampling(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
+    config: JsonObject = {}
+    penalties = row.sampling and row.penalties  # a penalty of 0 is none at all
+    for key, value, feature, taken in (
+        ("temperature", sampling.temperature, Feature.TEMPERATURE, row.sampling),
+        ("topP", sampling.top_p, Feature.TOP_P, row.sampling),
+        ("topK", sampling.top_k, Feature.TOP_K, row.sampling),
+        ("presencePenalty", sampling.presence_penalty or None, Feature.PRESENCE_PENALTY, penalties),
+        ("frequencyPenalty", sampling.frequency_penalty or None, Feature.FREQUENCY_PENALTY, penalties),
+    ):
+        if value is None:
+            continue
+        if taken:
+            config[key] = value
+        else:
+            lost.add(feature)
+    if sampling.seed is not None:
+        config["seed"] = sampling.seed % _SEED_LIMIT  # int32; equal seeds stay equal
+    return config | _render_logprobs(sampling, row, lost)
+
+
+def _render_logprobs(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
+    config: JsonObject = {}
+    if sampling.logprobs and row.logprobs:
+        config["responseLogprobs"] = True
+        if sampling.top_logprobs:
+            config["logprobs"] = sampling.top_logprobs
+        return config
+    if sampling.logprobs:
+        lost.add(Feature.LOGPROBS)
+    if sampling.top_logprobs:
+        lost.add(Feature.TOP_LOGPROBS)
+    return config
+
+
+def _render_output(conversation: Conversation, row: ModelRow, lost: set[Feature]) -> JsonObject:
+    output = conversation.output
+    if output is None or output.kind is OutputKind.TEXT:
+        return {}
+    if not row.structured or (conversation.tools and not row.json_with_tools):
+        lost.add(Feature.OUTPUT)
+        return {}
+    if output.name is not None:
+        lost.add(Feature.OUTPUT_NAME)
+    if output.description is not None:
+        lost.add(Feature.OUTPUT_DESCRIPTION)
+    config: JsonObject = {"responseMimeType": "application/json"}
+    if output.schema is not None:
+        config["responseJsonSchema"] = output.schema
+    if output.strict is False or (output.strict and not _is_strict(output.schema)):
+        lost.add(Feature.OUTPUT_STRICT)
+    return config
+
+
+def _is_strict(schema: JsonObject | None) -> bool:
+    """Whether the answer is held to all of a schema."""
+    try:
+        return schema is not None and is_enforced(schema)
+    except RecursionError:  # where it is encoded, it is refused
+        return False
+
+
+def _render_thinking(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
+    thinking = for_gemini(conversation.reasoning, options.row)
+    if thinking.lost:
+        lost.add(Feature.REASONING)
+    config: JsonObject = {}
+    if thinking.include_thoughts is not None:
+        config["includeThoughts"] = thinking.include_thoughts
+    if thinking.budget is not None:
+        config["thinkingBudget"] = thinking.budget
+    if thinking.level is not None:
+        config["thinkingLevel"] = thinking.level
+    return config
+
+
+def _render_resolution(conversation: Conversation, lost: set[Feature]) -> str | None:
+    """Return the one resolution at which all is to be seen; several cannot be said."""
+    details = {
+        media.detail for turn in conversation.turns for part in turn.parts for media in _visual_media(part)
+    }
+    if details <= {None, "auto"}:
+        return None
+    detail = details.pop() if len(details) == 1 else None
+    if detail in _REQUEST_RESOLUTIONS:
+        return detail
+    lost.add(Feature.MEDIA_DETAIL)
+    return None
+
+
+def _visual_media(part: Part) -> list[Media]:
+    """Return what is to be seen in a part."""
+    inner = part.parts if isinstance(part, ToolResult) else (part,)
+    return [media for media in inner if isinstance(media, Media) and media.kind in _VISUAL]
