@@ -249,6 +249,7 @@ class BaseStreamWriter(ABC):
         """Return the end of the stream, after the last ``Ended``; nothing after ``Broke`` or ``fail``."""
         if not self._closed:
             self.on_finish()
+            self._closed = True
         return self._take()
 
     def fail(self, error: GatewayError | UpstreamError) -> bytes:

@@ -1,24 +1,28 @@
-"""Calls of one choice, as they stream in.
+"""Tool calls of one choice, read as they stream in; hosts differ much in how they write them.
 
 Source: the SDK's ``ChoiceDeltaToolCall``: ``index`` says which call, ``id`` and the name come with its first
-piece.  Hosts differ, and this is what is made of it:
+piece.  This is what is made of what hosts write:
 
 * No ``index``: a known ``id`` goes on with its call, a name begins another, and so does a new ``id`` where
   the last call is whole; all else goes on with the last (Google's endpoint, Qwen).
 * Another ``id`` and a name at an index that is taken, or a name and arguments where the call is complete and
   neither has an ``id``: a new call (Ollama, Dynamo, flattened parallel calls).
 * A name in pieces (hosts that stream what a model spells, token by token): they are gathered until arguments
-  come, so a call begins no earlier.  A piece that says again what is known already adds nothing.
+  come, so a call begins no earlier.  A piece that repeats what is known already adds nothing.
 * ``id`` and name in every piece: the first ones count, once there are arguments.  An ``id`` is only ever its
   first piece, since nobody but the client gives it back.
 * No ``id`` at all, or that of another call: one is made.
 * Arguments as an object in place of its text: they become the text.  Name and arguments in the entry itself.
 * A call that never gets a name breaks the answer: what nobody can run must not end as if nothing was asked.
   Without arguments it is none, unless the host says that it stopped to have it run.
+
+A call ends with the last brace of its arguments.  :class:`ArgumentsScanner` finds it by braces and quotes
+alone (RFC 8259: structure stands outside of strings, and a quote inside a string is escaped).
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from msgspec.json import Encoder
@@ -26,17 +30,81 @@ from msgspec.json import Encoder
 from mgw.canonical.conversation import Signature
 from mgw.canonical.reply import ArgumentsAdded, CallBegan, CallEnded, ReplyEvent
 from mgw.dialects.identifiers import made_id
-from mgw.dialects.openai.arguments import ArgumentsScanner
-from mgw.vocabulary import Family
+from mgw.dialects.openai.thoughts import parse_host_extra_content
 
 _ENCODER: Final = Encoder()
 _DEPRECATED: Final = "function_call"
 """Where the one call of the deprecated kind is kept."""
-_MOST_HELD: Final = 2**20
+_MAX_HELD: Final = 2**20
 """Characters of arguments that wait for a name."""
 
+_OUTSIDE: Final = re.compile(r'["{}]')
+_INSIDE: Final = re.compile(r'["\\]')
 
-class _Call:
+
+class ArgumentsScanner:
+    """Finds where the object of a call's arguments ends, in time proportional to its text; keeps no text."""
+
+    __slots__ = ("_depth", "_escaped", "_has_begun", "_quoted", "complete")
+
+    def __init__(self) -> None:
+        self.complete = False
+        """The object has ended."""
+        self._has_begun = False
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether arguments have begun, and are not known to have ended."""
+        return self._has_begun and not self.complete
+
+    def feed(self, text: str) -> str:
+        """Return what of this belongs to the arguments: nothing that follows the end of the object."""
+        if self.complete:
+            return ""
+        if not self._has_begun:
+            head = text.lstrip()
+            if not head:
+                return text
+            self._has_begun = True
+            if head[0] != "{":
+                self._depth = -1  # no object, so nobody knows its end
+        if self._depth < 0:
+            return text
+        return text[: self._scan(text)]
+
+    def _scan(self, text: str) -> int:
+        place = 0
+        while place < len(text):
+            if self._escaped:
+                self._escaped = False
+                place += 1
+                continue
+            found = (_INSIDE if self._quoted else _OUTSIDE).search(text, place)
+            if found is None:
+                break
+            place = found.end()
+            if self._ends_object(found[0]):
+                return place
+        return len(text)
+
+    def _ends_object(self, mark: str) -> bool:
+        """Read a quote, a backslash or a brace; return whether the object has ended with it."""
+        if mark == '"':
+            self._quoted = not self._quoted
+        elif mark == "\\":
+            self._escaped = True
+        elif mark == "{":
+            self._depth += 1
+        else:
+            self._depth -= 1
+            self.complete = self._depth <= 0
+        return self.complete
+
+
+class _PartialCall:
     __slots__ = ("ended", "held", "id", "name", "number", "scanner", "signature")
 
     def __init__(self) -> None:
@@ -51,8 +119,8 @@ class _Call:
         self.signature: Signature | None = None
 
 
-class Calls:
-    """The calls of one choice."""
+class CallsReader:
+    """Reads the calls of one choice."""
 
     __slots__ = ("_calls", "_candidate", "_ids", "_last", "_seed", "begun", "waiting")
 
@@ -63,73 +131,73 @@ class Calls:
         """One may have a name, and not have begun."""
         self._candidate = candidate
         self._seed = f"{seed}/{candidate}"
-        self._calls: dict[int | str, _Call] = {}
+        self._calls: dict[int | str, _PartialCall] = {}
         self._last: int | str = 0
         self._ids: set[str] = set()
 
     @property
     def is_cut(self) -> bool:
-        """Whether a call is in the midst of its arguments."""
+        """Whether a call is in the middle of its arguments."""
         return any(not call.ended and call.scanner.is_cut for call in self._calls.values())
 
-    def take(self, entries: list[Any], events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
-        """Take the pieces of ``delta.tool_calls``; what is no function is skipped."""
+    def on_tool_calls(self, entries: list[Any], events: list[ReplyEvent]) -> None:  # Any: any JSON
+        """Read the pieces of ``delta.tool_calls``; what is no function is skipped."""
         for entry in entries:
             if type(entry) is dict and entry.get("type") in (None, "", "function"):
                 function = entry.get("function")
-                self._piece(entry, function if type(function) is dict else entry, events)
+                self._on_piece(entry, function if type(function) is dict else entry, events)
 
-    def take_deprecated(self, function: Any, events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
-        """Take a piece of ``delta.function_call``."""
+    def on_function_call(self, function: Any, events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
+        """Read a piece of ``delta.function_call``."""
         if type(function) is dict:
-            self._piece({"index": _DEPRECATED}, function, events)
+            self._on_piece({"index": _DEPRECATED}, function, events)
 
-    def settle(self, events: list[ReplyEvent]) -> None:
-        """Begin the calls that have a name: something else is said, so theirs is whole."""
+    def begin_waiting(self, events: list[ReplyEvent]) -> None:
+        """Begin the calls that have a name: something else follows, so the name is whole."""
         self.waiting = False
         for call in self._calls.values():
             if call.number is None and call.name:
                 self._begin(call, events)
 
-    def finish(self, events: list[ReplyEvent]) -> None:
+    def on_finish(self, events: list[ReplyEvent]) -> None:
         """End what has not ended."""
-        self.settle(events)
+        self.begin_waiting(events)
         for call in self._calls.values():
             self._end(call, events)
 
-    def is_nameless(self, *, wanted: bool) -> bool:
+    def lack_name(self, *, wanted: bool) -> bool:
         """Whether a call is lost for want of a name; ``wanted``: the host says that it has to be run."""
         nameless = [call for call in self._calls.values() if call.number is None]
         return any(call.held.strip() for call in nameless) or (wanted and not self.begun and bool(nameless))
 
-    def _piece(self, entry: dict[str, Any], function: dict[str, Any], events: list[ReplyEvent]) -> None:
+    def _on_piece(self, entry: dict[str, Any], function: dict[str, Any], events: list[ReplyEvent]) -> None:
         call_id, name = _text(entry.get("id")), _text(function.get("name"))
-        arguments = _arguments(function.get("arguments"))
+        arguments = _arguments_text(function.get("arguments"))
         index = self._index(entry.get("index"), call_id, name)
         call = self._calls.get(index)
         if call is not None and _is_another(call, call_id, name, arguments):
-            self.settle(events)
+            self.begin_waiting(events)
             self._end(call, events)
             call = None
         if call is None:
-            call = self._calls[index] = _Call()
+            call = self._calls[index] = _PartialCall()
         self._last = index
         call.id = call.id or call_id
-        call.signature = call.signature or host_signed(entry.get("extra_content"))
+        call.signature = call.signature or parse_host_extra_content(entry.get("extra_content"))
         if call.number is None:
-            call.name = _joined(call.name, name)
+            call.name = _join_name(call.name, name)
             self.waiting = True
             if call.name and (arguments or call.held):
-                self.settle(events)
-        self._add(call, arguments, events)
+                self.begin_waiting(events)
+        self._add_arguments(call, arguments, events)
 
-    def _index(self, said: Any, call_id: str, name: str) -> int | str:  # Any: JSON of whatever type
-        if type(said) is int:
-            return said
-        if said == _DEPRECATED:
+    def _index(self, index: Any, call_id: str, name: str) -> int | str:  # Any: JSON of whatever type
+        if type(index) is int:
+            return index
+        if index == _DEPRECATED:
             return _DEPRECATED
-        if type(said) is str and said.isdecimal() and len(said) < 10:
-            return int(said)
+        if type(index) is str and index.isdecimal() and len(index) < 10:
+            return int(index)
         if call_id and (name or f"id {call_id}" in self._calls):
             return f"id {call_id}"
         last = self._calls.get(self._last)
@@ -137,7 +205,7 @@ class Calls:
             return f"call {len(self._calls)}"
         return self._last
 
-    def _begin(self, call: _Call, events: list[ReplyEvent]) -> None:
+    def _begin(self, call: _PartialCall, events: list[ReplyEvent]) -> None:
         call.number = self.begun
         self.begun += 1
         call_id = call.id
@@ -146,27 +214,27 @@ class Calls:
         self._ids.add(call_id)
         events.append(CallBegan(call.number, call_id, call.name, call.signature, self._candidate))
         held, call.held = call.held, ""
-        self._add(call, held, events)
+        self._add_arguments(call, held, events)
 
-    def _add(self, call: _Call, arguments: str, events: list[ReplyEvent]) -> None:
+    def _add_arguments(self, call: _PartialCall, arguments: str, events: list[ReplyEvent]) -> None:
         if not arguments or call.ended:
             return
         if call.number is None:
-            call.held = (call.held + arguments)[:_MOST_HELD]
+            call.held = (call.held + arguments)[:_MAX_HELD]
             return
-        own = call.scanner.feed(arguments)
-        if own:
-            events.append(ArgumentsAdded(call.number, own, self._candidate))
+        text = call.scanner.feed(arguments)
+        if text:
+            events.append(ArgumentsAdded(call.number, text, self._candidate))
         if call.scanner.complete:
             self._end(call, events)
 
-    def _end(self, call: _Call, events: list[ReplyEvent]) -> None:
+    def _end(self, call: _PartialCall, events: list[ReplyEvent]) -> None:
         if call.number is not None and not call.ended:
             call.ended = True
             events.append(CallEnded(call.number, self._candidate))
 
 
-def _is_another(call: _Call, call_id: str, name: str, arguments: str) -> bool:
+def _is_another(call: _PartialCall, call_id: str, name: str, arguments: str) -> bool:
     if not name or not call.name:
         return False
     if call_id and call.id:
@@ -174,7 +242,7 @@ def _is_another(call: _Call, call_id: str, name: str, arguments: str) -> bool:
     return call.scanner.complete and bool(arguments)
 
 
-def _joined(known: str, piece: str) -> str:
+def _join_name(known: str, piece: str) -> str:
     """Return a name with one more piece of it; some hosts say all of it again, or all so far."""
     return piece if piece.startswith(known) else known + piece if piece else known
 
@@ -183,17 +251,10 @@ def _text(value: Any) -> str:  # Any: JSON of whatever type
     return value if type(value) is str else ""
 
 
-def _arguments(value: Any) -> str:  # Any: JSON of whatever type
+def _arguments_text(value: Any) -> str:  # Any: JSON of whatever type
     if type(value) is not dict:
         return _text(value)
     try:
         return _ENCODER.encode(value).decode()
     except RecursionError:
         return ""
-
-
-def host_signed(extra: Any) -> Signature | None:  # Any: JSON of whatever type
-    """Return Google's signature, which its endpoint for OpenAI's clients gives with a call or a message."""
-    google = extra.get("google") if type(extra) is dict else None
-    value = _text(google.get("thought_signature")) if type(google) is dict else ""
-    return Signature(Family.OPENAI, value) if value else None

@@ -8,7 +8,7 @@ become the conversation's own.  Hosts and their clients add ``reasoning_content`
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
@@ -39,10 +39,8 @@ from mgw.dialects.openai.content import (
     read_content,
     read_images,
 )
-from mgw.dialects.openai.thoughts import Placed, read_thoughts
-from mgw.dialects.signatures import read_signature
+from mgw.dialects.openai.thoughts import parse_extra_content, parse_thoughts, place_thoughts
 from mgw.errors import GatewayError
-from mgw.vocabulary import Family
 
 _CALLS_WITHOUT_IDS: Final = "function_call"
 """The seed of identifiers for calls of the deprecated kind."""
@@ -102,19 +100,19 @@ class History:
 
     def _rare(self, message: Fields, said: list[Part], calls: list[ToolCall]) -> None:
         """Take what few messages of an assistant have beside content and calls."""
-        thoughts = read_thoughts(message)
+        thoughts = parse_thoughts(message)
         said += read_images(message)
         refusal = message.text("refusal", Feature.REFUSAL)
         if refusal:
             said.append(Refusal(refusal))
         calls += self._call_without_id(message)
-        signature = read_extra(message)
+        signature = parse_extra_content(message)
         if signature is not None:
             said = _signed(said, signature)
         if message.take("annotations"):  # what another family could not check
             message.ledger.leave(message.path("annotations"))
         message.skip("parsed")  # of an SDK: content, once more
-        parts = _placed(thoughts, said, calls)
+        parts = place_thoughts(thoughts, said, calls)
         cache = read_cache(message)
         if cache is not None:
             parts = _cached(message, parts, cache)
@@ -162,22 +160,7 @@ def _call(call: Fields) -> ToolCall:
     if call.is_empty:
         return ToolCall(call_id, name, arguments)
     call.skip("index")  # of an SDK that gathered a stream
-    return ToolCall(call_id, name, arguments, read_extra(call), read_cache(call))
-
-
-def read_extra(fields: Fields) -> Signature | None:
-    """Take ``extra_content.google.thought_signature``, Google's own place for a signature on this wire."""
-    extra = fields.nested("extra_content")
-    google = extra.nested("google") if extra is not None else None
-    signed = google.text("thought_signature") if google is not None else None
-    if not signed:
-        return None
-    signature = read_signature(signed, Family.OPENAI)
-    if signature is None or signature.family is Family.OPENAI:  # not the gateway's own: nobody may get it
-        fields.ledger.leave(fields.path("extra_content"))
-        return None
-    fields.note(Feature.THINKING, "extra_content")
-    return signature
+    return ToolCall(call_id, name, arguments, parse_extra_content(call), read_cache(call))
 
 
 def _signed(said: list[Part], signature: Signature) -> list[Part]:
@@ -187,57 +170,6 @@ def _signed(said: list[Part], signature: Signature) -> list[Part]:
         if isinstance(part, Text):
             return [*said[:place], replace(part, signature=signature), *said[place + 1 :]]
     return [*said, Text("", signature=signature)]
-
-
-def _placed(thoughts: list[Placed], said: list[Part], calls: list[ToolCall]) -> list[Part]:
-    """Put each thought where it began: after so many characters and so many calls."""
-    parts: list[Part] = []
-    rest = _Rest(said)
-    called = 0
-    for placed in thoughts:
-        parts += rest.up_to(placed.offset)
-        if called < placed.calls:
-            parts += calls[called : placed.calls]
-            called = placed.calls
-        parts.append(placed.thinking)
-    return [*parts, *rest.all(), *calls[called:]]
-
-
-class _Rest:
-    """What a message says and has not been placed yet; each character is copied once, however it is cut."""
-
-    def __init__(self, said: list[Part]) -> None:
-        self._said = deque(said)
-        self._characters = 0
-        """How many of them are placed, in all."""
-        self._begun = 0
-        """The same of the first text that is left."""
-
-    def up_to(self, offset: int) -> Iterator[Part]:
-        """Yield what stands before so many characters."""
-        while self._said and self._characters < offset:
-            head = self._said[0]
-            room = offset - self._characters
-            if isinstance(head, Text) and len(head.text) - self._begun > room:
-                yield Text(head.text[self._begun : self._begun + room])
-                self._begun += room
-                self._characters = offset
-            else:
-                yield self._next()
-
-    def all(self) -> Iterator[Part]:
-        """Yield what is left."""
-        while self._said:
-            yield self._next()
-
-    def _next(self) -> Part:
-        head = self._said.popleft()
-        if isinstance(head, Text):
-            if self._begun:
-                head = replace(head, text=head.text[self._begun :])
-            self._characters += len(head.text)
-        self._begun = 0
-        return head
 
 
 def _marked(message: Fields, known: frozenset[str]) -> list[Content]:

@@ -1,7 +1,7 @@
-"""A whole answer of chat completions, both ways.
+"""A complete chat completion, both ways.
 
 Source: the SDK's ``ChatCompletion``.  A message is read as a delta that holds everything
-(:mod:`mgw.dialects.openai.choice`), so an answer says the same, streamed or not.
+(:mod:`mgw.dialects.openai.choices`), so an answer is understood the same, streamed or not.
 """
 
 from __future__ import annotations
@@ -11,43 +11,62 @@ from typing import Any, Final
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     Citation,
     JsonObject,
     Media,
+    Part,
     Refusal,
     Signature,
     Text,
     Thinking,
     ToolCall,
 )
-from mgw.canonical.reply import NO_USAGE, Broke, Candidate, Reply, ReplyEvent
+from mgw.canonical.reply import (
+    NO_USAGE,
+    ArgumentsAdded,
+    Broke,
+    CallBegan,
+    Candidate,
+    CitationAdded,
+    Ended,
+    LogprobsAdded,
+    MediaAdded,
+    RefusalAdded,
+    Reply,
+    ReplyEvent,
+    StopReason,
+    TextAdded,
+    TextSigned,
+    ThinkingAdded,
+    ThinkingSigned,
+    TokenLogprob,
+)
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.identifiers import CHAT_ID, unused_id
 from mgw.dialects.metering import attempt
-from mgw.dialects.openai.answer import (
-    annotations_of,
-    call_object,
-    completion_id,
-    extra_object,
-    finish_word,
-    logprobs_object,
-    usage_object,
+from mgw.dialects.openai.choices import (
+    Choice,
+    ChoiceReader,
+    render_call,
+    render_citations,
+    render_id,
+    render_logprobs,
+    render_stop,
 )
-from mgw.dialects.openai.choice import Choice, ChoiceReader
 from mgw.dialects.openai.content import image_object
 from mgw.dialects.openai.errors import error_in, is_error
-from mgw.dialects.openai.gather import gathered
-from mgw.dialects.openai.meter import read_usage
-from mgw.dialects.openai.thoughts import Thoughts
+from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content
+from mgw.dialects.openai.usage import parse_usage, render_usage
 from mgw.dialects.refusal import AnswerError, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
 
 
 class _Completion(Struct):
-    """The fields of an answer that are read; Any: hosts write all kinds of types."""
+    """The fields of a completion that are read; Any: hosts write all kinds of types."""
 
     id: Any = None
     model: Any = None
@@ -60,35 +79,37 @@ _ENCODER: Final = Encoder()
 
 
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
-    """Understand a whole answer; identifiers that it lacks are made from the source's seed.
+    """Understand a complete answer; identifiers that it lacks are made from the source's seed.
 
     Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer.
     """
     try:
-        found = _DECODER.decode(body)
+        completion = _DECODER.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
-        raise _no_answer(body, "the upstream's response is not a chat completion") from None
-    if found.error or any(choice.error for choice in found.choices or ()):
+        raise _no_reply(body, "the upstream's response is not a chat completion") from None
+    if completion.error or any(choice.error for choice in completion.choices or ()):
         raise AnswerError(error_in(body))
-    if not found.choices:
-        raise _no_answer(body, "the upstream's response has no choices")
+    if not completion.choices:
+        raise _no_reply(body, "the upstream's response has no choices")
     return Reply(
-        tuple(_candidate(choice, number, source.seed) for number, choice in enumerate(found.choices)),
-        found.id if type(found.id) is str else None,
-        found.model if type(found.model) is str else None,
-        attempt(read_usage, body, NO_USAGE),
+        tuple(
+            _parse_candidate(choice, number, source.seed) for number, choice in enumerate(completion.choices)
+        ),
+        completion.id if type(completion.id) is str else None,
+        completion.model if type(completion.model) is str else None,
+        attempt(parse_usage, body, NO_USAGE),
     )
 
 
-def _no_answer(body: bytes, message: str) -> GatewayError:
-    """Return what is wrong with an answer: the error that it is, else what a proxy says, else ``message``."""
+def _no_reply(body: bytes, message: str) -> GatewayError:
+    """Return what is wrong with a body: the error that it is, else what a proxy says, else ``message``."""
     if is_error(body):
         return AnswerError(error_in(body))
     words = spoken_by_proxy(body)
     return GatewayError(Reason.UPSTREAM_BROKEN, f"{message}: {words}" if words else message)
 
 
-def _candidate(choice: Choice, number: int, seed: str) -> Candidate:
+def _parse_candidate(choice: Choice, number: int, seed: str) -> Candidate:
     reader = ChoiceReader(number, seed)
     events: list[ReplyEvent] = []
     message = choice.message or choice.delta
@@ -96,64 +117,146 @@ def _candidate(choice: Choice, number: int, seed: str) -> Candidate:
         message.tool_calls = [
             {**call, "index": place} for place, call in enumerate(message.tool_calls) if type(call) is dict
         ]
-    reader.take(Choice(delta=message, finish_reason=choice.finish_reason, logprobs=choice.logprobs), events)
+    whole = Choice(delta=message, finish_reason=choice.finish_reason, logprobs=choice.logprobs)
+    reader.on_choice(whole, events)
     if not reader.ended:
-        reader.finish("stop", events)
+        reader.on_finish_reason("stop", events)
     if events and isinstance(events[-1], Broke):
         raise GatewayError(Reason.UPSTREAM_BROKEN, events[-1].error.message)
-    return gathered(events)
+    return collect_candidate(events)
+
+
+def collect_candidate(events: Iterable[ReplyEvent]) -> Candidate:
+    """Return the candidate that these events make."""
+    collector = _CandidateCollector()
+    for event in events:
+        collector.add(event)
+    ended = collector.ended
+    return Candidate(
+        tuple(collector.parts), ended.stop, ended.stop_sequence, ended.unknown_stop, tuple(collector.tokens)
+    )
+
+
+class _CandidateCollector:
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.tokens: list[TokenLogprob] = []
+        self.ended = Ended(StopReason.END)
+        self._calls: dict[int, int] = {}
+        """The places of the calls among the parts, by their numbers."""
+
+    def add(self, event: ReplyEvent) -> None:
+        """Add an event to the parts."""
+        match event:
+            case TextAdded() | TextSigned() | CitationAdded():
+                self._add_text(event)
+            case ThinkingAdded():
+                self._add_thinking(event.text)
+            case ThinkingSigned():
+                self._sign_thinking(event.signature)
+            case RefusalAdded():
+                self.parts.append(Refusal(event.text))
+            case CallBegan():
+                self._calls[event.call] = len(self.parts)
+                self.parts.append(ToolCall(event.id, event.name, "", event.signature))
+            case ArgumentsAdded():
+                self._add_arguments(event)
+            case MediaAdded():
+                self.parts.append(event.media)
+            case LogprobsAdded():
+                self.tokens += event.tokens
+            case Ended():
+                self.ended = event
+            case _:
+                return
+
+    def _add_text(self, event: TextAdded | TextSigned | CitationAdded) -> None:
+        last = self.parts[-1] if self.parts else None
+        if isinstance(event, TextAdded):
+            if isinstance(last, Text) and last.signature is None and not last.citations:
+                self.parts[-1] = Text(last.text + event.text)
+            else:
+                self.parts.append(Text(event.text))
+            return
+        if not isinstance(last, Text):
+            last = Text("")
+            self.parts.append(last)
+        if isinstance(event, TextSigned):
+            self.parts[-1] = replace(last, signature=event.signature)
+        else:
+            self.parts[-1] = replace(last, citations=(*last.citations, event.citation))
+
+    def _add_thinking(self, text: str) -> None:
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, Thinking) and last.signature is None:
+            self.parts[-1] = Thinking(last.text + text)
+        else:
+            self.parts.append(Thinking(text))
+
+    def _sign_thinking(self, signature: Signature) -> None:
+        last = self.parts[-1] if self.parts else None
+        if isinstance(last, Thinking) and last.signature is None and not signature.redacted:
+            self.parts[-1] = Thinking(last.text, signature)
+        else:
+            self.parts.append(Thinking("", signature))
+
+    def _add_arguments(self, event: ArgumentsAdded) -> None:
+        place = self._calls.get(event.call)
+        call = self.parts[place] if place is not None else None
+        if place is not None and isinstance(call, ToolCall):
+            self.parts[place] = replace(call, arguments=call.arguments + event.text)
 
 
 def render_reply(reply: Reply, context: ReplyContext) -> bytes:
-    """Write a whole answer."""
+    """Write a complete answer."""
     completion: JsonObject = {
-        "id": completion_id(reply.id, context),
+        "id": render_id(reply.id, context),
         "object": "chat.completion",
         "created": context.created,
         "model": reply.model or context.model,
         "choices": [
-            _choice(candidate, index, deprecated=context.options.legacy_functions)
+            _render_choice(candidate, index, deprecated=context.options.legacy_functions)
             for index, candidate in enumerate(reply.candidates)
         ],
     }
     if reply.usage.tokens_in is not None or reply.usage.tokens_out is not None:
-        completion["usage"] = usage_object(reply.usage)
+        completion["usage"] = render_usage(reply.usage)
     return _ENCODER.encode(completion)
 
 
-def _choice(candidate: Candidate, index: int, *, deprecated: bool) -> JsonObject:
+def _render_choice(candidate: Candidate, index: int, *, deprecated: bool) -> JsonObject:
     calls = any(isinstance(part, ToolCall) for part in candidate.parts)
     return {
         "index": index,
-        "message": _message(candidate, deprecated=deprecated),
-        "logprobs": logprobs_object(candidate.logprobs) if candidate.logprobs else None,
-        "finish_reason": finish_word(candidate.stop, calls=calls, deprecated=deprecated),
+        "message": _render_message(candidate, deprecated=deprecated),
+        "logprobs": render_logprobs(candidate.logprobs) if candidate.logprobs else None,
+        "finish_reason": render_stop(candidate.stop, calls=calls, deprecated=deprecated),
     }
 
 
-class _Said:
-    """What a message says, by kind, in the order of the parts."""
+class _MessageFields:
+    """What the fields of a message hold, each in the order of the parts."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.told: list[str] = []
+        self.reasoning: list[str] = []
         self.details: list[JsonObject] = []
         self.refusals: list[str] = []
         self.calls: list[ToolCall] = []
         self.images: list[JsonObject] = []
         self.citations: list[Citation] = []
         self.signature: Signature | None = None
-        self._thoughts = Thoughts()
+        self._thoughts = ThoughtRenderer()
         self._characters = 0
 
-    def take(self, part: object) -> None:
-        """Take a part of the answer."""
+    def add(self, part: Part) -> None:
+        """Add a part of the answer."""
         match part:
             case Thinking():
-                self._think(part)
+                self._add_thinking(part)
                 return
             case Text():
-                self._say(part)
+                self._add_text(part)
             case Refusal():
                 self.refusals.append(part.text)
             case ToolCall():
@@ -164,53 +267,53 @@ class _Said:
                 return
         self._thoughts.close()
 
-    def _say(self, part: Text) -> None:
+    def _add_text(self, part: Text) -> None:
         self.texts.append(part.text)
         self._characters += len(part.text)
         self.citations += part.citations
         self.signature = part.signature or self.signature
 
-    def _think(self, part: Thinking) -> None:
+    def _add_thinking(self, part: Thinking) -> None:
         if part.text:
-            self.told.append(part.text)
+            self.reasoning.append(part.text)
             self._thoughts.add(part.text)
         if part.signature is not None:
             entry = self._thoughts.sign(part.signature, self._characters, len(self.calls))
             self.details.append(entry)
 
 
-def _message(candidate: Candidate, *, deprecated: bool) -> JsonObject:
-    said = _Said()
+def _render_message(candidate: Candidate, *, deprecated: bool) -> JsonObject:
+    fields = _MessageFields()
     for part in candidate.parts:
-        said.take(part)
-    text = "".join(said.texts)
-    refusal = "".join(said.refusals)
+        fields.add(part)
+    text = "".join(fields.texts)
+    refusal = "".join(fields.refusals)
     message: JsonObject = {
         "role": "assistant",
-        "content": None if not text and (said.calls or refusal) else text,
+        "content": None if not text and (fields.calls or refusal) else text,
         "refusal": refusal or None,
     }
-    if said.told:
-        message["reasoning_content"] = "".join(said.told)
-    if said.details:
-        message["reasoning_details"] = said.details
-    if said.calls:
-        message |= _calls(said.calls, deprecated=deprecated)
-    if said.images:
-        message["images"] = said.images
-    annotations = annotations_of(said.citations)
+    if fields.reasoning:
+        message["reasoning_content"] = "".join(fields.reasoning)
+    if fields.details:
+        message["reasoning_details"] = fields.details
+    if fields.calls:
+        message |= _render_calls(fields.calls, deprecated=deprecated)
+    if fields.images:
+        message["images"] = fields.images
+    annotations = render_citations(fields.citations)
     if annotations:
         message["annotations"] = annotations
-    if said.signature is not None:
-        message["extra_content"] = extra_object(said.signature)
+    if fields.signature is not None:
+        message["extra_content"] = render_extra_content(fields.signature)
     return message
 
 
-def _calls(calls: Iterable[ToolCall], *, deprecated: bool) -> JsonObject:
+def _render_calls(calls: Iterable[ToolCall], *, deprecated: bool) -> JsonObject:
     """Return the calls; the deprecated kind has one only."""
     used: set[str] = set()
-    written = [
-        call_object(
+    entries = [
+        render_call(
             unused_id(call.id, used, CHAT_ID),
             call.name,
             "{}" if is_empty(call.arguments) else call.arguments,
@@ -218,4 +321,4 @@ def _calls(calls: Iterable[ToolCall], *, deprecated: bool) -> JsonObject:
         )
         for call in calls
     ]
-    return {"function_call": written[0]["function"]} if deprecated else {"tool_calls": written}
+    return {"function_call": entries[0]["function"]} if deprecated else {"tool_calls": entries}

@@ -1,7 +1,7 @@
-"""Thoughts in an assistant's message: ``reasoning_content`` and ``reasoning_details``.
+"""Thoughts and signatures in an assistant's message, both ways.
 
-Chat completions have no place for thoughts of their own.  Hosts say their text in ``reasoning_content`` or
-``reasoning``, and OpenRouter what belongs to it in ``reasoning_details``.  There are two travels:
+Chat completions have no place for thoughts of their own.  Hosts put their text in ``reasoning_content`` or
+``reasoning``, and OpenRouter what belongs to it in ``reasoning_details``.  There are two journeys:
 
 **Thoughts of another family, in the history of a chat client.**  ``reasoning_content`` is the text of all of
 them, as it streams.  An entry of ``reasoning_details`` stands for each that is signed, with its whole text
@@ -9,24 +9,28 @@ and the tagged signature, so that a client which keeps only these loses nothing.
 after how many characters of ``content`` and after how many calls a thought began, where that is not at the
 start.  All of it survives the accumulators of OpenAI's SDKs, which merge the entries of such a list by
 ``index``, and add up what comes twice.  A thought that its client altered does not fit the digest in its tag:
-it is left out and reported.  (Entries of earlier times may say the ``length`` of their words in place of
-``text``: these are what ``reasoning_content`` begins with.)
+it is left out and reported.  (Entries of earlier times may have the ``length`` of their text in place of
+``text``: ``reasoning_content`` begins with it.)
 
-**Thoughts of a host of this wire, in the history of another family's client.**  They are of the family
+**Thoughts of a host that speaks chat, in the history of another family's client.**  They are of the family
 OpenAI.  The value of the signature is empty, or the host's own entry of ``reasoning_details`` without its
-words, and becomes that entry again.
+text, and becomes that entry again.
+
+``extra_content.google.thought_signature`` is Google's place in chat for the signature of a call or a text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import Any, Final
 
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder
+from msgspec.structs import replace
 
-from mgw.canonical.conversation import JsonObject, Signature, Thinking
+from mgw.canonical.conversation import JsonObject, Part, Signature, Text, Thinking, ToolCall
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
 from mgw.dialects.signatures import is_altered, read_signature, tagged
@@ -34,15 +38,15 @@ from mgw.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
 """Beside the thoughts of hosts that sign nothing."""
-ENCRYPTED: Final = "reasoning.encrypted"
-TEXT: Final = "reasoning.text"
+_ENCRYPTED: Final = "reasoning.encrypted"
+_TEXT: Final = "reasoning.text"
 
-_WORDS_OF: Final = MappingProxyType({TEXT: "text", "reasoning.summary": "summary"})
+_TEXT_KEYS: Final = MappingProxyType({_TEXT: "text", "reasoning.summary": "summary"})
 _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
 
 
-class Placed(Struct, frozen=True):
+class PlacedThought(Struct, frozen=True):
     """A thought of a message, and where in it it began."""
 
     thinking: Thinking
@@ -52,25 +56,199 @@ class Placed(Struct, frozen=True):
     """Calls before it."""
 
 
-class Thoughts:
-    """The thoughts of one choice on their way to a chat client, whole or in pieces."""
+def parse_thoughts(message: Fields) -> list[PlacedThought]:
+    """Take the thoughts of a message in a client's history."""
+    spellings = [message.text(key, Feature.THINKING) for key in ("reasoning_content", "reasoning")]
+    reasoning = spellings[0] or spellings[1] or ""
+    details = message.objects("reasoning_details")
+    if not details:
+        return [PlacedThought(Thinking(reasoning, UNSIGNED))] if reasoning else []
+    message.note(Feature.THINKING, "reasoning_details")
+    thoughts, complete = _match_texts([_parse_detail(detail) for detail in details], reasoning)
+    if not complete:
+        message.ledger.leave(message.path("reasoning_details"))
+    return thoughts
 
-    __slots__ = ("_count", "_held", "held")
+
+class _Detail(Struct, frozen=True):
+    text: str | None
+    """``None``: it is the first of ``reasoning_content``."""
+    length: int
+    """Of that; 0: all that is left."""
+    signature: Signature | None
+    tag: str | None
+    """What the signature was read from."""
+    offset: int
+    calls: int
+
+
+def _parse_detail(detail: Fields) -> _Detail:
+    """Read an entry; a damaged tag leaves a thought that nobody may get."""
+    kind = detail.text("type")
+    redacted = kind == _ENCRYPTED
+    text = "" if redacted else detail.text("text")
+    if text is None:
+        text = detail.text("summary")
+    tag = detail.text("data" if redacted else "signature")
+    signature = UNSIGNED if tag is None else read_signature(tag, Family.OPENAI, redacted=redacted)
+    detail.skip("index", "id", "format")
+    return _Detail(
+        text, _count(detail, "length"), signature, tag, _count(detail, "offset"), _count(detail, "calls")
+    )
+
+
+def _count(detail: Fields, key: str) -> int:
+    return max(detail.integer(key) or 0, 0)
+
+
+def _match_texts(details: list[_Detail], reasoning: str) -> tuple[list[PlacedThought], bool]:
+    """Give the thought whose text is not beside it the beginning of ``reasoning_content``.
+
+    Text of which nothing knows the length was edited, so that the signature beside it holds no more.
+    Returns the thoughts, and whether they are all that there are.
+    """
+    implied = next((detail for detail in details if detail.text is None), None)
+    known = sum(len(detail.text or "") for detail in details)
+    first = 0
+    if implied is not None:
+        first = implied.length or max(len(reasoning) - known, 0)
+    unsigned = len(reasoning) - known - first
+    thoughts: list[PlacedThought] = []
+    complete = True
+    if unsigned > 0:
+        thoughts.append(PlacedThought(Thinking(reasoning[first : first + unsigned], UNSIGNED)))
+    for detail in details:
+        text = detail.text
+        if text is None:
+            if detail is not implied or unsigned < 0 or not first:
+                complete = False
+                continue
+            text = reasoning[:first]
+        signature = detail.signature
+        if signature is None or (not signature.redacted and is_altered(detail.tag or "", text)):
+            complete = False
+        else:
+            thoughts.append(PlacedThought(Thinking(text, signature), detail.offset, detail.calls))
+    return thoughts, complete
+
+
+def place_thoughts(thoughts: list[PlacedThought], content: list[Part], calls: list[ToolCall]) -> list[Part]:
+    """Put each thought where it began: after so many characters and so many calls."""
+    parts: list[Part] = []
+    rest = _UnplacedContent(content)
+    calls_placed = 0
+    for placed in thoughts:
+        parts += rest.up_to(placed.offset)
+        if calls_placed < placed.calls:
+            parts += calls[calls_placed : placed.calls]
+            calls_placed = placed.calls
+        parts.append(placed.thinking)
+    return [*parts, *rest.all(), *calls[calls_placed:]]
+
+
+class _UnplacedContent:
+    """Content of a message that has not been placed yet; each character is copied once, however it is cut."""
+
+    def __init__(self, content: list[Part]) -> None:
+        self._parts = deque(content)
+        self._characters = 0
+        """How many are placed, in all."""
+        self._begun = 0
+        """The same of the first text that is left."""
+
+    def up_to(self, offset: int) -> Iterator[Part]:
+        """Yield what stands before so many characters."""
+        while self._parts and self._characters < offset:
+            head = self._parts[0]
+            room = offset - self._characters
+            if isinstance(head, Text) and len(head.text) - self._begun > room:
+                yield Text(head.text[self._begun : self._begun + room])
+                self._begun += room
+                self._characters = offset
+            else:
+                yield self._next()
+
+    def all(self) -> Iterator[Part]:
+        """Yield what is left."""
+        while self._parts:
+            yield self._next()
+
+    def _next(self) -> Part:
+        head = self._parts.popleft()
+        if isinstance(head, Text):
+            if self._begun:
+                head = replace(head, text=head.text[self._begun :])
+            self._characters += len(head.text)
+        self._begun = 0
+        return head
+
+
+def host_signature(entry: JsonObject) -> Signature:
+    """Return the signature that keeps a host's entry of ``reasoning_details``."""
+    text_key = _text_key(entry)
+    rest = {key: value for key, value in entry.items() if key != text_key and value is not None}
+    return Signature(Family.OPENAI, _ENCODER.encode(rest).decode(), entry.get("type") == _ENCRYPTED)
+
+
+def host_text(entry: JsonObject) -> str:
+    """Return the text of a host's entry."""
+    text = entry.get(_text_key(entry) or "")
+    return text if type(text) is str else ""
+
+
+def _text_key(entry: JsonObject) -> str | None:
+    """Return the key of an entry's text; ``None``: it has none."""
+    kind = entry.get("type")
+    return _TEXT_KEYS.get(kind) if type(kind) is str else None
+
+
+def render_host_thoughts(thoughts: Iterable[Thinking]) -> JsonObject:
+    """Return the fields of a message in which a host gets its own thoughts back."""
+    fields: JsonObject = {}
+    details: list[JsonObject] = []
+    texts: list[str] = []
+    for thought in thoughts:
+        texts.append(thought.text)
+        entry = _parse_host_entry(thought.signature.value) if thought.signature is not None else None
+        if entry is not None:
+            text_key = _text_key(entry)
+            details.append({**entry, text_key: thought.text} if text_key else entry)
+    if text := "".join(texts):
+        fields["reasoning_content"] = text
+    if details:
+        fields["reasoning_details"] = details
+    return fields
+
+
+def _parse_host_entry(value: str) -> JsonObject | None:
+    if not value:
+        return None
+    try:
+        entry: Any = _DECODER.decode(value)  # Any: what a host once wrote, from a client's history
+    except (DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return entry if type(entry) is dict and type(entry.get("type")) is str else None
+
+
+class ThoughtRenderer:
+    """Renders the signed thoughts of one choice for a chat client, whole or in pieces."""
+
+    __slots__ = ("_count", "_texts", "held")
 
     def __init__(self) -> None:
         self.held = 0
         """Characters that are kept for later."""
         self._count = 0
-        self._held: list[str] = []
+        self._texts: list[str] = []
 
     def add(self, text: str) -> None:
-        """Take more words of a thought."""
-        self._held.append(text)
+        """Keep more text of a thought."""
+        self._texts.append(text)
         self.held += len(text)
 
     def close(self) -> None:
         """End a thought that is not signed."""
-        self._held.clear()
+        self._texts.clear()
         self.held = 0
 
     def sign(self, signature: Signature, offset: int, calls: int) -> JsonObject:
@@ -80,12 +258,12 @@ class Thoughts:
         """
         entry: JsonObject = {}
         if signature.redacted:
-            entry["type"] = ENCRYPTED
+            entry["type"] = _ENCRYPTED
             entry["data"] = tagged(signature)
         else:
-            entry["type"] = TEXT
-            entry["text"] = words = "".join(self._held)
-            entry["signature"] = tagged(signature, words)
+            entry["type"] = _TEXT
+            entry["text"] = text = "".join(self._texts)
+            entry["signature"] = tagged(signature, text)
         self.close()
         entry["index"] = self._count
         self._count += 1
@@ -96,124 +274,33 @@ class Thoughts:
         return entry
 
 
-def read_thoughts(message: Fields) -> list[Placed]:
-    """Take the thoughts of a message in a client's history."""
-    spellings = [message.text(key, Feature.THINKING) for key in ("reasoning_content", "reasoning")]
-    told = spellings[0] or spellings[1] or ""
-    details = message.objects("reasoning_details")
-    if not details:
-        return [Placed(Thinking(told, UNSIGNED))] if told else []
-    message.note(Feature.THINKING, "reasoning_details")
-    thoughts, whole = _whole([_detail(detail) for detail in details], told)
-    if not whole:
-        message.ledger.leave(message.path("reasoning_details"))
-    return thoughts
-
-
-class _Detail(Struct, frozen=True):
-    words: str | None
-    """``None``: they are the first of all that was told."""
-    length: int
-    """Of those; 0: all that is left."""
-    signature: Signature | None
-    sealed: str | None
-    """What the signature was read from."""
-    offset: int
-    calls: int
-
-
-def _detail(detail: Fields) -> _Detail:
-    """Read an entry; a damaged tag leaves a thought that nobody may get."""
-    kind = detail.text("type")
-    redacted = kind == ENCRYPTED
-    words = "" if redacted else detail.text("text")
-    if words is None:
-        words = detail.text("summary")
-    sealed = detail.text("data" if redacted else "signature")
-    signature = UNSIGNED if sealed is None else read_signature(sealed, Family.OPENAI, redacted=redacted)
-    detail.skip("index", "id", "format")
-    return _Detail(
-        words, _count(detail, "length"), signature, sealed, _count(detail, "offset"), _count(detail, "calls")
-    )
-
-
-def _count(detail: Fields, key: str) -> int:
-    return max(detail.integer(key) or 0, 0)
-
-
-def _whole(details: list[_Detail], told: str) -> tuple[list[Placed], bool]:
-    """Give the thought whose words are not beside it the first of all that was told.
-
-    Words of which nothing knows the length were edited, so that the signature beside them holds no more.
-    Returns the thoughts, and whether they are all that there are.
-    """
-    implied = next((detail for detail in details if detail.words is None), None)
-    known = sum(len(detail.words or "") for detail in details)
-    first = 0
-    if implied is not None:
-        first = implied.length or max(len(told) - known, 0)
-    unsigned = len(told) - known - first
-    thoughts: list[Placed] = []
-    whole = True
-    if unsigned > 0:
-        thoughts.append(Placed(Thinking(told[first : first + unsigned], UNSIGNED)))
-    for detail in details:
-        words = detail.words
-        if words is None:
-            if detail is not implied or unsigned < 0 or not first:
-                whole = False
-                continue
-            words = told[:first]
-        signature = detail.signature
-        if signature is None or (not signature.redacted and is_altered(detail.sealed or "", words)):
-            whole = False
-        else:
-            thoughts.append(Placed(Thinking(words, signature), detail.offset, detail.calls))
-    return thoughts, whole
-
-
-def host_signature(entry: JsonObject) -> Signature:
-    """Return the signature that keeps a host's entry of ``reasoning_details``."""
-    words = _words_of(entry)
-    rest = {key: value for key, value in entry.items() if key != words and value is not None}
-    return Signature(Family.OPENAI, _ENCODER.encode(rest).decode(), entry.get("type") == ENCRYPTED)
-
-
-def host_words(entry: JsonObject) -> str:
-    """Return the words of a host's entry."""
-    words = entry.get(_words_of(entry) or "")
-    return words if type(words) is str else ""
-
-
-def _words_of(entry: JsonObject) -> str | None:
-    """Return the key of an entry's words; ``None``: it has none."""
-    kind = entry.get("type")
-    return _WORDS_OF.get(kind) if type(kind) is str else None
-
-
-def host_fields(thoughts: Iterable[Thinking]) -> JsonObject:
-    """Return the fields of a message in which a host gets its own thoughts back."""
-    fields: JsonObject = {}
-    details: list[JsonObject] = []
-    told: list[str] = []
-    for thought in thoughts:
-        told.append(thought.text)
-        entry = _host_entry(thought.signature.value) if thought.signature is not None else None
-        if entry is not None:
-            words = _words_of(entry)
-            details.append({**entry, words: thought.text} if words else entry)
-    if text := "".join(told):
-        fields["reasoning_content"] = text
-    if details:
-        fields["reasoning_details"] = details
-    return fields
-
-
-def _host_entry(value: str) -> JsonObject | None:
-    if not value:
+def parse_extra_content(fields: Fields) -> Signature | None:
+    """Take ``extra_content.google.thought_signature``, Google's own place for a signature in chat."""
+    extra = fields.nested("extra_content")
+    google = extra.nested("google") if extra is not None else None
+    signed = google.text("thought_signature") if google is not None else None
+    if not signed:
         return None
-    try:
-        entry: Any = _DECODER.decode(value)  # Any: what a host once wrote, from a client's history
-    except (DecodeError, UnicodeEncodeError, RecursionError):
+    signature = read_signature(signed, Family.OPENAI)
+    if signature is None or signature.family is Family.OPENAI:  # not the gateway's own: nobody may get it
+        fields.ledger.leave(fields.path("extra_content"))
         return None
-    return entry if type(entry) is dict and type(entry.get("type")) is str else None
+    fields.note(Feature.THINKING, "extra_content")
+    return signature
+
+
+def parse_host_extra_content(extra: Any) -> Signature | None:  # Any: JSON of whatever type
+    """Return the signature that Google's endpoint for OpenAI's clients gives with a call or a message."""
+    google = extra.get("google") if type(extra) is dict else None
+    value = google.get("thought_signature") if type(google) is dict else None
+    return Signature(Family.OPENAI, value) if type(value) is str and value else None
+
+
+def render_extra_content(signature: Signature) -> JsonObject:
+    """Return Google's place for a signature in chat, with a tagged one in it."""
+    return {"google": {"thought_signature": tagged(signature)}}
+
+
+def render_host_extra_content(signature: Signature) -> JsonObject:
+    """Return Google's place for a signature in chat, with the host's own in it."""
+    return {"google": {"thought_signature": signature.value}}

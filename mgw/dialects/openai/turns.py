@@ -39,7 +39,7 @@ from mgw.dialects.identifiers import CHAT_ID
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.openai.parts import media_parts, text_part
-from mgw.dialects.openai.thoughts import host_fields
+from mgw.dialects.openai.thoughts import render_host_extra_content, render_host_thoughts
 from mgw.dialects.pairs import Call, Pairs, paired
 from mgw.kinds import KINDS
 from mgw.vocabulary import Family, Kind
@@ -161,11 +161,11 @@ class _Messages:
         if refusal := "".join(spoken.refusals):
             self._refuse(message, refusal)
         if self._host:
-            message |= host_fields(spoken.thoughts)
+            message |= render_host_thoughts(spoken.thoughts)
         elif spoken.thoughts:
             self._lost.add(Feature.THINKING)
         if spoken.signature is not None:
-            message["extra_content"] = _extra(spoken.signature)
+            message["extra_content"] = render_host_extra_content(spoken.signature)
         calls = [self._pairs.calls[number, index] for index in spoken.calls]
         if calls:
             message["tool_calls"] = [self._call(call) for call in calls]
@@ -225,7 +225,7 @@ class _Messages:
         }
         signature = self._own(said.signature)
         if signature is not None:
-            written["extra_content"] = _extra(signature)
+            written["extra_content"] = render_host_extra_content(signature)
         return written
 
     def _answer(self, call: Call) -> None:
@@ -233,8 +233,3 @@ class _Messages:
         self._moved += media
         said = text or (ATTACHED if media else "")
         self.written.append({"role": "tool", "tool_call_id": call.id, "content": said})
-
-
-def _extra(signature: Signature) -> JsonObject:
-    """Return Google's place for a signature on this wire."""
-    return {"google": {"thought_signature": signature.value}}

@@ -12,7 +12,7 @@ from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Candidate, Reply, StopReason, TextAdded, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.openai.reply import render_reply
-from mgw.dialects.openai.writer import ChatStreamWriter
+from mgw.dialects.openai.stream_writer import ChatStreamWriter
 from mgw.vocabulary import Family
 
 ANSWERING = ReplyContext("req_1", "m", 1_770_000_000, ReplyOptions(include_usage=True))

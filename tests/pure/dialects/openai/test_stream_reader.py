@@ -42,10 +42,9 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.dialect import ReplySource
-from mgw.dialects.openai.arguments import ArgumentsScanner
-from mgw.dialects.openai.gather import gathered
-from mgw.dialects.openai.reader import ChatStreamReader
-from mgw.dialects.openai.reply import parse_reply
+from mgw.dialects.openai.calls import ArgumentsScanner
+from mgw.dialects.openai.reply import collect_candidate, parse_reply
+from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -84,7 +83,7 @@ def read(*pieces: bytes) -> list[ReplyEvent]:
 
 
 def answer(*deltas: Json, finish: str = "stop") -> Candidate:
-    return gathered(read(*map(chunk, deltas), chunk(finish=finish), DONE))
+    return collect_candidate(read(*map(chunk, deltas), chunk(finish=finish), DONE))
 
 
 def calls_in(*calls: Json) -> list[tuple[str, str, str]]:
@@ -458,7 +457,7 @@ def test_probabilities_are_read_and_odd_ones_skipped() -> None:
         "top_logprobs": [{"token": "b", "logprob": -2.0}, 5, {"token": "c", "logprob": 10**400}],
     }
     choice = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": [token, "x", {"token": 1}]}}
-    found = gathered(read(sse({"choices": [choice]}), chunk(finish="stop")))
+    found = collect_candidate(read(sse({"choices": [choice]}), chunk(finish="stop")))
     assert found.logprobs == (TokenLogprob("a", -1.0, (Alternative("b", -2.0),)),)
 
 

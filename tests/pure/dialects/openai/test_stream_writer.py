@@ -50,10 +50,10 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.dialect import ReplyContext, ReplyOptions, RequestContext
-from mgw.dialects.openai import writer as writer_module
+from mgw.dialects.openai import stream_writer
 from mgw.dialects.openai.reply import render_reply
 from mgw.dialects.openai.request import parse_request
-from mgw.dialects.openai.writer import ChatStreamWriter
+from mgw.dialects.openai.stream_writer import ChatStreamWriter
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar import check_chat, check_chat_stream
@@ -275,7 +275,7 @@ def test_the_deprecated_kind_of_answer_has_one_call_only() -> None:
 
 
 def test_what_waits_for_its_place_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer_module, "MAX_HELD", 10)
+    monkeypatch.setattr(stream_writer, "MAX_HELD", 10)
     sealed = ThinkingSigned(Signature(Family.ANTHROPIC, "sig"))
     events: list[ReplyEvent] = [event for _ in range(9) for event in (ThinkingAdded("b" * 9), sealed)]
     unsigned = [event for _ in range(9) for event in (ThinkingAdded("b" * 9), TextAdded("c"))]

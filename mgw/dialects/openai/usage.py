@@ -1,9 +1,9 @@
-"""Token counts in the answers of OpenAI's wire.
+"""Token counts of OpenAI's API, both ways, and the meter.
 
 Sources: the SDK's ``CompletionUsage`` (chat, completions), ``create_embedding_response.Usage`` (embeddings),
 ``ResponseUsage`` (responses; the names of images, transcriptions and decisions too),
 ``ResponseCompletedEvent`` and its neighbours (the stream of responses wraps the response),
-``InputTokenCountResponse``.  The two vocabularies share no name, so one reader serves all: hosts that mix
+``InputTokenCountResponse``.  The two vocabularies share no name, so one parser serves all: hosts that mix
 them exist.  OpenAI counts cached tokens and reasoning inside the totals, as the canonical convention does.
 
 Hosts differ.  Groq says the usage of a stream in ``x_groq`` of its last chunk, Moonshot in the last choice.
@@ -19,17 +19,18 @@ from typing import Final
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
+from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, meter_of, updated, within
 
 
-class _InDetails(Struct, frozen=True):
+class _PromptDetails(Struct, frozen=True):
     cached_tokens: Count | None = None
     cache_write_tokens: Count | None = None
 
 
-class _OutDetails(Struct, frozen=True):
+class _CompletionDetails(Struct, frozen=True):
     reasoning_tokens: Count | None = None
 
 
@@ -37,25 +38,25 @@ class _Usage(Struct, frozen=True):
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     total_tokens: Count | None = None
-    prompt_tokens_details: _InDetails | None = None
-    completion_tokens_details: _OutDetails | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
     prompt_cache_hit_tokens: Count | None = None
     """DeepSeek's own name."""
     input_tokens: Count | None = None
     output_tokens: Count | None = None
-    input_tokens_details: _InDetails | None = None
-    output_tokens_details: _OutDetails | None = None
+    input_tokens_details: _PromptDetails | None = None
+    output_tokens_details: _CompletionDetails | None = None
 
 
-class _Holder(Struct, frozen=True):
+class _UsageHolder(Struct, frozen=True):
     usage: _Usage | None = None
 
 
 class _Document(Struct, frozen=True):
     usage: _Usage | None = None
-    response: _Holder | None = None
+    response: _UsageHolder | None = None
     """In events of a stream of responses."""
-    x_groq: _Holder | None = None
+    x_groq: _UsageHolder | None = None
     choices: Raw = Raw()
     """Looked into where nothing else holds the usage."""
     input_tokens: Count | None = None
@@ -63,33 +64,38 @@ class _Document(Struct, frozen=True):
 
 
 _DECODER: Final = Decoder(_Document, strict=False)  # some hosts write 12.0
-_CHOICES: Final = Decoder(list[_Holder], strict=False)
-_NO_IN_DETAILS: Final = _InDetails()
-_NO_OUT_DETAILS: Final = _OutDetails()
+_CHOICES: Final = Decoder(list[_UsageHolder], strict=False)
+_NO_PROMPT_DETAILS: Final = _PromptDetails()
+_NO_COMPLETION_DETAILS: Final = _CompletionDetails()
 
 
-def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
+def parse_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``; the last usage wins."""
     found = _DECODER.decode(document)
-    usage = found.usage or _held(found.response) or _held(found.x_groq) or _in_choices(found.choices)
+    usage = (
+        found.usage
+        or _usage_in(found.response)
+        or _usage_in(found.x_groq)
+        or _usage_in_choices(found.choices)
+    )
     if usage is None:
         return before if found.input_tokens is None else updated(before, TokenUsage(found.input_tokens))
-    return updated(before, _counted(usage))
+    return updated(before, _convert(usage))
 
 
-def _held(holder: _Holder | None) -> _Usage | None:
+def _usage_in(holder: _UsageHolder | None) -> _Usage | None:
     return None if holder is None else holder.usage
 
 
-def _in_choices(choices: Raw) -> _Usage | None:
+def _usage_in_choices(choices: Raw) -> _Usage | None:
     if b'"usage"' not in bytes(choices):
         return None
     return next((choice.usage for choice in _CHOICES.decode(choices) if choice.usage is not None), None)
 
 
-def _counted(usage: _Usage) -> TokenUsage:
-    details_in = usage.prompt_tokens_details or usage.input_tokens_details or _NO_IN_DETAILS
-    details_out = usage.completion_tokens_details or usage.output_tokens_details or _NO_OUT_DETAILS
+def _convert(usage: _Usage) -> TokenUsage:
+    details_in = usage.prompt_tokens_details or usage.input_tokens_details or _NO_PROMPT_DETAILS
+    details_out = usage.completion_tokens_details or usage.output_tokens_details or _NO_COMPLETION_DETAILS
     tokens_in = usage.input_tokens if usage.prompt_tokens is None else usage.prompt_tokens
     tokens_out = usage.output_tokens if usage.completion_tokens is None else usage.completion_tokens
     read = details_in.cached_tokens
@@ -104,6 +110,23 @@ def _counted(usage: _Usage) -> TokenUsage:
     return TokenUsage(tokens_in, tokens_out, read, written, reasoning)
 
 
+def render_usage(usage: TokenUsage) -> JsonObject:
+    """Return ``usage``; the SDK demands its three totals, so what is unknown is 0 there."""
+    tokens_in, tokens_out = usage.tokens_in or 0, usage.tokens_out or 0
+    rendered: JsonObject = {
+        "prompt_tokens": tokens_in,
+        "completion_tokens": tokens_out,
+        "total_tokens": tokens_in + tokens_out,
+    }
+    details = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+    known = {key: value for key, value in details.items() if value is not None}
+    if known:
+        rendered["prompt_tokens_details"] = known
+    if usage.reasoning is not None:
+        rendered["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return rendered
+
+
 def meter(content_type: bytes) -> Meter:
     """Return a fresh meter for a response of ``content_type``."""
-    return meter_of(content_type, read_usage)
+    return meter_of(content_type, parse_usage)

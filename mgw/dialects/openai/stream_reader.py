@@ -1,0 +1,178 @@
+"""A stream of chat completion chunks, read as events.
+
+Sources: the SDK's ``ChatCompletionChunk``; the reference of streaming.  Hosts differ:
+
+* usage in a last chunk without choices, in the last of the answer, or in every chunk, where it grows;
+* comments, and chunks without choices for their own ends (Azure's filters), before and between;
+* an error as an event of its own, or in a chunk (OpenRouter); an ``event: error`` of other families' making;
+  errors of any shape that :mod:`mgw.dialects.openai.errors` knows, words without JSON among them;
+* no ``[DONE]`` after the finish reason, or no finish reason before ``[DONE]``.  Either is an end, but for a
+  ``[DONE]`` in the middle of a call; that, and a stream that has neither, broke off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import DecodeError, Struct
+from msgspec.json import Decoder
+
+from mgw.canonical.reply import NO_USAGE, Began, Broke, Counted, ReplyEvent, TokenUsage, UpstreamError
+from mgw.dialects.metering import attempt
+from mgw.dialects.openai.choices import Choice, ChoiceReader
+from mgw.dialects.openai.errors import error_in, is_error
+from mgw.dialects.openai.usage import parse_usage
+from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
+from mgw.dialects.stream import DocumentReader, StreamHead, incomplete
+from mgw.wire.sse import Event, EventReader
+
+_DONE: Final = b"[DONE]"
+_MAX_CHOICES: Final = 128
+"""The most that the reference lets anybody ask for."""
+_FIELD_NAMES: Final = (b":", b"data:", b"event:", b"id:", b"retry:")
+"""How an event stream begins."""
+
+
+class _Chunk(Struct):
+    """The fields of a chunk that are read; Any: hosts write all kinds of types."""
+
+    id: Any = None
+    model: Any = None
+    choices: list[Choice] | None = None
+    usage: Any = None
+    x_groq: Any = None
+    error: Any = None
+
+
+_DECODER: Final = Decoder(_Chunk)
+
+
+class ChatStreamReader(DocumentReader[Event]):
+    """Reads a stream of chat completion chunks."""
+
+    __slots__ = ("_began", "_choices", "_done", "_head", "_seed", "_splitter", "usage")
+
+    def __init__(self, seed: str) -> None:
+        super().__init__()
+        self.usage: TokenUsage = NO_USAGE
+        """The counts so far."""
+        self._seed = seed
+        self._splitter = EventReader(bare=True)  # some hosts break off with bare JSON
+        self._head = StreamHead(_FIELD_NAMES)
+        self._choices: dict[int, ChoiceReader] = {}
+        self._began = False
+        self._done = False
+        """``[DONE]`` has come."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether ``[DONE]`` has come."""
+        return self._done
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing can be missing."""
+        return self._done
+
+    def _split(self, data: bytes) -> Iterable[Event]:
+        documents = self._splitter.feed(data)
+        if not self._began:
+            self._head.add(data, is_stream=bool(documents))
+        return documents
+
+    def on_document(self, document: Event, events: list[ReplyEvent]) -> None:
+        """Read an event of the stream: an error, ``[DONE]`` or a chunk."""
+        data = document.data
+        if document.event == b"error":  # as other dialects spell it
+            self._break(error_in(data), events)
+            return
+        if data.startswith(_DONE):
+            self.on_done(events)
+            return
+        try:
+            chunk = _DECODER.decode(data)
+        except (DecodeError, UnicodeDecodeError, RecursionError):
+            self.on_unreadable(data, events)
+            return
+        if _is_error(chunk, data):
+            self._break(error_in(data), events)
+        else:
+            self.on_chunk(chunk, data, events)
+
+    def on_unreadable(self, data: bytes, events: list[ReplyEvent]) -> None:
+        """Break for what is no chunk, unless the answer is there already."""
+        if data.strip() and not self._has_ended():
+            is_told = is_error(data) or spoken_by_proxy(data)
+            self._break(error_in(data) if is_told else UNREADABLE_EVENT.error, events)
+
+    def on_chunk(self, chunk: _Chunk, data: bytes, events: list[ReplyEvent]) -> None:
+        """Read a chunk; ``data`` is its JSON."""
+        if not self._began:
+            if not chunk.choices:  # not the answer yet
+                return
+            self._began = True
+            events.append(Began(_text(chunk.id), _text(chunk.model)))
+        for choice in chunk.choices or ():
+            self.on_choice(choice, events)
+            if events and type(events[-1]) is Broke:
+                self._closed = self._broken = True
+                return
+        if chunk.usage is not None or chunk.x_groq is not None or _has_usage(chunk):
+            self.on_usage(data, events)
+
+    def on_choice(self, choice: Choice, events: list[ReplyEvent]) -> None:
+        """Read a choice of a chunk."""
+        index = choice.index if type(choice.index) is int else 0
+        reader = self._choices.get(index)
+        if reader is None:
+            if not 0 <= index < _MAX_CHOICES:
+                return
+            reader = self._choices[index] = ChoiceReader(index, self._seed)
+        reader.on_choice(choice, events)
+
+    def on_usage(self, data: bytes, events: list[ReplyEvent]) -> None:
+        """Read the token counts of a chunk."""
+        usage = attempt(parse_usage, data, self.usage)
+        if usage != self.usage:
+            self.usage = usage
+            events.append(Counted(usage))
+
+    def on_done(self, events: list[ReplyEvent]) -> None:
+        """Read ``[DONE]``."""
+        if any(choice.is_cut for choice in self._choices.values()):
+            message = "the upstream's response ended in the middle of a tool call"
+            self._break(UpstreamError(502, message), events)
+            return
+        self._closed = self._done = True
+        for choice in self._choices.values():
+            if not choice.ended:
+                choice.on_finish_reason("stop", events)
+
+    def on_finish(self, events: list[ReplyEvent]) -> None:
+        """Read the end of the stream, which is an error where the answer has not ended."""
+        events += self.feed(b"\n\n")  # some hosts leave the last blank line out
+        if self._broken or self._has_ended():
+            return
+        error = self._head.refusal("the upstream's response")
+        if error is None:
+            raise incomplete()
+        self._break(error, events)
+
+    def _has_ended(self) -> bool:
+        return bool(self._choices) and all(choice.ended for choice in self._choices.values())
+
+
+def _is_error(chunk: _Chunk, data: bytes) -> bool:
+    """Whether a chunk is an error, whatever else it holds."""
+    if chunk.error or (type(chunk.x_groq) is dict and chunk.x_groq.get("error")):
+        return True
+    return any(choice.error for choice in chunk.choices) if chunk.choices else is_error(data)
+
+
+def _has_usage(chunk: _Chunk) -> bool:
+    return any(choice.usage is not None for choice in chunk.choices or ())
+
+
+def _text(value: Any) -> str | None:  # Any: JSON of whatever type
+    return value if type(value) is str and value else None
