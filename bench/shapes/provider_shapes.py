@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from bench.shapes.shape import CHAT, HEAD, MESSAGES, MIB, Shape, filled, whole
 
 _STREAM = b"text/event-stream"
+_CHUNKED = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LARGEST_ANSWER = 64 * MIB
 _ALL = {
     "Anthropic's answer to chat": (CHAT, b"anthropic"),
@@ -62,178 +63,85 @@ def _streamed(pieces: Callable[[], Iterable[bytes]]) -> Callable[[], Iterable[by
     return lambda: [HEAD % (200, _STREAM, b""), *pieces()]
 
 
+_Row = tuple[str, Callable[[], Iterable[bytes]], int]
+"""What a shape is called, what the provider answers, and the size that memory is compared with."""
+
+
+def _shapes(title: str, path: str, ask: Callable[[], bytes], rows: Iterable[_Row]) -> list[Shape]:
+    return [Shape(f"{title}: {name}", path, ask, answer=answer, counted=size) for name, answer, size in rows]
+
+
 def _wholes(title: str, path: str, provider: bytes) -> list[Shape]:
     before, item, after = _WHOLE[provider]
-    ask = _ask(path, provider)
     size = LARGEST_ANSWER - MIB
     units = {"zeros": b"0,", "arrays": b"[],", "objects": b"{},", "texts": b'"a",'}
-    found = [
-        Shape(
-            f"{title}: {name}",
-            path,
-            ask,
-            answer=_answered(filled(before + item + after[:-1] + b',"z":[', unit, unit[:-1] + b"]}", size)),
-            counted=size,
-        )
-        for name, unit in units.items()
+    start, _, rest = item.rpartition(b'"a"')
+    unknown = before + item + after[:-1] + b',"z":['
+    bomb = _answered(lambda: gzip.compress(bytes(512 * MIB)), more=b"Content-Encoding: gzip\r\n")
+    rows: list[_Row] = [
+        *(
+            (name, _answered(filled(unknown, unit, unit[:-1] + b"]}", size)), size)
+            for name, unit in units.items()
+        ),
+        ("items", _answered(filled(before, item + b",", item + after, size)), size),
+        ("20,000 items", _answered(lambda: before + (item + b",") * 19_999 + item + after), 8 * MIB),
+        ("one text", _answered(filled(before + start + b'"', b"abcdefgh", b'"' + rest + after, size)), size),
+        ("deep", _answered(filled(before, b"[", b"]", size)), size),
+        ("error of values", _answered(filled(b'{"error":[', b"[],", b"0]}", size), 400), size),
+        (
+            "error of one text",
+            _answered(filled(b'{"error":{"message":"', b"abcdefgh", b'"}}', size), 400),
+            size,
+        ),
+        ("gzip of 512 MiB", bomb, LARGEST_ANSWER),
     ]
-    text = item.rpartition(b'"a"')
-    return [
-        *found,
-        Shape(
-            f"{title}: items",
-            path,
-            ask,
-            answer=_answered(filled(before, item + b",", item + after, size)),
-            counted=size,
-        ),
-        Shape(
-            f"{title}: 20,000 items",
-            path,
-            ask,
-            answer=_answered(lambda: before + (item + b",") * 19_999 + item + after),
-            counted=8 * MIB,
-        ),
-        Shape(
-            f"{title}: one text",
-            path,
-            ask,
-            answer=_answered(filled(before + text[0] + b'"', b"abcdefgh", b'"' + text[2] + after, size)),
-            counted=size,
-        ),
-        Shape(f"{title}: deep", path, ask, answer=_answered(filled(before, b"[", b"]", size)), counted=size),
-        Shape(
-            f"{title}: error of values",
-            path,
-            ask,
-            answer=_answered(filled(b'{"error":[', b"[],", b"0]}", size), 400),
-            counted=size,
-        ),
-        Shape(
-            f"{title}: error of one text",
-            path,
-            ask,
-            answer=_answered(filled(b'{"error":{"message":"', b"abcdefgh", b'"}}', size), 400),
-            counted=size,
-        ),
-        Shape(
-            f"{title}: gzip of 512 MiB",
-            path,
-            ask,
-            answer=_answered(lambda: gzip.compress(bytes(512 * MIB)), more=b"Content-Encoding: gzip\r\n"),
-            counted=LARGEST_ANSWER,
-        ),
-    ]
+    return _shapes(title, path, _ask(path, provider), rows)
 
 
 def _streams(title: str, path: str, provider: bytes) -> list[Shape]:
-    ask, event, begin = _ask(path, provider, stream=True), _EVENT[provider], _BEGIN[provider]
+    event, begin = _EVENT[provider], _BEGIN[provider]
     size = LARGEST_ANSWER - MIB
-    return [
-        Shape(
-            f"{title}, streamed: event without end",
-            path,
-            ask,
-            answer=_streamed(lambda: [begin + b"data: ", b"x" * (size + 9 * MIB)]),
-            counted=size,
+    rows: list[_Row] = [
+        ("event without end", _streamed(lambda: [begin + b"data: ", b"x" * (size + 9 * MIB)]), size),
+        (
+            "lines without end",
+            _streamed(lambda: [begin, b"data: x\n" * (size // 8), b"data: \n" * 2 * MIB]),
+            size,
         ),
-        Shape(
-            f"{title}, streamed: lines without end",
-            path,
-            ask,
-            answer=_streamed(lambda: [begin, b"data: x\n" * (size // 8), b"data: \n" * 2 * MIB]),
-            counted=size,
+        ("small events", _streamed(lambda: [begin, (event % b"a") * 100_000]), 8 * MIB),
+        ("one large event", _streamed(lambda: [begin, event % (b"abcdefgh" * (31 * MIB // 8))]), 31 * MIB),
+        (
+            "event of values",
+            _streamed(lambda: [begin, b'data: {"z":[', b"[]," * (31 * MIB // 3), b"0]}\n\n"]),
+            31 * MIB,
         ),
-        Shape(
-            f"{title}, streamed: small events",
-            path,
-            ask,
-            answer=_streamed(lambda: [begin, (event % b"a") * 100_000]),
-            counted=8 * MIB,
-        ),
-        Shape(
-            f"{title}, streamed: one large event",
-            path,
-            ask,
-            answer=_streamed(lambda: [begin, event % (b"abcdefgh" * (31 * MIB // 8))]),
-            counted=31 * MIB,
-        ),
-        Shape(
-            f"{title}, streamed: event of values",
-            path,
-            ask,
-            answer=_streamed(lambda: [begin, b'data: {"z":[', b"[]," * (31 * MIB // 3), b"0]}\n\n"]),
-            counted=31 * MIB,
-        ),
-        Shape(
-            f"{title}, streamed: empty lines",
-            path,
-            ask,
-            answer=_streamed(lambda: [begin, b"\n" * size]),
-            counted=8 * MIB,
-        ),
-        Shape(
-            f"{title}, streamed: pieces of a byte",
-            path,
-            ask,
-            answer=lambda: [
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
-                b"6\r\ndata: \r\n" + b"1\r\nx\r\n" * 4 * MIB,
-            ],
-            counted=8 * MIB,
-        ),
+        ("empty lines", _streamed(lambda: [begin, b"\n" * size]), 8 * MIB),
+        ("pieces of a byte", lambda: [_CHUNKED, b"6\r\ndata: \r\n" + b"1\r\nx\r\n" * 4 * MIB], 8 * MIB),
     ]
+    return _shapes(f"{title}, streamed", path, _ask(path, provider, stream=True), rows)
+
+
+def _zipped(unit: bytes, times: int, kind: bytes = b"application/json") -> Callable[[], Iterable[bytes]]:
+    return lambda: whole(gzip.compress(unit * times), 200, kind, b"Content-Encoding: gzip\r\n")
 
 
 def _metered() -> list[Shape]:
     ask, streamed = _ask(CHAT, b"openai"), _ask(CHAT, b"openai", stream=True)
     usage = b'data: {"usage":{"prompt_tokens":1}}\n\n'
-
-    def zipped(unit: bytes, times: int, kind: bytes = b"application/json") -> Callable[[], Iterable[bytes]]:
-        return lambda: whole(gzip.compress(unit * times), 200, kind, b"Content-Encoding: gzip\r\n")
-
+    values = b'{"usage":{"a":[', b"[],", b"0]}}"
+    rows: list[tuple[str, Callable[[], bytes], Callable[[], Iterable[bytes]]]] = [
+        ("gzip of 512 MiB", ask, _zipped(b"\0", 512 * MIB)),
+        ("gzip of usage", streamed, _zipped(usage, 2_000_000, _STREAM)),
+        ("usage", streamed, _streamed(lambda: [usage * 1_000_000])),
+        ("event without end", streamed, _streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB])),
+        ("8 MiB of values", ask, _answered(filled(*values, 8 * MIB - 1))),
+        ("64 MiB of values", ask, _answered(filled(*values, 64 * MIB))),
+        ("pieces of a byte", streamed, lambda: [_CHUNKED, b"1\r\nx\r\n" * 4 * MIB]),
+    ]
     return [
-        Shape("metered: gzip of 512 MiB", CHAT, ask, answer=zipped(b"\0", 512 * MIB), counted=8 * MIB),
-        Shape(
-            "metered: gzip of usage",
-            CHAT,
-            streamed,
-            answer=zipped(usage, 2_000_000, _STREAM),
-            counted=8 * MIB,
-        ),
-        Shape(
-            "metered: usage", CHAT, streamed, answer=_streamed(lambda: [usage * 1_000_000]), counted=8 * MIB
-        ),
-        Shape(
-            "metered: event without end",
-            CHAT,
-            streamed,
-            answer=_streamed(lambda: [b"data: " + b'"usage"' * 8 * MIB]),
-            counted=8 * MIB,
-        ),
-        Shape(
-            "metered: 8 MiB of values",
-            CHAT,
-            ask,
-            answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 8 * MIB - 1)),
-            counted=8 * MIB,
-        ),
-        Shape(
-            "metered: 64 MiB of values",
-            CHAT,
-            ask,
-            answer=_answered(filled(b'{"usage":{"a":[', b"[],", b"0]}}", 64 * MIB)),
-            counted=8 * MIB,
-        ),
-        Shape(
-            "metered: pieces of a byte",
-            CHAT,
-            streamed,
-            answer=lambda: [
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
-                b"1\r\nx\r\n" * 4 * MIB,
-            ],
-            counted=8 * MIB,
+        *(
+            Shape(f"metered: {name}", CHAT, body, answer=answer, counted=8 * MIB)
+            for name, body, answer in rows
         ),
         Shape(
             "results_url: 16 MiB of values",

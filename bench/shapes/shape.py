@@ -12,6 +12,8 @@ CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 HEAD = b"HTTP/1.1 %d OK\r\nContent-Type: %b\r\nConnection: close\r\n%b\r\n"
 REACHED = 418
 """The status of an answer that no gateway makes: the request has reached its provider."""
+USER = b'{"model":"%b","messages":[{"role":"user","content":"x"}]'
+"""The beginning of a body of chat, to be filled with a model."""
 SHORT = b'{"error":{"message":"no","type":"t"}}'
 
 
@@ -59,3 +61,18 @@ def numbered(
         return b"".join(pieces) + after
 
     return body
+
+
+def values(prefix: bytes, kind: str, path: str, after: bytes = b"]}") -> list[Shape]:
+    """Arrays of small values under a key that nobody knows."""
+    units = {
+        "arrays": b"[],",
+        "objects": b"{},",
+        "zeros": b"0,",
+        "texts": b'"a",',
+        "nested objects": b'{"a":{"a":{}}},',
+    }
+    return [
+        Shape(f"{kind}: {name}", path, filled(prefix + b',"z":[', unit, unit[:-1] + after))
+        for name, unit in units.items()
+    ]
