@@ -18,7 +18,7 @@ from mgw.canonical.conversation import (
     ToolResult,
     Turn,
 )
-from mgw.dialects.anthropic.render import render_request
+from mgw.dialects.anthropic.request import render_request
 from mgw.dialects.dialect import Rendered, RenderOptions
 from mgw.dialects.models import Models
 from mgw.simulator.anthropic.conversation import redact, sign

@@ -7,9 +7,8 @@ from typing import Final
 from mgw.dialects.anthropic import count, speech
 from mgw.dialects.anthropic.catalog import LISTER, render_entry, render_list
 from mgw.dialects.anthropic.errors import error_body, parse_error, refuses_thoughts, render_error
-from mgw.dialects.anthropic.render import render_request
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
-from mgw.dialects.anthropic.request import parse_request
+from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.anthropic.stream_writer import KEEPALIVE, MessagesStreamWriter
 from mgw.dialects.anthropic.usage import meter

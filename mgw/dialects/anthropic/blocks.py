@@ -1,13 +1,21 @@
-"""Parts, written as content blocks.
+"""Content blocks, both ways: text, media, thoughts, calls and their results.
 
-What the vendor refuses of content: texts without a visible character, thoughts of others, and a message that
-ends with a thought ("The final block in an assistant message cannot be `thinking`").
+Source: the SDK's ``MessageContentParam`` and ``BetaContentBlockParam`` with all that they hold.  Blocks of
+tools that the vendor runs are left out and reported; unknown types are refused, as the vendor does.
+
+The vendor refuses texts without a visible character, thoughts that it did not sign, and a message that ends
+with a thought ("The final block in an assistant message cannot be `thinking`").
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
+
+from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     JsonObject,
@@ -22,17 +30,238 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.marks import Marks
-from mgw.dialects.anthropic.media import rendered
+from mgw.dialects.anthropic.cache_control import CacheBreakpoints, last_breakpoint, parse_cache_control
+from mgw.dialects.anthropic.media import parse_document, parse_image, render_media
 from mgw.dialects.arguments import embedded
-from mgw.dialects.fillers import NO_RESULT, left_out, orphaned
+from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.fillers import BETWEEN, NO_RESULT, left_out, orphaned
 from mgw.dialects.media import FEATURES
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.pairs import Call
+from mgw.dialects.signatures import is_altered, read_signature
 from mgw.vocabulary import Family
 
-THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
+BILLING_PREFIX: Final = "x-anthropic-billing-header"
+THOUGHT_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
+_ENCODER: Final = Encoder()
+_NO_CITATIONS: Final[tuple[object, ...]] = (None, [], {}, {"enabled": False})
+_SERVER_TOOL_BLOCKS: Final = frozenset(
+    {
+        "server_tool_use",
+        "web_search_tool_result",
+        "web_fetch_tool_result",
+        "code_execution_tool_result",
+        "bash_code_execution_tool_result",
+        "text_editor_code_execution_tool_result",
+        "tool_search_tool_result",
+        "advisor_tool_result",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "mcp_tool_listing",
+        "container_upload",
+        "fallback",
+        "tool_addition",
+        "tool_removal",
+        "browser_state",
+    }
+)
+
+
+def parse_content(message: Fields, role: Role) -> tuple[Part, ...]:
+    """Parse the content of a message: a text, or blocks."""
+    value = message.take("content")
+    if type(value) is str:
+        return (Text(value),)
+    if value is None and role is not Role.SYSTEM:  # the beta form of a system message may be without
+        raise message.missing("content")
+    parts: list[Part] = []
+    for block in message.opened("content", value):
+        kind = block.required_text("type")
+        if kind in _SERVER_TOOL_BLOCKS:
+            _skip(message, block, kind)
+            continue
+        known = _BLOCKS.get(kind)
+        if known is None:
+            raise none_of(block, "type", kind, _BLOCKS)
+        roles, parse = known
+        if role not in roles:
+            where = " and ".join(one.value for one in roles)
+            raise block.wrong("type", f"{kind} blocks are allowed only in messages of the role {where}")
+        parts += parse(message, block)
+    return tuple(parts)
+
+
+def parse_system(root: Fields) -> tuple[Text, ...]:
+    """Parse the instructions, without what Claude Code's account is billed by.
+
+    That line is the first of all, has another hash in each request and means nothing to a model: with it no
+    provider finds a prompt in its cache again (anthropics/claude-code#68900).
+    """
+    texts = parse_texts(root, "system", Feature.SYSTEM)
+    found: list[Text] = []
+    for text in texts:
+        if not text.text.startswith(BILLING_PREFIX):
+            found.append(text)
+            continue
+        root.ledger.leave(root.path(f"system[{BILLING_PREFIX}]"))
+        rest = text.text.partition("\n")[2].lstrip("\n")
+        if rest:
+            found.append(replace(text, text=rest))
+    return tuple(found)
+
+
+def parse_texts(holder: Fields, key: str, feature: Feature | None = None) -> tuple[Text, ...]:
+    """Parse a text, or blocks of text alone."""
+    value = holder.take(key, feature)
+    if type(value) is str:
+        return (Text(value),)
+    found: list[Text] = []
+    for block in holder.opened(key, value):
+        kind = block.required_text("type")
+        if kind != "text":
+            raise none_of(block, "type", kind, ("text",))
+        found += _parse_text(holder, block)
+    return tuple(found)
+
+
+def _skip(holder: Fields, block: Fields, kind: str) -> None:
+    block.skip(*block)
+    holder.ledger.leave(holder.path(f"content[{kind}]"))
+
+
+def _parse_text(_holder: Fields, block: Fields) -> list[Text]:
+    text = block.required_text("text")
+    _skip_citations(block)
+    return [Text(text, parse_cache_control(block))]
+
+
+def _skip_citations(block: Fields) -> None:
+    if block.take("citations") not in _NO_CITATIONS:
+        block.leave("citations")
+
+
+def _parse_image(holder: Fields, block: Fields) -> list[Media]:
+    holder.note(Feature.IMAGE, "content[image]")
+    return [parse_image(block)]
+
+
+def _parse_document(holder: Fields, block: Fields) -> list[Text | Media]:
+    holder.note(Feature.DOCUMENT, "content[document]")
+    _skip_citations(block)
+    return parse_document(block)
+
+
+def _parse_search_result(_holder: Fields, block: Fields) -> list[Text]:
+    """Parse a search result as text: a line with its title and source, then what it says."""
+    heading = f"{block.required_text('title')} ({block.required_text('source')})"
+    _skip_citations(block)
+    texts = parse_texts(block, "content")
+    text = "\n".join((heading, *(text.text for text in texts)))
+    return [Text(text, parse_cache_control(block) or last_breakpoint(texts))]
+
+
+def _parse_tool_reference(_holder: Fields, block: Fields) -> list[Text]:
+    return [Text(block.required_text("tool_name"), parse_cache_control(block))]
+
+
+def _parse_thinking(holder: Fields, block: Fields) -> list[Thinking]:
+    text = block.required_text("thinking")
+    value = block.text("signature") or ""
+    signature = read_signature(value, Family.ANTHROPIC)
+    if signature is None or is_altered(value, text):
+        _skip(holder, block, "thinking")
+        return []
+    holder.note(Feature.THINKING, "content[thinking]")
+    return [Thinking(text, signature)]
+
+
+def _parse_redacted_thinking(holder: Fields, block: Fields) -> list[Thinking]:
+    signature = read_signature(block.required_text("data"), Family.ANTHROPIC, redacted=True)
+    if signature is None:
+        _skip(holder, block, "redacted_thinking")
+        return []
+    holder.note(Feature.THINKING, "content[redacted_thinking]")
+    return [Thinking("", signature)]
+
+
+def _parse_compaction(holder: Fields, block: Fields) -> list[Text]:
+    """Parse the vendor's summary of what came before: the conversation makes no sense without it.
+
+    It is a paragraph of its own, also where texts of one message become one.
+    """
+    summary = block.text("content")
+    if not summary:
+        _skip(holder, block, "compaction")
+        return []
+    return [Text(summary + BETWEEN, parse_cache_control(block))]
+
+
+def _parse_tool_use(_holder: Fields, block: Fields) -> list[ToolCall]:
+    arguments = block.raw_object("input")
+    if arguments is None:
+        raise block.missing("input")
+    try:
+        text = _ENCODER.encode(arguments).decode()
+    except RecursionError:
+        raise block.wrong("input", "it is nested too deeply") from None
+    if block.take("caller") not in (None, {"type": "direct"}):
+        block.leave("caller")
+    call_id, name = block.required_text("id"), block.required_text("name")
+    return [ToolCall(call_id, name, text, cache=parse_cache_control(block))]
+
+
+def _parse_tool_result(_holder: Fields, block: Fields) -> list[ToolResult]:
+    call_id = block.required_text("tool_use_id")
+    is_error = block.flag("is_error") is True
+    if is_error:
+        block.note(Feature.RESULT_ERROR, "is_error")
+    value = block.take("content")
+    parts: list[Text | Media] = []
+    if type(value) is str:
+        parts.append(Text(value))
+    else:
+        for inner in block.opened("content", value):
+            kind = inner.required_text("type")
+            if kind in _SERVER_TOOL_BLOCKS:
+                _skip(block, inner, kind)
+            elif kind in _RESULT_BLOCKS:
+                parts += _RESULT_BLOCKS[kind](block, inner)
+            else:
+                raise none_of(inner, "type", kind, _RESULT_BLOCKS)
+    return [ToolResult(call_id, tuple(parts), is_error=is_error, cache=parse_cache_control(block))]
+
+
+_USER: Final = (Role.USER,)
+_ASSISTANT: Final = (Role.ASSISTANT,)
+_BOTH: Final = (Role.USER, Role.ASSISTANT)
+_ANYWHERE: Final = (*_BOTH, Role.SYSTEM)
+
+_RESULT_BLOCKS: Final[Mapping[str, Callable[[Fields, Fields], Sequence[Text | Media]]]] = MappingProxyType(
+    {
+        "text": _parse_text,
+        "image": _parse_image,
+        "document": _parse_document,
+        "search_result": _parse_search_result,
+        "tool_reference": _parse_tool_reference,
+    }
+)
+_BLOCKS: Final[Mapping[str, tuple[tuple[Role, ...], Callable[[Fields, Fields], Sequence[Part]]]]] = (
+    MappingProxyType(
+        {
+            "text": (_ANYWHERE, _parse_text),
+            "image": (_BOTH, _parse_image),
+            "document": (_BOTH, _parse_document),
+            "search_result": (_BOTH, _parse_search_result),
+            "thinking": (_ASSISTANT, _parse_thinking),
+            "redacted_thinking": (_ASSISTANT, _parse_redacted_thinking),
+            "compaction": (_BOTH, _parse_compaction),
+            "tool_use": (_ASSISTANT, _parse_tool_use),
+            "tool_result": (_USER, _parse_tool_result),
+        }
+    )
+)
+"""The roles that may have a block, and its parser."""
 
 
 def text_block(text: str) -> JsonObject:
@@ -41,85 +270,85 @@ def text_block(text: str) -> JsonObject:
 
 
 @dataclass(slots=True)
-class Blocks:
-    """Writes the parts of one request."""
+class BlockRenderer:
+    """Renders the parts of one request."""
 
     row: ModelRow
     names: Names
-    marks: Marks
+    breakpoints: CacheBreakpoints
     lost: set[Feature]
-    thoughts: bool = True
+    with_thoughts: bool = True
     """Whether thoughts go with the request."""
 
-    def texts(self, parts: tuple[Part, ...]) -> list[JsonObject]:
+    def render_texts(self, parts: tuple[Part, ...]) -> list[JsonObject]:
         """Return the texts of an instruction."""
-        found = (self._text(part) for part in parts if isinstance(part, Text))
+        found = (self._render_text(part) for part in parts if isinstance(part, Text))
         return [block for block in found if block is not None]
 
-    def part(self, part: Part, role: Role, call: Call | None) -> list[JsonObject]:
+    def render_part(self, part: Part, role: Role, call: Call | None) -> list[JsonObject]:
         """Return the blocks of a part; ``call`` is what a call goes by."""
         match part:
             case Text():
-                block = self._text(part)
+                block = self._render_text(part)
             case Refusal():
                 block = text_block(part.text) if part.text.strip() else None
             case Media():
-                return self._media(part)
+                return self._render_media(part)
             case Thinking():
-                block = self._thinking(part, role)
+                block = self._render_thinking(part, role)
             case ToolCall():
-                block = self._call(part, call) if call is not None else None
+                block = self._render_call(part, call) if call is not None else None
             case ToolResult():
-                return [block for inner in orphaned(part) for block in self.part(inner, role, None)]
+                return [block for inner in orphaned(part) for block in self.render_part(inner, role, None)]
         return [] if block is None else [block]
 
-    def result(self, call: Call) -> JsonObject:
-        """Return the answer to a call."""
-        said: JsonObject = {"type": "tool_result", "tool_use_id": call.id}
+    def render_result(self, call: Call) -> JsonObject:
+        """Return the result of a call."""
+        block: JsonObject = {"type": "tool_result", "tool_use_id": call.id}
         result = call.result
         if result is None:
-            said["content"] = NO_RESULT
-            said["is_error"] = True
-            return said
-        content = self._result_content(result)
+            block["content"] = NO_RESULT
+            block["is_error"] = True
+            return block
+        content = self._render_result_content(result)
         if content:
-            said["content"] = content
+            block["content"] = content
         if result.is_error:
-            said["is_error"] = True
-        return self.marks.put(said, result.cache)
+            block["is_error"] = True
+        return self.breakpoints.add_to(block, result.cache)
 
-    def _result_content(self, result: ToolResult) -> str | list[JsonObject]:
+    def _render_result_content(self, result: ToolResult) -> str | list[JsonObject]:
         parts = result.parts
         if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].cache is None:
             return parts[0].text  # a text may be blank, a block may not
-        found = [block for part in parts for block in self.part(part, Role.USER, None)]
+        found = [block for part in parts for block in self.render_part(part, Role.USER, None)]
         if len(found) == 1 and found[0].keys() == {"type", "text"}:
             return str(found[0]["text"])
         return found
 
-    def _text(self, text: Text) -> JsonObject | None:
+    def _render_text(self, text: Text) -> JsonObject | None:
         if text.signature is not None:
             self.lost.add(Feature.THINKING)
         if not text.text or text.text.isspace():
             if text.cache is not None:
                 self.lost.add(Feature.CACHE)
             return None
-        return self.marks.put(text_block(text.text), text.cache)
+        return self.breakpoints.add_to(text_block(text.text), text.cache)
 
-    def _media(self, media: Media) -> list[JsonObject]:
-        block = rendered(media, self.lost, self.row)
+    def _render_media(self, media: Media) -> list[JsonObject]:
+        block = render_media(media, self.lost, self.row)
         if block is None:
             self.lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
             block = text_block(left_out(media))
-        block = self.marks.put(block, media.cache)
+        block = self.breakpoints.add_to(block, media.cache)
         context = (media.context or "").strip()
         if context and "context" not in block:  # documents alone have a place for it
             return [text_block(context), block]
         return [block]
 
-    def _thinking(self, thinking: Thinking, role: Role) -> JsonObject | None:
+    def _render_thinking(self, thinking: Thinking, role: Role) -> JsonObject | None:
         signature = thinking.signature
-        if role is not Role.ASSISTANT or not is_own(signature) or not self.thoughts:
+        if role is not Role.ASSISTANT or not is_own(signature) or not self.with_thoughts:
             self.lost.add(Feature.THINKING)
             return None
         assert signature is not None, "is_own"
@@ -127,7 +356,7 @@ class Blocks:
             return {"type": "redacted_thinking", "data": signature.value}
         return {"type": "thinking", "thinking": thinking.text, "signature": signature.value}
 
-    def _call(self, part: ToolCall, call: Call) -> JsonObject:
+    def _render_call(self, part: ToolCall, call: Call) -> JsonObject:
         if part.signature is not None and not is_own(part.signature):
             self.lost.add(Feature.THINKING)
         block: JsonObject = {
@@ -136,7 +365,7 @@ class Blocks:
             "name": self.names[part.name],
             "input": embedded(part.arguments),
         }
-        return self.marks.put(block, part.cache)
+        return self.breakpoints.add_to(block, part.cache)
 
 
 def is_own(signature: Signature | None) -> bool:
@@ -144,10 +373,10 @@ def is_own(signature: Signature | None) -> bool:
     return signature is not None and signature.family is Family.ANTHROPIC and signature.value != ""
 
 
-def without_last_thoughts(blocks: list[JsonObject], lost: set[Feature]) -> list[JsonObject]:
+def drop_last_thoughts(blocks: list[JsonObject], lost: set[Feature]) -> list[JsonObject]:
     """Return the blocks of an assistant's turn without thoughts at its end."""
     end = len(blocks)
-    while end and blocks[end - 1]["type"] in THOUGHTS:
+    while end and blocks[end - 1]["type"] in THOUGHT_TYPES:
         end -= 1
         lost.add(Feature.THINKING)
     return blocks[:end]

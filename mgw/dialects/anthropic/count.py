@@ -1,6 +1,6 @@
-"""The count of tokens: ``POST /v1/messages/count_tokens``.
+"""The count of tokens, both ways: ``POST /v1/messages/count_tokens``.
 
-Source: the SDK's ``MessageTokensCount``.  Reading and writing its request is that of a message.
+Source: the SDK's ``MessageTokensCount``.  Its request is parsed and rendered as that of a message is.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.reply import TokenUsage
-from mgw.dialects.anthropic.render import render_count
-from mgw.dialects.anthropic.request import parse_count
+from mgw.dialects.anthropic.request import parse_count_request, render_count_request
 from mgw.dialects.dialect import ClientOperation, ProviderOperation, ReplyContext, ReplySource, itself
 from mgw.dialects.metering import Count
 from mgw.errors import GatewayError, Reason
 
 
-class _Counted(Struct, frozen=True):
+class _TokenCount(Struct, frozen=True):
     input_tokens: Count
 
 
-_DECODER: Final = Decoder(_Counted, strict=False)
+_DECODER: Final = Decoder(_TokenCount, strict=False)
 _ENCODER: Final = Encoder()
 
 
 def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001 - it needs no identifiers
-    """Read the answer."""
+    """Parse the response."""
     try:
         return TokenUsage(_DECODER.decode(body).input_tokens)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
@@ -35,11 +34,11 @@ def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001
 
 
 def render_reply(usage: TokenUsage, context: ReplyContext) -> bytes:  # noqa: ARG001 - it has no identifiers
-    """Write the answer."""
-    return _ENCODER.encode(_Counted(usage.tokens_in or 0))
+    """Render the response."""
+    return _ENCODER.encode(_TokenCount(usage.tokens_in or 0))
 
 
-CLIENT: Final = ClientOperation(parse_count, render_reply)
+CLIENT: Final = ClientOperation(parse_count_request, render_reply)
 """The clients' side of token counts."""
-PROVIDER: Final = ProviderOperation(render_count, parse_reply, usage=itself)
+PROVIDER: Final = ProviderOperation(render_count_request, parse_reply, usage=itself)
 """The providers' side of token counts."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.marks import cache_mark, last_mark
+from mgw.dialects.anthropic.cache_control import last_breakpoint, parse_cache_control
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import begun_with, is_fetched, is_text, plain_text
 from mgw.dialects.model_row import ModelRow
@@ -26,30 +26,90 @@ _IMAGES: Final = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"
 _MISSPELLED: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "application/x-pdf": PDF}
 
 
-def read_image(block: Fields) -> Media:
-    """Read an image block; what the vendor is to do with its size stays unread."""
-    source, kind = _source(block)
-    media = _shared(source, kind, MediaKind.IMAGE)
+def parse_image(block: Fields) -> Media:
+    """Parse an image block; what the vendor is to do with its size stays unread."""
+    source, kind = _parse_source(block)
+    media = _parse_location(source, kind, MediaKind.IMAGE)
     if media is None:
         raise none_of(source, "type", kind, ("base64", "url", "file"))
-    return _with(media, block)
+    return _with_context(media, block)
 
 
-def read_document(block: Fields) -> list[Text | Media]:
-    """Read a document block; one that is made of texts and images becomes these."""
-    source, kind = _source(block)
-    media = _shared(source, kind, MediaKind.DOCUMENT)
+def parse_document(block: Fields) -> list[Text | Media]:
+    """Parse a document block; one that is made of texts and images becomes these."""
+    source, kind = _parse_source(block)
+    media = _parse_location(source, kind, MediaKind.DOCUMENT)
     if kind == "text":
         media_type = source.text("media_type") or PLAIN
         media = Media(MediaKind.DOCUMENT, media_type, text=source.required_text("data"))
     elif kind == "content":
-        return _made_of_blocks(source, block)
+        return _parse_blocks(source, block)
     if media is None:
         raise none_of(source, "type", kind, ("base64", "text", "url", "content", "file"))
-    return [_with(media, block)]
+    return [_with_context(media, block)]
 
 
-def rendered(media: Media, lost: set[Feature], row: ModelRow) -> JsonObject | None:
+def _parse_source(block: Fields) -> tuple[Fields, str]:
+    source = block.nested("source")
+    if source is None:
+        raise block.missing("source")
+    return source, source.required_text("type")
+
+
+def _parse_location(source: Fields, kind: str, media: MediaKind) -> Media | None:
+    """Parse a source of a type that images and documents share."""
+    if kind == "base64":
+        return Media(media, source.required_text("media_type"), data=source.required_text("data"))
+    if kind == "url":
+        return Media(media, url=source.required_text("url"))
+    if kind == "file":
+        source.note(Feature.FILE_ID, "file_id")
+        return Media(media, file_id=source.required_text("file_id"))
+    return None
+
+
+def _with_context(media: Media, block: Fields) -> Media:
+    """Return media with what stands beside its source."""
+    return Media(
+        media.kind,
+        media.media_type,
+        media.data,
+        media.url,
+        media.file_id,
+        media.text,
+        block.text("title", Feature.MEDIA_NAME) if media.kind is MediaKind.DOCUMENT else None,
+        block.text("context") if media.kind is MediaKind.DOCUMENT else None,
+        cache=parse_cache_control(block),
+    )
+
+
+def _parse_blocks(source: Fields, block: Fields) -> list[Text | Media]:
+    value = source.take("content")
+    if type(value) is str:
+        return [_with_context(Media(MediaKind.DOCUMENT, PLAIN, text=value), block)]
+    parts: list[Text | Media] = []
+    for inner in source.opened("content", value):
+        kind = inner.required_text("type")
+        if kind == "text":
+            parts.append(Text(inner.required_text("text"), parse_cache_control(inner)))
+        elif kind == "image":
+            parts.append(parse_image(inner))
+        else:
+            raise none_of(inner, "type", kind, ("text", "image"))
+    texts = [part for part in parts if isinstance(part, Text)]
+    if len(texts) == len(parts):
+        whole = _with_context(
+            Media(MediaKind.DOCUMENT, PLAIN, text="\n".join(text.text for text in texts)), block
+        )
+        return [replace(whole, cache=whole.cache or last_breakpoint(texts))]
+    document = _with_context(Media(MediaKind.DOCUMENT), block)
+    if document.cache is not None:
+        parts[-1] = replace(parts[-1], cache=document.cache)
+    heading = "\n".join(text for text in (document.name, document.context) if text)
+    return [Text(heading), *parts] if heading else parts
+
+
+def render_media(media: Media, lost: set[Feature], row: ModelRow) -> JsonObject | None:
     """Return the block without its cache mark; ``None`` where there is none.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
@@ -58,16 +118,16 @@ def rendered(media: Media, lost: set[Feature], row: ModelRow) -> JsonObject | No
     if media.detail is not None:
         lost.add(Feature.MEDIA_DETAIL)
     if media.kind is MediaKind.IMAGE:
-        source = _image_source(media, row)
+        source = _render_image_source(media, row)
     elif media.kind is MediaKind.DOCUMENT:
-        source = _document_source(media, row)
+        source = _render_document_source(media, row)
     if source is None:
         return None
     block: JsonObject = {"type": media.kind.value, "source": source}
-    return _named(block, media, lost)
+    return _with_name(block, media, lost)
 
 
-def _named(block: JsonObject, media: Media, lost: set[Feature]) -> JsonObject:
+def _with_name(block: JsonObject, media: Media, lost: set[Feature]) -> JsonObject:
     if media.kind is MediaKind.DOCUMENT:
         if media.name:
             block["title"] = media.name
@@ -79,79 +139,21 @@ def _named(block: JsonObject, media: Media, lost: set[Feature]) -> JsonObject:
     return block
 
 
-def _source(block: Fields) -> tuple[Fields, str]:
-    source = block.nested("source")
-    if source is None:
-        raise block.missing("source")
-    return source, source.required_text("type")
-
-
-def _shared(source: Fields, kind: str, media: MediaKind) -> Media | None:
-    """Read where media lies, in the ways that images and documents share."""
-    if kind == "base64":
-        return Media(media, source.required_text("media_type"), data=source.required_text("data"))
-    if kind == "url":
-        return Media(media, url=source.required_text("url"))
-    if kind == "file":
-        source.note(Feature.FILE_ID, "file_id")
-        return Media(media, file_id=source.required_text("file_id"))
-    return None
-
-
-def _with(media: Media, block: Fields) -> Media:
-    """Return media with what stands beside its source."""
-    return Media(
-        media.kind,
-        media.media_type,
-        media.data,
-        media.url,
-        media.file_id,
-        media.text,
-        block.text("title", Feature.MEDIA_NAME) if media.kind is MediaKind.DOCUMENT else None,
-        block.text("context") if media.kind is MediaKind.DOCUMENT else None,
-        cache=cache_mark(block),
-    )
-
-
-def _made_of_blocks(source: Fields, block: Fields) -> list[Text | Media]:
-    value = source.take("content")
-    if type(value) is str:
-        return [_with(Media(MediaKind.DOCUMENT, PLAIN, text=value), block)]
-    parts: list[Text | Media] = []
-    for inner in source.opened("content", value):
-        kind = inner.required_text("type")
-        if kind == "text":
-            parts.append(Text(inner.required_text("text"), cache_mark(inner)))
-        elif kind == "image":
-            parts.append(read_image(inner))
-        else:
-            raise none_of(inner, "type", kind, ("text", "image"))
-    texts = [part for part in parts if isinstance(part, Text)]
-    if len(texts) == len(parts):
-        whole = _with(Media(MediaKind.DOCUMENT, PLAIN, text="\n".join(text.text for text in texts)), block)
-        return [replace(whole, cache=whole.cache or last_mark(texts))]
-    frame = _with(Media(MediaKind.DOCUMENT), block)
-    if frame.cache is not None:
-        parts[-1] = replace(parts[-1], cache=frame.cache)
-    heading = "\n".join(said for said in (frame.name, frame.context) if said)
-    return [Text(heading), *parts] if heading else parts
-
-
-def _image_source(media: Media, row: ModelRow) -> JsonObject | None:
+def _render_image_source(media: Media, row: ModelRow) -> JsonObject | None:
     if media.url is not None:
-        return _address(media.url, row)
+        return _render_url(media.url, row)
     media_type = _media_type(media)
     if media.data is None or media_type not in _IMAGES:
         return None
     return {"type": "base64", "media_type": media_type, "data": media.data}
 
 
-def _document_source(media: Media, row: ModelRow) -> JsonObject | None:
+def _render_document_source(media: Media, row: ModelRow) -> JsonObject | None:
     if media.text is not None:
         return {"type": "text", "media_type": PLAIN, "data": media.text} if media.text.strip() else None
     media_type = _media_type(media)
     if media.url is not None:
-        return _address(media.url, row) if media_type in {None, PDF} else None
+        return _render_url(media.url, row) if media_type in {None, PDF} else None
     if media.data is None:
         return None
     if media_type == PDF:
@@ -175,7 +177,7 @@ def _media_type(media: Media) -> str | None:
     return _MISSPELLED.get(stated, stated) or None
 
 
-def _address(url: str, row: ModelRow) -> JsonObject | None:
+def _render_url(url: str, row: ModelRow) -> JsonObject | None:
     if not is_fetched(url):
         return None
     if not row.addresses:

@@ -1,94 +1,146 @@
-"""A request of the messages API, read.
+"""A request of the Messages API, both ways.
 
-Sources: the SDK's ``MessageCreateParams`` with all that it holds, the beta types of the same name, and of API
-version 2023-06-01 the fields that the newest types have dropped (``temperature``, ``top_p``, ``top_k``).
-What is not named here is reported as unread.
+Sources: the SDK's ``MessageCreateParams`` and ``MessageCountTokensParams`` with all that they hold, the beta
+types of the same name, and of API version 2023-06-01 the fields that the newest types have dropped.  What is
+not named here is reported as unread.
 """
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from dataclasses import dataclass, field
 from typing import Final
 
-from mgw.canonical.conversation import (
-    Conversation,
-    OutputFormat,
-    OutputKind,
-    Reasoning,
-    Role,
-    Sampling,
-    Text,
-    Turn,
-)
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import Conversation, JsonObject, Reasoning
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.content import content, system_texts
+from mgw.dialects.anthropic.blocks import BlockRenderer, parse_system
+from mgw.dialects.anthropic.cache_control import CacheBreakpoints
 from mgw.dialects.anthropic.errors import NO_THREADS
-from mgw.dialects.anthropic.tools import read_choice, read_tools
-from mgw.dialects.dialect import Parsed, RequestContext, parsed
-from mgw.dialects.fields import Fields, Ledger, none_of, open_request
+from mgw.dialects.anthropic.options import (
+    can_bind_thoughts,
+    can_force_calls,
+    choose_thinking,
+    parse_max_tokens,
+    parse_output,
+    parse_reasoning,
+    parse_sampling,
+    render_metadata,
+    render_output_config,
+    render_sampling,
+    render_stop_sequences,
+    render_thinking,
+)
+from mgw.dialects.anthropic.tools import parse_tool_choice, parse_tools, render_tool_choice, render_tools
+from mgw.dialects.anthropic.turns import (
+    drop_thoughts,
+    has_thoughts,
+    parse_turns,
+    refuses_thinking,
+    render_turns,
+)
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, parsed
+from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.dialects.identifiers import ANTHROPIC_NAME
+from mgw.dialects.names import Names
+from mgw.dialects.reasoning import AnthropicThinking
+from mgw.dialects.refusal import no_messages
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort
 
-_ROLES: Final = MappingProxyType({"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM})
-_EFFORTS: Final = MappingProxyType(
-    {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}
+SAMPLING_VERSION: Final = "2023-06-01"
+"""The version that a request states where the client stated none, and the last that has sampling."""
+
+_BINDING_BETA: Final = b"thinking-binding-controls-2026-08-01"
+"""What ``thinking.block_binding`` needs (guide on preserved thinking; the SDK's ``BetaMessage``)."""
+_ENCODER: Final = Encoder()
+_CARRIED: Final = frozenset(
+    {
+        Feature.SYSTEM,
+        Feature.CACHE,
+        Feature.MEDIA_DETAIL,
+        Feature.MEDIA_NAME,
+        Feature.FILE_ID,
+        Feature.IMAGE,
+        Feature.DOCUMENT,
+        Feature.AUDIO,
+        Feature.VIDEO,
+        Feature.THINKING,
+        Feature.REFUSAL,
+        Feature.RESULT_ERROR,
+        Feature.RESULT_NAME,
+        Feature.TOOLS,
+        Feature.TOOL_STRICT,
+        Feature.TOOL_CHOICE,
+        Feature.TOOL_CHOICE_NAMES,
+        Feature.PARALLEL_CALLS,
+        Feature.TEMPERATURE,
+        Feature.TOP_P,
+        Feature.TOP_K,
+        Feature.MAX_TOKENS,
+        Feature.STOP,
+        Feature.OUTPUT,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.OUTPUT_STRICT,
+        Feature.REASONING,
+        Feature.THOUGHTS,
+        Feature.USER,
+    }
 )
-_THINKING: Final = ("enabled", "adaptive", "disabled", "between_tools")
-_DISPLAYS: Final = MappingProxyType({"summarized": True, "omitted": False})
+"""What this dialect can express, though not with every value and for every model."""
+_MESSAGES: Final = b"/messages"
+_COUNT_TOKENS: Final = b"/messages/count_tokens"
+_COUNTED_FIELDS: Final = (
+    "model",
+    "system",
+    "tools",
+    "tool_choice",
+    "messages",
+    "thinking",
+    "output_config",
+)
 
 
-def parse_request(body: bytes, _asked: RequestContext) -> Parsed[Conversation]:
-    """Read a request for an answer."""
+def parse_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]:
+    """Parse a request for a message."""
     ledger = Ledger()
     root = open_request(body, ledger)
     if "max_tokens" not in root:
         raise root.missing("max_tokens")
-    return parsed(_conversation(root), ledger)
+    return parsed(_parse_conversation(root), ledger)
 
 
-def parse_count(body: bytes, _asked: RequestContext) -> Parsed[Conversation]:
-    """Read a request for a count of tokens, which needs no limit of the answer."""
+def parse_count_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]:
+    """Parse a request for a count of tokens, which needs no ``max_tokens``."""
     ledger = Ledger()
-    return parsed(_conversation(open_request(body, ledger)), ledger)
+    return parsed(_parse_conversation(open_request(body, ledger)), ledger)
 
 
-def _conversation(root: Fields) -> Conversation:
+def _parse_conversation(root: Fields) -> Conversation:
     root.required_text("model")  # the route has resolved it
-    _refuse_a_thread(root)
-    system, turns = _messages(root)
-    parallel_calls, choice = read_choice(root)
+    _refuse_thread(root)
+    system, turns = parse_turns(root)
+    tool_choice, parallel_calls = parse_tool_choice(root)
     metadata, config = root.nested("metadata"), root.nested("output_config")
     return Conversation(
         turns=turns,
-        system=(*system_texts(root), *system),
-        tools=read_tools(root),
-        tool_choice=choice,
+        system=(*parse_system(root), *system),
+        tools=parse_tools(root),
+        tool_choice=tool_choice,
         parallel_calls=parallel_calls,
-        sampling=Sampling(
-            root.number("temperature", Feature.TEMPERATURE),
-            root.number("top_p", Feature.TOP_P),
-            root.integer("top_k", Feature.TOP_K),
-        ),
-        max_tokens=_limit(root),
+        sampling=parse_sampling(root),
+        max_tokens=parse_max_tokens(root),
         stop=tuple(filter(None, root.texts("stop_sequences", Feature.STOP))),
-        output=_output(root, config),
-        reasoning=_reasoning(root, config),
+        output=parse_output(root, config),
+        reasoning=parse_reasoning(root, config),
         user=None if metadata is None else metadata.text("user_id", Feature.USER),
         stream=root.flag("stream") is True,
     )
 
 
-def _limit(root: Fields) -> int | None:
-    limit = root.integer("max_tokens", Feature.MAX_TOKENS)
-    if limit == 0:
-        raise root.wrong(
-            "max_tokens", "0 warms Anthropic's cache, which other families do not have: send 1 or more"
-        )
-    return limit
-
-
-def _refuse_a_thread(root: Fields) -> None:
-    """Refuse to go on with a conversation that the vendor holds: all but its last turn is missing here."""
+def _refuse_thread(root: Fields) -> None:
+    """Refuse to continue a conversation that the vendor stores: all but its last turn is missing here."""
     thread = root.nested("thread")
     if thread is None:
         return
@@ -99,87 +151,104 @@ def _refuse_a_thread(root: Fields) -> None:
     thread.skip(*thread)
 
 
-def _messages(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
-    """Return the instructions that stand before all else, and the turns."""
-    if "messages" not in root:
-        raise root.missing("messages")
-    messages = root.objects("messages")
-    roles = [_role(message) for message in messages]
-    last_user = max((place for place, role in enumerate(roles) if role is Role.USER), default=-1)
-    leading: list[Text] = []
-    turns: list[Turn] = []
-    for place, (message, role) in enumerate(zip(messages, roles, strict=True)):
-        parts = content(message, role)
-        if role is Role.SYSTEM:
-            # Guide on mid-conversation system messages: then it is shown for the turn that it follows only.
-            clear_at = message.text("clear_at")
-            if clear_at == "next_user_message" and place < last_user:
-                continue
-            if not turns:
-                leading += [part for part in parts if isinstance(part, Text)]
-                continue
-        turns.append(Turn(role, parts))
-    return tuple(leading), tuple(turns)
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
+    """Render a request for a message."""
+    return _RequestRenderer(conversation, options).render(_MESSAGES)
 
 
-def _role(message: Fields) -> Role:
-    said = message.required_text("role")
-    role = _ROLES.get(said)
-    if role is None:
-        raise none_of(message, "role", said, _ROLES)
-    return role
+def render_count_request(conversation: Conversation, options: RenderOptions) -> Rendered:
+    """Render a request for a count of tokens: what of it is part of the prompt."""
+    return _RequestRenderer(conversation, options).render(_COUNT_TOKENS, _COUNTED_FIELDS)
 
 
-def _output(root: Fields, config: Fields | None) -> OutputFormat | None:
-    """Read ``output_config.format``, or ``output_format``, as it was called before."""
-    found = None if config is None else config.nested("format")
-    if found is None:
-        found = root.nested("output_format")
-        if found is None:
-            return None
-    kind = found.required_text("type")
-    if kind != "json_schema":
-        raise none_of(found, "type", kind, ("json_schema",))
-    schema = found.raw_object("schema", Feature.OUTPUT)
-    if schema is None:
-        raise found.missing("schema")
-    return OutputFormat(OutputKind.SCHEMA, schema)
+@dataclass(slots=True)
+class _RequestRenderer:
+    """Renders one request."""
 
+    conversation: Conversation
+    options: RenderOptions
+    lost: set[Feature] = field(default_factory=set)
+    names: Names = field(default_factory=lambda: Names(ANTHROPIC_NAME))
+    has_thoughts: bool = False
+    """The history holds thoughts."""
+    binds_thoughts: bool = False
+    """The request says what becomes of thoughts whose conversation has changed."""
 
-def _reasoning(root: Fields, config: Fields | None) -> Reasoning:
-    effort = _effort(config)
-    thinking = root.nested("thinking")
-    if thinking is None:
-        return Reasoning(effort)
-    kind = thinking.text("type", Feature.REASONING)
-    if kind is None:
-        raise thinking.missing("type")
-    if kind not in _THINKING:
-        raise none_of(thinking, "type", kind, _THINKING)
-    budget = thinking.integer("budget_tokens", Feature.REASONING)
-    if kind == "enabled" and budget is None:
-        raise thinking.missing("budget_tokens")
-    thoughts = _thoughts(thinking)
-    if kind == "enabled":
-        return Reasoning(effort, budget, thoughts=thoughts)
-    if kind == "adaptive":
-        return Reasoning(effort, adaptive=True, thoughts=thoughts)
-    return Reasoning(effort, budget=0, thoughts=thoughts)
+    def render(self, target: bytes, keys: tuple[str, ...] = ()) -> Rendered:
+        """Return the request, of its fields only ``keys`` where there are any."""
+        try:
+            body = self._render_body()
+            data = _ENCODER.encode({key: body[key] for key in keys if key in body} if keys else body)
+        except RecursionError:
+            raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
+        headers = [(b"anthropic-version", self._version.encode("latin-1", "replace"))]
+        if self.binds_thoughts:
+            headers.append((b"anthropic-beta", _BINDING_BETA))
+        lost, renamed = frozenset(self.lost), self.names.renamed
+        return Rendered(target, data, _CARRIED, lost, tuple(headers), renamed, thoughts=self.has_thoughts)
 
+    @property
+    def _version(self) -> str:
+        return self.options.version or SAMPLING_VERSION
 
-def _effort(config: Fields | None) -> Effort | None:
-    said = None if config is None else config.text("effort", Feature.REASONING)
-    if config is None or said is None:
-        return None
-    if said not in _EFFORTS:
-        raise none_of(config, "effort", said, _EFFORTS)
-    return _EFFORTS[said]
+    def _render_body(self) -> JsonObject:
+        conversation, row = self.conversation, self.options.row
+        breakpoints = CacheBreakpoints(self.lost)
+        renderer = BlockRenderer(row, self.names, breakpoints, self.lost, self.options.thoughts)
+        tools = render_tools(conversation, self.names, breakpoints, self.lost, strict=row.structured)
+        system = renderer.render_texts(conversation.system)
+        messages = render_turns(conversation.turns, renderer)
+        if not messages:  # instructions alone: the model is to respond to them
+            messages, system = [{"role": "user", "content": system}], []
+        if not messages[0]["content"]:
+            raise no_messages()
+        thinking = self._choose_thinking(messages)
+        body: JsonObject = {"model": self.options.model, "max_tokens": thinking.max_tokens}
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = tools
+            can_force = can_force_calls(thinking, row)
+            choice = render_tool_choice(conversation, self.names, can_force=can_force, lost=self.lost)
+            if choice is not None:
+                body["tool_choice"] = choice
+        body["messages"] = messages
+        self._add_options(body, thinking)
+        return body
 
+    def _choose_thinking(self, messages: list[JsonObject]) -> AnthropicThinking:
+        """Return how the model is to think after these messages, which lose the thoughts that do not fit."""
+        conversation, row = self.conversation, self.options.row
+        thinking = choose_thinking(conversation.reasoning, conversation, self.options)
+        if thinking.kind == "enabled" and refuses_thinking(messages):
+            self.lost.add(Feature.REASONING)
+            thinking = choose_thinking(Reasoning(Effort.NONE), conversation, self.options)
+        if thinking.lost:
+            self.lost.add(Feature.REASONING)
+        if thinking.kind == "disabled" or (thinking.kind is None and row.default is Effort.NONE):
+            drop_thoughts(messages, self.lost)
+        self.has_thoughts = has_thoughts(messages)
+        self.binds_thoughts = self.has_thoughts and can_bind_thoughts(thinking, row)
+        limit = conversation.max_tokens
+        if limit is not None and row.max_output is not None and limit > row.max_output:
+            self.lost.add(Feature.MAX_TOKENS)
+        return thinking
 
-def _thoughts(thinking: Fields) -> bool | None:
-    display = thinking.text("display", Feature.THOUGHTS)
-    if display is None:
-        return None
-    if display not in _DISPLAYS:  # beta: "updates", short lines between calls
-        thinking.leave("display")
-    return _DISPLAYS.get(display)
+    def _add_options(self, body: JsonObject, thinking: AnthropicThinking) -> None:
+        conversation = self.conversation
+        rendered = render_thinking(thinking, bind_thoughts=self.binds_thoughts)
+        if rendered is not None:
+            body["thinking"] = rendered
+        config = render_output_config(thinking.effort, conversation.output, self.options.row, self.lost)
+        if config:
+            body["output_config"] = config
+        has_sampling = thinking.sampling and self._version == SAMPLING_VERSION
+        body |= render_sampling(conversation.sampling, self.lost, is_supported=has_sampling)
+        stop_sequences = render_stop_sequences(conversation.stop, self.lost)
+        if stop_sequences:
+            body["stop_sequences"] = stop_sequences
+        metadata = render_metadata(conversation.user, self.lost)
+        if metadata is not None:
+            body["metadata"] = metadata
+        if conversation.stream:
+            body["stream"] = True

@@ -17,44 +17,44 @@ from msgspec.json import Encoder
 
 from mgw.canonical.conversation import JsonObject
 
-MOST_STRICT_TOOLS: Final = 20
-MOST_OPTIONAL: Final = 24
+MAX_STRICT_TOOLS: Final = 20
+MAX_OPTIONAL: Final = 24
 """Parameters that are not required, in all strict tools together."""
-MOST_UNIONS: Final = 16
+MAX_UNIONS: Final = 16
 """Parameters of several types, in all strict tools together."""
 
 _ENCODER: Final = Encoder()
 _FORMATS: Final = frozenset(
     "date-time time date duration email hostname uri ipv4 ipv6 uuid".split()  # noqa: SIM905  a list of words
 )
-_KEPT: Final = frozenset({"type", "title", "description", "enum", "const", "default", "required"})
-_ABOUT: Final = frozenset({"$schema", "$id", "$comment"})
-"""Says nothing of the answer."""
+_SUPPORTED: Final = frozenset({"type", "title", "description", "enum", "const", "default", "required"})
+_ANNOTATIONS: Final = frozenset({"$schema", "$id", "$comment"})
+"""Keywords that restrict nothing."""
 _MAPS: Final = frozenset({"properties", "$defs", "definitions"})
 _LISTS: Final = frozenset({"anyOf", "allOf", "oneOf"})
 _BY_REFERENCE: Final = frozenset({"$ref", "$defs", "definitions"})
-_HARD_PATTERN: Final = re.compile(r"\(\?[^:]|\\[bB1-9]")
+_UNSUPPORTED_PATTERN: Final = re.compile(r"\(\?[^:]|\\[bB1-9]")
 
 
-def enforceable(schema: JsonObject) -> tuple[JsonObject, bool]:
+def restrict_schema(schema: JsonObject) -> tuple[JsonObject, bool]:
     """Return the schema within the limits, and whether some of it is only described."""
-    found = _Enforceable()
-    return found.schema(schema), found.is_weaker
+    restriction = _Restriction()
+    return restriction.restrict(schema), restriction.is_weaker
 
 
-class Strictness:
+class StrictToolBudget:
     """Which tools of a request can be strict: those whose schemas are within the limits, as many as fit."""
 
     __slots__ = ("_optional", "_tools", "_unions")
 
     def __init__(self) -> None:
-        self._tools = MOST_STRICT_TOOLS
-        self._optional = MOST_OPTIONAL
-        self._unions = MOST_UNIONS
+        self._tools = MAX_STRICT_TOOLS
+        self._optional = MAX_OPTIONAL
+        self._unions = MAX_UNIONS
 
-    def takes(self, schema: JsonObject) -> bool:
+    def admits(self, schema: JsonObject) -> bool:
         """Whether a tool with this schema can be strict; if so, it counts."""
-        if enforceable(schema)[0] != schema:
+        if restrict_schema(schema)[0] != schema:
             return False
         optional, unions = _complexity(schema)
         if not self._tools or optional > self._optional or unions > self._unions:
@@ -65,15 +65,15 @@ class Strictness:
         return True
 
 
-class _Enforceable:
-    """One walk through a schema."""
+class _Restriction:
+    """Brings one schema within the limits."""
 
     __slots__ = ("is_weaker",)
 
     def __init__(self) -> None:
         self.is_weaker = False
 
-    def schema(self, schema: Any) -> Any:  # Any: a schema is an object or a truth value, from outside
+    def restrict(self, schema: Any) -> Any:  # Any: a schema is an object or a truth value, from outside
         if type(schema) is not dict:
             return schema
         if "$ref" in schema:
@@ -83,7 +83,7 @@ class _Enforceable:
         for key, value in schema.items():
             if key == "additionalProperties" and not (type(value) is dict and value):
                 self.is_weaker |= value is not False
-            elif key in _ABOUT:
+            elif key in _ANNOTATIONS:
                 continue
             elif self._is_enforced(key, value):
                 found["anyOf" if key == "oneOf" else key] = self._value(key, value)
@@ -93,26 +93,28 @@ class _Enforceable:
             found["additionalProperties"] = False
         if described:
             self.is_weaker = True
-            said = found.get("description")
+            description = found.get("description")
             rest = _ENCODER.encode(described).decode()
-            found["description"] = f"{said}\n\n{rest}" if type(said) is str and said else rest
+            if type(description) is str and description:
+                rest = f"{description}\n\n{rest}"
+            found["description"] = rest
         return found
 
     def _is_enforced(self, key: str, value: Any) -> bool:  # Any: whatever a client wrote
-        if key in _KEPT or key in _MAPS or key in _LISTS or key == "items":
+        if key in _SUPPORTED or key in _MAPS or key in _LISTS or key == "items":
             return True
         if key == "format":
             return type(value) is str and value in _FORMATS
         if key == "minItems":
             return value in {0, 1} if type(value) is int else False
-        return key == "pattern" and type(value) is str and not _HARD_PATTERN.search(value)
+        return key == "pattern" and type(value) is str and not _UNSUPPORTED_PATTERN.search(value)
 
     def _value(self, key: str, value: Any) -> Any:  # Any: whatever a client wrote
         if key in _MAPS and type(value) is dict:
-            return {name: self.schema(inner) for name, inner in value.items()}
+            return {name: self.restrict(inner) for name, inner in value.items()}
         if key in _LISTS and type(value) is list:
-            return [self.schema(inner) for inner in value]
-        return self.schema(value) if key == "items" else value
+            return [self.restrict(inner) for inner in value]
+        return self.restrict(value) if key == "items" else value
 
 
 def _is_object(schema: JsonObject) -> bool:

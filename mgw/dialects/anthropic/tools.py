@@ -15,8 +15,8 @@ from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolCall, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.marks import Marks, cache_mark
-from mgw.dialects.anthropic.schema import Strictness
+from mgw.dialects.anthropic.cache_control import CacheBreakpoints, parse_cache_control
+from mgw.dialects.anthropic.schema import StrictToolBudget
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.names import Names
 from mgw.dialects.refusal import not_a_function
@@ -26,8 +26,8 @@ _MODES: Final = {"auto": ToolMode.AUTO, "any": ToolMode.ANY, "none": ToolMode.NO
 _COMBINATORS: Final = ("anyOf", "oneOf", "allOf")
 
 
-def read_tools(root: Fields) -> tuple[Tool, ...]:
-    """Take the tools; all must be functions of the client's."""
+def parse_tools(root: Fields) -> tuple[Tool, ...]:
+    """Parse the tools; all must be functions of the client's."""
     tools: list[Tool] = []
     for tool in root.objects("tools"):
         kind = tool.text("type")
@@ -39,7 +39,7 @@ def read_tools(root: Fields) -> tuple[Tool, ...]:
                 tool.text("description"),
                 tool.raw_object("input_schema"),
                 tool.flag("strict", Feature.TOOL_STRICT),
-                cache_mark(tool),
+                parse_cache_control(tool),
             )
         )
     if tools:
@@ -47,8 +47,8 @@ def read_tools(root: Fields) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def read_choice(root: Fields) -> tuple[bool | None, ToolChoice | None]:
-    """Take whether calls may be parallel, and the choice."""
+def parse_tool_choice(root: Fields) -> tuple[ToolChoice | None, bool | None]:
+    """Parse the choice, and whether calls may be parallel."""
     choice = root.nested("tool_choice")
     if choice is None:
         return None, None
@@ -58,78 +58,59 @@ def read_choice(root: Fields) -> tuple[bool | None, ToolChoice | None]:
     root.note(Feature.TOOL_CHOICE, "tool_choice")
     single = choice.flag("disable_parallel_tool_use", Feature.PARALLEL_CALLS)
     names = (choice.required_text("name"),) if kind == "tool" else ()
-    return None if single is None else not single, ToolChoice(_MODES[kind], names)
+    return ToolChoice(_MODES[kind], names), None if single is None else not single
 
 
-def tools_of(
-    conversation: Conversation, names: Names, marks: Marks, lost: set[Feature], *, strict: bool = True
+def render_tools(
+    conversation: Conversation,
+    names: Names,
+    breakpoints: CacheBreakpoints,
+    lost: set[Feature],
+    *,
+    strict: bool = True,
 ) -> list[JsonObject]:
-    """Return the tools as the request says them.
+    """Return the tools of the request.
 
     History with calls wants its tools declared ("Requests which include `tool_use` or `tool_result` blocks
-    must define tools"), so that where there are none the called names are; :func:`choice_of` forbids them.
+    must define tools"), so that where there are none the called names are; :func:`render_tool_choice` forbids
+    them.
 
     :param strict: whether the model takes strict tools.
     """
     if conversation.tools:
-        strictness = Strictness() if strict else None
-        return [_tool(tool, names, marks, strictness, lost) for tool in conversation.tools]
+        budget = StrictToolBudget() if strict else None
+        return [_render_tool(tool, names, breakpoints, budget, lost) for tool in conversation.tools]
     called = {
         part.name: None for turn in conversation.turns for part in turn.parts if isinstance(part, ToolCall)
     }
-    return [{"name": names[name], "input_schema": _schema(None)} for name in called]
+    return [{"name": names[name], "input_schema": _render_schema(None)} for name in called]
 
 
-def choice_of(
-    conversation: Conversation, names: Names, *, free: bool, lost: set[Feature]
-) -> JsonObject | None:
-    """Return the choice as the request says it, where it has tools; ``free``: none may be forced."""
-    if not conversation.tools:
-        return {"type": "none"}
-    choice = conversation.tool_choice or ToolChoice(ToolMode.AUTO)
-    single = conversation.parallel_calls is False
-    if choice.mode is ToolMode.NONE:
-        return {"type": "none"}
-    if len(choice.names) > 1 or (choice.names and (free or choice.mode is ToolMode.AUTO)):
-        lost.add(Feature.TOOL_CHOICE_NAMES)
-    said: JsonObject = {"type": "auto"}
-    if choice.mode is ToolMode.ANY and free:
-        lost.add(Feature.TOOL_CHOICE)
-    elif choice.mode is ToolMode.ANY:
-        one = len(choice.names) == 1
-        said = {"type": "tool", "name": names[choice.names[0]]} if one else {"type": "any"}
-    if single:
-        said["disable_parallel_tool_use"] = True
-    return said if single or conversation.tool_choice is not None else None
-
-
-def forces(conversation: Conversation) -> bool:
-    """Whether the client wants a call for certain."""
-    choice = conversation.tool_choice
-    return bool(conversation.tools) and choice is not None and choice.mode is ToolMode.ANY
-
-
-def _tool(
-    tool: Tool, names: Names, marks: Marks, strictness: Strictness | None, lost: set[Feature]
+def _render_tool(
+    tool: Tool,
+    names: Names,
+    breakpoints: CacheBreakpoints,
+    budget: StrictToolBudget | None,
+    lost: set[Feature],
 ) -> JsonObject:
-    said: JsonObject = {"name": names[tool.name]}
+    rendered: JsonObject = {"name": names[tool.name]}
     description = tool.description or ""
     rules = {key: tool.schema[key] for key in _COMBINATORS if tool.schema and key in tool.schema}
     if rules:
         rule = _ENCODER.encode(rules).decode()
         description = f"{description}\n\nThe arguments must also match this JSON Schema: {rule}".lstrip()
     if description:
-        said["description"] = description
-    said["input_schema"] = schema = _schema(tool.schema)
+        rendered["description"] = description
+    rendered["input_schema"] = schema = _render_schema(tool.schema)
     if tool.strict:
-        if not rules and strictness is not None and strictness.takes(schema):
-            said["strict"] = True
+        if not rules and budget is not None and budget.admits(schema):
+            rendered["strict"] = True
         else:
             lost.add(Feature.TOOL_STRICT)
-    return marks.put(said, tool.cache)
+    return breakpoints.add_to(rendered, tool.cache)
 
 
-def _schema(schema: JsonObject | None) -> JsonObject:
+def _render_schema(schema: JsonObject | None) -> JsonObject:
     """Return a schema of an object, else in the sender's own words and order."""
     if schema is None:
         return {"type": "object", "properties": {}}
@@ -137,3 +118,32 @@ def _schema(schema: JsonObject | None) -> JsonObject:
         return schema
     rest = {key: value for key, value in schema.items() if key not in _COMBINATORS and key != "type"}
     return {"type": "object", **rest}
+
+
+def render_tool_choice(
+    conversation: Conversation, names: Names, *, can_force: bool, lost: set[Feature]
+) -> JsonObject | None:
+    """Return the choice of a request that has tools; ``can_force``: the model can be made to call one."""
+    if not conversation.tools:
+        return {"type": "none"}
+    choice = conversation.tool_choice or ToolChoice(ToolMode.AUTO)
+    single = conversation.parallel_calls is False
+    if choice.mode is ToolMode.NONE:
+        return {"type": "none"}
+    if len(choice.names) > 1 or (choice.names and (not can_force or choice.mode is ToolMode.AUTO)):
+        lost.add(Feature.TOOL_CHOICE_NAMES)
+    rendered: JsonObject = {"type": "auto"}
+    if choice.mode is ToolMode.ANY and not can_force:
+        lost.add(Feature.TOOL_CHOICE)
+    elif choice.mode is ToolMode.ANY:
+        is_named = len(choice.names) == 1
+        rendered = {"type": "tool", "name": names[choice.names[0]]} if is_named else {"type": "any"}
+    if single:
+        rendered["disable_parallel_tool_use"] = True
+    return rendered if single or conversation.tool_choice is not None else None
+
+
+def is_call_required(conversation: Conversation) -> bool:
+    """Whether the client requires a call."""
+    choice = conversation.tool_choice
+    return bool(conversation.tools) and choice is not None and choice.mode is ToolMode.ANY

@@ -19,8 +19,7 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.render import render_request
-from mgw.dialects.anthropic.request import parse_request
+from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.fillers import GO_ON
 from mgw.dialects.models import Models, OverrideRow

@@ -22,7 +22,7 @@ from mgw.canonical.conversation import (
     ToolMode,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.render import render_count, render_request
+from mgw.dialects.anthropic.request import render_count_request, render_request
 from mgw.simulator.anthropic.messages import count_tokens
 from mgw.vocabulary import Effort
 from tests.support.messages import (
@@ -331,7 +331,7 @@ def test_a_count_holds_only_what_the_vendor_counts() -> None:
         stream=True,
         reasoning=Reasoning(budget=2048),
     )
-    rendered = render_count(said, setting(EXTENDED))
+    rendered = render_count_request(said, setting(EXTENDED))
     body = json.loads(rendered.body)
     count_tokens(asked(rendered))
     assert body.keys() == {"model", "system", "tools", "messages", "thinking"}

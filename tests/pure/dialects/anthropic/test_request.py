@@ -34,7 +34,7 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.request import parse_count, parse_request
+from mgw.dialects.anthropic.request import parse_count_request, parse_request
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.signatures import tagged
 from mgw.errors import GatewayError, Reason
@@ -385,7 +385,7 @@ def test_what_the_reference_requires_is_required(missing: str) -> None:
 
 def test_a_count_needs_no_limit_of_the_answer() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "system": "S"}
-    parsed = parse_count(json.dumps(body).encode(), ASKED)
+    parsed = parse_count_request(json.dumps(body).encode(), ASKED)
     assert parsed.request.max_tokens is None
     assert parsed.request.system == (Text("S"),)
 

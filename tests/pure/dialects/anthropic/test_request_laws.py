@@ -28,8 +28,7 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.render import render_request
-from mgw.dialects.anthropic.request import parse_request
+from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import RequestContext
 from mgw.errors import GatewayError
 from mgw.simulator.anthropic.messages import messages as answer_of

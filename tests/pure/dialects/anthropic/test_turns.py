@@ -18,7 +18,7 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.render import render_request
+from mgw.dialects.anthropic.request import render_request
 from mgw.errors import GatewayError, Reason
 from mgw.simulator.anthropic.messages import messages as answer_of
 from mgw.vocabulary import Effort, Family

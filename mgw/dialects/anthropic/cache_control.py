@@ -1,4 +1,4 @@
-"""Cache breakpoints, both ways.
+"""Cache breakpoints (``cache_control``), both ways.
 
 Source: the SDK's ``CacheControlEphemeralParam``; a request has at most four of them (Prompt caching guide).
 """
@@ -12,12 +12,12 @@ from mgw.canonical.conversation import CacheMark, JsonObject, Text
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 
-MOST_MARKS: Final = 4
+MAX_BREAKPOINTS: Final = 4
 _TTLS: Final = ("5m", "1h")
 
 
-def cache_mark(block: Fields) -> CacheMark | None:
-    """Take the breakpoint of a block or a tool."""
+def parse_cache_control(block: Fields) -> CacheMark | None:
+    """Parse the breakpoint of a block or a tool."""
     control = block.nested("cache_control")
     if control is None:
         return None
@@ -31,21 +31,21 @@ def cache_mark(block: Fields) -> CacheMark | None:
     return CacheMark(ttl)
 
 
-def last_mark(texts: Iterable[Text]) -> CacheMark | None:
+def last_breakpoint(texts: Iterable[Text]) -> CacheMark | None:
     """Return the breakpoint of texts that become one."""
     return next((text.cache for text in reversed(tuple(texts)) if text.cache is not None), None)
 
 
-class Marks:
-    """Writes the breakpoints of one request, as many as the vendor takes."""
+class CacheBreakpoints:
+    """Renders the breakpoints of one request, as many as the vendor takes."""
 
     __slots__ = ("_left", "_lost")
 
     def __init__(self, lost: set[Feature]) -> None:
-        self._left = MOST_MARKS
+        self._left = MAX_BREAKPOINTS
         self._lost = lost
 
-    def put(self, block: JsonObject, mark: CacheMark | None) -> JsonObject:
+    def add_to(self, block: JsonObject, mark: CacheMark | None) -> JsonObject:
         """Return the block, with its breakpoint where it has one."""
         if mark is None:
             return block
