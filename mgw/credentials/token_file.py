@@ -58,7 +58,7 @@ class TokenFile:
         try:
             self._reload(self.clock.seconds())
         except GatewayError:
-            return None  # the client gets the upstream's own answer
+            return None  # the client gets the upstream's own response
         assert self._credential is not None
         return None if self._credential.value.matches(credential.value) else self._credential
 

@@ -42,19 +42,19 @@ async def send(
     renewed = False
     while True:
         exchange.key_hash = credential.key_hash or None
-        answer = await _open(exchange, upstream, render(credential), repeatable=repeatable)
-        exchange.upstream_request_id = request_id_of(answer)
-        if not source.refusable(answer.status) or (renewed and answer.status == _UNAUTHORIZED):
-            return answer
+        response = await _open(exchange, upstream, render(credential), repeatable=repeatable)
+        exchange.upstream_request_id = request_id_of(response)
+        if not source.refusable(response.status) or (renewed and response.status == _UNAUTHORIZED):
+            return response
         try:
-            another = await source.refused(credential, answer.status, retry_after_of(answer))
+            another = await source.refused(credential, response.status, retry_after_of(response))
         except BaseException:
-            answer.cancel()
+            response.cancel()
             raise
         if another is None:
-            return answer
-        renewed = renewed or answer.status == _UNAUTHORIZED
-        answer.cancel()
+            return response
+        renewed = renewed or response.status == _UNAUTHORIZED
+        response.cancel()
         credential = another
 
 
@@ -71,17 +71,17 @@ async def _open(
     return await upstream.open(request, fresh=True)
 
 
-def request_id_of(answer: UpstreamResponse) -> str | None:
+def request_id_of(response: UpstreamResponse) -> str | None:
     """Return the provider's own id of the exchange, where its head tells one that can be believed."""
-    for name, value in answer.headers:
+    for name, value in response.headers:
         if name.lower() in _REQUEST_IDS:
             return value.decode("ascii") if _ID(value) else None
     return None
 
 
-def retry_after_of(answer: UpstreamResponse) -> float | None:
+def retry_after_of(response: UpstreamResponse) -> float | None:
     """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
-    value = value_of(answer.headers, b"retry-after")
+    value = value_of(response.headers, b"retry-after")
     if value is None or not value.strip().isdigit():
         return None
     return float(value)

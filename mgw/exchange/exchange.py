@@ -62,7 +62,7 @@ class Exchange:
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
     early_failure: GatewayError | None = field(default=None, repr=False)
-    """What broke the provider's stream before its first event, where the client was told as a refusal."""
+    """What broke the provider's stream before its first event, where the client got a refusal for it."""
     sent_last_event: Callable[[], bool] = field(default=lambda: False, repr=False)
     """Whether the client was handed the last event of its stream."""
     error: str | None = None
@@ -90,7 +90,7 @@ class Exchange:
 
     @property
     def translated(self) -> bool:
-        """Whether the response is the gateway's own, told from one of another family."""
+        """Whether the response is the gateway's own, translated from another family's."""
         return self.target is not None and self.target.family is not self.route.family
 
     def now(self) -> float:

@@ -34,18 +34,18 @@ from mgw.wire.encodings import Gunzip
 from mgw.wire.headers import RawHeaders, response_headers, value_of
 from mgw.wire.target import quote_model_path, without_parameter
 
-_ERRORS: Final = 400
-_TURNED_BYTES: Final = 16 * 1024 * 1024
+_FIRST_ERROR_STATUS: Final = 400
+_MAX_REWRITTEN_BYTES: Final = 16 * 1024 * 1024
 """A page of Anthropic's list has at most 1,000 batches of less than a kilobyte."""
 _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
-_CHOOSING: Final = frozenset({PROVIDER})
+_PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
-_WHOLE_WITHOUT: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
+_PARTIAL_RESPONSE_HEADERS: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
 """What would make a response less than whole, or not readable."""
-_LENGTH: Final = frozenset({b"content-length"})
-_OF_BYTES: Final = frozenset({b"etag", b"digest", b"content-digest", b"content-md5"})
+_CONTENT_LENGTH: Final = frozenset({b"content-length"})
+_BODY_DIGEST_HEADERS: Final = frozenset({b"etag", b"digest", b"content-digest", b"content-md5"})
 """What speaks of the very bytes of a body."""
-_TUNED: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
+_TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
 MAX_ERROR_BYTES: Final = 64 * 1024
 """A longer body is no error's, and passes byte for byte."""
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -60,14 +60,14 @@ class PassthroughFilter:
     _gunzip: Gunzip | None = field(default=None)
     _last_event: LastEvent | None = field(default=None)
     """For a stream."""
-    done: bool = False
+    ended: bool = False
     """Never before its body has: the client gets what the provider sends."""
-    whole: bool = False
+    complete: bool = False
     """Nor is anything known of what is missing."""
 
     def feed(self, data: bytes) -> bytes:
         """Return the same object."""
-        text = data if self._gunzip is None else self._unzipped(data)
+        text = data if self._gunzip is None else self._unzip(data)
         self._meter.feed(text)
         if text and self._last_event is not None:
             self._last_event.feed(text)
@@ -78,7 +78,7 @@ class PassthroughFilter:
         """Whether the stream has had its last event; unknown, and so not, where it cannot be read."""
         return self._last_event is not None and self._last_event.passed
 
-    def _unzipped(self, data: bytes) -> bytes:
+    def _unzip(self, data: bytes) -> bytes:
         """Return what the meter is to see; one that has missed some knows nothing (contract 5.8)."""
         assert self._gunzip is not None, "the body is zipped"
         unzipped = self._gunzip.feed(data)
@@ -92,7 +92,7 @@ class PassthroughFilter:
         return b""
 
     def fail(self, error: GatewayError) -> bytes | None:  # noqa: ARG002  the interface's
-        """A broken answer ends as a broken connection: the bytes are the upstream's, not ours to end."""
+        """A broken response ends as a broken connection: the bytes are the upstream's, not ours to end."""
         self._meter.finish()
         return None
 
@@ -125,23 +125,23 @@ class ErrorFilter(PassthroughFilter):
             return data
         self._held.append(data)
         self._room -= len(data)
-        return b"" if self._room >= 0 else self._released()
+        return b"" if self._room >= 0 else self._release()
 
     def finish(self) -> bytes:
         """Return the error without the credential."""
         PassthroughFilter.finish(self)
-        return overwritten(self._released(), self.secrets) if self._held else b""
+        return overwritten(self._release(), self.secrets) if self._held else b""
 
-    def _released(self) -> bytes:
+    def _release(self) -> bytes:
         held, self._held = b"".join(self._held), []
         return held
 
 
 @dataclass(slots=True)
-class PunctuatedFilter(PassthroughFilter):
-    """The same for an event stream, with signs of life between its events where the operator wants them."""
+class KeepaliveFilter(PassthroughFilter):
+    """The same for an event stream, with keep-alives between its events where the operator wants them."""
 
-    sign: bytes = b""
+    keepalive_bytes: bytes = b""
     _tail: bytes = b"\n\n"
 
     def feed(self, data: bytes) -> bytes:
@@ -150,8 +150,8 @@ class PunctuatedFilter(PassthroughFilter):
         return PassthroughFilter.feed(self, data)
 
     def keepalive(self) -> bytes:
-        """Return the sign where the last event has ended (contract 2.14: between events only)."""
-        return self.sign if self._tail.endswith(_EVENT_ENDS) else b""
+        """Return a keep-alive where the last event has ended (contract 2.14: between events only)."""
+        return self.keepalive_bytes if self._tail.endswith(_EVENT_ENDS) else b""
 
 
 @dataclass(slots=True)
@@ -164,12 +164,12 @@ class Passthrough:
     body: RequestBody
     keepalive_seconds: float | None = None
     rewriter: UrlRewriter | None = None
-    _sent: Credential | None = field(init=False, default=None, repr=False)
+    _credential: Credential | None = field(init=False, default=None, repr=False)
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""
         body, reencoded = self.body.upstream_body()
-        self._sent = credential
+        self._credential = credential
         return UpstreamRequest(
             method=self.request.method,
             target=self._target(),
@@ -177,52 +177,54 @@ class Passthrough:
             body=body,
         )
 
-    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
-        """Hand the response on as it comes, but for addresses that are turned to the gateway."""
-        stream = is_stream(self.route, answer)
-        headers, reason = response_headers(answer.headers), answer.reason
+    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+        """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
+        stream = is_stream(self.route, response)
+        headers, reason = response_headers(response.headers), response.reason
         if self.rewriter is not None:
             headers = self.rewriter.headers(headers)
-            if self._is_looked_at(answer):
-                complete = partial(_turned, answer.status, headers, self.rewriter)
-                return BufferedResponse(complete, max_bytes=_TURNED_BYTES)
-        if answer.status >= _ERRORS:
+            if self._may_hold_urls(response):
+                complete = partial(_rewrite_body, response.status, headers, self.rewriter)
+                return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
+        if response.status >= _FIRST_ERROR_STATUS:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
             headers = [(name, overwritten(value, secrets)) for name, value in headers]
-        filter_ = self.filter(answer, stream=stream)
-        return StreamingResponse(answer.status, reason, headers, filter_, stream, self.keepalive_seconds)
+        body_filter = self.filter(response, stream=stream)
+        return StreamingResponse(
+            response.status, reason, headers, body_filter, stream, self.keepalive_seconds
+        )
 
-    def filter(self, answer: UpstreamResponse, *, stream: bool) -> PassthroughFilter:
-        """Return what the response's body walks through."""
-        content_type = value_of(answer.headers, b"content-type") or b""
+    def filter(self, response: UpstreamResponse, *, stream: bool) -> PassthroughFilter:
+        """Return the filter for the response's body."""
+        content_type = value_of(response.headers, b"content-type") or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
         meter = dialect.meter(content_type) if metered else BlindMeter()
         last_event = LastEvent(self.route.dialect) if stream else None
-        if is_encoded(answer):
+        if is_encoded(response):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
             return PassthroughFilter(meter, gunzip, last_event)
-        length = value_of(answer.headers, b"content-length")
-        if answer.status >= _ERRORS and _may_be_short(length) and (secrets := self._secrets()):
+        length = value_of(response.headers, b"content-length")
+        if response.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self._secrets()):
             return ErrorFilter(meter, secrets=secrets)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
             return PassthroughFilter(meter, None, last_event)
-        return PunctuatedFilter(meter, None, last_event, sign=dialect.keepalive_bytes)
+        return KeepaliveFilter(meter, None, last_event, keepalive_bytes=dialect.keepalive_bytes)
 
     def _secrets(self) -> tuple[Secret, ...]:
         """Return what was sent and no error may repeat."""
-        return () if self._sent is None else secrets_sent(self.target.provider, self._sent)
+        return () if self._credential is None else secrets_sent(self.target.provider, self._credential)
 
-    def _is_looked_at(self, answer: UpstreamResponse) -> bool:
-        """Whether the body may tell an address that has to be turned."""
-        has_body = answer.status < 300 and self.request.method != b"HEAD"
-        return rewrites_body(self.rewriter) and has_body and not is_encoded(answer)
+    def _may_hold_urls(self, response: UpstreamResponse) -> bool:
+        """Whether the body may hold a URL that has to be rewritten."""
+        has_body = response.status < 300 and self.request.method != b"HEAD"
+        return rewrites_body(self.rewriter) and has_body and not is_encoded(response)
 
     def _target(self) -> bytes:
         route, query = self.route, self.request.raw_query
         if route.model_optional or route.modality is Modality.PLATFORM:
-            query = without_parameter(query, _CHOOSING)
+            query = without_parameter(query, _PROVIDER_PARAMETER)
         return call_target(
             self.target.provider,
             self._path(),
@@ -244,37 +246,37 @@ class Passthrough:
             named = quote_model_path(model or "", FAMILIES[route.family].id_characters)
             path = before.encode() + named + after.encode()
         # Google has tuned models beside the others, not below them.
-        return _TUNED.sub(b"/tunedModels/", path)
+        return _TUNED_MODELS.sub(b"/tunedModels/", path)
 
     def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
         headers = forwarded_headers(self.request, self.route.family, self.target)
         if reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
         if rewrites_body(self.rewriter):
-            headers = [pair for pair in headers if pair[0].lower() not in _WHOLE_WITHOUT]
+            headers = [pair for pair in headers if pair[0].lower() not in _PARTIAL_RESPONSE_HEADERS]
             headers.append((b"Accept-Encoding", b"identity"))
         return provider_headers(headers, self.target.provider, credential)
 
 
-def _turned(status: int, headers: RawHeaders, rewriter: UrlRewriter, body: bytes) -> FullResponse:
-    turned = rewriter.body(body)
-    without = _LENGTH if turned is body else _LENGTH | _OF_BYTES
+def _rewrite_body(status: int, headers: RawHeaders, rewriter: UrlRewriter, body: bytes) -> FullResponse:
+    rewritten = rewriter.body(body)
+    without = _CONTENT_LENGTH if rewritten is body else _CONTENT_LENGTH | _BODY_DIGEST_HEADERS
     kept = [pair for pair in headers if pair[0].lower() not in without]
-    return FullResponse(status, kept, turned)
+    return FullResponse(status, kept, rewritten)
 
 
 def _may_be_short(length: bytes | None) -> bool:
     return length is None or not length.isdigit() or int(length) <= MAX_ERROR_BYTES
 
 
-def is_encoded(answer: UpstreamResponse) -> bool:
+def is_encoded(response: UpstreamResponse) -> bool:
     """Whether the body of a response has a content coding."""
-    encoding = value_of(answer.headers, b"content-encoding") or b""
+    encoding = value_of(response.headers, b"content-encoding") or b""
     return encoding.strip().lower() not in (b"identity", b"")
 
 
-def is_stream(route: Route, answer: UpstreamResponse) -> bool:
+def is_stream(route: Route, response: UpstreamResponse) -> bool:
     """Whether a response is an event stream, or an array that arrives in pieces."""
-    content_type = value_of(answer.headers, b"content-type") or b""
+    content_type = value_of(response.headers, b"content-type") or b""
     streamed = media_type(content_type) == b"text/event-stream"
-    return streamed or (route.in_pieces and answer.status < 400)
+    return streamed or (route.in_pieces and response.status < 400)

@@ -27,9 +27,9 @@ from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
     BufferedResponse,
+    ClientResponse,
     FullResponse,
     Plan,
-    StreamingResponse,
     read_body,
     respond,
     send_full,
@@ -58,30 +58,22 @@ async def serve(exchange: Exchange, request: ClientRequest, channel: ResponseCha
         name = plan.target.provider.name
         upstream, credentials = exchange.generation.upstreams[name], _credentials_for(exchange, request, name)
         send_plan = partial(_send_plan, exchange, request, upstream, credentials)
-        answer = await send_plan(plan)
+        response = await send_plan(plan)
         try:
-            response: StreamingResponse | BufferedResponse | FullResponse = plan.client_response(answer)
-            if isinstance(plan, Translation) and plan.retry is not None and answer.status == _BAD_REQUEST:
-                answer, response = await _retry_without_thoughts(exchange, plan, answer, send_plan)
-            del (
-                plan,
-                request,
-                send_plan,
-            )  # a stream may last for hours, and nothing needs its request any more
-            if isinstance(response, FullResponse):
-                await send_full(exchange, response, channel)
+            client_response: ClientResponse = plan.client_response(response)
+            if isinstance(plan, Translation) and plan.retry is not None and response.status == _BAD_REQUEST:
+                response, client_response = await _retry_without_thoughts(exchange, plan, response, send_plan)
+            del plan, request, send_plan  # a stream may last for hours, and nothing needs its request now
+            if isinstance(client_response, FullResponse):
+                await send_full(exchange, client_response, channel)
             else:
-                await respond(exchange, answer, response, channel)
+                await respond(exchange, response, client_response, channel)
         finally:
-            answer.cancel()  # nothing happens where the body was read to its end
+            response.cancel()  # nothing happens where the body was read to its end
 
 
 async def _send_plan(
-    exchange: Exchange,
-    request: ClientRequest,
-    upstream: Upstream,
-    provider: CredentialProvider,
-    plan: Plan,
+    exchange: Exchange, request: ClientRequest, upstream: Upstream, provider: CredentialProvider, plan: Plan
 ) -> UpstreamResponse:
     return await send(exchange, request, plan.upstream_request, upstream, provider)
 
@@ -89,28 +81,27 @@ async def _send_plan(
 async def _retry_without_thoughts(
     exchange: Exchange,
     plan: Translation,
-    answer: UpstreamResponse,
+    response: UpstreamResponse,
     send_plan: Callable[[Plan], Coroutine[Deferred[Any], Any, UpstreamResponse]],
-) -> tuple[UpstreamResponse, StreamingResponse | BufferedResponse | FullResponse]:
+) -> tuple[UpstreamResponse, ClientResponse]:
     """Send a request again without thoughts if it was refused for them, before anything is written.
 
     :raises GatewayError: as :func:`~mgw.exchange.attempts.send` does.
     """
-    refused = plan.client_response(answer)
+    refused = plan.client_response(response)
     assert isinstance(refused, BufferedResponse), "a refusal is no stream"
-    body = await read_body(exchange, answer, refused.max_bytes)
-    if plan.retry is None or not plan.is_refused_for_thoughts(answer.status, body):
-        return answer, refused.complete(body)
-    other = await maybe_offload(
-        exchange.offload, plan.retry.build_without_thoughts, large=plan.retry.is_large
-    )
-    plan.retry.record_findings()
+    body = await read_body(exchange, response, refused.max_bytes)
+    if plan.retry is None or not plan.is_refused_for_thoughts(response.status, body):
+        return response, refused.complete(body)
+    builder = plan.retry
+    other = await maybe_offload(exchange.offload, builder.build_without_thoughts, large=builder.is_large)
+    builder.record_findings()
     exchange.first_byte_at = None  # that was of a response which nobody gets
-    answer = await send_plan(other)
+    response = await send_plan(other)
     try:
-        return answer, other.client_response(answer)
+        return response, other.client_response(response)
     except GatewayError:
-        answer.cancel()
+        response.cancel()
         raise
 
 
@@ -189,7 +180,7 @@ async def _request_audio(exchange: Exchange, request: ClientRequest, body: Reque
 
 
 def _credentials_for(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
-    """Return who we are to a provider; the chunks of an upload need nobody, their address says it all."""
+    """Return the credentials for a provider; the chunks of an upload need none, their URL is enough."""
     credentials = exchange.generation.credentials[provider]
     if exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
         return OptionalCredential(credentials)

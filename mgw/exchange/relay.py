@@ -25,12 +25,12 @@ class BodyFilter(Protocol):
     """Filters the body of a response; bytes in, bytes out."""
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         """Whether the provider has said its last word, though its body may not have ended."""
         ...
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether a break of the provider's body would take nothing of it away."""
         ...
 
@@ -81,7 +81,7 @@ class Relay:
     """One body on its way; ``done`` fires when the last byte was handed on, or fails with what broke it."""
 
     exchange: Exchange
-    answer: UpstreamResponse
+    response: UpstreamResponse
     body_filter: BodyFilter
     channel: ResponseChannel
     keepalive_seconds: float | None = None
@@ -104,7 +104,7 @@ class Relay:
         try:
             out = self.body_filter.feed(data)
         except GatewayError as error:
-            self.answer.cancel()  # what may follow means nothing
+            self.response.cancel()  # what may follow means nothing
             self._fail(error)
             return
         if self.held_head is not None and not self.held_head.awaits_first_event():
@@ -113,8 +113,8 @@ class Relay:
             self.channel.write(out)
             if self._silence is not None and self.keepalive_seconds is not None:
                 self._silence.start(self.keepalive_seconds)
-        if self.body_filter.done:
-            self.answer.discard_rest()  # the client need not wait for a provider that forgets to hang up
+        if self.body_filter.ended:
+            self.response.discard_rest()  # the client need not wait for a provider that forgets to hang up
             self.on_body_end()
 
     def on_body_end(self) -> None:
@@ -143,7 +143,7 @@ class Relay:
 
     def on_body_error(self, error: GatewayError) -> None:
         """End the client's response visibly broken, unless it has all of it."""
-        if self.body_filter.whole:
+        if self.body_filter.complete:
             self.on_body_end()
         else:
             self._fail(error)
@@ -171,14 +171,14 @@ class Relay:
 
     def pause(self) -> None:
         """The client reads more slowly than the upstream writes."""
-        self.answer.pause()
+        self.response.pause()
 
     def resume(self) -> None:
         """The client has caught up."""
-        self.answer.resume()
+        self.response.resume()
 
     def _on_silence(self) -> None:
-        if not self.answer.paused:  # a client that does not read needs no sign of life
+        if not self.response.paused:  # a client that does not read needs no sign of life
             sign = self.body_filter.keepalive()
             if sign:
                 if self.held_head is not None:
@@ -195,7 +195,7 @@ class Relay:
 
     def _on_cancel(self, _: Deferred[None]) -> None:
         self._stop_keepalive()
-        self.answer.cancel()
+        self.response.cancel()
 
     def _stop_keepalive(self) -> None:
         if self._silence is not None:
@@ -205,7 +205,7 @@ class Relay:
 
 def relay(
     exchange: Exchange,
-    answer: UpstreamResponse,
+    response: UpstreamResponse,
     body_filter: BodyFilter,
     channel: ResponseChannel,
     keepalive_seconds: float | None = None,
@@ -218,8 +218,8 @@ def relay(
     """
     exchange.usage = body_filter.usage
     exchange.sent_last_event = lambda: body_filter.sent_last_event
-    run = Relay(exchange, answer, body_filter, channel, keepalive_seconds, held_head)
-    answer.deliver_body(run)
+    run = Relay(exchange, response, body_filter, channel, keepalive_seconds, held_head)
+    response.deliver_body(run)
     if not run.done.called:
         channel.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
         if exchange.first_byte_at is None and run.held_head is None:

@@ -27,7 +27,7 @@ class ClientRequest(Struct, frozen=True):
     """The version prefix of the path."""
     key: ClientKey | None
     own_address: str | None = None
-    """The gateway's own address as the client knows it, where the response may have to tell it."""
+    """The gateway's own URL as the client knows it, where the response may have to hold it."""
 
     def __repr__(self) -> str:  # headers and query hold credentials, bodies hold prompts
         return f"ClientRequest({self.request_id}, {self.method!r}, {self.raw_path!r})"

@@ -85,6 +85,9 @@ class BufferedResponse(Struct, frozen=True):
     """Of the provider's body; ``None``: :data:`MAX_BUFFERED_BYTES`."""
 
 
+ClientResponse = StreamingResponse | BufferedResponse | FullResponse
+
+
 class Plan(Protocol):
     """What goes up, and how the response comes down."""
 
@@ -97,7 +100,7 @@ class Plan(Protocol):
         """Return the request to send with one credential."""
         ...
 
-    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Say how a response reaches the client.
 
         :raises GatewayError: where it cannot.
@@ -107,41 +110,43 @@ class Plan(Protocol):
 
 async def respond(
     exchange: Exchange,
-    answer: UpstreamResponse,
-    response: StreamingResponse | BufferedResponse,
+    response: UpstreamResponse,
+    client_response: StreamingResponse | BufferedResponse,
     channel: ResponseChannel,
 ) -> None:
     """Send the client its response.
 
     :raises GatewayError: what broke it; the client was shown it, if anything was sent.
     """
-    if isinstance(response, BufferedResponse):
-        body = await read_body(exchange, answer, response.max_bytes)
-        large = len(body) > (CODED_BYTES if response.is_encoded else LARGE_BYTES)
-        complete = partial(response.complete, body)
+    if isinstance(client_response, BufferedResponse):
+        body = await read_body(exchange, response, client_response.max_bytes)
+        large = len(body) > (CODED_BYTES if client_response.is_encoded else LARGE_BYTES)
+        complete = partial(client_response.complete, body)
         del body
         full = await maybe_offload(exchange.offload, complete, large=large)
         del complete
-        response.on_complete()
+        client_response.on_complete()
         await send_full(exchange, full, channel)
         return
 
     def send_head() -> None:
-        _send_head(exchange, response.status, response.reason, response.headers, channel)
-        exchange.stream = response.stream
+        _send_head(exchange, client_response.status, client_response.reason, client_response.headers, channel)
+        exchange.stream = client_response.stream
 
-    if response.early_failure is None:
+    body_filter, keepalive_seconds = client_response.body_filter, client_response.keepalive_seconds
+    early_failure = client_response.early_failure
+    if early_failure is None:
         send_head()
-        await relay(exchange, answer, response.body_filter, channel, response.keepalive_seconds)
+        await relay(exchange, response, body_filter, channel, keepalive_seconds)
         return
-    held = HeldHead(send_head, response.early_failure.awaits_first_event)
+    held_head = HeldHead(send_head, early_failure.awaits_first_event)
     try:
-        await relay(exchange, answer, response.body_filter, channel, response.keepalive_seconds, held)
+        await relay(exchange, response, body_filter, channel, keepalive_seconds, held_head)
         return
     except GatewayError as error:
         if channel.started:
             raise
-        refusal = response.early_failure.refuse(error)
+        refusal = early_failure.refuse(error)
         exchange.early_failure = error
     await send_full(exchange, refusal, channel)
 
@@ -213,14 +218,14 @@ class _BodyReader:
     """Reads the body of an upstream's response to its end; ``done`` fires with it."""
 
     exchange: Exchange
-    answer: UpstreamResponse
+    response: UpstreamResponse
     max_bytes: int | None
     done: Deferred[bytes] = field(init=False)
     _buffer: BodyBuffer = field(default_factory=BodyBuffer)
     _size: int = 0
 
     def __post_init__(self) -> None:
-        self.done = Deferred(lambda _: self.answer.cancel())
+        self.done = Deferred(lambda _: self.response.cancel())
 
     def on_body_data(self, data: bytes) -> None:
         if self.exchange.first_byte_at is None:
@@ -235,7 +240,7 @@ class _BodyReader:
             self.exchange.hold(len(data))
         except GatewayError as error:
             self._buffer.clear()
-            self.answer.cancel()
+            self.response.cancel()
             self.done.errback(error)
 
     def on_body_end(self) -> None:
@@ -246,11 +251,11 @@ class _BodyReader:
         self.done.errback(error)
 
 
-def read_body(exchange: Exchange, answer: UpstreamResponse, max_bytes: int | None) -> Deferred[bytes]:
+def read_body(exchange: Exchange, response: UpstreamResponse, max_bytes: int | None) -> Deferred[bytes]:
     """Read a response to its end; cancel to stop.
 
     The Deferred fails with a :class:`GatewayError` where the body breaks or is too large.
     """
-    reader = _BodyReader(exchange, answer, max_bytes)
-    answer.deliver_body(reader)
+    reader = _BodyReader(exchange, response, max_bytes)
+    response.deliver_body(reader)
     return reader.done

@@ -46,7 +46,7 @@ _RETRY_HEADERS: Final = frozenset({b"retry-after", b"retry-after-ms"})
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
 _OVERLOADED: Final = frozenset({503, 529})
 _OVERLOAD_RETRY_SECONDS: Final = 5
-"""``Retry-After`` of an overload told by a stream, which has no place for the header."""
+"""``Retry-After`` of an overload that a stream reports, which has no place for the header."""
 _NO_CONTENT: Final = frozenset({Began, Counted})
 MAX_OBJECTS: Final = 400_000
 MAX_VALUES: Final = 4_000_000
@@ -95,11 +95,11 @@ class ResponseTranslation(ABC):
 
     @property
     def accept(self) -> bytes:
-        """What the provider is asked to answer with."""
+        """The media type that the provider is asked for."""
         return JSON
 
     @abstractmethod
-    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
@@ -113,11 +113,11 @@ class ResponseTranslation(ABC):
         """Return a provider's text without the credential."""
         return without(text, self._secrets, lambda _: "[key]")
 
-    def buffer(self, answer: UpstreamResponse, convert: Convert, *, stream: bool) -> BufferedResponse:
+    def buffer(self, response: UpstreamResponse, convert: Convert, *, stream: bool) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known, or its refusal."""
-        status, media_type = answer.status, value_of(answer.headers, b"content-type") or b""
-        encodings = [value for name, value in answer.headers if name.lower() == b"content-encoding"]
-        retry_headers = _retry_headers(answer)
+        status, media_type = response.status, value_of(response.headers, b"content-type") or b""
+        encodings = [value for name, value in response.headers if name.lower() == b"content-encoding"]
+        retry_headers = _retry_headers(response)
 
         def complete(body: bytes) -> FullResponse:
             if encodings:
@@ -168,9 +168,9 @@ class JsonTranslation(ResponseTranslation):
         """What the operation asks for."""
         return self.accepted
 
-    def client_response(self, answer: UpstreamResponse) -> BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known."""
-        return self.buffer(answer, self.convert, stream=False)
+        return self.buffer(response, self.convert, stream=False)
 
 
 @dataclass(slots=True)
@@ -193,17 +193,17 @@ class StreamTranslation(ResponseTranslation):
         """A stream."""
         return EVENT_STREAM
 
-    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Translate a stream piece by piece; replay as a stream what is none, once it is whole.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a stream in a coding that was not asked for.
         """
-        if not 200 <= answer.status < 300:
-            return self.buffer(answer, self.convert, stream=False)
+        if not 200 <= response.status < 300:
+            return self.buffer(response, self.convert, stream=False)
         content_type = self.writer.content_type
-        if media_type(value_of(answer.headers, b"content-type") or b"") not in _STREAM_TYPES:
-            return self.buffer(answer, self._replay, stream=True)
-        coding = (value_of(answer.headers, b"content-encoding") or b"identity").strip().lower()
+        if media_type(value_of(response.headers, b"content-type") or b"") not in _STREAM_TYPES:
+            return self.buffer(response, self._replay, stream=True)
+        coding = (value_of(response.headers, b"content-encoding") or b"identity").strip().lower()
         if coding != b"identity":
             message = "the upstream compressed a stream although it was asked not to"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
@@ -211,7 +211,7 @@ class StreamTranslation(ResponseTranslation):
         body_filter = StreamFilter(
             self.reader(), self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
         )
-        refuse = partial(self._render_early_failure, body_filter, _retry_headers(answer))
+        refuse = partial(self._render_early_failure, body_filter, _retry_headers(response))
         return StreamingResponse(
             200,
             b"OK",
@@ -257,12 +257,12 @@ class StreamFilter:
     """An event other than an error has come."""
 
     @property
-    def done(self) -> bool:
+    def ended(self) -> bool:
         """Whether the provider's stream has had its last event."""
         return self._reader.ended
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether all of the response is there."""
         return self.error is None and self._reader.complete
 
@@ -346,8 +346,8 @@ def _unusable(why: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's response {why}")
 
 
-def _retry_headers(answer: UpstreamResponse) -> RawHeaders:
-    return [pair for pair in answer.headers if pair[0].lower() in _RETRY_HEADERS]
+def _retry_headers(response: UpstreamResponse) -> RawHeaders:
+    return [pair for pair in response.headers if pair[0].lower() in _RETRY_HEADERS]
 
 
 def _decode(body: bytes, codings: bytes) -> bytes:

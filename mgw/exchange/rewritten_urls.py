@@ -42,7 +42,7 @@ _PURPOSE: Final = b"mgw upload address"
 UPLOAD_URLS: Final = frozenset({b"x-goog-upload-url", b"x-goog-upload-control-url", b"location"})
 _RESULTS_URLS: Final = (("results_url",), ("data", None, "results_url"))
 _RESERVED_PARAMETERS: Final = frozenset({"key", PROVIDER, PARAMETER})
-"""A key would be the gateway's own; what else chooses or opens something here no provider may say."""
+"""A key would be the gateway's own; no provider may set what else chooses or opens something here."""
 
 
 @dataclass(slots=True)

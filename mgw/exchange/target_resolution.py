@@ -119,14 +119,14 @@ def _resolve_nested(exchange: Exchange, request: ClientRequest, nested: Sequence
 def _provider_of_bare(
     route: Route, resolver: Resolver, request: ClientRequest, *, resolved: bool
 ) -> Provider:
-    """Return who takes bare models: what the client says on platform routes, else its dialect's default."""
+    """Return who takes bare models: what the client chose on platform routes, else its dialect's default."""
     if resolved and route.modality is not Modality.PLATFORM:
         return resolver.default_provider(route.default_family)
     return _chosen_provider(route, resolver, request)
 
 
 def _resolve_name(resolver: Resolver, asked: str) -> tuple[str, tuple[Provider, str] | None]:
-    """Return the prefix that is kept, and what an alias or a prefix says, if one does."""
+    """Return the prefix that is kept, and what an alias or a prefix stands for, if there is one."""
     kept = MODELS if asked.startswith(MODELS) else ""
     return kept, resolver.find(asked[len(kept) :])
 

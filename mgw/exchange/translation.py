@@ -6,7 +6,7 @@ up, so the names of what was dropped stand in the head of the response.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final, TypeVar
@@ -128,12 +128,12 @@ class Translation:
             body=self.rendered.body,
         )
 
-    def client_response(self, answer: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.
         """
-        return self.response.client_response(answer)
+        return self.response.client_response(response)
 
 
 @dataclass(slots=True)
@@ -202,35 +202,20 @@ class TranslationBuilder:
         self, parsed: Parsed[Conversation], rendered: Rendered, gateway_headers: RawHeaders
     ) -> ResponseTranslation:
         client, provider, seed = self.client, self.provider, self.exchange.request_id
-        names, wrapped = rendered.renamed, rendered.wrapped  # but not its body, which need not live as long
         context = self._reply_context(parsed.reply_options)
-
-        unknown: list[str] = []
+        # Nothing here keeps the rendered body, which need not live as long.
+        text = _TextResponse(client, provider, seed, rendered.renamed, context, wrapped=rendered.wrapped)
+        stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
 
         def on_unknown_stop(word: str) -> None:
             stops.note(name, word)
 
         def report_stops() -> None:
-            for word in unknown:
+            for word in text.unknown_stops:
                 on_unknown_stop(word)
 
-        def parse(body: bytes, content_type: bytes) -> Reply:
-            reply = provider.text.parse_reply(body, ReplySource(seed, content_type))
-            reply = reply_with_names(reply, names)
-            return reply_unwrapped(reply) if wrapped else reply
-
-        def reader() -> StreamReader:
-            found = provider.stream_reader(seed)
-            return UnwrappedReader(found) if wrapped else found
-
-        def convert(body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
-            reply = parse(body, content_type)
-            unknown.extend(one.unknown_stop for one in reply.candidates if one.unknown_stop is not None)
-            return client.text.render_reply(reply, context), JSON, reply.usage
-
-        stops, name = self.exchange.generation.unknown_stops, self.target.provider.name
         if not parsed.request.stream:
-            buffered = JsonTranslation(client, provider, seed, gateway_headers, convert)
+            buffered = JsonTranslation(client, provider, seed, gateway_headers, text.convert)
             buffered.on_complete = report_stops
             return buffered
         keepalive = self.exchange.generation.config.stream_keepalive
@@ -239,11 +224,11 @@ class TranslationBuilder:
             provider,
             seed,
             gateway_headers,
-            convert,
-            parse=parse,
-            reader=reader,
+            text.convert,
+            parse=text.parse,
+            reader=text.reader,
             writer=client.stream_writer(context),
-            names=names,
+            names=rendered.renamed,
             on_unknown_stop=on_unknown_stop,
             last_event=LastEvent(self.exchange.route.dialect),
             keepalive_seconds=None if keepalive is None else keepalive.interval,
@@ -363,6 +348,39 @@ class TranslationBuilder:
     def _unsupported(self) -> GatewayError:
         message = f"{self.exchange.route.path} is not translated for providers of kind {self.target.kind}"
         return GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param="model")
+
+
+@dataclass(slots=True)
+class _TextResponse:
+    """The response to one conversation, as a whole."""
+
+    client: ClientSide
+    provider: ProviderSide
+    seed: str
+    names: Mapping[str, str]
+    """Tools that the provider knows by another name than the client."""
+    context: ReplyContext
+    wrapped: bool
+    """Whether the provider was asked to wrap its text in JSON."""
+    unknown_stops: list[str] = field(default_factory=list)
+    """Stop reasons that nobody knows."""
+
+    def parse(self, body: bytes, content_type: bytes) -> Reply:
+        """Return what the provider said."""
+        reply = self.provider.text.parse_reply(body, ReplySource(self.seed, content_type))
+        reply = reply_with_names(reply, self.names)
+        return reply_unwrapped(reply) if self.wrapped else reply
+
+    def reader(self) -> StreamReader:
+        """Return what reads the provider's stream."""
+        found = self.provider.stream_reader(self.seed)
+        return UnwrappedReader(found) if self.wrapped else found
+
+    def convert(self, body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
+        """Return the client's body, its media type, and the counts."""
+        reply = self.parse(body, content_type)
+        self.unknown_stops += (one.unknown_stop for one in reply.candidates if one.unknown_stop is not None)
+        return self.client.text.render_reply(reply, self.context), JSON, reply.usage
 
 
 def _first_names(paths: Set[str]) -> list[str]:

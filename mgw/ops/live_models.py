@@ -55,7 +55,7 @@ class _CachedModels(Struct, frozen=True):
 
 
 class _ListError(ValueError):
-    """An answer that is no complete list."""
+    """A response that is no complete list."""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0),
 )
-"""Upper bounds in seconds: a count of tokens takes milliseconds, a long answer ten minutes."""
+"""Upper bounds in seconds: a count of tokens takes milliseconds, a long response ten minutes."""
 NONE: Final = "none"
 OTHER: Final = "other"
 EDGE_REASONS: Final = frozenset({"key", "origin"})

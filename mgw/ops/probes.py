@@ -47,7 +47,7 @@ HeaderBuilder = Callable[[RawHeaders, Provider, Credential], RawHeaders]
 
 
 class ProbeResult(Struct, frozen=True):
-    """What a provider answered."""
+    """The response of a provider."""
 
     status: int
     body: bytes | None
@@ -83,7 +83,7 @@ class ModelListRequest:
     _renewed: bool = False
 
     async def send(self, query: str) -> ProbeResult:
-        """Return the answer to one page; a credential that is refused with 401 is renewed once.
+        """Return the response for one page; a credential that is refused with 401 is renewed once.
 
         Cancelling closes the connection.
 

@@ -29,8 +29,8 @@ class Filter:
     feeding: bool = False
     finishing: bool = False
     failing: bool = False
-    done: bool = False
-    whole: bool = False
+    ended: bool = False
+    complete: bool = False
     sent_last_event: bool = False
 
     def feed(self, data: bytes) -> bytes:
