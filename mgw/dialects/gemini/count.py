@@ -52,7 +52,7 @@ _DECODER: Final = Decoder(_CountResponse, strict=False)
 _ENCODER: Final = Encoder()
 
 
-def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
+def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     """Return what is to be counted.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
@@ -62,7 +62,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
     inner = request.nested("generateContentRequest")
     if inner is not None:
         request.skip("model")
-    return parsed(parse_conversation(request if inner is None else inner, asked), ledger)
+    return parsed(parse_conversation(request if inner is None else inner, context), ledger)
 
 
 def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001 - it needs no identifiers
@@ -78,7 +78,7 @@ def parse_reply(body: bytes, source: ReplySource) -> TokenUsage:  # noqa: ARG001
 
 
 def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
-    """Return the request to Google; how to answer does not count.
+    """Return the request to Google; ``generationConfig`` does not count.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
     """

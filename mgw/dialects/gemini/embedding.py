@@ -1,6 +1,6 @@
 """Embeddings, rendered of Google: ``embedContent`` for one text, ``batchEmbedContents`` for several.
 
-``gemini-embedding-2`` has no task types: its reference wants the task told in the text, in the words that
+``gemini-embedding-2`` has no task types: its reference wants the task within the text, in the words that
 stand here.  ``title`` goes with documents to be retrieved only.
 
 Sources: https://ai.google.dev/gemini-api/docs/embeddings; ``_EmbedContentConfig_to_mldev`` of google-genai

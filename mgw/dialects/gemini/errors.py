@@ -2,11 +2,11 @@
 
 ``details`` holds one ``google.rpc.ErrorInfo``.  Its ``reason`` is the code that OpenAI's clients see, in
 upper case; where a row has none, the row's own name.  What a provider of another family refuses keeps its
-status and its words.  Google itself answers a refused stream with the error in an array, and says in a
+status and its words.  Google itself answers a refused stream with the error in an array, and states in a
 ``google.rpc.RetryInfo`` of the details how long to wait: ``"retryDelay": "27s"``.
 
 Hosts like Google's have shapes of their own (Apigee: ``{"fault": {"faultstring"}}``), and proxies before them
-speak in plain text or HTML; each is an error in its own words.
+send plain text or HTML; each is an error in its own words.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ _STATUSES: Final = MappingProxyType(
 )
 """And the other way round."""
 _MESSAGE_KEYS: Final = ("message", "detail", "error_description", "faultstring", "msg")
-"""Where an error says what is wrong."""
+"""Where the message of an error stands."""
 _ERROR_KEYS: Final = ("error", "fault")
 _IS_STATUS: Final = re.compile("[45][0-9]{2}")
 _OVERLOADED: Final = 529
-"""Anthropic's status; Google says 503."""
+"""Anthropic's status; Google's is 503."""
 _BROKEN: Final = 502
 _MAX_CHARACTERS: Final = 8192
 _RETRY_INFO: Final = "type.googleapis.com/google.rpc.RetryInfo"
@@ -115,7 +115,7 @@ _DECODER: Final = Decoder()
 
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
-    """Return what Google says in the body of a refusal, whatever bytes it is."""
+    """Return the error in the body of a refusal, whatever bytes it is."""
     return find_error(body, status) or _error_of_status(status)
 
 
@@ -142,7 +142,7 @@ def find_error(body: bytes, status: int | None = None) -> UpstreamError | None:
 
 
 def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | None:  # Any: JSON
-    """Return what an error object says; ``None`` where it says nothing.
+    """Return the error that an object holds; ``None`` where it holds none.
 
     Without a ``status`` it is the one that its ``code`` or its ``status`` names.
     """

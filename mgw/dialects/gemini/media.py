@@ -153,7 +153,7 @@ def _parse_file(file: Fields) -> Media:
 
 
 def parse_reply_media(media_type: str | None, data: str) -> Media:
-    """Return what the model drew or said: the ``inlineData`` of a response."""
+    """Return the media of the model's own: the ``inlineData`` of a response."""
     return Media(kind_of(media_type), media_type, data=standard_base64(data))
 
 

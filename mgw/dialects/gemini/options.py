@@ -1,6 +1,6 @@
 """``generationConfig``, both ways: sampling, limits, output format, reasoning, resolution of media.
 
-Towards Google it says what the model takes; all else is lost, since Google refuses it ("JSON mode is not
+Towards Google it holds what the model takes; all else is lost, since Google refuses it ("JSON mode is not
 enabled for this model", "Function calling with a response mime type: 'application/json' is unsupported",
 "Penalty is not enabled for this model", "Logprobs is not enabled ...", "Multiple candidates is not enabled
 ...").  Models that take no sampling parameters refuse penalties, too.
@@ -59,7 +59,7 @@ _VISUAL: Final = frozenset({MediaKind.IMAGE, MediaKind.VIDEO})
 
 
 class GenerationConfig(Struct, frozen=True):
-    """What ``generationConfig`` says."""
+    """``generationConfig`` in its canonical form."""
 
     sampling: Sampling = Sampling()
     max_tokens: int | None = None
@@ -72,7 +72,7 @@ class GenerationConfig(Struct, frozen=True):
 
 
 def parse_options(config: Fields | None) -> GenerationConfig:
-    """Return what ``generationConfig`` says; what nobody else can say stays unread."""
+    """Return ``generationConfig`` in its canonical form; what no other family has stays unread."""
     if config is None:
         return GenerationConfig()
     return GenerationConfig(
@@ -107,9 +107,9 @@ def _parse_candidates(config: Fields) -> int | None:
 
 
 def _parse_output(config: Fields) -> OutputFormat | None:
-    """Return what the answer is to look like.
+    """Return the output format.
 
-    A type that is none of JSON and text stays unread together with its schema: one word of an enum, say.
+    A type that is none of JSON and text stays unread together with its schema: ``text/x.enum``, for one.
     """
     modalities = config.take("responseModalities")
     if type(modalities) is list:
@@ -158,7 +158,7 @@ def _parse_detail(config: Fields) -> str | None:
 
 
 def render_options(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
-    """Return ``generationConfig``, and add to ``lost`` what it cannot say."""
+    """Return ``generationConfig``, and add to ``lost`` what it cannot express."""
     row = options.row
     config = _render_sampling(conversation.sampling, row, lost)
     for key, wanted, most, feature in (
@@ -169,7 +169,7 @@ def render_options(conversation: Conversation, options: RenderOptions, lost: set
             config[key] = wanted if most is None else min(wanted, most)
             if config[key] != wanted:
                 lost.add(feature)
-    stops = [stop for stop in conversation.stop if stop]  # an empty one is refused, and says nothing
+    stops = [stop for stop in conversation.stop if stop]  # an empty one is refused, and means nothing
     if stops:
         if len(stops) > _MAX_STOPS or not row.stop:
             lost.add(Feature.STOP)
@@ -188,7 +188,7 @@ def render_options(conversation: Conversation, options: RenderOptions, lost: set
 def _render_sampling(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
     config: JsonObject = {}
     penalties = row.sampling and row.penalties  # a penalty of 0 is none at all
-    for key, value, feature, taken in (
+    for key, value, feature, supported in (
         ("temperature", sampling.temperature, Feature.TEMPERATURE, row.sampling),
         ("topP", sampling.top_p, Feature.TOP_P, row.sampling),
         ("topK", sampling.top_k, Feature.TOP_K, row.sampling),
@@ -197,7 +197,7 @@ def _render_sampling(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> J
     ):
         if value is None:
             continue
-        if taken:
+        if supported:
             config[key] = value
         else:
             lost.add(feature)
@@ -240,7 +240,7 @@ def _render_output(conversation: Conversation, row: ModelRow, lost: set[Feature]
 
 
 def _is_strict(schema: JsonObject | None) -> bool:
-    """Whether the answer is held to all of a schema."""
+    """Whether the response is held to all of a schema."""
     try:
         return schema is not None and is_enforced(schema)
     except RecursionError:  # where it is encoded, it is refused
@@ -262,7 +262,7 @@ def _render_thinking(conversation: Conversation, options: RenderOptions, lost: s
 
 
 def _render_resolution(conversation: Conversation, lost: set[Feature]) -> str | None:
-    """Return the one resolution at which all is to be seen; several cannot be said."""
+    """Return the one resolution at which all is to be seen; several cannot be expressed."""
     details = {
         media.detail for turn in conversation.turns for part in turn.parts for media in _visual_media(part)
     }

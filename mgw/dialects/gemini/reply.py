@@ -81,7 +81,7 @@ FAILURES: Final = frozenset(
         "MISSING_THOUGHT_SIGNATURE",
     }
 )
-"""The model failed; with nothing else in the answer, asking again is all that helps."""
+"""The model failed; with nothing else in the response, asking again is all that helps."""
 _STOPS: Final = MappingProxyType(
     {
         **dict.fromkeys(_ENDS, StopReason.END),
@@ -101,19 +101,19 @@ _FINISH_REASONS: Final = MappingProxyType(
         StopReason.REFUSAL: "SAFETY",
     }
 )
-"""What Google's clients are told."""
+"""What each is towards Google's clients."""
 _CUT_OFF: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 """Ends in the middle of something."""
 _ENCODER: Final = Encoder()
 
 
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
-    """Return an answer; the source's seed makes the identifiers of calls that have none.
+    """Return a response; the source's seed makes the identifiers of calls that have none.
 
-    An array in place of an answer is a stream, which hosts send that do not know ``alt=sse``.
+    An array in place of a response is a stream, which hosts send that do not know ``alt=sse``.
 
-    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no answer, and for one that is nothing but
-    a failure of the model; :class:`AnswerError` for an error.
+    Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) for what is no response, and for one that is nothing
+    but a failure of the model; :class:`AnswerError` for an error.
     """
     found = decode_response(body) or decode_response_array(body)
     if found is None:
@@ -140,7 +140,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
 
 
 def _response_error(body: bytes, message: str) -> GatewayError:
-    """Return the error that an answer is; ``message`` says what is wrong with one that says nothing."""
+    """Return the error that a response is; ``message`` is for one that holds no words."""
     error = find_error(body)
     return GatewayError(Reason.UPSTREAM_BROKEN, message) if error is None else AnswerError(error)
 
@@ -198,7 +198,7 @@ def _check_failure(candidates: list[CandidateShape]) -> None:
 
 
 def parse_stop(finish: str, *, calls: bool) -> tuple[StopReason, str | None]:
-    """Return why an answer ended, and the word for it where nobody knows it."""
+    """Return why a response ended, and Google's own word for it where that is not known."""
     stop = _STOPS.get(finish.upper())  # Google's SDKs read these in any case
     unknown = finish if stop is None else None
     stop = stop or StopReason.END
@@ -206,18 +206,18 @@ def parse_stop(finish: str, *, calls: bool) -> tuple[StopReason, str | None]:
 
 
 def describe_failure(finish: str, explained: str | None) -> str:
-    """Return a sentence for an answer that is nothing but a failure."""
+    """Return a sentence for a response that is nothing but a failure."""
     message = f"the model's response is empty ({finish}); try again"
     return f"{message}: {explained}" if explained else message
 
 
 def describe_block(reason: str, explained: str | None) -> str:
-    """Return a sentence for a prompt that was not answered."""
+    """Return a sentence for a prompt that was blocked."""
     return explained or f"The prompt was blocked: {reason}."
 
 
 def render_reply(reply: Reply, context: ReplyContext) -> bytes:
-    """Return an answer as Google's clients read it."""
+    """Return a response as Google's clients read it."""
     body: JsonObject = {
         "candidates": [
             _render_candidate(candidate, index) for index, candidate in enumerate(reply.candidates)
@@ -276,14 +276,14 @@ def _render_part(part: Part) -> list[JsonObject]:
             return [render_text(part.text)]
         case Media():
             return [render_reply_media(part)]
-        case Thinking() | ToolCall() | ToolResult():  # thoughts and calls are written where they meet
+        case Thinking() | ToolCall() | ToolResult():  # thoughts and calls are rendered where they meet
             return []
         case _:
             assert_never(part)
 
 
 def render_stop(stop: StopReason) -> str:
-    """Return the finish reason that Google's clients are told."""
+    """Return the finish reason for Google's clients."""
     return _FINISH_REASONS[stop]
 
 
@@ -296,7 +296,7 @@ def render_whole_args(arguments: str, *, followed: bool) -> Raw | None:
 
 
 def render_args(arguments: str, stop: StopReason, *, followed: bool) -> Raw | None:
-    """Return the ``args`` of a call; ``None`` where the answer was cut off in the middle of them."""
+    """Return the ``args`` of a call; ``None`` where the response was cut off in the middle of them."""
     found = render_whole_args(arguments, followed=followed)
     return embedded(arguments) if found is None and stop not in _CUT_OFF else found
 

@@ -66,29 +66,29 @@ CARRIED: Final = frozenset(
 """What this dialect has words for, be it not with every value and for every model."""
 
 
-def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:
-    """Return what a client asks; without ``alt=sse`` a stream is answered as an array.
+def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
+    """Return a client's request; without ``alt=sse`` a stream is sent as an array.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
     ledger = Ledger(snake_too=True)
-    conversation = parse_conversation(open_request(body, ledger), asked)
-    in_array = asked.stream and query_value(asked.raw_query, "alt") != "sse"
+    conversation = parse_conversation(open_request(body, ledger), context)
+    in_array = context.stream and query_value(context.raw_query, "alt") != "sse"
     return parsed(conversation, ledger, ReplyOptions(in_array=in_array))
 
 
-def parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
+def parse_conversation(request: Fields, context: RequestContext) -> Conversation:
     """Return the conversation that a request is.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
     try:
-        return _parse_conversation(request, asked)
+        return _parse_conversation(request, context)
     except RecursionError:
         raise GatewayError(Reason.MALFORMED, "the request is nested too deeply") from None
 
 
-def _parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
+def _parse_conversation(request: Fields, context: RequestContext) -> Conversation:
     request.skip("model")  # the path names it
     options = parse_options(request.nested("generationConfig"))
     contents = request.objects_or_one("contents")
@@ -106,7 +106,7 @@ def _parse_conversation(request: Fields, asked: RequestContext) -> Conversation:
         candidates=options.candidates,
         output=options.output,
         reasoning=options.reasoning,
-        stream=asked.stream,
+        stream=context.stream,
     )
 
 
@@ -129,7 +129,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
 def render_body(
     conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
 ) -> JsonObject:
-    """Return what is asked, without how to answer.
+    """Return the body without ``generationConfig``.
 
     Raises: :class:`GatewayError` (``MALFORMED``) where nothing is, and for tools that the model refuses.
     """
@@ -144,7 +144,9 @@ def render_body(
         contents[0]["parts"][:0] = system  # the first is the user's
     elif system and contents:
         body["systemInstruction"] = {"parts": system}
-    body["contents"] = contents or [{"role": USER, "parts": system}]  # instructions alone: let them ask
+    body["contents"] = contents or [
+        {"role": USER, "parts": system}
+    ]  # instructions alone: they are the user's
     return body | render_tools(conversation, names, lost)
 
 

@@ -54,7 +54,7 @@ class ContentShape(Struct, frozen=True, rename="camel"):
 
 
 class CandidateShape(Struct, frozen=True, rename="camel"):
-    """One answer, or a piece of it."""
+    """``Candidate``, or a piece of it."""
 
     content: ContentShape | None = None
     finish_reason: str | None = None
@@ -116,7 +116,7 @@ _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def decode_response(document: bytes) -> GenerateContentResponse | None:
-    """Return what a document says; ``None`` where it says nothing of this kind."""
+    """Return the response that a document is; ``None`` where it is none."""
     try:
         return _RESPONSE.decode(document)
     except _UNREADABLE:
@@ -132,7 +132,7 @@ def split_parts(content: ContentShape | None) -> Iterator[PartShape]:
 
 
 def decode_response_array(document: bytes) -> GenerateContentResponse | None:
-    """Return what an array of responses says together; ``None`` where it is none, or is not whole."""
+    """Return the responses of an array as one; ``None`` where it is none, or is not whole."""
     try:
         pieces = _RESPONSES.decode(document)
     except _UNREADABLE:
@@ -155,7 +155,7 @@ def _join(before: CandidateShape, candidate: CandidateShape) -> CandidateShape:
 
 
 def _present_fields(piece: Struct, apart: str) -> dict[str, Any]:  # Any: whatever the fields hold
-    """Return the fields that say something, but for one."""
+    """Return the fields that are present, but for one."""
     return {
         name: value
         for name, value in asdict(piece).items()
@@ -169,7 +169,7 @@ def is_present(raw: Raw) -> bool:
 
 
 def parse_citations(raw: Raw) -> tuple[Citation, ...]:
-    """Return where an answer comes from."""
+    """Return where a response comes from."""
     if not is_present(raw):
         return ()
     try:

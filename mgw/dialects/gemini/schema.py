@@ -5,8 +5,7 @@ numbers as strings (proto3 JSON), ``defs`` and ``ref`` without the dollar sign. 
 ``responseJsonSchema`` hold JSON Schema already; Google's reader takes the types of both in any case there,
 and Gemini CLI writes them in capitals, so these alone are changed.  Keys keep their order.
 
-Towards Google any schema is taken, but an answer is held to some keywords alone; the rest is text to the
-model at best.
+Google takes any schema, but holds a response to some keywords alone; the rest is text to the model at best.
 
 Sources: ``Schema``, ``Type`` and ``JSONSchema`` of google-genai 3.4; ``responseJsonSchema`` of
 ``GenerationConfig`` in the reference of generateContent ("While the full JSON Schema may be sent, not all
@@ -63,7 +62,7 @@ _ENFORCED_VALUES: Final = frozenset(
 _ANNOTATIONS: Final = frozenset(
     {"title", "description", "default", "example", "examples", "$schema", "$comment"}
 )
-"""Keywords that say nothing of what is valid."""
+"""Keywords that have no part in what is valid."""
 
 _Value = Any  # JSON of whatever type
 _Setter = Callable[[JsonObject, _Value], None]
@@ -130,7 +129,7 @@ def _parse_type(value: _Value) -> _Value:
 
 
 def _allow_null(schema: JsonObject) -> JsonObject:
-    """Let a schema take null as well, wherever it says what it takes."""
+    """Let a schema take null as well, wherever it limits what it takes."""
     kind, choices = schema.get("type"), schema.get("anyOf")
     if "$ref" in schema:
         return {"anyOf": [schema, {"type": "null"}]}
@@ -167,7 +166,7 @@ def _set_ref(found: JsonObject, value: _Value) -> None:
 
 
 def _set_format(found: JsonObject, value: _Value) -> None:
-    if value != "enum":  # says no more than that there is an enum
+    if value != "enum":  # means no more than that there is an enum
         found["format"] = value
 
 
@@ -176,7 +175,7 @@ def _set_example(found: JsonObject, value: _Value) -> None:
 
 
 def _ignore(found: JsonObject, value: _Value) -> None:
-    """Leave out what is said otherwise."""
+    """Leave out what other keywords express."""
 
 
 def _one_schema(key: str) -> _Setter:
@@ -238,7 +237,7 @@ _SETTERS: Final = MappingProxyType(_setters())
 
 
 def is_enforced(schema: JsonObject) -> bool:
-    """Whether Google holds an answer to every rule of a JSON Schema.
+    """Whether Google holds a response to every rule of a JSON Schema.
 
     Raises: :class:`RecursionError` where it is nested too deeply.
     """

@@ -1,11 +1,11 @@
-"""Speech in Google's words: generateContent that answers with sound, both ways.
+"""Speech: generateContent that responds with audio, both ways.
 
 Google's models of speech take one text and no instructions beside it, so instructions go before the text.
 Of a client's request the words of the user are what is to be spoken, one part a line; its system instruction
-says how.  A client that states no format gets raw samples, as Google's do.
+tells how.  A client that states no format gets raw samples, as Google's do.
 
 ``:generateSpeech`` takes a generateContent body and goes to ``:generateContent`` (contract 4.25).  Where a
-client of Google's own asks Google, its bytes go as they are; what has to be said of sound, and may be
+client of Google's own asks Google, its bytes go as they are; what asks for audio, and may be
 missing, is put in at its place.
 
 Sources: https://ai.google.dev/gemini-api/docs/speech-generation; ``SpeechConfig``, ``VoiceConfig`` and
@@ -80,7 +80,7 @@ _ENCODER: Final = Encoder()  # writes bytes as base64
 
 
 def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - it cannot be streamed
-    """Understand a generateContent request that is to be spoken.
+    """Return a generateContent request that is to be spoken.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, or has no words in it.
     """
@@ -99,7 +99,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]
 
 
 def _parse_content(content: Fields) -> list[str]:
-    """Return the words of a content; what the model said before is not spoken again."""
+    """Return the words of a content; what the model wrote before is not spoken."""
     role = content.text("role") or _ROLES[0]
     if role not in _ROLES:
         raise none_of(content, "role", role, _ROLES)
@@ -166,9 +166,9 @@ def _find_format(fields: Fields, key: str, media_type: str | None) -> str | None
 
 
 def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
-    """Return the sound.
+    """Return the audio.
 
-    Raises: :class:`AnswerError` where the provider refuses to say the text, :class:`GatewayError`
+    Raises: :class:`AnswerError` where the provider refuses to speak the text, :class:`GatewayError`
     (``UPSTREAM_BROKEN``) where asking again may help.
     """
     found = decode_response(body)
@@ -193,7 +193,7 @@ def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
 
 
 def _join_audio(blobs: list[BlobShape]) -> tuple[str | None, bytes]:
-    """Return the sound of all parts, in their order, and its media type."""
+    """Return the audio of all parts, in their order, and its media type."""
     media_type: str | None = None
     pieces: list[bytes] = []
     for blob in blobs:
@@ -215,7 +215,7 @@ def _same_type(media_type: str) -> str:
 
 
 def _block_error(feedback: PromptFeedback | None) -> UpstreamError:
-    """Return why nothing was answered."""
+    """Return why there is no response."""
     reason = feedback.block_reason if feedback else None
     if reason is None or feedback is None:
         raise _no_audio("the provider's response has no candidates; try again")
@@ -223,7 +223,7 @@ def _block_error(feedback: PromptFeedback | None) -> UpstreamError:
 
 
 def _refusal_error(candidate: CandidateShape, stop: StopReason) -> UpstreamError:
-    """Return why an answer has no sound."""
+    """Return why a response has no audio."""
     word = (candidate.finish_reason or "no reason given")[:_MAX_CHARACTERS]
     if stop is StopReason.REFUSAL:
         message = candidate.finish_message or f"The model refused to speak: {word}."
@@ -275,10 +275,10 @@ def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
 
 
 def add_audio_modality(body: bytes) -> bytes:
-    """Return ``body`` with ``responseModalities: ["AUDIO"]`` where it says none; else the same object.
+    """Return ``body`` with ``responseModalities: ["AUDIO"]`` where it states none; else the same object.
 
-    ``null`` and an empty list say none, as in all of proto3 JSON.  A body of another shape is left alone: it
-    is Google's to refuse.
+    ``null`` and an empty list state none, as in all of proto3 JSON.  A body of another shape is left alone:
+    it is Google's to refuse.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or is nested too deeply.
     """
@@ -305,7 +305,7 @@ def add_audio_modality(body: bytes) -> bytes:
 def _find_member(
     document: Document, holder: JsonNode, spellings: tuple[str, ...]
 ) -> tuple[JsonNode | None, int]:
-    """Return the member that counts, and which spelling it has: the last one that says something."""
+    """Return the member that counts, and which spelling it has: the last one that is not null."""
     members = document.members(holder)
     found = [(place, number) for number, key in enumerate(spellings) for place in members.get(key, [])]
     found.sort(key=lambda one: one[0].start)

@@ -84,7 +84,7 @@ class _IncomingCandidate:
 
 
 class ContentStreamReader(DocumentReader[bytes]):
-    """Reads an event stream or an array, as its first byte says; ``seed`` makes identifiers of calls."""
+    """Reads an event stream or an array, as its first byte tells; ``seed`` makes identifiers of calls."""
 
     __slots__ = (
         "_began",
@@ -312,7 +312,7 @@ def _find_failure(candidates: list[_IncomingCandidate]) -> UpstreamError | None:
 
 
 def _is_bare(response: GenerateContentResponse) -> bool:
-    """Whether a response says nothing that an answer does."""
+    """Whether a document holds nothing of a response."""
     return (
         response.candidates is None
         and response.prompt_feedback is None

@@ -54,7 +54,7 @@ from mgw.wire.json_array import ArrayWriter
 from mgw.wire.sse import escape_line_ends
 
 MAX_HELD_CHARACTERS: Final = 32 * 2**20
-"""How much of calls that have not ended, and of what the last response says, is held."""
+"""How much of calls that have not ended, and of what the last response holds, is kept."""
 KEEPALIVE: Final = b"\n"
 """A line break, which means nothing between events and between elements."""
 _PART_RESPONSE: Final = b'{"candidates":[{"content":{"parts":[%b],"role":"model"},"index":%d}]%b'
@@ -210,7 +210,7 @@ class ContentStreamWriter(BaseStreamWriter):
             self._write_whole_calls(candidate, event.candidate)
 
     def on_ended(self, event: Ended) -> None:
-        """Write the calls that waited, without those that were cut off; the last response says the rest."""
+        """Write the calls that waited, without those that were cut off; the last response has the rest."""
         candidate = self._open_candidate(event.candidate)
         if candidate is None:
             return

@@ -1,20 +1,20 @@
 """Turns as Google's contents, both ways.
 
-Of a client: it keeps a streamed answer as it came, one content per chunk, and sends it back so.  Contents of
-the model that follow one another are therefore one turn, and the pieces of a thought or of a text are one
-part again: a signature belongs to the whole of what stands before it.  The user's contents stay one to one.
+Clients keep a streamed response as it came, one content per chunk, and send it back so.  Contents of the
+model that follow one another are therefore one turn, and the pieces of a thought or of a text are one part
+again: a signature belongs to the whole of what stands before it.  The user's contents stay one to one.
 
 To Google: turns of one side that follow one another are one content.  What Google demands, and what is done
 for it:
 
 * A function call comes after a user's turn, so a history that begins with the model gets a user's before it.
-* Every call is answered in the next content, in one response each and in the order of the calls, so results
-  are put there from wherever they stand, and a call without one gets a response that says so.
+* Every call has its result in the next content, in one ``functionResponse`` each and in the order of the
+  calls, so results are put there from wherever they stand, and a call without one gets one that says so.
 * Models without ``prefill`` (3.6 Flash, 3.5 Flash-Lite and later) refuse a request that ends with the model's
   turn, so there the user asks it to go on.
 * Models with ``signatures`` refuse a first call of a step of the running turn that is not signed, so it gets
-  the documented value that skips the check.  The running turn begins at the user's last content that is no
-  answer to calls.
+  the documented value that skips the check.  The running turn begins at the user's last content without
+  results.
 
 Media of a result stand beside the response: ``functionResponse.parts`` is known to newer models only, and
 takes no addresses.  What is text of them, and a word in place of what is left out, stands in it.
@@ -110,7 +110,7 @@ class _TurnParser:
     def parse(self, content: Fields) -> None:
         """Parse one content."""
         name = content.text("role") or USER
-        role = _ROLES.get(name.lower())  # Google's own examples say "USER", too
+        role = _ROLES.get(name.lower())  # Google's own examples have "USER", too
         if role is None:
             raise none_of(content, "role", name, _ROLES)
         parts = content.objects_or_one("parts")
@@ -187,7 +187,7 @@ class _TurnParser:
 def render_turns(
     conversation: Conversation, row: ModelRow, names: Names, lost: set[Feature]
 ) -> list[JsonObject]:
-    """Return the contents, and add to ``lost`` what they cannot say.
+    """Return the contents, and add to ``lost`` what they cannot express.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
     """
@@ -243,7 +243,7 @@ class _TurnRenderer:
     contents: list[JsonObject] = field(default_factory=list)
 
     def add_model_turn(self, group: _Group) -> None:
-        """Add a turn of the model's and the answers to its calls."""
+        """Add a turn of the model's and the results of its calls."""
         calls = iter(group.calls)
         carried: str | None = None
         parts: _Parts = []
@@ -302,7 +302,7 @@ class _TurnRenderer:
             parts.append(render_thought(thought.text, value))
 
     def _render_results(self, calls: list[Call]) -> _Parts:
-        """Return the answers to calls, then the media of all of them."""
+        """Return the results of calls, then the media of all of them."""
         responses: _Parts = []
         attached: _Parts = []
         for call in calls:
@@ -314,7 +314,7 @@ class _TurnRenderer:
         return responses + attached
 
     def _render_result_value(self, result: ToolResult) -> tuple[Raw | JsonObject, _Parts]:
-        """Return what a result says, and the media that stand beside it."""
+        """Return the ``response`` of a result, and the media that stand beside it."""
         texts: list[str] = []
         media: _Parts = []
         for part in result.parts:

@@ -4,7 +4,7 @@ Google counts cached content in the prompt, as the canonical convention does, bu
 its own tools beside candidates and prompt, so these are added.  Proto3 JSON leaves a zero out: what is
 missing where usage stands is unknown or zero, and counts as unknown.
 
-``application/json`` is one object, or the array in pieces that ``:streamGenerateContent`` answers without
+``application/json`` is one object, or the array in pieces that ``:streamGenerateContent`` sends without
 ``alt=sse``: its first byte tells.
 
 Sources: ``GenerateContentResponseUsageMetadata``, ``UsageMetadata`` (embeddings) and ``CountTokensResponse``
@@ -52,17 +52,17 @@ class _UsageMetadata(Struct, frozen=True, rename="camel"):
     tool_use_prompt_token_count: Count | None = None
     candidates_token_count: Count | None = None
     response_token_count: Count | None = None
-    """What others of Google's answers call the last."""
+    """The last, as others of Google's responses name it."""
     thoughts_token_count: Count | None = None
     cached_content_token_count: Count | None = None
 
     def to_usage(self) -> TokenUsage:
         """Return the canonical form."""
-        answer = self.candidates_token_count
+        candidates = self.candidates_token_count
         prompt = total(self.prompt_token_count, self.tool_use_prompt_token_count)
         return TokenUsage(
             prompt,
-            total(self.response_token_count if answer is None else answer, self.thoughts_token_count),
+            total(self.response_token_count if candidates is None else candidates, self.thoughts_token_count),
             cache_read=within(self.cached_content_token_count, prompt),
             reasoning=self.thoughts_token_count,
         )
@@ -102,7 +102,7 @@ class _Document(Struct, frozen=True):
     """Of an event of a stream of interactions; ``metadata`` may stand in every event."""
     metadata: _Metadata | None = None
     total_tokens: Count | None = member(default=None, name="totalTokens")
-    """The answer of a token count, with the next."""
+    """The response of countTokens, with the next."""
     cached_content_token_count: Count | None = member(default=None, name="cachedContentTokenCount")
 
 
@@ -121,13 +121,13 @@ def _update(metadata: bytes, before: TokenUsage) -> TokenUsage:
 
 def render_usage(usage: TokenUsage) -> JsonObject:
     """Return ``usageMetadata``; what is unknown is left out."""
-    answer, thoughts = usage.tokens_out, usage.reasoning
-    if answer is not None and thoughts is not None:
-        thoughts = min(thoughts, answer)  # the parts make up the total
-        answer -= thoughts
+    candidates, thoughts = usage.tokens_out, usage.reasoning
+    if candidates is not None and thoughts is not None:
+        thoughts = min(thoughts, candidates)  # the parts make up the total
+        candidates -= thoughts
     counts = {
         "promptTokenCount": usage.tokens_in,
-        "candidatesTokenCount": answer,
+        "candidatesTokenCount": candidates,
         "totalTokenCount": total(usage.tokens_in, usage.tokens_out),
         "cachedContentTokenCount": usage.cache_read,
         "thoughtsTokenCount": thoughts,
@@ -187,7 +187,7 @@ class _ArrayMeter:
 
 @dataclass(slots=True)
 class _JsonMeter:
-    """Meters ``application/json``, one object or an array, as its first byte says."""
+    """Meters ``application/json``, one object or an array, as its first byte tells."""
 
     read: UsageReader
     _meter: UnaryMeter | _ArrayMeter | None = None

@@ -1,9 +1,8 @@
-"""What was said: media, calls and their results, thoughts and answers kept in pieces."""
+"""The parts of a client's contents: calls and their results, thoughts and responses kept in pieces."""
 
 from __future__ import annotations
 
 import json
-from base64 import b64encode, urlsafe_b64encode
 from typing import Any, Final
 
 import pytest
@@ -12,8 +11,6 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import (
     Conversation,
-    Media,
-    MediaKind,
     Role,
     Signature,
     Text,
@@ -28,16 +25,15 @@ from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
 from mgw.vocabulary import Family
 
 Json = dict[str, Any]
-ASKED: Final = RequestContext("m")
+CONTEXT: Final = RequestContext("m")
 UNSIGNED: Final = Signature(Family.GEMINI, "")
-BYTES: Final = b"\xfb\xef\xff\xff"
 
 
-def parse(body: Json, asked: RequestContext = ASKED) -> Parsed[Conversation]:
-    return CLIENT.text.parse_request(json.dumps(body).encode(), asked)
+def parse(body: Json, context: RequestContext = CONTEXT) -> Parsed[Conversation]:
+    return CLIENT.text.parse_request(json.dumps(body).encode(), context)
 
 
-def said(*contents: Json, **fields: Any) -> Conversation:
+def conversation_of(*contents: Json, **fields: Any) -> Conversation:
     return parse({"contents": list(contents), **fields}).request
 
 
@@ -67,73 +63,6 @@ def results_of(conversation: Conversation) -> list[ToolResult]:
     return [part for turn in conversation.turns for part in turn.parts if isinstance(part, ToolResult)]
 
 
-# Media ----------------------------------------------------------------------------------------------------
-
-
-def media_of(part: Json) -> Media:
-    found = said(user(part)).turns[0].parts[0]
-    assert isinstance(found, Media)
-    return found
-
-
-def test_url_safe_base64_becomes_standard_base64() -> None:
-    for data in (urlsafe_b64encode(BYTES).decode(), urlsafe_b64encode(BYTES).decode().rstrip("=")):
-        part = {"inlineData": {"mimeType": "image/png", "data": data}}
-        assert media_of(part).data == b64encode(BYTES).decode()
-
-
-def test_a_text_file_comes_as_text() -> None:
-    part = {"inlineData": {"mimeType": "text/plain", "data": b64encode("für".encode()).decode()}}
-    assert media_of(part) == Media(MediaKind.DOCUMENT, "text/plain", text="für")
-
-
-@pytest.mark.parametrize(
-    ("file", "media"),
-    [
-        (
-            {"fileUri": "https://x.org/a.pdf?v=1"},
-            Media(MediaKind.DOCUMENT, None, url="https://x.org/a.pdf?v=1"),
-        ),
-        ({"fileUri": "https://x.org/a.PNG"}, Media(MediaKind.IMAGE, None, url="https://x.org/a.PNG")),
-        (
-            {"fileUri": "gs://b/a", "mimeType": "video/mp4"},
-            Media(MediaKind.VIDEO, "video/mp4", url="gs://b/a"),
-        ),
-        (
-            {"fileUri": "https://youtu.be/x"},
-            Media(MediaKind.VIDEO, None, url="https://youtu.be/x"),
-        ),
-        (
-            {"fileUri": "https://generativelanguage.googleapis.com/v1beta/files/a", "mimeType": "audio/mp3"},
-            Media(
-                MediaKind.AUDIO,
-                "audio/mp3",
-                file_id="https://generativelanguage.googleapis.com/v1beta/files/a",
-            ),
-        ),
-    ],
-)
-def test_a_file_is_an_address_or_one_of_googles(file: Json, media: Media) -> None:
-    assert media_of({"fileData": file}) == media
-
-
-def test_a_resolution_is_a_detail_of_its_part_or_of_all_images() -> None:
-    blob = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
-    sound = {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}}
-    own = {**blob, "mediaResolution": {"level": "MEDIA_RESOLUTION_HIGH"}}
-    found = said(user(blob, own, sound), generationConfig={"mediaResolution": "MEDIA_RESOLUTION_LOW"})
-    details = [part.detail for part in found.turns[0].parts if isinstance(part, Media)]
-    assert details == ["low", "high", None]
-
-
-@pytest.mark.parametrize(("number", "detail"), [(0, None), (1, "low"), (3, "high"), (4, "ultra_high")])
-def test_a_resolution_of_a_part_may_be_its_number(number: int, detail: str | None) -> None:
-    blob = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "mediaResolution": {"level": number}}
-    assert media_of(blob).detail == detail
-
-
-# Calls and results ----------------------------------------------------------------------------------------
-
 TURNS: Final = st.lists(
     st.tuples(st.lists(st.sampled_from("fg"), max_size=3), st.lists(st.booleans(), min_size=3, max_size=3)),
     min_size=1,
@@ -151,15 +80,15 @@ def test_made_identifiers_stay_when_turns_are_appended(turns: Any, more: Any) ->
             contents += [user(*[response(n, "r") for n, ok in zip(names, answered, strict=False) if ok])]
         return contents
 
-    before = said(*history(turns))
-    after = said(*history(turns + more))
+    before = conversation_of(*history(turns))
+    after = conversation_of(*history(turns + more))
     identifiers = [one.id for one in calls_of(after)]
     assert identifiers[: len(calls_of(before))] == [one.id for one in calls_of(before)]
     assert len(set(identifiers)) == len(identifiers)
 
 
 def test_results_without_identifiers_answer_by_name_and_order() -> None:
-    found = said(
+    found = conversation_of(
         user({"text": "x"}),
         model(call("f", a=1), call("g"), call("f", a=2)),
         user(response("f", "one"), response("f", "two"), response("g", "three")),
@@ -169,7 +98,7 @@ def test_results_without_identifiers_answer_by_name_and_order() -> None:
 
 
 def test_results_with_identifiers_answer_out_of_order() -> None:
-    found = said(
+    found = conversation_of(
         user({"text": "x"}),
         model(call("f", "a"), call("f", "b")),
         user(response("f", "two", "b"), response("f", "one")),
@@ -178,7 +107,9 @@ def test_results_with_identifiers_answer_out_of_order() -> None:
 
 
 def test_a_result_that_answers_nothing_is_an_orphan() -> None:
-    found = said(model(call("f", "a")), user(response("f", "1"), response("f", "2"), response("g", "3", "z")))
+    found = conversation_of(
+        model(call("f", "a")), user(response("f", "1"), response("f", "2"), response("g", "3", "z"))
+    )
     first, second, third = (one.call_id for one in results_of(found))
     assert first == "a"
     assert second not in {"a", third}
@@ -200,15 +131,13 @@ def test_a_result_that_answers_nothing_is_an_orphan() -> None:
 )
 def test_a_response_is_text(response_: Json, text: str, is_error: bool) -> None:
     part = {"functionResponse": {"name": "f", "response": response_}}
-    result = results_of(said(model(call("f")), user(part)))[0]
+    result = results_of(conversation_of(model(call("f")), user(part)))[0]
     assert (result.parts, result.is_error) == ((Text(text),), is_error)
 
 
 def test_arguments_keep_the_order_of_their_keys() -> None:
-    assert calls_of(said(model(call("f", z=1, a=[1.0]))))[0].arguments == '{"z":1,"a":[1.0]}'
+    assert calls_of(conversation_of(model(call("f", z=1, a=[1.0]))))[0].arguments == '{"z":1,"a":[1.0]}'
 
-
-# Thoughts and pieces --------------------------------------------------------------------------------------
 
 FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
 REDACTED: Final = Signature(Family.ANTHROPIC, "c2ln", redacted=True)
@@ -225,7 +154,7 @@ def test_an_answer_kept_in_pieces_is_one_turn_of_whole_parts() -> None:
         call("f", "a"),
         {"text": ""},
     ]
-    found = said(user({"text": "x"}), *[model(piece) for piece in pieces], user({"text": "y"}))
+    found = conversation_of(user({"text": "x"}), *[model(piece) for piece in pieces], user({"text": "y"}))
     assert found.turns[1:] == (
         Turn(
             Role.ASSISTANT,
@@ -251,8 +180,8 @@ def test_pieces_give_the_same_turn_however_they_are_spread_over_contents(pieces:
         }
         for kind, text in pieces
     ]
-    whole = said(user({"text": "x"}), model(*parts))
-    spread = said(user({"text": "x"}), *[model(part) for part in parts])
+    whole = conversation_of(user({"text": "x"}), model(*parts))
+    spread = conversation_of(user({"text": "x"}), *[model(part) for part in parts])
     assert whole == spread
     spoken = [part for turn in whole.turns[1:] for part in turn.parts]
     assert "".join(part.text for part in spoken if isinstance(part, Text | Thinking)) == "".join(
@@ -261,27 +190,31 @@ def test_pieces_give_the_same_turn_however_they_are_spread_over_contents(pieces:
 
 
 def test_a_thought_that_nobody_signed_is_googles_own() -> None:
-    found = said(model({"text": "Hm.", "thought": True}, call("f", "a")))
+    found = conversation_of(model({"text": "Hm.", "thought": True}, call("f", "a")))
     assert found.turns[0].parts[0] == Thinking("Hm.", UNSIGNED)
 
 
 @pytest.mark.parametrize("value", [SKIP_VALIDATOR, "context_engineering_is_the_way_to_go", ""])
 def test_what_stands_in_place_of_a_signature_is_none(value: str) -> None:
     part = {**call("f", "a"), "thoughtSignature": value}
-    assert calls_of(said(model(part)))[0].signature is None
+    assert calls_of(conversation_of(model(part)))[0].signature is None
 
 
 def test_a_signature_of_another_family_is_that_familys() -> None:
     foreign = Signature(Family.OPENAI, "++//")
     part = {**call("f", "a"), "thoughtSignature": tagged(foreign).replace("+", "-").replace("/", "_")}
-    assert calls_of(said(model(part)))[0].signature == foreign
+    assert calls_of(conversation_of(model(part)))[0].signature == foreign
 
 
 CARRIED: Final = Signature(Family.ANTHROPIC, "++//")
 
 
-def thought(text: str, sealed: str) -> Json:
-    return {"text": text, "thought": True, "thoughtSignature": sealed.replace("+", "-").replace("/", "_")}
+def thought(text: str, signature_text: str) -> Json:
+    return {
+        "text": text,
+        "thought": True,
+        "thoughtSignature": signature_text.replace("+", "-").replace("/", "_"),
+    }
 
 
 @pytest.mark.parametrize("text", ["", "Hm."])
@@ -300,7 +233,7 @@ def test_a_signature_that_a_call_carries_is_that_of_the_thought_before_it(text: 
 @pytest.mark.parametrize("signature", [CARRIED, REDACTED], ids=["without words", "redacted"])
 def test_a_thought_that_is_all_signature_comes_back_from_its_call(signature: Signature) -> None:
     second = {**call("g", "b"), "thoughtSignature": tagged(signature, "")}
-    found = said(model(call("f", "a"), {"text": "Let me look."}, second))
+    found = conversation_of(model(call("f", "a"), {"text": "Let me look."}, second))
     assert found.turns[0].parts == (
         ToolCall("a", "f", "{}"),
         Thinking("", signature),
@@ -331,7 +264,9 @@ def test_a_thought_that_the_client_has_altered_is_left_out_and_reported() -> Non
 
 
 def test_a_signature_behind_a_text_signs_that_text() -> None:
-    found = said(model({"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}, {"thoughtSignature": "eHg="}))
+    found = conversation_of(
+        model({"text": "a"}, {"text": "", "thoughtSignature": "c2ln"}, {"thoughtSignature": "eHg="})
+    )
     assert found.turns[0].parts == (
         Text("a", signature=Signature(Family.GEMINI, "c2ln")),
         Text("", signature=Signature(Family.GEMINI, "eHg=")),

@@ -93,7 +93,7 @@ def test_no_bytes_make_it_raise(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "name"),
+    ("status", "code", "name"),
     [
         (400, 400, "INVALID_ARGUMENT"),
         (401, 401, "UNAUTHENTICATED"),
@@ -110,13 +110,13 @@ def test_no_bytes_make_it_raise(body: bytes) -> None:
         (529, 503, "UNAVAILABLE"),
     ],
 )
-def test_an_error_of_others_is_read_by_googles_sdk(status: int, said: int, name: str) -> None:
+def test_an_error_of_others_is_read_by_googles_sdk(status: int, code: int, name: str) -> None:
     found, body = CLIENT.render_error(UpstreamError(status, "Do otherwise.", "some_code"), "req_1")
-    assert found == said
+    assert found == code
     with pytest.raises(genai_errors.APIError) as caught:
         genai_errors.APIError.raise_error(found, json.loads(body), None)
     raised = caught.value
-    assert (raised.code, raised.status, raised.message) == (said, name, "Do otherwise.")
+    assert (raised.code, raised.status, raised.message) == (code, name, "Do otherwise.")
     assert json.loads(body)["error"]["details"][0]["reason"] == "SOME_CODE"
 
 

@@ -1,4 +1,4 @@
-"""A client's generateContent request as a conversation."""
+"""A generateContent request, both ways."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
+    CacheMark,
     Conversation,
     Media,
     MediaKind,
     OutputFormat,
     OutputKind,
+    Part,
     Reasoning,
     Role,
     Sampling,
@@ -30,20 +33,27 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import Parsed, RequestContext
-from mgw.dialects.gemini import CLIENT
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext
+from mgw.dialects.gemini import CLIENT, PROVIDER
+from mgw.dialects.model_row import ModelRow
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Effort, Family
+from mgw.vocabulary import Effort, Family, Kind
+from tests.support.said import undelivered
 
+OLD: Final = ModelRow("*", Family.GEMINI, "x", budget=(1, 24_576), off=True, max_output=1000)
+NEW: Final = ModelRow(
+    "*", Family.GEMINI, "x", efforts=(Effort.LOW, Effort.HIGH), sampling=False, signatures=True
+)
+HELLO: Final = Conversation((Turn(Role.USER, (Text("Hello"),)),))
 Json = dict[str, Any]
-ASKED: Final = RequestContext("m")
+CONTEXT: Final = RequestContext("m")
 
 
-def parse(body: Json, asked: RequestContext = ASKED) -> Parsed[Conversation]:
-    return CLIENT.text.parse_request(json.dumps(body).encode(), asked)
+def parse(body: Json, context: RequestContext = CONTEXT) -> Parsed[Conversation]:
+    return CLIENT.text.parse_request(json.dumps(body).encode(), context)
 
 
-def said(*contents: Json, **fields: Any) -> Conversation:
+def conversation_of(*contents: Json, **fields: Any) -> Conversation:
     return parse({"contents": list(contents), **fields}).request
 
 
@@ -65,10 +75,19 @@ def response(name: str, text: str, call_id: str | None = None) -> Json:
     return {"functionResponse": found if call_id is None else {"id": call_id, **found}}
 
 
-def test_an_empty_stop_sequence_is_none() -> None:
-    hello = user({"text": "hi"})
-    assert said(hello, generationConfig={"stopSequences": ["", "END"]}).stop == ("END",)
-    assert said(hello, generationConfig={"stopSequences": [""]}) == said(hello)
+def render(conversation: Conversation, row: ModelRow = OLD, model: str = "gemini-2.5-flash") -> Rendered:
+    return PROVIDER.text.render_request(conversation, RenderOptions(model, Kind.GEMINI, row))
+
+
+def body_of(conversation: Conversation, row: ModelRow = OLD) -> Json:
+    found: Json = json.loads(render(conversation, row).body)
+    return found
+
+
+def parts_of(*parts: Part, row: ModelRow = OLD) -> list[Json]:
+    conversation = Conversation((Turn(Role.USER, parts),))
+    found: list[Json] = body_of(conversation, row)["contents"][0]["parts"]
+    return found
 
 
 RICH: Final[Json] = {
@@ -269,19 +288,6 @@ def test_a_single_object_stands_for_an_array_of_one() -> None:
     )
 
 
-def test_numbers_may_be_strings() -> None:
-    config = {"maxOutputTokens": "100", "temperature": "0.5", "thinkingConfig": {"thinkingBudget": "-1"}}
-    found = said(user({"text": "a"}), generationConfig=config)
-    assert (found.max_tokens, found.sampling.temperature, found.reasoning.budget) == (100, 0.5, -1)
-
-
-@pytest.mark.parametrize("value", ["many", "nan", "1e400", True, [1], {}, 2**70])
-def test_what_is_no_number_is_refused(value: object) -> None:
-    with pytest.raises(GatewayError) as caught:
-        said(user({"text": "a"}), generationConfig={"maxOutputTokens": value})
-    assert caught.value.param == "generationConfig.maxOutputTokens"
-
-
 @pytest.mark.parametrize(
     ("query", "stream", "in_array"),
     [
@@ -295,63 +301,6 @@ def test_what_is_no_number_is_refused(value: object) -> None:
 def test_a_stream_without_alt_sse_is_an_array(query: bytes | None, stream: bool, in_array: bool) -> None:
     found = parse({"contents": [user({"text": "a"})]}, RequestContext("m", stream, query))
     assert (found.reply_options.in_array, found.request.stream) == (in_array, stream)
-
-
-# Settings -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("config", "choice"),
-    [
-        ({"mode": "AUTO"}, ToolChoice(ToolMode.AUTO)),
-        ({"mode": "any"}, ToolChoice(ToolMode.ANY)),
-        ({"mode": "NONE"}, ToolChoice(ToolMode.NONE)),
-        ({"mode": "VALIDATED", "allowedFunctionNames": ["f"]}, ToolChoice(ToolMode.AUTO, ("f",))),
-        ({"mode": "MODE_UNSPECIFIED"}, None),
-        ({"mode": 0}, None),
-        ({"mode": 1}, ToolChoice(ToolMode.AUTO)),
-        ({"mode": 2}, ToolChoice(ToolMode.ANY)),
-        ({"mode": 3}, ToolChoice(ToolMode.NONE)),
-        ({}, None),
-    ],
-)
-def test_a_mode_is_a_choice(config: Json, choice: ToolChoice | None) -> None:
-    found = said(user({"text": "a"}), toolConfig={"functionCallingConfig": config})
-    assert found.tool_choice == choice
-
-
-@pytest.mark.parametrize(
-    ("thinking", "reasoning"),
-    [
-        ({"thinkingLevel": "HIGH"}, Reasoning(Effort.HIGH)),
-        ({"thinkingLevel": "minimal"}, Reasoning(Effort.MINIMAL)),
-        ({"thinkingLevel": "THINKING_LEVEL_UNSPECIFIED"}, Reasoning()),
-        ({"thinkingBudget": 0}, Reasoning(budget=0)),
-        ({"includeThoughts": False}, Reasoning(thoughts=False)),
-    ],
-)
-def test_a_thinking_config_is_a_wish(thinking: Json, reasoning: Reasoning) -> None:
-    found = said(user({"text": "a"}), generationConfig={"thinkingConfig": thinking})
-    assert found.reasoning == reasoning
-
-
-@pytest.mark.parametrize(
-    ("config", "output"),
-    [
-        ({"responseMimeType": "application/json"}, OutputFormat(OutputKind.JSON)),
-        ({"responseMimeType": "text/plain"}, None),
-        ({"responseSchema": {"type": "STRING"}}, OutputFormat(OutputKind.SCHEMA, {"type": "string"})),
-        (
-            {"responseMimeType": "application/json", "responseJsonSchema": {"type": "OBJECT"}},
-            OutputFormat(OutputKind.SCHEMA, {"type": "object"}),
-        ),
-    ],
-)
-def test_a_media_type_and_a_schema_are_an_output(config: Json, output: OutputFormat | None) -> None:
-    assert said(user({"text": "a"}), generationConfig=config).output == output
-
-
-# Refusals -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -426,7 +375,7 @@ def test_nesting_without_end_is_refused(opening: str, field: str) -> None:
         tools = f'[{{"functionDeclarations":[{{"name":"f","{field}":{schema}}}]}}]'
         body = f'{{"contents":[{{"parts":[{{"text":"a"}}]}}],"tools":{tools}}}'
         try:
-            CLIENT.text.parse_request(body.encode(), ASKED)
+            CLIENT.text.parse_request(body.encode(), CONTEXT)
         except GatewayError as error:
             assert error.reason is Reason.MALFORMED  # noqa: PT017 - shallow ones are taken
 
@@ -434,7 +383,7 @@ def test_nesting_without_end_is_refused(opening: str, field: str) -> None:
 @pytest.mark.parametrize("value", ["skip_thought_signature_validator", "skip/thought/signature/validator"])
 def test_a_value_in_place_of_a_signature_is_none_however_its_bytes_are_spelled(value: str) -> None:
     part = {"functionCall": {"name": "f", "args": {}}, "thoughtSignature": value}
-    (turn,) = said(model(part)).turns
+    (turn,) = conversation_of(model(part)).turns
     (call_,) = turn.parts
     assert isinstance(call_, ToolCall)
     assert call_.signature is None
@@ -470,26 +419,101 @@ def test_the_numbers_of_enumerations_are_read() -> None:
     assert image.detail == "high"
 
 
-@pytest.mark.parametrize("mode", [9, -1, True, 1.5])
-def test_a_number_that_names_nothing_is_refused(mode: object) -> None:
-    with pytest.raises(GatewayError) as caught:
-        said(user({"text": "a"}), toolConfig={"functionCallingConfig": {"mode": mode}})
-    assert caught.value.param == "toolConfig.functionCallingConfig.mode"
-
-
-def test_empty_stop_sequences_say_nothing() -> None:
-    found = parse({"contents": [user({"text": "a"})], "generationConfig": {"stopSequences": ["", "a", ""]}})
-    assert found.request.stop == ("a",)
-    assert not found.unread
-
-
 def test_the_case_of_a_role_does_not_count() -> None:
-    found = said({"role": "USER", "parts": {"text": "a"}}, {"role": "Model", "parts": {"text": "b"}})
+    found = conversation_of(
+        {"role": "USER", "parts": {"text": "a"}}, {"role": "Model", "parts": {"text": "b"}}
+    )
     assert [turn.role for turn in found.turns] == [Role.USER, Role.ASSISTANT]
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_a_number_that_json_cannot_say_is_refused(number: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "stream", "target"),
+    [
+        ("gemini-2.5-pro", False, b"/models/gemini-2.5-pro:generateContent"),
+        ("gemini-2.5-pro", True, b"/models/gemini-2.5-pro:streamGenerateContent?alt=sse"),
+        ("models/gemini-2.5-pro", False, b"/models/gemini-2.5-pro:generateContent"),
+        ("tunedModels/mine", False, b"/tunedModels/mine:generateContent"),
+        ("a b", False, b"/models/a%20b:generateContent"),
+    ],
+)
+def test_the_path_names_the_model(model: str, stream: bool, target: bytes) -> None:
+    assert render(replace(HELLO, stream=stream), model=model).target == target
+
+
+def test_a_model_that_no_path_can_carry_is_refused() -> None:
     with pytest.raises(GatewayError) as caught:
-        said(user({"text": "a"}), generationConfig={"temperature": number})
-    assert caught.value.param == "generationConfig.temperature"
+        render(HELLO, model="a/../b")
+    assert caught.value.reason is Reason.MALFORMED
+
+
+def test_a_bare_conversation_says_nothing_but_its_contents() -> None:
+    assert body_of(HELLO) == {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+
+
+def test_leading_instructions_are_the_system_instruction() -> None:
+    body = body_of(replace(HELLO, system=(Text("a"), Text(""), Text("b"))))
+    assert body["systemInstruction"] == {"parts": [{"text": "a"}, {"text": "b"}]}
+
+
+@pytest.mark.parametrize("turns", [HELLO.turns, (Turn(Role.ASSISTANT, (Text("Hi"),)),)])
+def test_instructions_are_the_users_first_text_where_the_model_takes_none(turns: tuple[Turn, ...]) -> None:
+    conversation = replace(HELLO, turns=turns, system=(Text("a"), Text("b")))
+    found = render(conversation, replace(OLD, system=False))
+    body = json.loads(found.body)
+    assert "systemInstruction" not in body
+    assert body["contents"][0]["role"] == "user"
+    assert body["contents"][0]["parts"][:2] == [{"text": "a"}, {"text": "b"}]
+    assert len(body["contents"][0]["parts"]) == 3
+    assert not found.lost
+
+
+def test_instructions_alone_are_asked_by_the_user() -> None:
+    assert body_of(Conversation((), system=(Text("Hi"),))) == {
+        "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]
+    }
+
+
+def test_what_google_cannot_say_is_lost() -> None:
+    mark = CacheMark("1h")
+    conversation = replace(
+        HELLO,
+        turns=(Turn(Role.USER, (Text("a", cache=mark),), name="Ann"),),
+        tools=(Tool("f", strict=True),),
+        parallel_calls=False,
+        output=OutputFormat(OutputKind.JSON, name="n", description="d"),
+        user="u",
+        sampling=Sampling(top_logprobs=3),
+    )
+    assert undelivered(conversation, render(conversation)) == {
+        Feature.CACHE,
+        Feature.TURN_NAME,
+        Feature.TOOL_STRICT,
+        Feature.PARALLEL_CALLS,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.USER,
+        Feature.TOP_LOGPROBS,
+    }
+
+
+def test_a_request_that_says_nothing_is_refused() -> None:
+    with pytest.raises(GatewayError, match="no message has content"):
+        render(Conversation((Turn(Role.USER, (Text(""),)),)))
+
+
+def test_what_is_rendered_is_parsed_again() -> None:
+    conversation = Conversation(
+        (Turn(Role.USER, (Text("a"), Media(MediaKind.IMAGE, "image/png", data="AAAA", detail="high"))),),
+        system=(Text("s"),),
+        tools=(Tool("f", "d", {"type": "object"}),),
+        tool_choice=ToolChoice(ToolMode.ANY, ("f",)),
+        sampling=Sampling(0.5, 0.9, 40, 0.2, 0.1, 7, logprobs=True, top_logprobs=3),
+        max_tokens=100,
+        stop=("x",),
+        candidates=1,
+        output=OutputFormat(OutputKind.SCHEMA, {"type": "object"}),
+        reasoning=Reasoning(budget=2000, thoughts=True),
+    )
+    found = CLIENT.text.parse_request(render(conversation).body, RequestContext("m"))
+    assert found.request == conversation
+    assert not found.unread

@@ -1,4 +1,4 @@
-"""Speech in Google's words."""
+"""Speech, both ways, and the wish for audio that is put into a client's own bytes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from google.genai.types import GenerateContentResponse
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mgw.canonical.reply import StopReason, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RenderOptions, ReplyContext, ReplySource, RequestContext
-from mgw.dialects.gemini.speech import CLIENT, PROVIDER
+from mgw.dialects.gemini.speech import CLIENT, PROVIDER, add_audio_modality
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
@@ -24,70 +26,67 @@ L16 = "audio/L16;codec=pcm;rate=24000"
 HELLO: Json = [{"role": "user", "parts": [{"text": "Hello"}]}]
 
 
-# Asked by Google's clients --------------------------------------------------------------------------------
-
-
-def parsed(contents: Json = HELLO, **fields: Json) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:
+def parse(contents: Json = HELLO, **fields: Json) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:
     found = CLIENT.parse_request(json.dumps({"contents": contents, **fields}).encode(), RequestContext("m"))
     return found.request, found
 
 
-def voiced(speech: Json) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:
-    return parsed(generationConfig={"speechConfig": speech})
+def parse_voice(speech: Json) -> tuple[SpeechRequest, Parsed[SpeechRequest]]:
+    return parse(generationConfig={"speechConfig": speech})
 
 
-def named(name: str) -> Json:
+def voice_config(name: str) -> Json:
     return {"prebuiltVoiceConfig": {"voiceName": name}}
 
 
 def test_a_request_is_understood() -> None:
-    asked, found = parsed(
+    request, found = parse(
         model="models/x",
         systemInstruction={"parts": [{"text": "Whisper."}, {"text": "Slowly."}]},
         generationConfig={
             "responseModalities": ["AUDIO"],
             "responseMimeType": "audio/wav",
-            "speechConfig": {"voiceConfig": named("Kore")},
+            "speechConfig": {"voiceConfig": voice_config("Kore")},
         },
     )
-    assert asked == SpeechRequest("Hello", "Kore", "Whisper.\nSlowly.", "wav")
+    assert request == SpeechRequest("Hello", "Kore", "Whisper.\nSlowly.", "wav")
     assert found.unread == frozenset()
 
 
 def test_who_says_no_format_gets_raw_samples() -> None:
-    assert parsed()[0] == SpeechRequest("Hello", format="pcm")
+    assert parse()[0] == SpeechRequest("Hello", format="pcm")
 
 
 def test_snake_case_is_read_alike() -> None:
-    asked, found = parsed(
+    request, found = parse(
         system_instruction={"parts": [{"text": "Whisper."}]},
         generation_config={
             "response_modalities": ["AUDIO"],
             "speech_config": {"voice_config": {"prebuilt_voice_config": {"voice_name": "Kore"}}},
         },
     )
-    assert asked == SpeechRequest("Hello", "Kore", "Whisper.", "pcm")
+    assert request == SpeechRequest("Hello", "Kore", "Whisper.", "pcm")
     assert found.unread == frozenset()
 
 
 def test_all_words_of_the_user_are_spoken_in_their_order() -> None:
-    asked, found = parsed(
+    request, found = parse(
         [
             {"parts": [{"text": "One"}, {"text": ""}, {"text": "two"}]},
             {"role": "model", "parts": [{"text": "What else?"}]},
             {"role": "user", "parts": [{"text": "a thought", "thought": True}, {"text": "three"}]},
         ]
     )
-    assert asked.text == "One\ntwo\nthree"
+    assert request.text == "One\ntwo\nthree"
     assert found.unread == {"contents[model]", "contents[].parts[thought]"}
 
 
 def test_a_single_content_and_part_need_no_list() -> None:
-    assert parsed({"parts": {"text": "Hello"}})[0].text == "Hello"
+    assert parse({"parts": {"text": "Hello"}})[0].text == "Hello"
 
 
 def test_what_is_not_said_in_words_is_reported() -> None:
-    _, found = parsed(
+    _, found = parse(
         [
             {
                 "role": "user",
@@ -109,32 +108,35 @@ def test_what_is_not_said_in_words_is_reported() -> None:
 
 def test_of_several_speakers_the_first_speaks_and_that_is_reported() -> None:
     speakers = [
-        {"speaker": "A", "voiceConfig": named("Puck")},
-        {"speaker": "B", "voiceConfig": named("Kore")},
+        {"speaker": "A", "voiceConfig": voice_config("Puck")},
+        {"speaker": "B", "voiceConfig": voice_config("Kore")},
     ]
-    asked, found = voiced({"multiSpeakerVoiceConfig": {"speakerVoiceConfigs": speakers}})
-    assert asked.voice == "Puck"
+    request, found = parse_voice({"multiSpeakerVoiceConfig": {"speakerVoiceConfigs": speakers}})
+    assert request.voice == "Puck"
     assert found.unread == {"generationConfig.speechConfig.multiSpeakerVoiceConfig"}
 
 
 def test_the_one_speaker_comes_before_several() -> None:
-    several = {"speakerVoiceConfigs": [{"voiceConfig": named("Puck")}]}
-    assert voiced({"voiceConfig": named("Kore"), "multiSpeakerVoiceConfig": several})[0].voice == "Kore"
+    several = {"speakerVoiceConfigs": [{"voiceConfig": voice_config("Puck")}]}
+    assert (
+        parse_voice({"voiceConfig": voice_config("Kore"), "multiSpeakerVoiceConfig": several})[0].voice
+        == "Kore"
+    )
 
 
 def test_a_voice_may_be_named_at_once() -> None:
-    asked, found = voiced({"voiceConfig": {"voice": "Kore"}})
-    assert (asked.voice, found.unread) == ("Kore", frozenset())
+    request, found = parse_voice({"voiceConfig": {"voice": "Kore"}})
+    assert (request.voice, found.unread) == ("Kore", frozenset())
 
 
 def test_a_voice_of_the_clients_own_is_reported() -> None:
-    asked, found = voiced({"voiceConfig": {"replicatedVoiceConfig": {"mimeType": "audio/wav"}}})
-    assert asked.voice is None
+    request, found = parse_voice({"voiceConfig": {"replicatedVoiceConfig": {"mimeType": "audio/wav"}}})
+    assert request.voice is None
     assert found.unread == {"generationConfig.speechConfig.voiceConfig.replicatedVoiceConfig"}
 
 
 @pytest.mark.parametrize(
-    ("media_type", "said"),
+    ("media_type", "name"),
     [
         ("audio/wav", "wav"),
         ("audio/mpeg", "mp3"),
@@ -144,13 +146,13 @@ def test_a_voice_of_the_clients_own_is_reported() -> None:
         ("audio/L16;rate=24000", "pcm"),
     ],
 )
-def test_formats_have_openais_names(media_type: str, said: str) -> None:
+def test_formats_have_openais_names(media_type: str, name: str) -> None:
     for config in (
         {"responseMimeType": media_type},
         {"responseFormat": [{"audio": {"mimeType": media_type}}]},
     ):
-        asked, found = parsed(generationConfig=config)
-        assert (asked.format, found.unread) == (said, frozenset())
+        request, found = parse(generationConfig=config)
+        assert (request.format, found.unread) == (name, frozenset())
 
 
 @pytest.mark.parametrize(
@@ -171,8 +173,8 @@ def test_formats_have_openais_names(media_type: str, said: str) -> None:
     ],
 )
 def test_what_no_format_can_say_is_reported(config: Json, reported: str) -> None:
-    asked, found = parsed(generationConfig=config)
-    assert asked.format == "pcm"
+    request, found = parse(generationConfig=config)
+    assert request.format == "pcm"
     assert found.unread == {reported}
 
 
@@ -189,7 +191,7 @@ def test_what_no_format_can_say_is_reported(config: Json, reported: str) -> None
 )
 def test_a_request_without_words_is_refused(contents: Json) -> None:
     with pytest.raises(GatewayError) as caught:
-        parsed(contents)
+        parse(contents)
     assert (caught.value.reason, caught.value.param) == (Reason.MALFORMED, "contents")
 
 
@@ -234,15 +236,15 @@ def test_an_answer_says_nothing_of_counts_that_nobody_knows() -> None:
     assert "usageMetadata" not in json.loads(body)
 
 
-# Given by Google ------------------------------------------------------------------------------------------
-
-
 def test_instructions_go_before_the_text() -> None:
     rendered = PROVIDER.render_request(SpeechRequest("Hello", "Kore", "Whisper.", "mp3"), SETTING)
     assert rendered.target == b"/models/gem-tts:generateContent"
     assert json.loads(rendered.body) == {
         "contents": [{"role": "user", "parts": [{"text": "Whisper.\n\nHello"}]}],
-        "generationConfig": {"responseModalities": ["AUDIO"], "speechConfig": {"voiceConfig": named("Kore")}},
+        "generationConfig": {
+            "responseModalities": ["AUDIO"],
+            "speechConfig": {"voiceConfig": voice_config("Kore")},
+        },
     }
 
 
@@ -255,11 +257,11 @@ def blob(audio: bytes, media_type: str = L16) -> Json:
     return {"inlineData": {"mimeType": media_type, "data": b64encode(audio).decode()}}
 
 
-def answer(*parts: Json, **beside: Json) -> Json:
+def response(*parts: Json, **beside: Json) -> Json:
     return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, **beside}]}
 
 
-def heard(body: Json) -> SpeechReply | UpstreamError:
+def parse_reply(body: Json) -> SpeechReply | UpstreamError:
     source = ReplySource("seed", b"application/json", SpeechRequest("Hello"))
     try:
         return PROVIDER.parse_reply(json.dumps(body).encode(), source)
@@ -268,30 +270,32 @@ def heard(body: Json) -> SpeechReply | UpstreamError:
 
 
 def test_the_sound_is_decoded_and_keeps_its_media_type() -> None:
-    body = answer(blob(b"sound"), finishReason="STOP") | {
+    body = response(blob(b"sound"), finishReason="STOP") | {
         "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 9},
         "modelVersion": "gem-real",
         "responseId": "up_1",
     }
-    assert heard(body) == SpeechReply(b"sound", L16, "up_1", "gem-real", StopReason.END, TokenUsage(3, 9))
+    assert parse_reply(body) == SpeechReply(
+        b"sound", L16, "up_1", "gem-real", StopReason.END, TokenUsage(3, 9)
+    )
 
 
 def test_parts_of_one_type_are_joined_in_order() -> None:
     words = [{"text": "thinking", "thought": True}, blob(b"one "), {"text": "and"}, blob(b"two", L16.lower())]
-    found = heard(answer(*words))
+    found = parse_reply(response(*words))
     assert isinstance(found, SpeechReply)
     assert (found.audio, found.media_type) == (b"one two", L16)
 
 
 def test_an_answer_that_was_cut_off_says_so() -> None:
-    found = heard(answer(blob(b"one"), finishReason="MAX_TOKENS"))
+    found = parse_reply(response(blob(b"one"), finishReason="MAX_TOKENS"))
     assert isinstance(found, SpeechReply)
     assert found.stop is StopReason.LENGTH
 
 
 def test_url_safe_base64_is_read_alike() -> None:
     data = urlsafe_b64encode(b"\xfb\xff\xfe").decode().rstrip("=")
-    found = heard(answer({"inlineData": {"mimeType": L16, "data": data}}))
+    found = parse_reply(response({"inlineData": {"mimeType": L16, "data": data}}))
     assert isinstance(found, SpeechReply)
     assert found.audio == b"\xfb\xff\xfe"
 
@@ -301,12 +305,12 @@ def test_url_safe_base64_is_read_alike() -> None:
     [
         ({"promptFeedback": {"blockReason": "SAFETY"}}, "The prompt was blocked: SAFETY."),
         ({"promptFeedback": {"blockReason": "OTHER", "blockReasonMessage": "No."}}, "No."),
-        (answer(finishReason="PROHIBITED_CONTENT"), "The model refused to speak: PROHIBITED_CONTENT."),
-        (answer(finishReason="SAFETY", finishMessage="Not that."), "Not that."),
+        (response(finishReason="PROHIBITED_CONTENT"), "The model refused to speak: PROHIBITED_CONTENT."),
+        (response(finishReason="SAFETY", finishMessage="Not that."), "Not that."),
     ],
 )
 def test_a_refusal_to_speak_is_an_error_that_asking_again_does_not_help(body: Json, words: str) -> None:
-    assert heard(body) == UpstreamError(400, words, "content_filter")
+    assert parse_reply(body) == UpstreamError(400, words, "content_filter")
 
 
 @pytest.mark.parametrize(
@@ -316,20 +320,132 @@ def test_a_refusal_to_speak_is_an_error_that_asking_again_does_not_help(body: Js
         ([], "not a generateContent response"),
         ({"candidates": []}, "no candidates"),
         ({"error": {"message": "too busy"}}, "too busy"),
-        (answer(finishReason="OTHER"), "(OTHER)"),
-        (answer(), "no reason given"),
-        (answer({"text": "Hello"}, finishReason="STOP"), "answered with text"),
-        (answer(blob(b"")), "no audio"),
-        (answer(blob(b"x", "image/png")), "no audio"),
-        (answer(blob(b"x", "audio/wav\r\nX-Evil: 1")), "no audio"),
-        (answer({"inlineData": {"data": "eA=="}}), "no audio"),
-        (answer({"inlineData": {"mimeType": L16, "data": "!!"}}), "not valid base64"),
-        (answer(blob(b"x"), blob(b"x", "audio/wav")), "several media types"),
+        (response(finishReason="OTHER"), "(OTHER)"),
+        (response(), "no reason given"),
+        (response({"text": "Hello"}, finishReason="STOP"), "answered with text"),
+        (response(blob(b"")), "no audio"),
+        (response(blob(b"x", "image/png")), "no audio"),
+        (response(blob(b"x", "audio/wav\r\nX-Evil: 1")), "no audio"),
+        (response({"inlineData": {"data": "eA=="}}), "no audio"),
+        (response({"inlineData": {"mimeType": L16, "data": "!!"}}), "not valid base64"),
+        (response(blob(b"x"), blob(b"x", "audio/wav")), "several media types"),
     ],
     ids=str,
 )
 def test_an_answer_without_sound_is_broken(body: Json, words: str) -> None:
     with pytest.raises(GatewayError) as caught:
-        heard(body)
+        parse_reply(body)
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
     assert words in caught.value.message
+
+
+CONTENTS = b'"contents" : [{"parts":[{"text":"say \\u007b\\"generationConfig\\""}]}]'
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (b"{}", b'{"generationConfig":{"responseModalities":["AUDIO"]}}'),
+        (b" { } ", b' {"generationConfig":{"responseModalities":["AUDIO"]} } '),
+        (
+            b"{ " + CONTENTS + b"\n}",
+            b'{"generationConfig":{"responseModalities":["AUDIO"]}, ' + CONTENTS + b"\n}",
+        ),
+        (
+            b'{"generationConfig":{},' + CONTENTS + b"}",
+            b'{"generationConfig":{"responseModalities":["AUDIO"]},' + CONTENTS + b"}",
+        ),
+        (
+            b'{"generationConfig" : null}',
+            b'{"generationConfig" : {"responseModalities":["AUDIO"]}}',
+        ),
+        (
+            b'{"generationConfig":{ "seed":1.0e0 }}',
+            b'{"generationConfig":{"responseModalities":["AUDIO"], "seed":1.0e0 }}',
+        ),
+        (
+            b'{"generation_config":{"seed":1}}',
+            b'{"generation_config":{"response_modalities":["AUDIO"],"seed":1}}',
+        ),
+        (b'{"generation_config":null}', b'{"generation_config":{"response_modalities":["AUDIO"]}}'),
+        (
+            b'{"generationConfig":{"responseModalities": null ,"seed":1}}',
+            b'{"generationConfig":{"responseModalities": ["AUDIO"] ,"seed":1}}',
+        ),
+        (
+            b'{"generationConfig":{"response_modalities":[ ]}}',
+            b'{"generationConfig":{"response_modalities":["AUDIO"]}}',
+        ),
+        (
+            b'{"generation_config":null,"generationConfig":{"seed":1}}',
+            b'{"generation_config":null,"generationConfig":{"responseModalities":["AUDIO"],"seed":1}}',
+        ),
+        (
+            b'{"generation_config":{"seed":1},"generationConfig":{}}',
+            b'{"generation_config":{"seed":1},"generationConfig":{"responseModalities":["AUDIO"]}}',
+        ),
+        (
+            b'{"generationConfig":{},"generation_config":{}}',
+            b'{"generationConfig":{},"generation_config":{"response_modalities":["AUDIO"]}}',
+        ),
+        (
+            b'{"\\u0067enerationConfig":{}}',
+            b'{"\\u0067enerationConfig":{"responseModalities":["AUDIO"]}}',
+        ),
+    ],
+)
+def test_the_wish_is_put_in_where_it_belongs(body: bytes, found: bytes) -> None:
+    assert add_audio_modality(body) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"generationConfig":{"responseModalities":["AUDIO"]}}',
+        b'{"generationConfig":{"responseModalities":["TEXT"]}}',
+        b'{"generation_config":{"response_modalities":["AUDIO"]}}',
+        b'{"generationConfig":{"response_modalities":["AUDIO"],"responseModalities":null}}',
+        b'{"generationConfig":"nonsense"}',
+        b'{"generationConfig":[]}',
+        b'["generationConfig"]',
+        b'"text"',
+        b"null",
+    ],
+)
+def test_what_says_it_or_is_no_such_request_stays_the_same_object(body: bytes) -> None:
+    assert add_audio_modality(body) is body
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b'{"a":1}}', b"\xff", b"[" * 100_000])
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(GatewayError) as caught:
+        add_audio_modality(body)
+    assert caught.value.reason is Reason.MALFORMED
+
+
+VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    [1, 'a \\ " {', [], {}, {"responseModalities": ["TEXT"]}, None, "é"]
+)
+CONFIGS = st.one_of(st.none(), st.dictionaries(st.sampled_from(["seed", "topK", "speechConfig"]), VALUES))
+
+
+@given(
+    before=st.dictionaries(st.sampled_from(["contents", "tools", "model"]), VALUES),
+    config=CONFIGS,
+    key=st.sampled_from(["generationConfig", "generation_config"]),
+    stated=st.booleans(),
+    indent=st.sampled_from([None, 1]),
+)
+def test_nothing_else_of_any_request_changes(
+    before: dict[str, Any], config: dict[str, Any] | None, key: str, stated: bool, indent: int | None
+) -> None:
+    request = {**before, **({key: config} if stated else {}), "cachedContent": "x"}
+    body = json.dumps(request, indent=indent).encode()
+    found = add_audio_modality(body)
+    changed = json.loads(found)
+    spelled = key if stated else "generationConfig"
+    name = "responseModalities" if spelled == "generationConfig" else "response_modalities"
+    assert changed.pop(spelled) == {name: ["AUDIO"], **((config if stated else None) or {})}
+    request.pop(spelled, None)
+    assert changed == request
+    assert len(found) <= len(body) + len(b'"generation_config":{"response_modalities":["AUDIO"]},')

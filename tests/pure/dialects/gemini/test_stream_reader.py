@@ -320,7 +320,7 @@ def test_an_error_that_is_none_breaks_nothing(error: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "text"),
     [
         ('{"a":1}', '{"a":1}'),
         ("", "{}"),
@@ -329,9 +329,9 @@ def test_an_error_that_is_none_breaks_nothing(error: Any) -> None:
         (None, "{}"),
     ],
 )
-def test_arguments_that_are_no_object_are_not_lost(args: Any, said: str) -> None:
+def test_arguments_that_are_no_object_are_not_lost(args: Any, text: str) -> None:
     one = chunk({"functionCall": {"name": "f", "args": args}}, finish="STOP")
-    assert [event.text for event in after_began(one) if isinstance(event, ArgumentsAdded)] == [said]
+    assert [event.text for event in after_began(one) if isinstance(event, ArgumentsAdded)] == [text]
 
 
 @pytest.mark.parametrize("beside", [{"functionCall": {"name": "f"}}, {"inlineData": {"data": "AAAA"}}])

@@ -69,12 +69,12 @@ def chunks_of(data: bytes) -> list[Json]:
     return [json.loads(event[6:]) for event in events]
 
 
-def said(*events: ReplyEvent) -> list[Json]:
+def candidates_of(*events: ReplyEvent) -> list[Json]:
     return [candidate for one in chunks_of(whole(*events)) for candidate in one["candidates"]]
 
 
 def parts_of(*events: ReplyEvent) -> list[Json]:
-    return [part for candidate in said(*events) for part in candidate["content"]["parts"]]
+    return [part for candidate in candidates_of(*events) for part in candidate["content"]["parts"]]
 
 
 def test_a_stream_is_written_piece_by_piece() -> None:
@@ -126,8 +126,8 @@ def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends_than_th
     data = whole(*events)
     assert all(len(event.splitlines()) == 1 for event in data.decode().split("\n\n")[:-1])
     assert "\u2019" in data.decode()
-    said, called, *_ = parts_of(*events)
-    assert said["text"] == text
+    first, called, *_ = parts_of(*events)
+    assert first["text"] == text
     assert called["functionCall"]["args"] == {"a": "\u2028\u2029\x85\u2019"}
 
 
@@ -253,7 +253,7 @@ def test_calls_keep_their_order_behind_one_that_waits() -> None:
 
 
 def test_every_kind_of_part_has_its_chunk() -> None:
-    found = said(
+    found = candidates_of(
         Began(),
         ThinkingAdded("Hm"),
         ThinkingSigned(FOREIGN),
@@ -321,7 +321,7 @@ def test_an_answer_that_has_ended_cannot_fail_any_more() -> None:
 
 
 def test_a_candidate_that_has_ended_says_nothing_more() -> None:
-    found = said(Began(), TextAdded("a"), Ended(StopReason.LENGTH), TextAdded("b"), END)
+    found = candidates_of(Began(), TextAdded("a"), Ended(StopReason.LENGTH), TextAdded("b"), END)
     assert [one["content"]["parts"] for one in found] == [[{"text": "a"}], [{"text": ""}]]
     assert found[-1]["finishReason"] == "MAX_TOKENS"
 
@@ -425,8 +425,8 @@ def test_calls_stand_where_the_whole_answer_has_them() -> None:
         CallEnded(1),
         Ended(StopReason.LENGTH),
     ]
-    said = [part.get("text", "") or part["functionCall"]["name"] for part in parts_of(*events)[:-1]]
-    assert said == ["f", "a", "g", "h"]
+    rendered = [part.get("text", "") or part["functionCall"]["name"] for part in parts_of(*events)[:-1]]
+    assert rendered == ["f", "a", "g", "h"]
 
 
 @settings(deadline=None)

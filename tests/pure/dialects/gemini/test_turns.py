@@ -52,16 +52,16 @@ def result(call_id: str, *parts: Text | Media, is_error: bool = False) -> ToolRe
     return ToolResult(call_id, parts, is_error=is_error)
 
 
-def rendered(*turns: Turn, row: ModelRow = LAX) -> tuple[list[Json], frozenset[Feature]]:
+def render(*turns: Turn, row: ModelRow = LAX) -> tuple[list[Json], frozenset[Feature]]:
     found = PROVIDER.text.render_request(Conversation(turns), RenderOptions("m", Kind.GEMINI, row))
     return json.loads(found.body)["contents"], undelivered(Conversation(turns), found)
 
 
 def contents_of(*turns: Turn, row: ModelRow = LAX) -> list[Json]:
-    return rendered(*turns, row=row)[0]
+    return render(*turns, row=row)[0]
 
 
-def spoken(*turns: Turn, row: ModelRow = LAX) -> list[tuple[str, list[str]]]:
+def texts_of(*turns: Turn, row: ModelRow = LAX) -> list[tuple[str, list[str]]]:
     """Contents in short."""
     return [(one["role"], [brief(part) for part in one["parts"]]) for one in contents_of(*turns, row=row)]
 
@@ -73,8 +73,8 @@ def brief(part: Json) -> str:
     if "functionCall" in part:
         return f"call {part['functionCall']['id']}{signed}"
     if "functionResponse" in part:
-        said = part["functionResponse"]
-        return f"answer {said['id']} {said['name']} {next(iter(said['response'].values()), '')}"
+        response = part["functionResponse"]
+        return f"answer {response['id']} {response['name']} {next(iter(response['response'].values()), '')}"
     if "text" in part:
         thought = "thought " if part.get("thought") else ""
         return f"{thought}{part['text']}{signed}"
@@ -82,7 +82,7 @@ def brief(part: Json) -> str:
 
 
 def test_turns_of_one_side_are_one_content() -> None:
-    assert spoken(
+    assert texts_of(
         user(Text("a")), user(Text(""), Text("b")), assistant(Text("c")), assistant(Refusal("d"))
     ) == [
         ("user", ["a", "b"]),
@@ -92,7 +92,7 @@ def test_turns_of_one_side_are_one_content() -> None:
 
 def test_instructions_in_the_middle_keep_their_place_as_the_users() -> None:
     system = Turn(Role.SYSTEM, (Text("now"),))
-    assert spoken(user(Text("a")), assistant(Text("b")), system, user(Text("c"))) == [
+    assert texts_of(user(Text("a")), assistant(Text("b")), system, user(Text("c"))) == [
         ("user", ["a"]),
         ("model", ["b"]),
         ("user", ["now", "c"]),
@@ -101,7 +101,7 @@ def test_instructions_in_the_middle_keep_their_place_as_the_users() -> None:
 
 def test_answers_follow_their_calls_in_the_order_of_the_calls() -> None:
     calls = (ToolCall("1", "f", "{}"), ToolCall("2", "g", '{"a": 1}'), Text("so"))
-    assert spoken(
+    assert texts_of(
         user(Text("a")),
         assistant(*calls),
         user(Text("wait"), result("2", Text("two"))),
@@ -115,7 +115,7 @@ def test_answers_follow_their_calls_in_the_order_of_the_calls() -> None:
 
 def test_an_answer_that_came_turns_later_goes_back_to_its_call() -> None:
     call = ToolCall("1", "f", "{}")
-    assert spoken(
+    assert texts_of(
         user(Text("a")),
         assistant(call),
         user(Text("b")),
@@ -132,16 +132,16 @@ def test_an_answer_that_came_turns_later_goes_back_to_its_call() -> None:
 def test_a_call_without_an_answer_gets_one_that_says_so() -> None:
     calls = (ToolCall("1", "f", "{}"), ToolCall("2", "f", "{}"))
     expected = ["answer 1 f one", "answer 2 f No result was recorded for this call."]
-    assert spoken(user(Text("a")), assistant(*calls), user(result("1", Text("one")))) == [
+    assert texts_of(user(Text("a")), assistant(*calls), user(result("1", Text("one")))) == [
         ("user", ["a"]),
         ("model", ["call 1", "call 2"]),
         ("user", expected),
     ]
-    assert spoken(user(Text("a")), assistant(calls[1]))[-1] == ("user", expected[1:])
+    assert texts_of(user(Text("a")), assistant(calls[1]))[-1] == ("user", expected[1:])
 
 
 def test_an_answer_whose_call_is_gone_is_text() -> None:
-    found, lost = rendered(user(Text("a"), result("9", Text("nine"), IMAGE, is_error=True)))
+    found, lost = render(user(Text("a"), result("9", Text("nine"), IMAGE, is_error=True)))
     assert found == [
         {
             "role": "user",
@@ -159,21 +159,21 @@ def test_an_answer_whose_call_is_gone_is_text() -> None:
 def test_calls_of_one_identifier_get_an_own_one_each() -> None:
     call = ToolCall("1", "f", "{}")
     turns = (user(Text("a")), assistant(call, call), user(result("1", Text("x")), result("1", Text("y"))))
-    found = spoken(*turns)
-    first, second = (said.removeprefix("call ") for said in found[1][1])
+    found = texts_of(*turns)
+    first, second = (text.removeprefix("call ") for text in found[1][1])
     assert first == "1" != second
     assert found[2] == ("user", ["answer 1 f x", f"answer {second} f y"])
-    assert spoken(*turns) == found
+    assert texts_of(*turns) == found
 
 
 def test_a_history_that_begins_with_the_model_gets_a_users_turn_before() -> None:
-    assert [role for role, _ in spoken(assistant(Text("Hi")), user(Text("a")))] == ["user", "model", "user"]
+    assert [role for role, _ in texts_of(assistant(Text("Hi")), user(Text("a")))] == ["user", "model", "user"]
 
 
 def test_a_request_does_not_end_with_the_model_where_that_is_refused() -> None:
     turns = (user(Text("a")), assistant(Text("The answer is")))
-    assert [role for role, _ in spoken(*turns)] == ["user", "model"]
-    assert [role for role, _ in spoken(*turns, row=STRICT)] == ["user", "model", "user"]
+    assert [role for role, _ in texts_of(*turns)] == ["user", "model"]
+    assert [role for role, _ in texts_of(*turns, row=STRICT)] == ["user", "model", "user"]
 
 
 # What tools gave back -------------------------------------------------------------------------------------
@@ -182,8 +182,8 @@ def test_a_request_does_not_end_with_the_model_where_that_is_refused() -> None:
 def response_of(*parts: Text | Media, is_error: bool = False) -> list[Any]:
     call = ToolCall("1", "f", "{}")
     last = contents_of(user(Text("a")), assistant(call), user(result("1", *parts, is_error=is_error)))[-1]
-    said, *rest = last["parts"]
-    return [said["functionResponse"]["response"], *rest]
+    first, *rest = last["parts"]
+    return [first["functionResponse"]["response"], *rest]
 
 
 def test_a_result_that_is_an_object_goes_as_that_object() -> None:
@@ -210,7 +210,7 @@ def test_the_bytes_of_a_result_are_not_touched() -> None:
 
 def test_media_of_results_stand_behind_all_answers() -> None:
     calls = (ToolCall("1", "f", "{}"), ToolCall("2", "f", "{}"))
-    assert spoken(
+    assert texts_of(
         user(Text("a")),
         assistant(*calls),
         user(result("1", IMAGE), result("2", Text("two"), IMAGE), Text("see")),
@@ -250,7 +250,7 @@ def test_own_signatures_go_back_to_where_they_were() -> None:
 
 
 def test_thoughts_and_signatures_of_others_stay_away() -> None:
-    found, lost = rendered(
+    found, lost = render(
         user(Text("a")),
         assistant(
             Thinking("Hm.", FOREIGN),
@@ -269,7 +269,7 @@ def test_thoughts_and_signatures_of_others_stay_away() -> None:
 def test_a_signature_beside_the_thought_before_a_call_is_the_calls() -> None:
     call = ToolCall("1", "f", "{}")
     for text, expected in (("", []), ("Hm.", ["thought Hm."])):
-        found = spoken(user(Text("a")), assistant(Text("b"), Thinking(text, OWN), call))
+        found = texts_of(user(Text("a")), assistant(Text("b"), Thinking(text, OWN), call))
         assert found[1] == ("model", ["b", *expected, "call 1+"])
 
 
@@ -293,14 +293,14 @@ def test_the_first_call_of_each_step_of_the_running_turn_skips_the_check() -> No
         *step(3, OWN),
         *step(4, FOREIGN),
     )
-    calls = [said for _, parts in spoken(*turns, row=STRICT) for said in parts if said.startswith("call")]
+    calls = [text for _, parts in texts_of(*turns, row=STRICT) for text in parts if text.startswith("call")]
     assert calls == [
         *("call 1a", "call 1b"),
         *("call 2a!", "call 2b"),
         *("call 3a+", "call 3b"),
         *("call 4a!", "call 4b"),
     ]
-    assert not any("!" in said for _, parts in spoken(*turns) for said in parts)
+    assert not any("!" in text for _, parts in texts_of(*turns) for text in parts)
 
 
 # Whatever comes -------------------------------------------------------------------------------------------
