@@ -91,7 +91,7 @@ class Demo(MultiService):
     def __init__(self, gateway: GatewayService, reactor: Any) -> None:  # Any: a reactor has no one type
         super().__init__()  # type: ignore[no-untyped-call]  # Twisted's
         self._gateway = gateway
-        self._place = place = simulator_place(gateway.site.generation.config)
+        self._place = place = simulator_place(gateway.server.generation.config)
         simulator: Any = SimulatorService(reactor, place.host, place.port)  # Any: it knows none of our types
         for service in (simulator, gateway):
             service.setServiceParent(self)

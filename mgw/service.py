@@ -56,12 +56,11 @@ from mgw.usage.journal import Journal, Sink
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.sinks import open_sink
 from mgw.web.app import build_app
-from mgw.web.channel import ChannelFactory
-from mgw.web.door import ChannelLimits
 from mgw.web.edge_auth import EdgeGate
-from mgw.web.listener import endpoint_of
+from mgw.web.interfaces import ChannelLimits
+from mgw.web.listener import ChannelFactory, listening_endpoint
 from mgw.web.operations import Operations
-from mgw.web.site import Site
+from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
     from mgw.web.tls import RenewableCertificate
@@ -133,30 +132,30 @@ class GatewayService(Service):
         self._usage_log = UsageLog(lines)
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
-            requests_in_flight=lambda: self.site.in_flight,
-            bodies_held=lambda: {"memory": self.site.budget.held, "disk": self.site.spool.disk.held},
+            requests_in_flight=lambda: self.server.in_flight,
+            bodies_held=lambda: {"memory": self.server.budget.held, "disk": self.server.spool.disk.held},
             counts_by_sink=self._journal.counts_by_sink,
             clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
         self._metrics.reloaded(1, config.providers)
-        self.site = Site(
+        self.server = WebServer(
             generation=generation,
             app=build_app(self._operations().endpoints()),
             clock=reactor,
             wall=time,
-            witness=AccessObserver(self._journal, AccessLog(lines, time), self._metrics),
+            observer=AccessObserver(self._journal, AccessLog(lines, time), self._metrics),
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
             gate=EdgeGate(config.edge_auth),
             offload=self._work_threads.run,
         )
-        self.channels = ChannelFactory(self.site, reactor, channel_limits(config))
+        self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
 
     def _operations(self) -> Operations:
         probe = ProviderProbe(self._reactor, provider_headers)
         return Operations(
-            lambda: self.site.generation,
-            lambda: self.site.draining,
+            lambda: self.server.generation,
+            lambda: self.server.draining,
             self._metrics.render,
             LiveModels(probe, self._metrics.live_list_failed),
             ProviderHealth(probe),
@@ -191,14 +190,14 @@ class GatewayService(Service):
         :raises StartError: the address cannot be had, or the certificate not be read; the reason is printed.
         """
         super().privilegedStartService()  # type: ignore[no-untyped-call]  # Twisted's
-        config = self.site.generation.config
+        config = self.server.generation.config
         failures: list[Failure] = []  # a Deferred would swallow what its callback raises
         try:
             factory = self._factory(config)
         except ValueError as error:
             raise self._unable(str(error)) from None
         try:
-            listening = endpoint_of(config.listen, self._reactor).listen(factory)
+            listening = listening_endpoint(config.listen, self._reactor).listen(factory)
         except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
             what = (
                 "no such socket was passed to the process" if isinstance(error, LookupError) else str(error)
@@ -214,7 +213,7 @@ class GatewayService(Service):
         :raises StartError: usage events cannot be written; the reason is printed.
         """
         super().startService()  # type: ignore[no-untyped-call]  # Twisted's
-        config = self.site.generation.config
+        config = self.server.generation.config
         try:
             self._use_sinks(self._sinks_of(config))
         except ValueError as error:
@@ -225,12 +224,14 @@ class GatewayService(Service):
     def reload(self) -> None:
         """Use the configuration as it stands in the file now; an invalid one changes nothing."""
         self._reopen_logs()
-        if self.site.draining:
+        if self.server.draining:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
         try:
             config = self._reread()
-            generation = build_generation(self.site.generation.number + 1, config, self._reactor, int(time()))
+            generation = build_generation(
+                self.server.generation.number + 1, config, self._reactor, int(time())
+            )
             sinks = self._sinks_of(config)
             self._renew_certificate(config, sinks)
         except (ConfigError, OSError, ValueError) as error:
@@ -240,7 +241,7 @@ class GatewayService(Service):
         self._warn_of_restart(config)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
         self._use_sinks(sinks)
-        self.site.use(generation)
+        self.server.use(generation)
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
@@ -249,7 +250,7 @@ class GatewayService(Service):
     def asked_to_stop(self) -> None:
         """Begin to drain; the second time, end what is left of it."""
         if self._cut_short is not None:
-            _log.warn("asked to stop again: {count} requests are cut off", count=self.site.in_flight)
+            _log.warn("asked to stop again: {count} requests are cut off", count=self.server.in_flight)
             self._cut_short()
         elif self.running:
             self._reactor.stop()
@@ -260,24 +261,24 @@ class GatewayService(Service):
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
-        seconds = self.site.generation.config.drain_seconds
-        if self.site.in_flight:
+        seconds = self.server.generation.config.drain_seconds
+        if self.server.in_flight:
             _log.info(
                 "draining {count} requests for at most {seconds:g} s",
-                count=self.site.in_flight,
+                count=self.server.in_flight,
                 seconds=seconds,
             )
         await self._drain(seconds)
-        if self.site.in_flight:
-            _log.warn("the drain time is over: {count} requests are cut off", count=self.site.in_flight)
-        self.site.cut()
+        if self.server.in_flight:
+            _log.warn("the drain time is over: {count} requests are cut off", count=self.server.in_flight)
+        self.server.abort_requests()
         await self.channels.last_requests()
         for port in self._ports:
             await _done(port.stopListening())
         await self.channels.stopped()
         self._disk_threads.stop()
         self._work_threads.stop()
-        self.site.generation.retire()
+        self.server.generation.retire()
         for closing in [*self._closing, self._journal.close()]:
             await closing
 
@@ -298,7 +299,7 @@ class GatewayService(Service):
         for address in self.addresses:
             where = address if address.startswith("unix:") else f"{scheme}://{address}"
             _log.info("mgw serves {where}", where=where)
-        self._warn(self.site.generation.config)
+        self._warn(self.server.generation.config)
 
     def _warn(self, config: Config) -> None:
         """Say what will hurt."""
@@ -324,10 +325,10 @@ class GatewayService(Service):
 
         limit = self._reactor.callLater(seconds, idle)
         self._cut_short = idle
-        self.site.draining = True
-        self.site.on_idle = idle
+        self.server.draining = True
+        self.server.on_idle = idle
         self.channels.drain()
-        if not self.site.in_flight:
+        if not self.server.in_flight:
             idle()
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)
 
@@ -404,7 +405,7 @@ class GatewayService(Service):
         return StartError(f"mgw: {reason}")
 
     def _warn_of_restart(self, config: Config) -> None:
-        before = self.site.generation.config
+        before = self.server.generation.config
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")
 

@@ -1,25 +1,40 @@
-"""Whether anything came on a connection that nobody reads from: what the reactor has not seen yet.
+"""What the kernel knows of a connection that Twisted's transport does not tell.
 
-A provider may send what it was not asked for, and the reactor reads it a turn later than a connection is lent
-out.  So the kernel is asked first.  Under TLS bytes need not be words: session tickets and key updates come
-at any time (RFC 8446 4.6).  They are handed to the TLS layer, and what it makes of them counts: words for us
-reach the connection's protocol, and a goodbye closes the transport.
+*Unread input.*  A provider may send what it was not asked for, and the reactor reads it a turn later than a
+connection is used again.  So the kernel is asked first.  Under TLS bytes need not be data: session tickets
+and key updates come at any time (RFC 8446 4.6).  They are handed to the TLS layer, and what it makes of them
+counts: data for us reach the connection's protocol, and a close notification closes the transport.
+
+*Unacknowledged output.*  A transport says when its buffer is full and when it is empty, and nothing in
+between: a slow reader looks like one that has stopped.  On Linux ``TCP_INFO`` counts the bytes that the other
+side has acknowledged (RFC 4898, ``tcpEStatsAppHCThruOctetsAcked``) and says whether more are waiting; so it
+also covers what the transport has handed over already.  Elsewhere the transport's word has to do.
 
 The names of Twisted's that are not documented are in this module only.  Where one is missing, or a transport
-is of another make, nothing is found and all is written as usual.
+is of another make, nothing is found and everything is written as usual.
 """
 
 from __future__ import annotations
 
+import socket
+from dataclasses import dataclass
 from enum import Enum
 from socket import MSG_DONTWAIT, MSG_PEEK
+from struct import unpack_from
 from typing import Final
 
+from msgspec import Struct
 from twisted.internet.tcp import Connection as TcpConnection
 from twisted.protocols.policies import ProtocolWrapper
 
 _MOST_READS: Final = 8
 """A provider that has more to say at rest than this many reads hold is not silent."""
+# linux/tcp.h, struct tcp_info; its beginning never changes
+_SEGMENTS_IN_FLIGHT: Final = 24  # u32
+_BYTES_ACKNOWLEDGED: Final = 120  # u64
+_BYTES_NOT_SENT: Final = 144  # u32
+_SIZE: Final = 148
+_TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None)
 
 
 class PendingInput(Enum):
@@ -71,3 +86,75 @@ def _peek_at(tcp: TcpConnection) -> PendingInput:
     except OSError:
         return PendingInput.END
     return PendingInput.BYTES if data else PendingInput.END
+
+
+class OutputState(Struct, frozen=True):
+    """How much of what was written the other side has received."""
+
+    acknowledged: int
+    """Grows whenever the other side receives something."""
+    pending: bool
+    """Whether there is something left for it to receive."""
+
+
+def output_state(transport: object) -> OutputState | None:
+    """Return how much the other side of a transport has received; ``None`` if that cannot be known.
+
+    :param transport: a TCP transport, or one wrapped around it as TLS is.
+    """
+    handle = _socket_of(transport)
+    if _TCP_INFO is None or handle is None:
+        return None
+    try:
+        info = handle.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _SIZE)
+    except OSError:  # a UNIX socket, or one that is closed
+        return None
+    if len(info) < _SIZE:
+        return None
+    pending = unpack_from("=I", info, _SEGMENTS_IN_FLIGHT)[0] or unpack_from("=I", info, _BYTES_NOT_SENT)[0]
+    return OutputState(unpack_from("=Q", info, _BYTES_ACKNOWLEDGED)[0], pending=bool(pending))
+
+
+def has_pending_output(transport: object) -> bool:
+    """Whether the other side of a transport has not received everything, as far as that can be known."""
+    state = output_state(transport)
+    return state is not None and state.pending
+
+
+def has_unread_input(transport: object) -> bool:
+    """Whether the other side of a transport has sent something that nobody has read."""
+    handle = _socket_of(transport)
+    if handle is None:
+        return False
+    try:
+        return bool(handle.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except OSError:  # nothing there, or nobody
+        return False
+
+
+def _socket_of(transport: object) -> socket.socket | None:
+    while (inner := getattr(transport, "transport", None)) is not None:
+        transport = inner
+    handle = transport.getHandle() if hasattr(transport, "getHandle") else None
+    return handle if isinstance(handle, socket.socket) else None
+
+
+@dataclass(slots=True)
+class StallTimer:
+    """Measures how long the other side has received nothing although something is pending."""
+
+    _since: float
+    _acknowledged: int = 0
+    _pending: bool = False
+
+    def idle_seconds(self, acknowledged: int, now: float, *, pending: bool) -> float:
+        """Return how long it is, as far as the calls of this method saw it: never more than it is.
+
+        :param acknowledged: what the other side has received until now.
+        :param pending: whether there is something that it should do.
+        """
+        if acknowledged != self._acknowledged or not (pending and self._pending):
+            self._acknowledged = acknowledged
+            self._since = now
+        self._pending = pending
+        return now - self._since

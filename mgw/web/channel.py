@@ -1,157 +1,448 @@
-"""The channels of one listener, taken together: made, drained, and watched for clients that stopped reading.
+"""Our HTTP/1.1 server side: one channel is one client's connection.
 
-One channel is :mod:`mgw.web.connection`; what lives behind it is :mod:`mgw.web.door`.
+It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), passes each request to its
+handler (:mod:`mgw.web.interfaces`), and writes one response at a time (:mod:`mgw.http.response_writer`)::
+
+      ┌──────────── finished, kept alive ────────────┐
+    idle ── byte ──> head ── complete ──> serving ───┴─ finished, to be closed ──────────> closing ──> closed
+                       └── refused ──────────┴─ finished before its body ended ──> lingering ─┘
+
+Responses are sent strictly in order: the next request is looked at when the response before it is finished
+and the client has received most of it.  Until then a channel goes on reading, so as to notice that the client
+has disconnected, but holds at most :data:`MAX_HELD` bytes of what comes behind the request.
+
+Lingering (RFC 9112, 9.6): a client that still sends would lose its response to the reset that closing causes,
+so the channel ends its own side, then reads and discards until the client has ended the other, for a while.
+Behind TLS the ends of both sides are alerts, and the transport goes on reading by itself.  What is read and
+discarded is bounded; beyond that the channel stops reading, and the client has to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, cast
 
-from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
-from twisted.internet.protocol import ServerFactory
-from twisted.logger import Logger
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.interfaces import IPushProducer, ISSLTransport, ITCPTransport
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
-from mgw.reactor.rate_limited_log import RateLimitedLog
-from mgw.web.connection import CLOSE_SECONDS, DRAIN_SECONDS, GatewayChannel
-from mgw.web.door import ChannelLimits, Door, Visit
-from mgw.web.turned_away import TurnedAway
+from mgw.errors import GatewayError, Reason
+from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
+from mgw.http.request_head import RequestHead, RequestHeadReader
+from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter
+from mgw.reactor import socket_state
+from mgw.reactor.deadline import Deadline
+from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.transport import RelayTransport
+from mgw.web.interfaces import RequestReceiver, ServerContext
+from mgw.wire.headers import RawHeaders
 
-__all__ = ["ChannelFactory", "ChannelLimits", "Door", "GatewayChannel", "Visit"]
+if TYPE_CHECKING:
+    from mgw.exchange.request import Producer
 
-STOP_SECONDS: Final = 5.0
-"""How long the last answers may take on their way to the clients when the gateway stops."""
+MAX_HELD: Final = 64 * 1024
+"""The most bytes behind a request that wait for its response; then the channel stops reading."""
+LINGER_BYTES: Final = 1024 * 1024 * 1024
+"""Above the largest files that vendors take: a client may send all of one before it reads its response."""
+LINGER_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 0.2
+"""How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
+CLOSE_SECONDS: Final = 15.0
+"""How long a client that has everything may take to agree to the end, as TLS asks it to."""
 
-MAX_TURNED_AWAY: Final = 64
-"""How many clients above ``max_clients`` are told so at a time; for one more the oldest is cut off."""
-
-_log: Final = Logger()
-_LOOKS_PER_STALL: Final = 4
-"""A stalled client is found at most a quarter of the limit too late."""
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class ChannelFactory(ServerFactory):
-    """Make channels that lead to one door.
+class _State(Enum):
+    OPEN = auto()
+    LINGERING = auto()
+    """Our side has ended, or will when everything is written; the client's has not."""
+    CLOSING = auto()
+    """What was written still goes out."""
+    CLOSED = auto()
 
-    One timer looks at all of them in turn, while there are any, so that the limit on stalled writes costs an
-    answer nothing.
+
+@implementer(IPushProducer)
+class GatewayChannel(Protocol):
+    """One connection of a client.
+
+    The receiver of the request that is being served calls :meth:`start`, :meth:`write` and :meth:`finish`, or
+    :meth:`abort`; once the connection is closed they do nothing.
     """
 
-    noisy = False
+    peer: str = ""
+    """The client's address, without its port."""
+    is_secure: bool = False
 
-    def __init__(self, door: Door, clock: IReactorTime, limits: ChannelLimits) -> None:
-        self.door = door
-        self.clock = clock
-        self.limits = limits
-        """New connections keep the limits that they find here."""
-        self.draining = False
-        self.refused = 0
-        """How many connections were refused because there were too many."""
-        self._turned_away: dict[TurnedAway, None] = {}
-        self._refusal_log = RateLimitedLog(clock)
-        self._open: set[GatewayChannel] = set()
-        self._next_look: IDelayedCall | None = None
-        self._waiting: set[Deferred[None]] = set()
+    def __init__(self, context: ServerContext) -> None:
+        self.clock = context.clock
+        self.requests = 0
+        """How many requests have been opened, counting refusals."""
+        self._context = context
+        self._limits = context.limits
+        self._deadline = Deadline(context.clock, self._on_deadline)
+        self._state = _State.CLOSED
+        # what the client sends
+        self._input = b""
+        self._reader: RequestHeadReader | None = None
+        self._body: SizedRequestBody | ChunkedRequestBody | None = None
+        self._body_paused = False
+        self._reading = True
+        self._processing = self._was_idle = self._is_last_call = False
+        self._discarded = 0
+        # the request that is being served, only while the state is OPEN
+        self._serving = False
+        self._receiver: RequestReceiver | None = None
+        self._method = self._version = b""
+        self._keep_alive = self._may_continue = False
+        # the response
+        self._producer: Producer | None = None
+        self._is_registered = self._full = False
+        self._drained_count = 0
 
-    @property
-    def channels(self) -> int:
-        """How many connections are open."""
-        return len(self._open)
+    # What the transport calls
 
-    def buildProtocol(self, addr: IAddress | None) -> GatewayChannel | TurnedAway:  # noqa: ARG002  the transport knows it
-        """Make the channel of a new connection, or refuse it where there are too many."""
-        if len(self._open) < self.limits.max_clients:
-            return GatewayChannel(self)
-        self._count_refusal()
-        return TurnedAway(self)
+    def connectionMade(self) -> None:
+        """Begin: the first head must arrive in time."""
+        self._transport = cast(RelayTransport, self.transport)
+        self._out = EagerWriter(self._transport)
+        self._response_writer = ResponseWriter(self._out.write)
+        self._stall_timer = socket_state.StallTimer(self.clock.seconds())
+        self._state = _State.OPEN
+        self.is_secure = bool(ISSLTransport.providedBy(self.transport))
+        self.addresses = peer, _ = self._transport.getPeer(), self._transport.getHost()
+        self.peer = str(getattr(peer, "host", ""))
+        if isinstance(peer, (IPv4Address, IPv6Address)) and ITCPTransport.providedBy(self.transport):
+            # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
+            self.transport.setTcpNoDelay(True)
+        self._transport.registerProducer(self, streaming=True)
+        self._is_registered = True
+        self._deadline.start(self._limits.client_headers)
+        self._context.on_channel_opened(self)
 
-    def turn_away(self, connection: TurnedAway) -> None:
-        """Count in a connection that is refused.
+    def dataReceived(self, data: bytes) -> None:
+        """Take the next bytes of the client."""
+        if self._state is _State.OPEN:
+            self._input = self._input + data if self._input else data
+            self._process_input()
+        elif self._state is _State.LINGERING:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES:
+                self._transport.pauseProducing()
 
-        Where too many wait to be told, the one that came first goes: those that say nothing must not keep out
-        whoever asks at once, as a health check does.
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
+        """Tell the receiver that the client has disconnected."""
+        self._state = _State.CLOSED
+        self._deadline.close()
+        self._input = b""
+        self._reader = self._body = None
+        receiver = self._end_serving()
+        if receiver is not None:
+            receiver.on_disconnect()
+        self._context.on_channel_closed(self)
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full."""
+        self._full = True
+        if self._producer is not None:
+            self._producer.pause()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer is empty."""
+        self._full = False
+        self._drained_count += 1
+        self._out.on_drained()
+        if self._producer is not None:
+            self._producer.resume()
+        if self._state is _State.OPEN:
+            self._process_input()
+
+    def stopProducing(self) -> None:
+        """The connection is lost, which :meth:`connectionLost` hears too."""
+
+    # What the receiver calls
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Start the response.
+
+        The end of the body is marked by a ``Content-Length`` among the headers; without one by chunks, in
+        HTTP/1.0 by the end of the connection.  A head with a content length waits for the first bytes of the
+        body.
         """
-        if len(self._turned_away) >= MAX_TURNED_AWAY:
-            oldest = next(iter(self._turned_away))
-            del self._turned_away[oldest]
-            oldest.abort()
-        self._turned_away[connection] = None
+        if not self._serving:
+            return
+        head = ResponseHeadBuilder(status, reason, headers)
+        head.choose_framing(self._method, self._version)
+        if self._body is not None or not self._keep_alive or self._context.draining:
+            head.close = True
+        self._keep_alive = not head.close
+        self._response_writer.start(head)
 
-    def went_away(self, connection: TurnedAway) -> None:
-        """Count it out."""
-        self._turned_away.pop(connection, None)
+    def write(self, data: bytes) -> None:
+        """Send a piece of the body.  More than the head announced breaks the connection."""
+        if data and self._serving and not self._response_writer.write(data):
+            self.abort()
 
-    def _count_refusal(self) -> None:
-        self.refused += 1
-        if self._refusal_log.is_due():
-            _log.warn(
-                "max_clients: {limit} clients are connected, more are refused "
-                "({before} since the last warning)",
-                limit=self.limits.max_clients,
-                before=self._refusal_log.take_suppressed(),
-            )
+    def finish(self) -> None:
+        """End the response.  Less than the head announced breaks the connection."""
+        if not self._serving:
+            return
+        if not self._response_writer.finish():
+            self.abort()
+            return
+        self._end_serving()
+        if self._body is not None:
+            self._linger(LINGER_SECONDS)
+        elif not self._keep_alive or self._context.draining:
+            self._end()
+        else:
+            self._was_idle = True
+            self._deadline.start(self._limits.client_idle)
+            self._process_input()
 
-    def drain(self) -> None:
-        """Close every connection as soon as no answer is under way on it, and none comes for a moment."""
-        self.draining = True
-        for channel in list(self._open):
-            channel.drain()
-
-    def last_requests(self) -> Deferred[None]:
-        """Fire when clients that did not know of the drain have had a moment to learn of it by an answer."""
-        return self._empty(DRAIN_SECONDS, self._tell_waiting)
+    def flush(self) -> None:
+        """Send a head that waits for the first bytes of its body."""
+        if self._serving:
+            self._response_writer.flush()
 
     def abort(self) -> None:
-        """Break every connection that is left."""
-        for channel in list(self._open):
-            channel.abort()
-        for refused in list(self._turned_away):
-            refused.abort()
+        """Break the connection, so that the client cannot take what it has for a complete response."""
+        if self._state is not _State.CLOSED:
+            self._end_serving()
+            self._state = _State.CLOSING
+            self._deadline.close()
+            self._transport.abortConnection()
 
-    def stopped(self) -> Deferred[None]:
-        """Fire when no connection is left: the idle are closed, those still writing have some seconds."""
-        self.drain()
-        for refused in list(self._turned_away):
-            refused.abort()
-        return self._empty(STOP_SECONDS, self.abort)
-
-    def opened(self, channel: GatewayChannel) -> None:
-        """Count a connection in."""
-        self._open.add(channel)
-        if self._next_look is None:
-            self._look_later()
-
-    def closed(self, channel: GatewayChannel) -> None:
-        """Count a connection out."""
-        self._open.discard(channel)
-        if self._open:
+    def truncate(self) -> None:
+        """End a response that will stay incomplete, where the client sees that the rest is missing."""
+        if not self._serving:  # truncated already: what was written is on its way
             return
-        if self._next_look is not None:
-            self._next_look.cancel()
-            self._next_look = None
-        self._tell_waiting()
+        if self._response_writer.truncate():
+            self._end_serving()
+            self._end()
+        else:
+            self.abort()
 
-    def _empty(self, seconds: float, otherwise: Callable[[], None]) -> Deferred[None]:
-        """Fire when no connection is left; do something else once that takes too long."""
-        if not self._open:
-            return succeed(None)
-        waiter: Deferred[None] = Deferred(self._waiting.discard)
-        self._waiting.add(waiter)
-        limit = self.clock.callLater(seconds, otherwise)
-        return waiter.addBoth(lambda _: limit.cancel() if limit.active() else None)
+    def close_after(self) -> None:
+        """Close the connection after the response, which says so unless it has started."""
+        self._keep_alive = False
+        if self._is_idle():
+            self._end()
 
-    def _tell_waiting(self) -> None:
-        waiting, self._waiting = self._waiting, set()
-        for waiter in waiting:
-            waiter.callback(None)
+    def send_continue(self) -> None:
+        """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
+        if self._serving and self._may_continue and not self._response_writer.started:
+            self._may_continue = False
+            self._out.write(_CONTINUE)
 
-    def _look_later(self) -> None:
-        period = min(self.limits.write_stall / _LOOKS_PER_STALL, CLOSE_SECONDS)
-        self._next_look = self.clock.callLater(period, self._look)
+    def register(self, producer: Producer) -> None:
+        """Name what is paused while the client receives less than is written."""
+        self._producer = producer
+        if self._full:
+            producer.pause()
 
-    def _look(self) -> None:
-        self._look_later()
-        now = self.clock.seconds()
-        for channel in list(self._open):
-            channel.look(now)
+    def unregister(self) -> None:
+        """There is nothing to pause any more."""
+        self._producer = None
+
+    def pause_body(self) -> None:
+        """Take nothing more of the body for now."""
+        if self._serving:
+            self._body_paused = True
+            self._deadline.stop()
+            self._update_reading()
+
+    def resume_body(self) -> None:
+        """Go on taking the body."""
+        if self._body_paused:
+            self._body_paused = False
+            self._process_input()
+
+    # What the factory calls
+
+    def drain(self) -> None:
+        """Close an idle connection, after a moment for a request that may be on its way already."""
+        if self._is_idle() and not self._is_last_call:
+            self._is_last_call = True
+            self._deadline.start(DRAIN_SECONDS)
+
+    def check_progress(self, now: float) -> None:
+        """Break the connection if its client has stopped reading, or does not agree to its end."""
+        closing = self._state is _State.CLOSING
+        output = socket_state.output_state(self._transport)
+        output = output or socket_state.OutputState(self._drained_count, pending=self._full or closing)
+        idle = self._stall_timer.idle_seconds(output.acknowledged, now, pending=output.pending or closing)
+        if idle >= (self._limits.write_stall if output.pending else CLOSE_SECONDS):
+            self._transport.abortConnection()
+
+    # Reading
+
+    def _process_input(self) -> None:
+        """Process as much of the input as is possible now."""
+        if self._processing:  # called back from below: the loop goes on by itself
+            return
+        self._processing = True
+        try:
+            while self._input and self._state is _State.OPEN and self._process_part():
+                pass
+        finally:
+            self._processing = False
+        if self._state is _State.OPEN:
+            self._update_reading()
+            if self._body is not None and not self._body_paused:
+                self._deadline.start(self._limits.client_body_idle)
+
+    def _process_part(self) -> bool:
+        """Take the next part of a message; say whether there may be another."""
+        if not self._serving:
+            return not self._full and self._take_head()
+        if self._body is None or self._body_paused or self._receiver is None:
+            return False
+        self._take_body(self._receiver, self._body)
+        return True
+
+    def _take_head(self) -> bool:
+        reader = self._reader
+        if reader is None:
+            self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
+            if not self._input:
+                return False
+            self._reader = reader = RequestHeadReader(self._limits.max_head_bytes, self._limits.max_headers)
+        try:
+            end = reader.feed(self._input)
+            head = None if end is None else reader.head()
+        except GatewayError as error:
+            self._refuse(error)
+            return False
+        if head is None:
+            self._input = b""
+            if self._was_idle:  # the limit of the first head runs since the connection
+                self._was_idle = False
+                self._deadline.start(self._limits.client_headers)
+            return False
+        self._input = self._input[end:]
+        self._reader = None
+        self._deadline.stop()
+        self._on_head(head)
+        return True
+
+    def _on_head(self, head: RequestHead) -> None:
+        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
+        self._may_continue = head.expects_continue
+        self._body = request_body(head)
+        receiver = self._context.handler.on_request(self, head)
+        if not self._serving:  # responded already
+            return
+        self._receiver = receiver
+        if self._body is None:
+            receiver.on_body_end()
+
+    def _take_body(self, receiver: RequestReceiver, body: SizedRequestBody | ChunkedRequestBody) -> None:
+        try:
+            content, self._input = body.feed(self._input)
+        except GatewayError as error:
+            self._input = b""
+            self._keep_alive = False
+            receiver.on_malformed_body(error)
+            return
+        self._may_continue = False
+        if body.ended:
+            self._body = None
+            self._deadline.stop()
+        if content:
+            receiver.on_body_data(content)
+        if body.ended and self._receiver is receiver:
+            receiver.on_body_end()
+
+    def _update_reading(self) -> None:
+        wanted = not self._body_paused and len(self._input) <= MAX_HELD
+        if wanted is not self._reading:
+            self._reading = wanted
+            (self._transport.resumeProducing if wanted else self._transport.pauseProducing)()
+
+    # The ends of requests and connections
+
+    def _begin_serving(self, method: bytes, version: bytes, *, keep_alive: bool) -> None:
+        self.requests += 1
+        self._serving = True
+        self._method, self._version = method, version
+        self._keep_alive = keep_alive
+
+    def _end_serving(self) -> RequestReceiver | None:
+        receiver, self._receiver = self._receiver, None
+        self._serving = False
+        self._producer = None
+        self._body_paused = False
+        self._response_writer.reset()
+        return receiver
+
+    def _refuse(self, error: GatewayError) -> None:
+        """Have the handler respond to what is not a request, and close."""
+        target = None if self._reader is None else self._reader.target
+        self._input = b""
+        self._reader = None
+        self._begin_serving(b"", b"1.1", keep_alive=False)
+        self._body = SizedRequestBody(1)  # whatever else comes is discarded
+        self._context.handler.on_malformed_request(self, error, target)
+
+    def _is_idle(self) -> bool:
+        return self._state is _State.OPEN and not self._serving and self._reader is None
+
+    def _end(self) -> None:
+        """End a connection on which nothing is under way, once everything is written."""
+        if self.is_secure or not hasattr(self._transport, "loseWriteConnection"):
+            self._close()
+        else:
+            self._linger(DRAIN_SECONDS if self._context.draining else LINGER_SECONDS)
+
+    def _linger(self, seconds: float) -> None:
+        """End our side once everything is written, and read what the client still sends."""
+        self._state = _State.LINGERING
+        self._input = b""
+        self._update_reading()
+        self._deadline.start(seconds)
+        if hasattr(self._transport, "loseWriteConnection"):
+            self._unregister_producer()
+            (self._transport.loseConnection if self.is_secure else self._transport.loseWriteConnection)()
+
+    def _close(self) -> None:
+        """Close once everything is written."""
+        self._state = _State.CLOSING
+        self._deadline.close()
+        self._input = b""
+        self._unregister_producer()
+        self._transport.loseConnection()
+
+    def _unregister_producer(self) -> None:
+        """A transport with a producer waits for more to write and never ends."""
+        if self._is_registered:
+            self._is_registered = False
+            self._transport.unregisterProducer()
+
+    def _on_linger_timeout(self) -> None:
+        """Close, unless the client is still busy with our response: a reset would take it away."""
+        if socket_state.has_pending_output(self._transport):
+            self._deadline.start(LINGER_SECONDS)
+        elif self.is_secure:  # which would wait for the other side once more
+            self.abort()
+        else:
+            self._close()
+
+    def _on_deadline(self) -> None:
+        """The deadline has passed; what that means follows from what the channel is doing."""
+        if self._state is _State.LINGERING:
+            self._on_linger_timeout()
+        elif self._serving:
+            self._keep_alive = False
+            if self._receiver is not None:
+                self._receiver.on_body_timeout()
+        elif self._full:  # the client is still busy with our last response
+            self._deadline.start(self._limits.client_idle)
+        elif self._reader is not None:
+            self._refuse(GatewayError(Reason.CLIENT_TOO_SLOW, "the request head stopped arriving"))
+        elif socket_state.has_unread_input(self._transport):  # a request that came this very moment
+            self._deadline.start(DRAIN_SECONDS)
+        else:
+            self._end()

@@ -1,19 +1,250 @@
-"""Where the gateway listens."""
+"""One listener: its endpoint, its channels, and the clients beyond the limit.
+
+The factory makes a channel for each connection (:mod:`mgw.web.channel`), drains them, and watches them for
+clients that have stopped reading.
+"""
 
 from __future__ import annotations
 
+import re
 import socket
-from typing import Any, Final
+from collections.abc import Callable
+from time import time
+from typing import Any, Final, cast
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
-from twisted.internet.interfaces import IStreamServerEndpoint
+from twisted.internet.interfaces import (
+    IAddress,
+    IDelayedCall,
+    IReactorTime,
+    ISSLTransport,
+    IStreamServerEndpoint,
+)
+from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from mgw.config.listen import EndpointText, Listen
+from mgw.http.response_writer import date_header
+from mgw.reactor.deadline import Deadline
+from mgw.reactor.rate_limited_log import RateLimitedLog
+from mgw.reactor.transport import RelayTransport
+from mgw.web.channel import CLOSE_SECONDS, DRAIN_SECONDS, GatewayChannel
+from mgw.web.interfaces import ChannelLimits, RequestHandler
 
 BACKLOG: Final = 1024
 
+STOP_SECONDS: Final = 5.0
+"""How long the last responses may take on their way to the clients when the gateway stops."""
 
-def endpoint_of(listen: Listen | EndpointText, reactor: Any) -> IStreamServerEndpoint:  # Any: many interfaces
+MAX_REFUSED: Final = 64
+"""How many clients above ``max_clients`` are told so at a time; for one more the oldest is cut off."""
+
+_log: Final = Logger()
+_CHECKS_PER_STALL: Final = 4
+"""A stalled client is found at most a quarter of the limit too late."""
+
+REFUSED_SECONDS: Final = 5.0
+"""How long a refused client may take to send something, and then to close."""
+MAX_DISCARDED: Final = 64 * 1024 * 1024
+
+_HEALTH: Final = re.compile(rb"(?:GET|HEAD) /healthz[ ?]")
+_HEALTHY: Final = b'{"status":"ok"}'
+_FULL: Final = (
+    b'{"type":"error","error":{"message":"the gateway has reached its limit of clients; try again",'
+    b'"type":"overloaded_error","param":null,"code":"overloaded"}}'
+)
+_REFUSAL_HEAD: Final = (
+    b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\nDate: %b\r\n"
+    b"Cache-Control: no-store\r\n%bConnection: close\r\n\r\n"
+)
+
+
+class ChannelFactory(ServerFactory):
+    """Make channels for one request handler.
+
+    One timer checks all of them in turn, while there are any, so that the limit on stalled writes costs a
+    response nothing.
+    """
+
+    noisy = False
+
+    def __init__(self, handler: RequestHandler, clock: IReactorTime, limits: ChannelLimits) -> None:
+        self.handler = handler
+        self.clock = clock
+        self.limits = limits
+        """New connections keep the limits that they find here."""
+        self.draining = False
+        self.refused = 0
+        """How many connections were refused because there were too many."""
+        self._refused_connections: dict[RefusedConnection, None] = {}
+        self._refusal_log = RateLimitedLog(clock)
+        self._open: set[GatewayChannel] = set()
+        self._next_check: IDelayedCall | None = None
+        self._waiting: set[Deferred[None]] = set()
+
+    @property
+    def channels(self) -> int:
+        """How many connections are open."""
+        return len(self._open)
+
+    def buildProtocol(self, addr: IAddress | None) -> GatewayChannel | RefusedConnection:  # noqa: ARG002  the transport knows it
+        """Make the channel of a new connection, or refuse it where there are too many."""
+        if len(self._open) < self.limits.max_clients:
+            return GatewayChannel(self)
+        self._count_refusal()
+        return RefusedConnection(self)
+
+    def on_refused_opened(self, connection: RefusedConnection) -> None:
+        """Count in a connection that is refused.
+
+        Where too many wait to be told, the one that came first goes: those that say nothing must not keep out
+        whoever asks at once, as a health check does.
+        """
+        if len(self._refused_connections) >= MAX_REFUSED:
+            oldest = next(iter(self._refused_connections))
+            del self._refused_connections[oldest]
+            oldest.abort()
+        self._refused_connections[connection] = None
+
+    def on_refused_closed(self, connection: RefusedConnection) -> None:
+        """Count it out."""
+        self._refused_connections.pop(connection, None)
+
+    def _count_refusal(self) -> None:
+        self.refused += 1
+        if self._refusal_log.is_due():
+            _log.warn(
+                "max_clients: {limit} clients are connected, more are refused "
+                "({before} since the last warning)",
+                limit=self.limits.max_clients,
+                before=self._refusal_log.take_suppressed(),
+            )
+
+    def drain(self) -> None:
+        """Close every connection as soon as no response is under way on it, and none comes for a moment."""
+        self.draining = True
+        for channel in list(self._open):
+            channel.drain()
+
+    def last_requests(self) -> Deferred[None]:
+        """Fire when clients that did not know of the drain have had a moment to learn of it."""
+        return self._when_empty(DRAIN_SECONDS, self._tell_waiting)
+
+    def abort(self) -> None:
+        """Break every connection that is left."""
+        for channel in list(self._open):
+            channel.abort()
+        for refused in list(self._refused_connections):
+            refused.abort()
+
+    def stopped(self) -> Deferred[None]:
+        """Fire when no connection is left: the idle are closed, those still writing have some seconds."""
+        self.drain()
+        for refused in list(self._refused_connections):
+            refused.abort()
+        return self._when_empty(STOP_SECONDS, self.abort)
+
+    def on_channel_opened(self, channel: GatewayChannel) -> None:
+        """Count a connection in."""
+        self._open.add(channel)
+        if self._next_check is None:
+            self._schedule_check()
+
+    def on_channel_closed(self, channel: GatewayChannel) -> None:
+        """Count a connection out."""
+        self._open.discard(channel)
+        if self._open:
+            return
+        if self._next_check is not None:
+            self._next_check.cancel()
+            self._next_check = None
+        self._tell_waiting()
+
+    def _when_empty(self, seconds: float, otherwise: Callable[[], None]) -> Deferred[None]:
+        """Fire when no connection is left; do something else once that takes too long."""
+        if not self._open:
+            return succeed(None)
+        waiter: Deferred[None] = Deferred(self._waiting.discard)
+        self._waiting.add(waiter)
+        limit = self.clock.callLater(seconds, otherwise)
+        return waiter.addBoth(lambda _: limit.cancel() if limit.active() else None)
+
+    def _tell_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, set()
+        for waiter in waiting:
+            waiter.callback(None)
+
+    def _schedule_check(self) -> None:
+        period = min(self.limits.write_stall / _CHECKS_PER_STALL, CLOSE_SECONDS)
+        self._next_check = self.clock.callLater(period, self._check_channels)
+
+    def _check_channels(self) -> None:
+        self._schedule_check()
+        now = self.clock.seconds()
+        for channel in list(self._open):
+            channel.check_progress(now)
+
+
+class RefusedConnection(Protocol):
+    """A connection above ``max_clients``: it is told so, in as little work as that takes.
+
+    Nothing of its request is parsed: the first bytes are answered with a 503 in a shape that the clients of
+    all families can read, and what follows is read and discarded for a moment, since a reset would lose the
+    response.  Only ``/healthz`` gets its usual response: the process lives, and whoever watches it must not
+    restart it.  A client that sends nothing is closed soon; how many may wait at a time is the factory's to
+    say.
+    """
+
+    def __init__(self, factory: ChannelFactory) -> None:
+        self._factory = factory
+        self._deadline = Deadline(factory.clock, self.abort)
+        self._responded = False
+        self._discarded = 0
+
+    def connectionMade(self) -> None:
+        """Wait for the first bytes: a response needs a request."""
+        self._transport = cast(RelayTransport, self.transport)
+        self._factory.on_refused_opened(self)
+        self._deadline.start(REFUSED_SECONDS)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Respond once, and discard the rest."""
+        if not self._responded:
+            self._responded = True
+            self._transport.write(_refusal_for(data))
+            has_no_half_close = ISSLTransport.providedBy(self.transport) or not hasattr(
+                self.transport, "loseWriteConnection"
+            )
+            (self._transport.loseConnection if has_no_half_close else self._transport.loseWriteConnection)()
+            self._deadline.start(REFUSED_SECONDS)
+        self._discarded += len(data)
+        if self._discarded > MAX_DISCARDED:
+            self._transport.pauseProducing()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
+        """Make room for another."""
+        self._deadline.close()
+        self._factory.on_refused_closed(self)
+
+    def abort(self) -> None:
+        """Break the connection: its time is over."""
+        self._transport.abortConnection()
+
+
+def _refusal_for(data: bytes) -> bytes:
+    if _HEALTH.match(data):
+        body = b"" if data.startswith(b"HEAD") else _HEALTHY
+        return _REFUSAL_HEAD % (b"200 OK", len(_HEALTHY), date_header(time())[1], b"") + body
+    body = b"" if data.startswith(b"HEAD ") else _FULL
+    now = date_header(time())[1]
+    return _REFUSAL_HEAD % (b"503 Service Unavailable", len(_FULL), now, b"Retry-After: 1\r\n") + body
+
+
+def listening_endpoint(
+    listen: Listen | EndpointText, reactor: Any
+) -> IStreamServerEndpoint:  # Any: many interfaces
     """Return the endpoint that a ``listen`` setting means; an empty host is every interface."""
     if isinstance(listen, EndpointText):
         endpoint: IStreamServerEndpoint = serverFromString(reactor, listen.text)

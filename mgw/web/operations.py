@@ -1,4 +1,4 @@
-"""What the gateway answers itself: liveness, readiness, metrics, the catalog and the providers' health.
+"""The gateway's own endpoints: liveness, readiness, metrics, the catalog and the providers' health.
 
 Source: contract 4.5, 4.17, 4.18 and 9.2.
 """
@@ -19,10 +19,9 @@ from mgw.http.response_writer import date_header
 from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.vocabulary import Family
-from mgw.web.answers import JSON, NO_STORE, send
-from mgw.web.app import Endpoint
-from mgw.web.request import GatewayRequest
-from mgw.web.visit import RequestVisit
+from mgw.web.app import Endpoint, GatewayRequest
+from mgw.web.server_request import ServerRequest
+from mgw.web.server_response import JSON, NO_STORE, send_response
 from mgw.wire.headers import RawHeaders, value_of
 
 ROOT_BODY: Final = b'{"service":"mgw"}'
@@ -58,66 +57,72 @@ class Operations:
 
     async def root(self, request: GatewayRequest) -> None:
         """Say what this is: agents probe it."""
-        _tell(request.visit, 200, JSON, ROOT_BODY)
+        _send_uncached(request.server_request, 200, JSON, ROOT_BODY)
 
     async def healthz(self, request: GatewayRequest) -> None:
         """The process lives."""
-        _tell(request.visit, 200, JSON, b'{"status":"ok"}')
+        _send_uncached(request.server_request, 200, JSON, b'{"status":"ok"}')
 
     async def readyz(self, request: GatewayRequest) -> None:
         """Whether new work is taken: 503 from the first moment of a drain."""
         if self.draining():
-            _tell(request.visit, 503, JSON, b'{"status":"draining"}')
+            _send_uncached(request.server_request, 503, JSON, b'{"status":"draining"}')
         else:
-            _tell(request.visit, 200, JSON, b'{"status":"ready"}')
+            _send_uncached(request.server_request, 200, JSON, b'{"status":"ready"}')
 
     async def scrape(self, request: GatewayRequest) -> None:
         """Metrics in the text exposition format."""
         content_type, text = self.metrics(value_of(request.head.headers, b"accept"))
-        _tell(request.visit, 200, content_type, text)
+        _send_uncached(request.server_request, 200, content_type, text)
 
     async def health(self, request: GatewayRequest) -> None:
         """How the providers are.
 
         :raises GatewayError: ``UNKNOWN_ROUTE`` where the configuration does not switch it on.
         """
-        visit, generation = request.visit, self.generation()
+        server_request, generation = request.server_request, self.generation()
         if not generation.config.health_checks.enabled:
-            message = f"{visit.matched.route.path} is served only if health_checks.enabled is true"
+            message = f"{server_request.matched.route.path} is served only if health_checks.enabled is true"
             raise GatewayError(Reason.UNKNOWN_ROUTE, message)
-        _tell(visit, 200, JSON, await self.provider_health.report(generation))
+        _send_uncached(server_request, 200, JSON, await self.provider_health.report(generation))
 
     async def models(self, request: GatewayRequest) -> None:
         """The catalog in the client's shape.
 
         :raises GatewayError: ``MALFORMED`` for a page that cannot be.
         """
-        visit = request.visit
-        query = dict(parse_qsl((visit.caller.raw_query or b"").decode("latin-1"), keep_blank_values=True))
-        dialect = dialect_of(visit.matched.route.dialect)
-        _send(visit, 200, JSON, dialect.render_list(await self._entries(visit, query), query))
+        server_request = request.server_request
+        query = dict(
+            parse_qsl((server_request.caller.raw_query or b"").decode("latin-1"), keep_blank_values=True)
+        )
+        dialect = dialect_of(server_request.matched.route.dialect)
+        _send(
+            server_request, 200, JSON, dialect.render_list(await self._entries(server_request, query), query)
+        )
 
     async def model(self, request: GatewayRequest) -> None:
         """One entry of the catalog.
 
         :raises GatewayError: ``UNKNOWN_MODEL`` for an id that resolves neither by alias nor by prefix.
         """
-        visit = request.visit
-        entry = self.generation().catalog.entry(visit.matched.model or "")
-        dialect = dialect_of(visit.matched.route.dialect)
-        _send(visit, 200, JSON, dialect.render_entry(entry))
+        server_request = request.server_request
+        entry = self.generation().catalog.entry(server_request.matched.model or "")
+        dialect = dialect_of(server_request.matched.route.dialect)
+        _send(server_request, 200, JSON, dialect.render_entry(entry))
 
-    async def _entries(self, visit: RequestVisit, query: Mapping[str, str]) -> Sequence[CatalogEntry]:
+    async def _entries(
+        self, server_request: ServerRequest, query: Mapping[str, str]
+    ) -> Sequence[CatalogEntry]:
         """Return what is listed; upstreams are asked where the client wants that."""
         generation = self.generation()
         catalog = generation.catalog
         live = "live" in query
         if live and query["live"].lower() not in _ON:
             return catalog.entries
-        family = None if live else _family_of_version(visit.head.headers)
+        family = None if live else _family_of_version(server_request.head.headers)
         if not live and family is None:
             return catalog.entries
-        return catalog.with_live(await self.live_models.ask(generation, visit.caller.key, family))
+        return catalog.with_live(await self.live_models.ask(generation, server_request.caller.key, family))
 
 
 def _family_of_version(headers: RawHeaders) -> Family | None:
@@ -127,14 +132,14 @@ def _family_of_version(headers: RawHeaders) -> Family | None:
     return next((row.family for row in rows if not row.version_headers.isdisjoint(names)), None)
 
 
-def _tell(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:
-    """Answer with what is true only now."""
-    send(visit.client, status, content_type, body, [*_own_headers(visit), NO_STORE])
+def _send_uncached(request: ServerRequest, status: int, content_type: bytes, body: bytes) -> None:
+    """Send what is true only now."""
+    send_response(request.response, status, content_type, body, [*_own_headers(request), NO_STORE])
 
 
-def _send(visit: RequestVisit, status: int, content_type: bytes, body: bytes) -> None:
-    send(visit.client, status, content_type, body, _own_headers(visit))
+def _send(request: ServerRequest, status: int, content_type: bytes, body: bytes) -> None:
+    send_response(request.response, status, content_type, body, _own_headers(request))
 
 
-def _own_headers(visit: RequestVisit) -> RawHeaders:
-    return [(b"X-Gateway-Request-Id", visit.request_id.encode()), date_header(visit.site.wall())]
+def _own_headers(request: ServerRequest) -> RawHeaders:
+    return [(b"X-Gateway-Request-Id", request.request_id.encode()), date_header(request.server.wall())]

@@ -177,7 +177,7 @@ def test_a_second_reload_is_a_third_generation() -> None:
     with ended(bench):
         bench.reload(config())
         bench.reload(config(THREE_FAMILIES + "drain_seconds: 5\n"))
-        generation = bench.service.site.generation
+        generation = bench.service.server.generation
         assert (generation.number, generation.config.drain_seconds) == (3, 5)
 
 
@@ -188,7 +188,7 @@ def test_a_reload_reaches_whatever_outlives_a_configuration() -> None:
             "spool: {body_memory: 77}\ntimeouts: {client_idle: 7}\nedge_auth: {enabled: true, keys: [edge]}\n"
         )
         bench.reload(config(THREE_FAMILIES + more))
-        assert bench.service.site.budget.max_bytes == 77
+        assert bench.service.server.budget.max_bytes == 77
         assert bench.service.channels.limits.client_idle == 7
         assert bench.request(get("/v1/models")).value().startswith(b"HTTP/1.1 401 ")
 
@@ -196,14 +196,14 @@ def test_a_reload_reaches_whatever_outlives_a_configuration() -> None:
 def test_an_invalid_file_leaves_all_as_it_is(log: Log) -> None:
     bench = started()
     with ended(bench):
-        before = bench.service.site.generation
+        before = bench.service.server.generation
         with pytest.raises(ConfigError) as wrong:
             config("providers: {}")
         bench.reload(wrong.value)
-        assert bench.service.site.generation is before
+        assert bench.service.server.generation is before
         assert log.has("the configuration was not reloaded, the old one stays")
         bench.reload(config())
-        assert bench.service.site.generation.number == 2
+        assert bench.service.server.generation.number == 2
 
 
 def test_a_certificate_that_cannot_be_read_leaves_the_old_output_too(tmp_path: Path, log: Log) -> None:
@@ -261,7 +261,7 @@ def test_a_stop_waits_for_what_is_in_flight() -> None:
     transport = bench.request(UPLOADING)
     done = bench.stop()
     assert not done
-    assert bench.service.site.draining
+    assert bench.service.server.draining
     bench.request(get("/healthz"))
     assert transport.value() == b""
     bench.reactor.advance(29)
@@ -278,7 +278,7 @@ def test_a_drain_ends_with_its_time() -> None:
     assert transport.value() == b""
     bench.reactor.advance(0.2)
     assert transport.value().startswith(b"HTTP/1.1 503 ")
-    assert bench.service.site.in_flight == 0
+    assert bench.service.server.in_flight == 0
     bench.hang_up()
     bench.until(done)
 
@@ -303,9 +303,9 @@ def test_a_signal_acts_on_the_reactors_turn(number: signal.Signals, stops: int) 
     with ended(bench):
         handler: Any = signal.getsignal(number)
         handler(number, None)
-        assert (bench.reactor.stops, bench.service.site.generation.number) == (0, 1)
+        assert (bench.reactor.stops, bench.service.server.generation.number) == (0, 1)
         bench.reactor.turn()
-        assert (bench.reactor.stops, bench.service.site.generation.number) == (stops, 2 - stops)
+        assert (bench.reactor.stops, bench.service.server.generation.number) == (stops, 2 - stops)
 
 
 def test_an_interrupt_that_the_shell_ignores_stays_ignored() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mgw.web.progress import taken
+from mgw.reactor.socket_state import output_state
 
 
 @dataclass
@@ -57,22 +57,22 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Lin
 def test_a_client_that_reads_nothing_has_something_waiting(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = ends
     sent = fill(ours)
-    at = taken(Transport(ours))
+    at = output_state(Transport(ours))
     assert at is not None
-    assert at.waiting
-    assert at.total < sent
+    assert at.pending
+    assert at.acknowledged < sent
 
 
 def test_a_client_that_reads_moves_on(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, client = ends
     fill(ours)
-    before = taken(Wrapped(Transport(ours)))
+    before = output_state(Wrapped(Transport(ours)))
     assert before is not None
     for _ in range(1000):  # the kernel acknowledges as the window opens
         client.recv(65536)
-        now = taken(Wrapped(Transport(ours)))
+        now = output_state(Wrapped(Transport(ours)))
         assert now is not None
-        if now.total > before.total:
+        if now.acknowledged > before.acknowledged:
             break
     else:
         pytest.fail("nothing was acknowledged")
@@ -83,8 +83,8 @@ def test_a_client_that_has_everything_has_nothing_waiting(ends: tuple[socket.soc
     ours.send(b"all")
     assert client.recv(3) == b"all"
     for _ in range(1000):  # the acknowledgement may be on its way
-        at = taken(Transport(ours))
-        if at is not None and not at.waiting:
+        at = output_state(Transport(ours))
+        if at is not None and not at.pending:
             break
     else:
         pytest.fail("something is waiting still")
@@ -93,7 +93,7 @@ def test_a_client_that_has_everything_has_nothing_waiting(ends: tuple[socket.soc
 def test_of_other_transports_nothing_is_known() -> None:
     one, other = socket.socketpair()
     with one, other:
-        assert taken(Transport(one)) is None
-    assert taken(Transport(one)) is None
-    assert taken(Transport("no socket")) is None
-    assert taken(object()) is None
+        assert output_state(Transport(one)) is None
+    assert output_state(Transport(one)) is None
+    assert output_state(Transport("no socket")) is None
+    assert output_state(object()) is None

@@ -1,4 +1,4 @@
-"""A client's connection in memory, and a door behind the channel that writes down what it sees."""
+"""A client's connection in memory, and a request handler that records what it sees."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from zope.interface import implementer
 from mgw.errors import GatewayError
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
-from mgw.web.channel import ChannelFactory, ChannelLimits, GatewayChannel
+from mgw.web.channel import GatewayChannel
+from mgw.web.interfaces import ChannelLimits
+from mgw.web.listener import ChannelFactory
 
 LIMITS = ChannelLimits(client_headers=10, client_body_idle=60, client_idle=90, write_stall=300)
 
 
 @dataclass
-class Recorded:
-    """One visit, and what happened to it."""
+class RecordedRequest:
+    """One request, and what happened to it."""
 
     channel: GatewayChannel
     head: RequestHead
-    door: RecordingDoor
+    handler: RecordingHandler
     body: bytes = b""
     events: list[str] = field(default_factory=list)
 
@@ -37,17 +39,17 @@ class Recorded:
 
     def on_body_end(self) -> None:
         self.events.append("ended")
-        if self.door.answer is not None:
-            self.door.answer(self)
+        if self.handler.answer is not None:
+            self.handler.answer(self)
 
-    def left(self) -> None:
-        self.events.append("left")
+    def on_disconnect(self) -> None:
+        self.events.append("disconnected")
 
-    def too_slow(self) -> None:
+    def on_body_timeout(self) -> None:
         self.events.append("too slow")
         self.say(b"too slow", 408)
 
-    def broken(self, error: GatewayError) -> None:
+    def on_malformed_body(self, error: GatewayError) -> None:
         self.events.append("broken")
         self.say(b"broken", error.status)
 
@@ -63,22 +65,24 @@ class Recorded:
 
 
 @dataclass
-class RecordingDoor:
-    """A door that opens for everybody; ``answer`` is called for each complete request."""
+class RecordingHandler:
+    """A handler that accepts every request; ``answer`` is called for each complete one."""
 
-    answer: Callable[[Recorded], None] | None = None
-    on_open: Callable[[Recorded], None] | None = None
-    visits: list[Recorded] = field(default_factory=list)
+    answer: Callable[[RecordedRequest], None] | None = None
+    on_head: Callable[[RecordedRequest], None] | None = None
+    requests: list[RecordedRequest] = field(default_factory=list)
     refusals: list[tuple[int, bytes | None]] = field(default_factory=list)
 
-    def open(self, channel: GatewayChannel, head: RequestHead) -> Recorded:
-        visit = Recorded(channel, head, self)
-        self.visits.append(visit)
-        if self.on_open is not None:
-            self.on_open(visit)
-        return visit
+    def on_request(self, channel: GatewayChannel, head: RequestHead) -> RecordedRequest:
+        request = RecordedRequest(channel, head, self)
+        self.requests.append(request)
+        if self.on_head is not None:
+            self.on_head(request)
+        return request
 
-    def refused(self, channel: GatewayChannel, error: GatewayError, target: bytes | None) -> None:
+    def on_malformed_request(
+        self, channel: GatewayChannel, error: GatewayError, target: bytes | None
+    ) -> None:
         self.refusals.append((error.status, target))
         message = error.message.encode()
         channel.start(error.status, reason_phrase(error.status), [(b"Content-Length", b"%d" % len(message))])
@@ -94,12 +98,12 @@ def channel_of(factory: ChannelFactory, address: IAddress | None = None) -> Gate
 
 
 class Line:
-    """One client, connected to a channel in front of ``door``."""
+    """One client, connected to a channel in front of ``handler``."""
 
-    def __init__(self, door: RecordingDoor | None = None, limits: ChannelLimits = LIMITS) -> None:
+    def __init__(self, handler: RecordingHandler | None = None, limits: ChannelLimits = LIMITS) -> None:
         self.clock = Clock()
-        self.door = RecordingDoor(Recorded.echo) if door is None else door
-        self.factory = ChannelFactory(self.door, self.clock, limits)
+        self.handler = RecordingHandler(RecordedRequest.echo) if handler is None else handler
+        self.factory = ChannelFactory(self.handler, self.clock, limits)
         self.transport = StringTransport()
         self.channel = channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
@@ -119,8 +123,8 @@ class Line:
         return data
 
     @property
-    def visits(self) -> list[Recorded]:
-        return self.door.visits
+    def requests(self) -> list[RecordedRequest]:
+        return self.handler.requests
 
     @property
     def closing(self) -> bool:
@@ -160,7 +164,7 @@ def chunked(*chunks: bytes, path: str = "/", trailers: bytes = b"") -> bytes:
 
 
 def answer(body: bytes, status: int = 200, *headers: str) -> bytes:
-    """Return the counted answer that :class:`Recorded` gives."""
+    """Return the counted answer that :class:`RecordedRequest` gives."""
     lines = [
         f"HTTP/1.1 {status} {reason_phrase(status).decode()}",
         f"Content-Length: {len(body)}",

@@ -18,9 +18,9 @@ from mgw.routing.routes import ROUTES
 from mgw.usage.event import UsageEvent
 from tests.support.channels import channel_of
 from tests.support.grid import ANTHROPIC, COMPAT, GEMINI, OPENAI
-from tests.support.sites import Bench
 from tests.support.surface import CONVERSATIONS, PLANNED, SURFACE
 from tests.support.surface.asked import ALIAS, ALIASES, SECOND, Asked
+from tests.support.web_servers import Bench
 
 KINDS: Final = {
     OPENAI: OPENAI,
@@ -97,7 +97,7 @@ class Door(Bench):
         before = len(self.pipeline.endpoint.wires)
         self._ask(asked)
         assert len(self.pipeline.endpoint.wires) == before, "a provider was called"
-        return self.status(), self.body(), self.witness.events[0] if self.witness.events else None
+        return self.status(), self.body(), self.observer.events[0] if self.observer.events else None
 
     def through(self, asked: Asked) -> Came:
         """Send what one provider answers."""
@@ -120,7 +120,7 @@ class Door(Bench):
         self.leave()
         self.transport, self.channel = StringTransport(), channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
-        self.witness.events.clear()
+        self.observer.events.clear()
         self.send(asked.request("edge"))
 
 

@@ -45,8 +45,8 @@ from tests.support.grid import (
     Row,
     configuration,
 )
-from tests.support.sites import Bench
 from tests.support.upstreams import ProviderConnection
+from tests.support.web_servers import Bench
 
 Json = Any  # JSON of whatever type
 
@@ -219,9 +219,9 @@ def ask(bench: Bench, row: Row, kind: str) -> Seen:
 
 def check(bench: Bench, row: Row, kind: str, cell: Cell) -> None:
     """Assert that a request ends as its cell says, with one event that tells the same."""
-    bench.witness.events.clear()
+    bench.observer.events.clear()
     seen = ask(bench, row, kind)
-    (event,) = bench.witness.events
+    (event,) = bench.observer.events
     assert (event.route, event.provider) == (row.name, kind)
     assert (event.dialect, event.modality) == (row.client, row.capability)
     assert event.http_status == seen.status

@@ -7,13 +7,13 @@ from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.interfaces import IAddress
 from twisted.internet.task import Clock
 
-from mgw.web.channel import ChannelFactory
-from mgw.web.connection import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS, MAX_HELD
+from mgw.web.channel import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS, MAX_HELD
+from mgw.web.listener import ChannelFactory
 from tests.support.channels import (
     LIMITS,
     Line,
-    Recorded,
-    RecordingDoor,
+    RecordedRequest,
+    RecordingHandler,
     TcpTransport,
     answer,
     channel_of,
@@ -26,8 +26,8 @@ CLOSE = "Connection: close"
 
 
 def silent() -> Line:
-    """Return a line whose visits answer nothing by themselves."""
-    return Line(RecordingDoor())
+    """Return a line whose requests answer nothing by themselves."""
+    return Line(RecordingHandler())
 
 
 def test_a_kept_connection_serves_one_request_after_the_other() -> None:
@@ -41,38 +41,38 @@ def test_a_kept_connection_serves_one_request_after_the_other() -> None:
 def test_a_request_without_a_body_ends_at_once() -> None:
     line = silent()
     line.send(get())
-    assert line.visits[0].events == ["ended"]
+    assert line.requests[0].events == ["ended"]
 
 
 def test_a_body_arrives_as_it_is_sent() -> None:
     line = silent()
     line.send(post(b"0123456789")[:-4])
-    assert (line.visits[0].body, line.visits[0].events) == (b"012345", ["body"])
+    assert (line.requests[0].body, line.requests[0].events) == (b"012345", ["body"])
     line.send(b"6789")
-    assert (line.visits[0].body, line.visits[0].events) == (b"0123456789", ["body", "ended"])
+    assert (line.requests[0].body, line.requests[0].events) == (b"0123456789", ["body", "ended"])
 
 
 def test_trailers_of_a_chunked_request_are_dropped() -> None:
     line = Line()
     line.send(chunked(b"ab", b"c", trailers=b"X-Sum: 1\r\nHost: other\r\n") + get("/next"))
     assert line.take() == answer(b"POST / abc") + answer(b"GET /next ")
-    assert b"X-Sum" not in dict(line.visits[0].head.headers)
+    assert b"X-Sum" not in dict(line.requests[0].head.headers)
 
 
 def test_pipelined_requests_are_opened_one_after_the_other() -> None:
     line = silent()
     line.send(get("/one") + get("/two"))
-    assert [visit.head.target for visit in line.visits] == [b"/one"]
-    line.visits[0].say(b"1")
-    assert [visit.head.target for visit in line.visits] == [b"/one", b"/two"]
-    line.visits[1].say(b"2")
+    assert [request.head.target for request in line.requests] == [b"/one"]
+    line.requests[0].say(b"1")
+    assert [request.head.target for request in line.requests] == [b"/one", b"/two"]
+    line.requests[1].say(b"2")
     assert line.take() == answer(b"1") + answer(b"2")
 
 
 def test_many_pipelined_requests_do_not_nest() -> None:
     line = Line()
     line.send(get() * 3000)
-    assert len(line.visits) == 3000
+    assert len(line.requests) == 3000
     assert line.take() == answer(b"GET / ") * 3000
 
 
@@ -85,10 +85,10 @@ def test_what_is_pipelined_is_bounded_and_read_on_later() -> None:
         assert line.reading, number
         line.send(more)
     assert not line.reading
-    line.door.answer = Recorded.echo
-    line.visits[0].say(b"")
+    line.handler.answer = RecordedRequest.echo
+    line.requests[0].say(b"")
     assert line.reading
-    assert len(line.visits) == 1 + pieces
+    assert len(line.requests) == 1 + pieces
 
 
 def test_while_an_answer_is_under_way_the_channel_goes_on_reading() -> None:
@@ -97,21 +97,21 @@ def test_while_an_answer_is_under_way_the_channel_goes_on_reading() -> None:
     line.channel.start(200, b"OK", [])
     assert line.reading
     line.leave()
-    assert line.visits[0].events == ["ended", "left"]
+    assert line.requests[0].events == ["ended", "disconnected"]
 
 
 def test_a_client_that_leaves_in_its_body_has_left() -> None:
     line = silent()
     line.send(post(b"body")[:-1])
     line.leave()
-    assert line.visits[0].events == ["body", "left"]
+    assert line.requests[0].events == ["body", "disconnected"]
 
 
 def test_a_client_that_leaves_after_its_answer_has_not_left() -> None:
     line = Line()
     line.send(get())
     line.leave()
-    assert line.visits[0].events == ["ended"]
+    assert line.requests[0].events == ["ended"]
 
 
 def test_an_answer_without_a_length_is_chunked() -> None:
@@ -142,7 +142,7 @@ def test_the_head_of_a_counted_answer_goes_out_with_its_body() -> None:
 def test_an_answer_of_no_bytes_has_a_head() -> None:
     line = silent()
     line.send(get())
-    line.visits[0].say(b"")
+    line.requests[0].say(b"")
     assert line.take() == answer(b"")
 
 
@@ -207,28 +207,28 @@ def test_a_client_that_asks_for_the_end_gets_it_after_its_answer() -> None:
     line.send(get("/", "Connection: foo, Close") + get("/never"))
     assert line.take() == answer(b"GET / ", 200, CLOSE)
     assert line.closing
-    assert len(line.visits) == 1
+    assert len(line.requests) == 1
 
 
 def test_close_after_closes_after_the_answer() -> None:
-    line = Line(RecordingDoor(Recorded.echo, on_open=lambda visit: visit.channel.close_after()))
+    line = Line(RecordingHandler(RecordedRequest.echo, on_head=lambda request: request.channel.close_after()))
     line.send(get())
     assert line.take() == answer(b"GET / ", 200, CLOSE)
     assert line.closing
 
 
 def test_an_answer_before_the_end_of_the_body_says_that_the_connection_ends() -> None:
-    line = Line(RecordingDoor(on_open=lambda visit: visit.say(b"no", 413)))
+    line = Line(RecordingHandler(on_head=lambda request: request.say(b"no", 413)))
     line.send(post(b"body")[:-1])
     assert line.take() == answer(b"no", 413, CLOSE)
-    assert line.visits[0].events == []
+    assert line.requests[0].events == []
 
 
 def test_after_an_early_answer_the_rest_is_read_for_a_while_and_never_served() -> None:
-    line = Line(RecordingDoor(on_open=lambda visit: visit.say(b"no", 413)))
+    line = Line(RecordingHandler(on_head=lambda request: request.say(b"no", 413)))
     line.send(post(b"x" * 100, path="/one")[:-50])
     line.send(b"x" * 50 + get("/two"))
-    assert len(line.visits) == 1
+    assert len(line.requests) == 1
     assert line.reading
     assert not line.closing
     line.clock.advance(LINGER_SECONDS)
@@ -236,7 +236,7 @@ def test_after_an_early_answer_the_rest_is_read_for_a_while_and_never_served() -
 
 
 def test_after_an_early_answer_a_bounded_rest_is_read() -> None:
-    line = Line(RecordingDoor(on_open=lambda visit: visit.say(b"no", 413)))
+    line = Line(RecordingHandler(on_head=lambda request: request.say(b"no", 413)))
     line.send(get("/", "Content-Length: 1000000000", method="POST"))
     for _ in range(LINGER_BYTES // 65536):
         line.send(b"x" * 65536)
@@ -257,9 +257,9 @@ class HalfClosing(TcpTransport):
         self.ended = True
 
 
-def halves(door: RecordingDoor | None = None) -> tuple[Line, HalfClosing]:
+def halves(handler: RecordingHandler | None = None) -> tuple[Line, HalfClosing]:
     """Return a line whose transport has two sides."""
-    line, transport = Line(door), HalfClosing()  # type: ignore[no-untyped-call]  # Twisted's
+    line, transport = Line(handler), HalfClosing()  # type: ignore[no-untyped-call]  # Twisted's
     line.leave()
     line.transport = transport
     line.channel = channel_of(line.factory)
@@ -273,7 +273,7 @@ def halves(door: RecordingDoor | None = None) -> tuple[Line, HalfClosing]:
     ids=["a last request", "an old one", "an early answer", "a malformed one"],
 )
 def test_our_side_ends_behind_the_answer_and_the_clients_is_read_until_it_ends(sent: bytes) -> None:
-    line, transport = halves(RecordingDoor(Recorded.echo, on_open=early))
+    line, transport = halves(RecordingHandler(RecordedRequest.echo, on_head=early))
     line.send(sent)
     assert transport.ended
     assert not line.closing
@@ -286,10 +286,10 @@ def test_our_side_ends_behind_the_answer_and_the_clients_is_read_until_it_ends(s
     assert line.timers() == 0
 
 
-def early(visit: Recorded) -> None:
+def early(request: RecordedRequest) -> None:
     """Answer a body before it has ended."""
-    if visit.head.has_body:
-        visit.say(b"no", 413)
+    if request.head.has_body:
+        request.say(b"no", 413)
 
 
 def test_a_lingering_connection_ends_with_the_client() -> None:
@@ -320,12 +320,12 @@ def test_an_idle_connection_ends_our_side_first() -> None:
 def test_a_waiting_client_is_told_to_go_on_once() -> None:
     line = silent()
     line.send(post(b"", "Expect: 100-Continue").replace(b"Length: 0", b"Length: 4"))
-    assert line.visits[0].head.expects_continue
+    assert line.requests[0].head.expects_continue
     line.channel.send_continue()
     line.channel.send_continue()
     assert line.take() == b"HTTP/1.1 100 Continue\r\n\r\n"
     line.send(b"body")
-    assert line.visits[0].body == b"body"
+    assert line.requests[0].body == b"body"
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
@@ -351,7 +351,7 @@ def test_abort_breaks_the_connection() -> None:
     line.channel.abort()
     assert line.aborted
     line.leave()
-    assert line.visits[0].events == ["ended"]
+    assert line.requests[0].events == ["ended"]
 
 
 @pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"9")]], ids=["chunked", "counted"])
@@ -369,7 +369,7 @@ def test_an_answer_that_breaks_off_keeps_what_was_written_and_ends_without_its_e
     assert b"half" in written
     assert not written.endswith(b"0\r\n\r\n")
     line.leave()
-    assert line.visits[0].events == ["ended"]
+    assert line.requests[0].events == ["ended"]
 
 
 def test_the_head_of_an_answer_that_breaks_off_before_its_body_is_sent() -> None:
@@ -400,11 +400,11 @@ def test_an_answer_that_would_look_whole_breaks_the_connection(
 def test_a_body_that_is_no_http_reaches_the_visit_as_broken() -> None:
     line = silent()
     line.send(get("/", "Transfer-Encoding: chunked", method="POST") + b"3\r\nabc\r\nnonsense\r\n" + get("/x"))
-    assert line.visits[0].events == ["broken"]
+    assert line.requests[0].events == ["broken"]
     assert line.take() == answer(b"broken", 400, CLOSE)
     line.clock.advance(LINGER_SECONDS)
     assert line.closing
-    assert len(line.visits) == 1
+    assert len(line.requests) == 1
 
 
 def test_a_paused_body_stops_the_reading() -> None:
@@ -413,10 +413,10 @@ def test_a_paused_body_stops_the_reading() -> None:
     line.channel.pause_body()
     assert not line.reading
     line.send(b"23")
-    assert line.visits[0].body == b"01"
+    assert line.requests[0].body == b"01"
     line.channel.resume_body()
     assert line.reading
-    assert line.visits[0].body == b"0123"
+    assert line.requests[0].body == b"0123"
 
 
 def test_a_visit_that_pauses_in_its_first_piece_gets_nothing_more() -> None:
@@ -426,10 +426,10 @@ def test_a_visit_that_pauses_in_its_first_piece_gets_nothing_more() -> None:
     line.send(b"2")
     line.send(b"3")
     line.send(b"456789" + get("/next"))
-    assert line.visits[0].body == b"01"
+    assert line.requests[0].body == b"01"
     line.channel.resume_body()
-    assert line.visits[0].body == b"0123456789"
-    assert line.visits[0].events[-1] == "ended"
+    assert line.requests[0].body == b"0123456789"
+    assert line.requests[0].events[-1] == "ended"
 
 
 class Source:
@@ -467,31 +467,31 @@ def test_a_client_that_takes_no_answers_gets_no_more_requests_served() -> None:
     line = Line()
     line.channel.pauseProducing()
     line.send(get("/one"))
-    assert line.visits == []
+    assert line.requests == []
     line.channel.resumeProducing()
-    assert len(line.visits) == 1
+    assert len(line.requests) == 1
 
 
 def test_an_upgrade_to_anything_but_websocket_is_an_ordinary_request() -> None:
     line = Line()
     upgrade = ("Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABk")
     line.send(post(b"body", *upgrade) + chunked(b"a", b"b", path="/two") + get("/three"))
-    assert [visit.head.upgrade for visit in line.visits] == [None, None, None]
+    assert [request.head.upgrade for request in line.requests] == [None, None, None]
     assert line.take() == answer(b"POST / body") + answer(b"POST /two ab") + answer(b"GET /three ")
 
 
 def test_an_upgrade_to_websocket_is_seen() -> None:
     line = silent()
     line.send(get("/v1/realtime?model=m", "Upgrade: WebSocket", "Connection: keep-alive, Upgrade"))
-    assert line.visits[0].head.upgrade == b"websocket"
-    assert line.visits[0].events == ["ended"]
+    assert line.requests[0].head.upgrade == b"websocket"
+    assert line.requests[0].events == ["ended"]
 
 
 def test_headers_arrive_in_order_as_they_were_sent() -> None:
     line = silent()
     line.send(get("/", "X-b: 2 ", "x-A:1", "X-b: \t3", "Empty:"))
     pairs = [(b"Host", b"gateway"), (b"X-b", b"2"), (b"x-A", b"1"), (b"X-b", b"3"), (b"Empty", b"")]
-    assert line.visits[0].head.headers == pairs
+    assert line.requests[0].head.headers == pairs
 
 
 @pytest.mark.parametrize(
@@ -507,7 +507,7 @@ def test_headers_arrive_in_order_as_they_were_sent() -> None:
 def test_targets_come_in_origin_form(sent: str, seen: bytes) -> None:
     line = silent()
     line.send(get(sent))
-    assert line.visits[0].head.target == seen
+    assert line.requests[0].head.target == seen
 
 
 def test_empty_lines_before_a_request_are_nothing() -> None:
@@ -548,7 +548,7 @@ def test_an_answer_to_a_client_that_has_left_goes_nowhere() -> None:
     line = silent()
     line.send(get())
     line.leave()
-    line.visits[0].say(b"late")
+    line.requests[0].say(b"late")
     line.channel.abort()
     line.channel.send_continue()
     line.channel.close_after()
@@ -560,6 +560,6 @@ def test_an_answer_to_a_client_that_has_left_goes_nowhere() -> None:
 )
 def test_a_small_piece_never_waits_for_the_clients_acknowledgement(peer: IAddress, waits: bool) -> None:
     transport = TcpTransport(peerAddress=peer)
-    channel = ChannelFactory(RecordingDoor(), Clock(), LIMITS).buildProtocol(None)
+    channel = ChannelFactory(RecordingHandler(), Clock(), LIMITS).buildProtocol(None)
     channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
     assert transport.waits is waits

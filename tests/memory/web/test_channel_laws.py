@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.channels import Line, RecordingDoor, answer, get
+from tests.support.channels import Line, RecordingHandler, answer, get
 
 
 class Sent(NamedTuple):
@@ -68,19 +68,19 @@ def test_any_cut_of_any_pipeline_gives_the_same_visits_and_answers(sent: list[Se
             line.send(piece)
         held = rest[-1] if rest else held + first
     line.send(held)
-    assert [(visit.head.target, visit.body) for visit in line.visits] == [each[1:] for each in sent]
-    assert all(visit.events[-1] == "ended" for visit in line.visits)
+    assert [(request.head.target, request.body) for request in line.requests] == [each[1:] for each in sent]
+    assert all(request.events[-1] == "ended" for request in line.requests)
     assert line.take() == b"".join(answer(b"POST %b %b" % (each.target, each.body)) for each in sent)
-    assert line.door.refusals == []
+    assert line.handler.refusals == []
 
 
 @given(sent=st.lists(requests(), min_size=2, max_size=4))
 def test_answers_that_come_late_come_in_order(sent: list[Sent]) -> None:
-    line = Line(RecordingDoor())
+    line = Line(RecordingHandler())
     line.send(b"".join(piece for each in sent for piece in each.pieces))
     for number in range(len(sent)):
-        assert len(line.visits) == number + 1
-        line.visits[number].echo()
+        assert len(line.requests) == number + 1
+        line.requests[number].echo()
     assert line.take() == b"".join(answer(b"POST %b %b" % (each.target, each.body)) for each in sent)
 
 
@@ -110,7 +110,7 @@ GARBAGE = st.lists(
 
 @given(pieces=GARBAGE, answers=st.booleans(), waits=st.integers(0, 20))
 def test_no_input_raises_or_leaves_anything_behind(pieces: list[bytes], answers: bool, waits: int) -> None:
-    line = Line() if answers else Line(RecordingDoor())
+    line = Line() if answers else Line(RecordingHandler())
     for piece in pieces:
         if not line.closing:
             line.send(piece)
@@ -119,5 +119,5 @@ def test_no_input_raises_or_leaves_anything_behind(pieces: list[bytes], answers:
         assert line.closing
     line.leave()
     assert line.timers() == 0
-    ends = [visit.events.count("ended") + visit.events.count("broken") for visit in line.visits]
+    ends = [request.events.count("ended") + request.events.count("broken") for request in line.requests]
     assert max(ends, default=0) <= 1

@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from twisted.internet.defer import CancelledError
 
-from mgw.web.channel import STOP_SECONDS
-from mgw.web.connection import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS
-from tests.support.channels import LIMITS, Line, RecordingDoor, answer, get, post
+from mgw.web.channel import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS
+from mgw.web.listener import STOP_SECONDS
+from tests.support.channels import LIMITS, Line, RecordingHandler, answer, get, post
 
 CLOSE = "Connection: close"
 
 
 def silent() -> Line:
-    """Return a line whose visits answer nothing by themselves."""
-    return Line(RecordingDoor())
+    """Return a line whose requests answer nothing by themselves."""
+    return Line(RecordingHandler())
 
 
 def test_a_connection_on_which_nothing_comes_is_closed_without_a_word() -> None:
@@ -23,7 +23,7 @@ def test_a_connection_on_which_nothing_comes_is_closed_without_a_word() -> None:
     line.clock.advance(10)
     assert line.closing
     assert line.take() == b""
-    assert line.door.refusals == []
+    assert line.handler.refusals == []
 
 
 def test_a_first_head_has_its_time_from_the_connection() -> None:
@@ -31,9 +31,9 @@ def test_a_first_head_has_its_time_from_the_connection() -> None:
     line.clock.advance(6)
     line.send(get("/slow")[:-1])
     line.clock.advance(3)
-    assert line.door.refusals == []
+    assert line.handler.refusals == []
     line.clock.advance(1)
-    assert line.door.refusals == [(408, b"/slow")]
+    assert line.handler.refusals == [(408, b"/slow")]
     assert line.take().endswith(b"stopped arriving")
     line.clock.advance(LINGER_SECONDS)
     assert line.closing
@@ -48,9 +48,9 @@ def test_a_later_head_has_its_time_from_its_first_byte() -> None:
         line.clock.advance(1)
         line.send(bytes([byte]))
     line.clock.advance(2)
-    assert line.door.refusals == []
+    assert line.handler.refusals == []
     line.clock.advance(1)
-    assert line.door.refusals == [(408, None)]
+    assert line.handler.refusals == [(408, None)]
 
 
 def test_empty_lines_buy_no_time() -> None:
@@ -69,7 +69,7 @@ def test_a_kept_connection_without_a_request_is_closed() -> None:
     assert not line.closing
     line.clock.advance(1)
     assert line.closing
-    assert line.door.refusals == []
+    assert line.handler.refusals == []
 
 
 def test_a_body_that_stops_is_too_slow() -> None:
@@ -78,9 +78,9 @@ def test_a_body_that_stops_is_too_slow() -> None:
     line.clock.advance(59)
     line.send(b"1")
     line.clock.advance(59)
-    assert line.visits[0].events == ["body"]
+    assert line.requests[0].events == ["body"]
     line.clock.advance(1)
-    assert line.visits[0].events == ["body", "too slow"]
+    assert line.requests[0].events == ["body", "too slow"]
     assert line.take() == answer(b"too slow", 408, CLOSE)
     line.clock.advance(LINGER_SECONDS)
     assert line.closing
@@ -91,45 +91,45 @@ def test_a_body_that_we_paused_is_not_too_slow() -> None:
     line.send(post(b"0123456789")[:-9])
     line.channel.pause_body()
     line.clock.advance(1000)
-    assert line.visits[0].events == ["body"]
+    assert line.requests[0].events == ["body"]
     line.channel.resume_body()
     line.clock.advance(60)
-    assert line.visits[0].events == ["body", "too slow"]
+    assert line.requests[0].events == ["body", "too slow"]
 
 
 def test_an_answer_may_take_any_time() -> None:
     line = silent()
     line.send(post(b"body"))
     line.clock.advance(100_000)
-    line.visits[0].say(b"late")
+    line.requests[0].say(b"late")
     assert line.take() == answer(b"late")
 
 
 def test_a_head_that_is_too_large_is_refused() -> None:
     line = silent()
     line.send(get("/large")[:-2] + b"X: " + b"x" * LIMITS.max_head_bytes)
-    assert line.door.refusals == [(431, b"/large")]
-    assert line.visits == []
+    assert line.handler.refusals == [(431, b"/large")]
+    assert line.requests == []
 
 
 def test_a_request_line_that_is_too_large_is_refused() -> None:
     line = silent()
     line.send(b"GET /" + b"x" * LIMITS.max_head_bytes)
-    assert line.door.refusals == [(431, None)]
+    assert line.handler.refusals == [(431, None)]
 
 
 def test_a_head_of_the_greatest_size_is_served() -> None:
     line = silent()
     head = get("/")[:-2] + b"X: "
     line.send(head + b"x" * (LIMITS.max_head_bytes - len(head) - 4) + b"\r\n\r\n")
-    assert len(line.visits) == 1
+    assert len(line.requests) == 1
 
 
 @pytest.mark.parametrize(("lines", "served"), [(255, True), (256, False)], ids=["256", "257"])
 def test_a_head_has_a_bounded_number_of_lines(lines: int, served: bool) -> None:
     line = silent()
     line.send(get("/", *[f"X-{number}: 1" for number in range(lines)]))
-    assert (len(line.visits), len(line.door.refusals)) == (int(served), int(not served))
+    assert (len(line.requests), len(line.handler.refusals)) == (int(served), int(not served))
 
 
 def test_a_stalled_client_is_cut() -> None:
@@ -180,7 +180,7 @@ def test_a_client_that_has_nothing_to_take_is_not_cut() -> None:
 
 
 def test_a_short_limit_is_looked_at_often() -> None:
-    line = Line(RecordingDoor(), msgspec.structs.replace(LIMITS, write_stall=4))
+    line = Line(RecordingHandler(), msgspec.structs.replace(LIMITS, write_stall=4))
     line.send(get())
     line.channel.pauseProducing()
     line.clock.pump([1] * 5)
@@ -248,10 +248,10 @@ def test_draining_ends_busy_connections_behind_their_answers() -> None:
     line = silent()
     line.send(get("/one") + get("/two"))
     line.factory.drain()
-    line.visits[0].say(b"last")
+    line.requests[0].say(b"last")
     assert line.take() == answer(b"last", 200, CLOSE)
     assert line.closing
-    assert len(line.visits) == 1
+    assert len(line.requests) == 1
 
 
 def test_draining_ends_a_connection_whose_answer_had_begun() -> None:
@@ -267,7 +267,7 @@ def test_stopping_waits_for_the_last_connection() -> None:
     line = silent()
     line.send(get())
     stopped = line.factory.stopped()
-    line.visits[0].say(b"")
+    line.requests[0].say(b"")
     assert not stopped.called
     line.leave()
     assert stopped.called
@@ -278,10 +278,10 @@ def test_stopping_is_done_after_the_last_visit_has_heard_of_it() -> None:
     line = silent()
     heard: list[str] = []
     line.send(get())
-    stopped = line.factory.stopped().addCallback(lambda _: heard.extend(line.visits[0].events))
+    stopped = line.factory.stopped().addCallback(lambda _: heard.extend(line.requests[0].events))
     line.leave()
     assert stopped.called
-    assert heard == ["ended", "left"]
+    assert heard == ["ended", "disconnected"]
 
 
 def test_stopping_breaks_what_takes_too_long() -> None:
@@ -292,7 +292,7 @@ def test_stopping_breaks_what_takes_too_long() -> None:
     assert line.aborted
     line.leave()
     assert stopped.called
-    assert line.visits[0].events == ["ended"]
+    assert line.requests[0].events == ["ended"]
 
 
 def test_stopping_without_connections_is_done_at_once() -> None:

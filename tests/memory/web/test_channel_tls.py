@@ -13,18 +13,26 @@ from twisted.internet.task import Clock
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 
-from mgw.web.channel import ChannelFactory
+from mgw.web.listener import ChannelFactory
 from tests.support.certificates import authority, issue
-from tests.support.channels import LIMITS, Recorded, RecordingDoor, TcpTransport, answer, chunked, get
+from tests.support.channels import (
+    LIMITS,
+    RecordedRequest,
+    RecordingHandler,
+    TcpTransport,
+    answer,
+    chunked,
+    get,
+)
 
 
 class TlsLine:
     """A client that speaks TLS to a channel, all in memory."""
 
-    def __init__(self, folder: Path, door: RecordingDoor) -> None:
+    def __init__(self, folder: Path, handler: RecordingHandler) -> None:
         self.clock = Clock()
-        self.door = door
-        self.factory = ChannelFactory(door, self.clock, LIMITS)
+        self.handler = handler
+        self.factory = ChannelFactory(handler, self.clock, LIMITS)
         issued = issue(authority(folder), "gateway")
         pem = issued.cert_file.read_text() + issued.key_file.read_text()
         options = PrivateCertificate.loadPEM(pem).options()
@@ -68,13 +76,13 @@ class TlsLine:
 
 @pytest.fixture
 def line(tmp_path: Path) -> TlsLine:
-    return TlsLine(tmp_path, RecordingDoor(Recorded.echo))
+    return TlsLine(tmp_path, RecordingHandler(RecordedRequest.echo))
 
 
 def test_requests_are_served_and_known_to_be_secure(line: TlsLine) -> None:
     line.send(chunked(b"body") + get("/two"))
     assert line.take() == answer(b"POST / body") + answer(b"GET /two ")
-    assert line.door.visits[0].channel.is_secure
+    assert line.handler.requests[0].channel.is_secure
     assert not line.closed
 
 
@@ -90,19 +98,19 @@ def test_the_end_of_a_connection_is_told_and_bounded(line: TlsLine) -> None:
 
 
 def test_a_client_that_has_gone_leaves_nothing_behind(line: TlsLine) -> None:
-    line.door.answer = None
+    line.handler.answer = None
     line.send(get())
     line.server.connectionLost(Failure(ConnectionDone()))
-    assert line.door.visits[0].events == ["ended", "left"]
+    assert line.handler.requests[0].events == ["ended", "disconnected"]
     assert line.clock.getDelayedCalls() == []
-    line.door.visits[0].say(b"late")
-    line.door.visits[0].channel.abort()
+    line.handler.requests[0].say(b"late")
+    line.handler.requests[0].channel.abort()
 
 
 def test_an_aborted_answer_is_visibly_broken(line: TlsLine) -> None:
-    line.door.answer = None
+    line.handler.answer = None
     line.send(get())
-    channel = line.door.visits[0].channel
+    channel = line.handler.requests[0].channel
     channel.start(200, b"OK", [])
     channel.write(b"half")
     channel.abort()

@@ -10,7 +10,7 @@ import pytest
 
 from mgw.errors import forget_frames
 from tests.support.channels import post
-from tests.support.sites import Bench
+from tests.support.web_servers import Bench
 
 KEY = "x-api-key: edge"
 JSON = "Content-Type: application/json"

@@ -14,8 +14,7 @@ from twisted.logger import ILogObserver, LogEvent, formatEvent, globalLogPublish
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.web.channel import MAX_TURNED_AWAY
-from mgw.web.turned_away import MAX_DISCARDED, SECONDS
+from mgw.web.listener import MAX_DISCARDED, MAX_REFUSED, REFUSED_SECONDS
 from tests.support.channels import LIMITS, Line, TcpTransport, get, post
 
 
@@ -109,7 +108,7 @@ def test_a_client_that_stays_is_cut_off(data: bytes) -> None:
     protocol, transport = another(line)
     if data:
         protocol.dataReceived(data)
-    line.clock.advance(SECONDS)
+    line.clock.advance(REFUSED_SECONDS)
     assert transport.disconnected
     leave(protocol)
     line.leave()
@@ -128,17 +127,17 @@ def test_what_it_sends_is_discarded_and_bounded() -> None:
 
 def test_only_so_many_are_told_at_a_time_and_who_came_first_goes_first() -> None:
     line = full()
-    waiting = [another(line) for _ in range(MAX_TURNED_AWAY)]
+    waiting = [another(line) for _ in range(MAX_REFUSED)]
     assert not any(transport.disconnected for _, transport in waiting)
     health, transport = another(line)
-    assert [silent.disconnected for _, silent in waiting] == [True] + [False] * (MAX_TURNED_AWAY - 1)
+    assert [silent.disconnected for _, silent in waiting] == [True] + [False] * (MAX_REFUSED - 1)
     health.dataReceived(get("/healthz"))
     assert transport.said.startswith(b"HTTP/1.1 200 OK")
     leave(waiting[0][0])
     leave(waiting[1][0])
     another(line)
     assert not waiting[2][1].disconnected
-    assert line.factory.refused == MAX_TURNED_AWAY + 2
+    assert line.factory.refused == MAX_REFUSED + 2
 
 
 def test_the_log_says_so_once_a_minute() -> None:

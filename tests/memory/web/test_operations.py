@@ -15,8 +15,8 @@ from mgw.ops.live_models import LiveModels
 from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.vocabulary import Family
+from mgw.web.app import GatewayRequest
 from mgw.web.operations import Operations
-from mgw.web.request import GatewayRequest
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
@@ -65,16 +65,17 @@ class Bench(Providers):
     ) -> tuple[FakeClient, Deferred[None]]:
         headers = headers or []
         client = FakeClient()
-        visit = SimpleNamespace(
-            client=client,
+        server_request = SimpleNamespace(
+            response=client,
             request_id="req_1",
-            site=SimpleNamespace(wall=lambda: 0.0),
+            server=SimpleNamespace(wall=lambda: 0.0),
             head=SimpleNamespace(headers=headers),
             matched=self.generation.table.match("GET", path, query, headers),
             caller=SimpleNamespace(key=key, raw_query=query),
         )
-        endpoint = self.operations.endpoints()[visit.matched.route.name]
-        request = cast(GatewayRequest, SimpleNamespace(visit=visit))  # the endpoints read nothing else of it
+        endpoint = self.operations.endpoints()[server_request.matched.route.name]
+        # The endpoints read nothing else of a request.
+        request = cast(GatewayRequest, SimpleNamespace(server_request=server_request))
         waiting: Deferred[Any] = Deferred.fromCoroutine(endpoint(request))  # type: ignore[arg-type]  # they are coroutines
         return client, waiting
 

@@ -1,4 +1,4 @@
-"""Malformed requests: each gets one complete refusal, none reaches a visit, and the connection ends.
+"""Malformed requests: each gets one complete refusal, none reaches a request, and the connection ends.
 
 What two servers read differently is how one client's request ends up in another's.  The table follows the
 published families of request smuggling: lengths, codings, line ends, hosts, targets and protocols.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.web.connection import LINGER_SECONDS
+from mgw.web.channel import LINGER_SECONDS
 from tests.support.channels import Line, get
 
 AFTER = b"GET /smuggled HTTP/1.1\r\nHost: gateway\r\n\r\n"
@@ -172,8 +172,8 @@ def test_a_malformed_head_is_refused(sent: bytes, size: int) -> None:
     whole = sent + AFTER
     for at in range(0, len(whole), size):
         line.send(whole[at : at + size])
-    assert line.visits == []
-    assert [status for status, _ in line.door.refusals] == [400]
+    assert line.requests == []
+    assert [status for status, _ in line.handler.refusals] == [400]
     answered = line.take()
     assert answered.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert b"\r\nConnection: close\r\n" in answered
@@ -190,9 +190,9 @@ def test_a_malformed_chunked_body_is_refused(sent: bytes, size: int) -> None:
     whole = head + sent + AFTER
     for at in range(0, len(whole), size):
         line.send(whole[at : at + size])
-    assert [visit.head.target for visit in line.visits] == [b"/chunked"]
-    assert "ended" not in line.visits[0].events
-    assert line.visits[0].events[-1] == "broken"
+    assert [request.head.target for request in line.requests] == [b"/chunked"]
+    assert "ended" not in line.requests[0].events
+    assert line.requests[0].events[-1] == "broken"
     assert line.take().startswith(b"HTTP/1.1 400 Bad Request\r\n")
     line.clock.advance(LINGER_SECONDS)
     assert line.closing
@@ -201,9 +201,9 @@ def test_a_malformed_chunked_body_is_refused(sent: bytes, size: int) -> None:
 def test_a_malformed_request_behind_a_good_one_spoils_only_itself() -> None:
     line = Line()
     line.send(get("/good") + request(POST, b"Content-Length: 3", b"Transfer-Encoding: chunked") + AFTER)
-    assert [visit.head.target for visit in line.visits] == [b"/good"]
+    assert [request.head.target for request in line.requests] == [b"/good"]
     assert line.take().count(b"\r\nContent-Length: ") == 2
-    assert [status for status, _ in line.door.refusals] == [400]
+    assert [status for status, _ in line.handler.refusals] == [400]
 
 
 @pytest.mark.parametrize(
@@ -212,4 +212,4 @@ def test_a_malformed_request_behind_a_good_one_spoils_only_itself() -> None:
 def test_a_good_host_is_let_in(host: bytes) -> None:
     line = Line()
     line.send(request(b"GET / HTTP/1.1", host=b"Host: " + host))
-    assert [visit.head.host for visit in line.visits] == [host]
+    assert [request.head.host for request in line.requests] == [host]

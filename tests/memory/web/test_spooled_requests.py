@@ -11,7 +11,7 @@ from mgw.upstream.connection import MAX_UNWATCHED_BYTES
 from mgw.usage.event import Outcome
 from tests.support.channels import post
 from tests.support.configs import THREE_FAMILIES
-from tests.support.sites import Bench
+from tests.support.web_servers import Bench
 
 KEY = "x-api-key: edge"
 FORM = "Content-Type: multipart/form-data; boundary=x"
@@ -23,7 +23,7 @@ def upload(body: bytes = BODY) -> bytes:
 
 
 def held(bench: Bench) -> tuple[int, int, int]:
-    return bench.site.budget.held, bench.site.spool.disk.held, bench.site.in_flight
+    return bench.server.budget.held, bench.server.spool.disk.held, bench.server.in_flight
 
 
 def send_in_pieces(bench: Bench, data: bytes, size: int = 65536) -> None:
@@ -37,10 +37,10 @@ def test_a_large_body_takes_disk_and_hardly_any_memory() -> None:
     most = 0
     for at in range(0, len(data) - 10, 65536):
         bench.send(data[at : min(at + 65536, len(data) - 10)])
-        most = max(most, bench.site.budget.held)
+        most = max(most, bench.server.budget.held)
     assert most <= 512 * 1024
-    assert bench.site.spool.disk.held > 1_000_000
-    assert os.listdir(bench.site.spool.directory) == []  # it has no name
+    assert bench.server.spool.disk.held > 1_000_000
+    assert os.listdir(bench.server.spool.directory) == []  # it has no name
 
 
 def test_a_large_body_arrives_as_it_was_sent_and_leaves_nothing_behind() -> None:
@@ -79,7 +79,7 @@ def test_a_client_that_leaves_in_mid_upload_leaves_nothing_behind() -> None:
 
 def test_without_room_on_disk_a_client_is_asked_to_come_back() -> None:
     bench = Bench()
-    bench.site.spool.disk.max_bytes = 600_000
+    bench.server.spool.disk.max_bytes = 600_000
     send_in_pieces(bench, upload())
     assert bench.status() == 503
     assert b"Retry-After: 1\r\n" in bench.taken()
@@ -88,9 +88,9 @@ def test_without_room_on_disk_a_client_is_asked_to_come_back() -> None:
 
 def test_a_directory_that_cannot_be_used_is_no_bug() -> None:
     bench = Bench()
-    file = Path(bench.site.spool.directory) / "file"
+    file = Path(bench.server.spool.directory) / "file"
     file.write_bytes(b"")
-    bench.site.spool.directory = str(file / "below")
+    bench.server.spool.directory = str(file / "below")
     send_in_pieces(bench, upload())
     assert bench.status() == 503
     assert held(bench) == (0, 0, 0)
@@ -99,7 +99,7 @@ def test_a_directory_that_cannot_be_used_is_no_bug() -> None:
 @pytest.mark.parametrize("size", [0, 10, 200_000])
 def test_a_small_body_stays_in_memory(size: int) -> None:
     bench = Bench()
-    bench.site.spool.disk.max_bytes = 0
+    bench.server.spool.disk.max_bytes = 0
     bench.send(upload(b"x" * size))
     assert bench.wire.heard.partition(b"\r\n\r\n")[2] == b"x" * size
 

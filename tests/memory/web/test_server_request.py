@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.web.own_address import is_trusted, own_address
+from mgw.web.server_request import is_trusted, own_address
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 

@@ -1,4 +1,4 @@
-"""A site with its channel, a witness and a provider, all in memory."""
+"""A web server with its channel, an observer and a provider, all in memory."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.usage.event import UsageEvent
 from mgw.web.app import build_app
-from mgw.web.channel import ChannelFactory
 from mgw.web.edge_auth import EdgeGate
+from mgw.web.listener import ChannelFactory
 from mgw.web.operations import Operations
-from mgw.web.site import Site
+from mgw.web.server import WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import Pipeline
@@ -35,8 +35,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class RecordingWitness:
-    """A witness that keeps what it is told."""
+class RecordingObserver:
+    """An observer that keeps what it is told."""
 
     events: list[UsageEvent] = field(default_factory=list)
     lines: list[tuple[str | None, str | None, int]] = field(default_factory=list)
@@ -74,32 +74,32 @@ def at_once(work: Callable[[], T], /) -> Deferred[T]:
 
 
 class Bench:
-    """A site with edge auth, one client's connection to it, and a provider in memory."""
+    """A web server with edge auth, one client's connection to it, and a provider in memory."""
 
     def __init__(self, text: str = THREE_FAMILIES) -> None:
         self.pipeline = Pipeline(text)
         self.clock = self.pipeline.clock
         self.generation = self.pipeline.generation
-        self.witness = RecordingWitness()
+        self.observer = RecordingObserver()
         probe = ProviderProbe(self.clock, provider_headers)
         operations = Operations(
-            lambda: self.site.generation,
-            lambda: self.site.draining,
+            lambda: self.server.generation,
+            lambda: self.server.draining,
             lambda _: (b"text/plain", b""),
             LiveModels(probe, lambda _: None),
             ProviderHealth(probe),
         )
-        self.site = Site(
+        self.server = WebServer(
             generation=self.generation,
             app=build_app(operations.endpoints()),
             clock=self.clock,
             wall=lambda: 0.0,
-            witness=self.witness,
+            observer=self.observer,
             budget=BodyBudget(self.generation.config.spool.body_memory),
             spool=Spool(mkdtemp(), at_once, BodyBudget(2**32, place="on disk"), self.clock),
             gate=EdgeGate(EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))),
         )
-        self.factory = ChannelFactory(self.site, self.clock, LIMITS)
+        self.factory = ChannelFactory(self.server, self.clock, LIMITS)
         self.transport = StringTransport()
         self.channel = channel_of(self.factory)
         self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
@@ -122,7 +122,7 @@ class Bench:
 
     @property
     def event(self) -> UsageEvent:
-        (event,) = self.witness.events
+        (event,) = self.observer.events
         return event
 
     @property
@@ -132,4 +132,4 @@ class Bench:
 
 def settled(bench: Bench) -> tuple[int, int, int]:
     """Return what is still held: requests, users of the generation, bytes of bodies."""
-    return bench.site.in_flight, bench.generation.in_use, bench.site.budget.held
+    return bench.server.in_flight, bench.generation.in_use, bench.server.budget.held

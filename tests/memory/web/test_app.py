@@ -21,13 +21,13 @@ from twisted.web.server import NOT_DONE_YET
 from twisted.web.static import File
 from zope.interface import implementer
 
-from mgw.web.request import GatewayRequest
-from tests.support.channels import Line, Recorded, RecordingDoor, get, post
+from mgw.web.app import GatewayRequest
+from tests.support.channels import Line, RecordedRequest, RecordingHandler, get, post
 
 
 @dataclass
-class ResourceDoor(RecordingDoor):
-    """A door behind which every request is rendered by one resource."""
+class ResourceHandler(RecordingHandler):
+    """A handler behind which every request is rendered by one resource."""
 
     resource: IResource | None = None
     request: GatewayRequest | None = None
@@ -35,8 +35,8 @@ class ResourceDoor(RecordingDoor):
     def __post_init__(self) -> None:
         self.answer = self.render
 
-    def render(self, visit: Recorded) -> None:
-        self.request = GatewayRequest(visit.channel, visit.head, visit.body)
+    def render(self, request: RecordedRequest) -> None:
+        self.request = GatewayRequest(request.channel, request.head, request.body)
         self.request.render(self.resource)
 
 
@@ -53,16 +53,16 @@ class Leaf(Resource):
         return self.work(request)
 
 
-def serving(resource: IResource) -> tuple[Line, ResourceDoor]:
-    door = ResourceDoor(resource=resource)
-    return Line(door), door
+def serving(resource: IResource) -> tuple[Line, ResourceHandler]:
+    handler = ResourceHandler(resource=resource)
+    return Line(handler), handler
 
 
-def leaf(work: Callable[[GatewayRequest], Any]) -> tuple[Line, ResourceDoor]:  # Any: as above
+def leaf(work: Callable[[GatewayRequest], Any]) -> tuple[Line, ResourceHandler]:  # Any: as above
     return serving(Leaf(work))
 
 
-def klein() -> tuple[Line, ResourceDoor, list[Deferred[str]], list[Deferred[str]]]:
+def klein() -> tuple[Line, ResourceHandler, list[Deferred[str]], list[Deferred[str]]]:
     """Return a line to a Klein application, its slow answers, and those of them that were cancelled."""
     app = Klein()
     waiting: list[Deferred[str]] = []
@@ -79,8 +79,8 @@ def klein() -> tuple[Line, ResourceDoor, list[Deferred[str]], list[Deferred[str]
         waiting.append(answer)
         return answer
 
-    line, door = serving(app.resource())
-    return line, door, waiting, cancelled
+    line, handler = serving(app.resource())
+    return line, handler, waiting, cancelled
 
 
 def test_klein_serves_with_path_body_and_headers() -> None:
@@ -107,11 +107,11 @@ def test_klein_knows_a_wrong_method() -> None:
 
 
 def test_a_client_that_leaves_cancels_klein_s_endpoint() -> None:
-    line, door, waiting, cancelled = klein()
+    line, handler, waiting, cancelled = klein()
     line.send(get("/slow"))
-    assert door.request is not None
+    assert handler.request is not None
     line.leave()
-    door.request.connectionLost(Failure(ConnectionDone()))
+    handler.request.connectionLost(Failure(ConnectionDone()))
     assert cancelled == waiting
 
 
@@ -217,13 +217,13 @@ def test_whoever_waits_for_the_end_is_told_that_the_client_left() -> None:
         ending.append(request.notifyFinish().addErrback(ended.append))
         return NOT_DONE_YET
 
-    line, door = leaf(work)
+    line, handler = leaf(work)
     line.send(get())
     line.leave()
-    assert door.request is not None
-    door.request.connectionLost(Failure(ConnectionDone()))
+    assert handler.request is not None
+    handler.request.connectionLost(Failure(ConnectionDone()))
     assert ended[0].check(ConnectionDone)
-    door.request.write(b"late")
+    handler.request.write(b"late")
 
 
 def test_a_request_after_its_end_does_not_reach_the_next_answer() -> None:
@@ -235,8 +235,8 @@ def test_a_request_after_its_end_does_not_reach_the_next_answer() -> None:
 
     line, _ = leaf(work)
     line.send(get() + get())
-    first = requests[0].answer
-    line.visits[0].say(b"one")
+    first = requests[0].response_channel
+    line.requests[0].say(b"one")
     line.take()
     first.writeHeaders(b"HTTP/1.1", b"200", b"OK", requests[0].responseHeaders)
     first.write(b"stray")
@@ -306,13 +306,13 @@ def test_a_push_producer_writes_at_the_client_s_pace_and_stops_with_it() -> None
         request.registerProducer(producer, True)
         return NOT_DONE_YET
 
-    line, door = leaf(work)
+    line, handler = leaf(work)
     line.send(get())
     line.channel.pauseProducing()
     line.channel.resumeProducing()
     line.leave()
-    assert door.request is not None
-    door.request.connectionLost(Failure(ConnectionDone()))
+    assert handler.request is not None
+    handler.request.connectionLost(Failure(ConnectionDone()))
     assert producer.told == ["pause", "resume", "stop"]
 
 
@@ -332,10 +332,10 @@ def test_a_file_is_served_by_its_pull_producer(tmp_path: Path) -> None:
 
 
 def test_addresses_are_those_of_the_transport() -> None:
-    line, door = leaf(lambda request: b"")
+    line, handler = leaf(lambda request: b"")
     line.send(get())
-    assert door.request is not None
-    assert door.request.getClientAddress() == line.transport.getPeer()
-    assert door.request.getHost() == line.transport.getHost()
-    assert not door.request.isSecure()
+    assert handler.request is not None
+    assert handler.request.getClientAddress() == line.transport.getPeer()
+    assert handler.request.getHost() == line.transport.getHost()
+    assert not handler.request.isSecure()
     assert line.channel.peer == "192.168.1.1"

@@ -19,7 +19,7 @@ from mgw.usage.event import Outcome
 from tests.support.channels import LIMITS, get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import ANSWER, CHAT, Pipeline, answered
-from tests.support.sites import Bench, settled
+from tests.support.web_servers import Bench, settled
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ def too_large_as_it_comes(bench: Bench) -> None:
 
 
 def beyond_the_budget(bench: Bench) -> None:
-    bench.site.budget.max_bytes = 10
+    bench.server.budget.max_bytes = 10
     bench.send(WHOLE)
 
 
@@ -96,22 +96,22 @@ def refused_upstream(bench: Bench) -> None:
 
 def cut_in_its_upload(bench: Bench) -> None:
     bench.send(UNFINISHED)
-    bench.site.cut()
+    bench.server.abort_requests()
 
 
 def cut_while_waiting(bench: Bench) -> None:
     bench.send(WHOLE)
-    bench.site.cut()
+    bench.server.abort_requests()
 
 
 def cut_while_reading(bench: Bench) -> None:
     bench.send(WHOLE)
     bench.wire.says(STREAM)
-    bench.site.cut()
+    bench.server.abort_requests()
 
 
 def new_in_a_drain(bench: Bench) -> None:
-    bench.site.draining = True
+    bench.server.draining = True
     bench.send(WHOLE)
 
 
@@ -142,9 +142,9 @@ def test_every_end_of_an_exchange_leaves_one_event_one_line_and_nothing_held(
     bench = Bench(THREE_FAMILIES + "max_body_bytes: 8192\n")
     happens(bench)
     assert (bench.event.status, bench.event.http_status) == (outcome, status)
-    assert bench.witness.lines == [("POST", PATH, status)]
-    assert (bench.event.error, bench.witness.errors) == (error, [error])
-    assert bench.witness.ids == [bench.event.request_id]
+    assert bench.observer.lines == [("POST", PATH, status)]
+    assert (bench.event.error, bench.observer.errors) == (error, [error])
+    assert bench.observer.ids == [bench.event.request_id]
     assert settled(bench) == (0, 0, 0)
     if outcome is not Outcome.CLIENT_ABORT:
         assert bench.status() == status
@@ -166,9 +166,9 @@ def test_what_is_no_exchange_leaves_a_line_and_no_event(data: bytes, status: int
     bench = Bench()
     bench.send(data)
     assert bench.status() == status
-    assert not bench.witness.events
-    assert [line[2] for line in bench.witness.lines] == [status]
-    assert bench.witness.rejections == rejections
+    assert not bench.observer.events
+    assert [line[2] for line in bench.observer.lines] == [status]
+    assert bench.observer.rejections == rejections
     assert settled(bench) == (0, 0, 0)
 
 
@@ -194,7 +194,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_asked_for() -> None:
 def test_an_open_route_needs_no_key_and_is_answered_in_a_drain() -> None:
     for path, status in (("/healthz", 200), ("/readyz", 503), ("/", 200)):
         bench = Bench()
-        bench.site.draining = True
+        bench.server.draining = True
         bench.send(get(path))
         assert bench.status() == status
 
@@ -202,7 +202,7 @@ def test_an_open_route_needs_no_key_and_is_answered_in_a_drain() -> None:
 def test_a_request_keeps_the_generation_that_it_began_with() -> None:
     bench, after = Bench(), Pipeline(THREE_FAMILIES.replace("main/gpt-b", "main/gpt-new"))
     bench.send(UNFINISHED)
-    bench.site.use(after.generation)
+    bench.server.use(after.generation)
     bench.send(WHOLE[len(UNFINISHED) :])
     assert b'"gpt-b"' in bench.wire.heard
     assert not bench.wire.closing
@@ -215,14 +215,14 @@ def test_the_next_request_on_a_connection_takes_the_new_generation() -> None:
     bench, after = Bench(), Pipeline(THREE_FAMILIES.replace("main/gpt-b", "main/gpt-new"))
     bench.send(WHOLE)
     bench.wire.says(answered())
-    bench.site.use(after.generation)
+    bench.server.use(after.generation)
     bench.send(get("/v1/models", "x-api-key: whatever"))
     assert b"main/gpt-new" in bench.taken()
 
 
 def test_idleness_is_told_when_the_last_visit_ends() -> None:
     bench, told = Bench(), []
-    bench.site.on_idle = lambda: told.append(bench.site.in_flight)
+    bench.server.on_idle = lambda: told.append(bench.server.in_flight)
     bench.send(WHOLE)
     assert told == []
     bench.wire.says(answered())
@@ -232,7 +232,7 @@ def test_idleness_is_told_when_the_last_visit_ends() -> None:
 def test_a_cut_request_lets_go_of_its_provider() -> None:
     bench = Bench()
     bench.send(WHOLE)
-    bench.site.cut()
+    bench.server.abort_requests()
     assert bench.wire.aborted
     assert bench.body()["error"]["code"] == "draining"
 
@@ -241,7 +241,7 @@ def test_a_cut_answer_has_no_clean_end() -> None:
     bench = Bench()
     bench.send(WHOLE)
     bench.wire.says(STREAM)
-    bench.site.cut()
+    bench.server.abort_requests()
     assert not bench.taken().endswith(b"0\r\n\r\n")
     assert bench.transport.disconnecting
 
@@ -251,8 +251,8 @@ def test_what_is_no_http_is_counted_and_its_target_is_logged_only_as_a_path() ->
         bench = Bench()
         bench.send(b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
         assert bench.status() == 400
-        assert bench.witness.lines == [(None, path, 400)]
-        assert bench.witness.broken == 1
+        assert bench.observer.lines == [(None, path, 400)]
+        assert bench.observer.broken == 1
 
 
 @implementer(ILogObserver)
@@ -294,18 +294,18 @@ def test_a_bug_is_a_500_with_its_event_and_is_logged_once() -> None:
 def test_a_body_that_is_only_announced_takes_no_room() -> None:
     bench = Bench()
     bench.send(get(PATH, KEY, JSON, "Content-Length: 100", method="POST"))
-    assert bench.site.budget.held == 0
+    assert bench.server.budget.held == 0
     bench.send(b" " * 40)
-    assert bench.site.budget.held == 40
+    assert bench.server.budget.held == 40
 
 
 def test_the_room_of_a_body_is_given_back_when_the_answer_begins() -> None:
     bench = Bench()
     bench.send(WHOLE)
-    assert bench.site.budget.held == len(CHAT)
+    assert bench.server.budget.held == len(CHAT)
     bench.wire.says(STREAM)
-    assert bench.site.budget.held == 0
-    assert bench.site.in_flight == 1
+    assert bench.server.budget.held == 0
+    assert bench.server.in_flight == 1
     bench.leave()
     assert settled(bench) == (0, 0, 0)
 
@@ -319,7 +319,7 @@ def test_a_body_is_let_go_while_its_answer_streams() -> None:
     requests = [found for found in gc.get_objects() if isinstance(found, ClientRequest)]
     bodies = [request.body for request in requests]
     assert not [body for body in bodies if isinstance(body, bytes) and marker in body]
-    assert bench.site.in_flight == 1
+    assert bench.server.in_flight == 1
 
 
 def test_what_a_body_decompresses_to_takes_room_as_well() -> None:
@@ -339,7 +339,7 @@ def test_who_has_no_key_learns_nothing_of_what_is_served(path: str) -> None:
     bench = Bench()
     bench.send(get(path, method="POST"))
     assert bench.status() == 401
-    assert bench.witness.rejections == 1
+    assert bench.observer.rejections == 1
     bench = Bench()
     bench.send(get(path, KEY, method="POST"))
     assert bench.status() in (400, 404)
@@ -366,7 +366,7 @@ def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
     async def broken(_: object) -> None:
         raise GatewayError(Reason.OVERLOADED, "no")
 
-    bench.site.app.endpoints["exchanged"] = lambda _, request: broken(request)
+    bench.server.app.endpoints["exchange"] = lambda _, request: broken(request)
     bench.send(WHOLE)
     assert bench.status() == 503
     assert bench.event.status is Outcome.REJECTED
@@ -376,7 +376,7 @@ def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
 def test_every_own_answer_names_its_request() -> None:
     bench = Bench()
     bench.send(get("/healthz"))
-    assert bench.witness.ids[0].encode() in bench.taken()
+    assert bench.observer.ids[0].encode() in bench.taken()
 
 
 UPGRADE = ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13")

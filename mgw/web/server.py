@@ -1,7 +1,7 @@
-"""The door behind the channel: from the head of a request to its visit.
+"""The server behind the channels: from the head of a request to its :class:`ServerRequest`.
 
 In this order: the row of the route table, edge auth, the exchange, drain, the limits on the body.  Whatever
-fails is answered in the dialect that the route, or else the path, suggests.
+fails is refused in the dialect that the route, or else the path, suggests.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
 from mgw.usage.event import UsageEvent
 from mgw.vocabulary import DialectName
-from mgw.web.answers import refuse
-from mgw.web.app import endpoint_of
-from mgw.web.channel import GatewayChannel, Visit
+from mgw.web.app import GatewayRequest, endpoint_name
+from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
-from mgw.web.request import GatewayRequest
-from mgw.web.visit import ChannelClient, RequestVisit
+from mgw.web.interfaces import RequestReceiver
+from mgw.web.server_request import ServerRequest
+from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.target import split_target
 
 
-class Witness(Protocol):
-    """Whoever counts and logs what happens at the door."""
+class RequestObserver(Protocol):
+    """Counts and logs what becomes of requests."""
 
     def record(self, event: UsageEvent) -> None:
         """Take the usage event of an exchange."""
@@ -66,8 +66,8 @@ class Witness(Protocol):
 
 
 @dataclass(slots=True)
-class Refused:
-    """The visit of a request that was refused at its head: nothing of its body is looked at."""
+class _RefusedRequest:
+    """A request that was refused at its head: nothing of its body is looked at."""
 
     def on_body_data(self, data: bytes) -> None:
         """Ignore the rest."""
@@ -75,29 +75,29 @@ class Refused:
     def on_body_end(self) -> None:
         """Ignore the end."""
 
-    def left(self) -> None:
-        """The client has gone; it has had its answer."""
+    def on_disconnect(self) -> None:
+        """The client has had its response."""
 
-    def too_slow(self) -> None:
-        """The answer is given already."""
+    def on_body_timeout(self) -> None:
+        """The response was sent already."""
 
-    def broken(self, error: GatewayError) -> None:
-        """The answer is given already."""
+    def on_malformed_body(self, error: GatewayError) -> None:
+        """The response was sent already."""
 
 
-_REFUSED: Final = Refused()
+_REFUSED: Final = _RefusedRequest()
 
 
 @dataclass(slots=True)
-class Site:
-    """One gateway's door, whatever number of listeners lead to it."""
+class WebServer:
+    """Serves the requests of one gateway, whatever number of listeners it has."""
 
     generation: Generation
     """The current one; a reload replaces it."""
     app: Klein
     clock: IReactorTime
     wall: Callable[[], float]
-    witness: Witness
+    observer: RequestObserver
     budget: BodyBudget
     """Of bodies in memory."""
     spool: Spool
@@ -107,13 +107,13 @@ class Site:
     """Does what large bodies cost."""
     draining: bool = False
     on_idle: Callable[[], None] | None = None
-    """Called when the last visit ends."""
-    _open: dict[int, RequestVisit] = field(default_factory=dict)
+    """Called when the last request ends."""
+    _requests: dict[int, ServerRequest] = field(default_factory=dict)
 
     @property
     def in_flight(self) -> int:
         """How many requests are under way."""
-        return len(self._open)
+        return len(self._requests)
 
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration; those under way keep theirs."""
@@ -125,7 +125,7 @@ class Site:
         if before is not generation:
             before.retire()
 
-    def open(self, channel: GatewayChannel, head: RequestHead) -> Visit:
+    def on_request(self, channel: GatewayChannel, head: RequestHead) -> RequestReceiver:
         """Take a request whose head is complete."""
         request_id = f"req_{urandom(12).hex()}"
         raw_path, raw_query = split_target(head.target)
@@ -138,77 +138,79 @@ class Site:
         except GatewayError as error:
             matched, dialect = error, table.dialect_of(path, raw_query, head.headers)
         try:
-            caller = self._admit(matched, dialect, head, raw_query)
+            caller = self._authenticate(matched, dialect, head, raw_query)
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
-            refuse(ChannelClient(channel, _nothing), error, dialect, request_id, self.wall())
+            send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
             method = head.method.decode("latin-1")
-            self.witness.access(method, path, error.status, 0.0, request_id, word_of(error))
+            self.observer.access(method, path, error.status, 0.0, request_id, word_of(error))
             return _REFUSED
         exchange = None
         if matched.route.treatment is not Treatment.LOCAL:
-            record = self.witness.record
+            record = self.observer.record
             exchange = Exchange(request_id, matched.route, self.generation, self.clock, record, self.wall())
-        visit = RequestVisit(self, channel, head, request_id, matched, caller, exchange, raw_path)
-        self._open[id(visit)] = visit
+        request = ServerRequest(self, channel, head, request_id, matched, caller, exchange, raw_path)
+        self._requests[id(request)] = request
         try:
-            self._begin(visit)
+            self._admit_request(request)
         except GatewayError as error:
-            visit.refuse(error)
-        return visit
+            request.refuse(error)
+        return request
 
-    def refused(self, channel: GatewayChannel, error: GatewayError, target: bytes | None) -> None:
-        """Answer what is no HTTP, or has a head too large or too slow; the channel then closes."""
-        self.witness.malformed()
+    def on_malformed_request(
+        self, channel: GatewayChannel, error: GatewayError, target: bytes | None
+    ) -> None:
+        """Refuse what is not HTTP, or has a head too large or too slow; the channel then closes."""
+        self.observer.malformed()
         path = ""
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
             path = split_target(target)[0].decode("latin-1")
         request_id = f"req_{urandom(12).hex()}"
         dialect = self.generation.table.dialect_of(path, None, [])
-        refuse(ChannelClient(channel, _nothing), error, dialect, request_id, self.wall())
-        self.witness.access(None, path or None, error.status, 0.0, request_id, word_of(error))
+        send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
+        self.observer.access(None, path or None, error.status, 0.0, request_id, word_of(error))
 
-    def execute(self, visit: RequestVisit) -> Awaitable[None]:
-        """Run the Klein endpoint of a visit's route."""
-        request = GatewayRequest(visit.channel, visit.head, b"")
-        request.visit = visit
-        answered = self.app.execute_endpoint(endpoint_of(visit.matched.route), request)
-        return cast(Awaitable[None], answered)  # Klein's type is wider; app.py's endpoints are coroutines
+    def execute(self, request: ServerRequest) -> Awaitable[None]:
+        """Run the Klein endpoint of a request's route."""
+        klein_request = GatewayRequest(request.channel, request.head, b"")
+        klein_request.server_request = request
+        served = self.app.execute_endpoint(endpoint_name(request.matched.route), klein_request)
+        return cast(Awaitable[None], served)  # Klein's type is wider; app.py's endpoints are coroutines
 
-    def ended(self, visit: RequestVisit, status: int) -> None:
-        """A visit is over."""
-        self._open.pop(id(visit), None)
-        self.witness.access(
-            visit.head.method.decode("latin-1"),
-            visit.raw_path.decode("latin-1"),
+    def on_request_end(self, request: ServerRequest, status: int) -> None:
+        """A request has ended."""
+        self._requests.pop(id(request), None)
+        self.observer.access(
+            request.head.method.decode("latin-1"),
+            request.raw_path.decode("latin-1"),
             status,
-            self.clock.seconds() - visit.started,
-            visit.request_id,
-            visit.error,
+            self.clock.seconds() - request.started,
+            request.request_id,
+            request.error,
         )
-        if not self._open and self.on_idle is not None:
+        if not self._requests and self.on_idle is not None:
             self.on_idle()
 
-    def cut(self) -> None:
+    def abort_requests(self) -> None:
         """End every request under way."""
-        for visit in list(self._open.values()):
-            visit.cut()
+        for request in list(self._requests.values()):
+            request.abort()
 
-    def _begin(self, visit: RequestVisit) -> None:
-        if self.draining and visit.exchange is not None:
+    def _admit_request(self, request: ServerRequest) -> None:
+        if self.draining and request.exchange is not None:
             raise GatewayError(
                 Reason.DRAINING, "the gateway is shutting down; try another instance", retry_after=1.0
             )
-        if visit.matched.fault is not None:
-            raise visit.matched.fault
-        if visit.head.upgrade is not None and visit.matched.route.treatment is not Treatment.REALTIME:
-            raise _no_websocket(visit.matched.route.path)
-        if visit.matched.route.treatment is Treatment.REFUSE:
-            raise not_implemented(visit.matched.route.path)
-        visit.invite()
+        if request.matched.fault is not None:
+            raise request.matched.fault
+        if request.head.upgrade is not None and request.matched.route.treatment is not Treatment.REALTIME:
+            raise _no_websocket(request.matched.route.path)
+        if request.matched.route.treatment is Treatment.REFUSE:
+            raise not_implemented(request.matched.route.path)
+        request.admit_body()
 
-    def _admit(
+    def _authenticate(
         self,
         matched: MatchedRoute | GatewayError,
         dialect: DialectName,
@@ -223,7 +225,7 @@ class Site:
         try:
             return self.gate.admit(dialect.family, head.headers, raw_query, upload)
         except GatewayError:
-            self.witness.edge_rejected()
+            self.observer.edge_rejected()
             raise
 
 

@@ -1,0 +1,100 @@
+"""The interfaces behind a channel, and the limits that it keeps.
+
+One :class:`RequestHandler` handles the requests of all channels of a listener; it returns a
+:class:`RequestReceiver` for each.  A receiver is called in this order, and no more once it has finished or
+aborted its response::
+
+    on_request ── on_body_data* ── on_body_end ────────────┐
+        └────────────┴─ on_body_timeout | on_malformed_body ┴── on_disconnect (before the response was
+        finished)
+
+Every complete request has one ``on_body_end``, with a body or without.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+from twisted.internet.interfaces import IReactorTime
+
+from mgw.errors import GatewayError
+from mgw.http.request_head import RequestHead
+
+if TYPE_CHECKING:
+    from mgw.web.channel import GatewayChannel
+
+
+class ChannelLimits(Struct, frozen=True, kw_only=True):
+    """What a client may take; times in seconds, from the configuration's ``timeouts``."""
+
+    client_headers: float
+    """From the first byte of a head to its last; for the first head, from the connection."""
+    client_body_idle: float
+    """Between two pieces of a body."""
+    client_idle: float
+    """Between two requests."""
+    write_stall: float
+    """Without receiving a byte of a response that waits."""
+    max_clients: int = 1_000_000
+    """How many connections may be open; whoever comes then is refused."""
+    max_head_bytes: int = 64 * 1024
+    max_headers: int = 256
+
+
+class RequestReceiver(Protocol):
+    """Receives one request from its channel, and responds to it.  No method may raise."""
+
+    def on_body_data(self, data: bytes) -> None:
+        """Take a piece of the body."""
+        ...
+
+    def on_body_end(self) -> None:
+        """The request is complete."""
+        ...
+
+    def on_disconnect(self) -> None:
+        """The client has disconnected before its response was finished."""
+        ...
+
+    def on_body_timeout(self) -> None:
+        """The body has stopped arriving: send a 408, or abort the response.  The channel then closes."""
+        ...
+
+    def on_malformed_body(self, error: GatewayError) -> None:
+        """The body is not HTTP: respond with the error, or abort the response.  The channel then closes."""
+        ...
+
+
+class RequestHandler(Protocol):
+    """Handles the requests of all channels of a listener.  No method may raise."""
+
+    def on_request(self, channel: GatewayChannel, head: RequestHead) -> RequestReceiver:
+        """Take a request whose head is complete; the response may start at once."""
+        ...
+
+    def on_malformed_request(
+        self, channel: GatewayChannel, error: GatewayError, target: bytes | None
+    ) -> None:
+        """Respond at once to a malformed, too large or too slow request.  The channel then closes.
+
+        :param target: as the client sent it, where the request line could be read.
+        """
+        ...
+
+
+class ServerContext(Protocol):
+    """What all channels of a listener share; the factory is one."""
+
+    handler: RequestHandler
+    clock: IReactorTime
+    limits: ChannelLimits
+    draining: bool
+
+    def on_channel_opened(self, channel: GatewayChannel) -> None:
+        """Count a connection in."""
+        ...
+
+    def on_channel_closed(self, channel: GatewayChannel) -> None:
+        """Count a connection out."""
+        ...

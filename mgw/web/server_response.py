@@ -1,0 +1,92 @@
+"""The response to one request: relayed, a refusal in the client's dialect, or one of the gateway's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from mgw.dialects import dialect_of
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.request import Producer, ResponseChannel
+from mgw.http.response_writer import date_header, reason_phrase
+from mgw.vocabulary import DialectName
+from mgw.web.channel import GatewayChannel
+from mgw.wire.headers import RawHeaders
+
+JSON: Final = b"application/json"
+NO_STORE: Final = (b"Cache-Control", b"no-store")
+_FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 426, 501})
+"""Refusals that a repetition cannot change; the vendors' SDKs repeat some of them unless they are told."""
+_NO_RETRY: Final = (b"x-should-retry", b"false")
+
+
+@dataclass(slots=True)
+class ServerResponse:
+    """The response to one request: the :class:`~mgw.exchange.request.ResponseChannel` of a client."""
+
+    channel: GatewayChannel
+    on_start: Callable[[], None] = field(repr=False)
+    """Called when the response starts."""
+    started: bool = False
+    status: int | None = None
+    write: Callable[[bytes], None] = field(init=False, repr=False)
+    flush: Callable[[], None] = field(init=False, repr=False)
+    finish: Callable[[], None] = field(init=False, repr=False)
+    unregister: Callable[[], None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.write = self.channel.write  # bound here: one call less for every chunk
+        self.flush = self.channel.flush
+        self.finish = self.channel.finish
+        self.unregister = self.channel.unregister
+
+    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
+        """Send the head of the response."""
+        self.started = True
+        self.status = status
+        self.on_start()
+        self.channel.start(status, reason or reason_phrase(status), headers)
+
+    def abort(self) -> None:
+        """End the connection visibly broken, behind what was written."""
+        self.channel.truncate()
+
+    def register(self, producer: Producer) -> None:
+        """Name what is to pause while the client reads slowly."""
+        self.channel.register(producer)
+
+
+def send_response(
+    client: ResponseChannel, status: int, content_type: bytes, body: bytes, headers: RawHeaders
+) -> None:
+    """Send a whole response; its ``Date`` is among the headers."""
+    head: RawHeaders = [
+        (b"Content-Type", content_type),
+        (b"Content-Length", b"%d" % len(body)),
+        *headers,
+    ]
+    client.start(status, reason_phrase(status), head)
+    client.write(body)
+    client.finish()
+
+
+def send_refusal(
+    client: ResponseChannel, error: GatewayError, dialect: DialectName, request_id: str, wall: float
+) -> None:
+    """Send a refusal in the shape of a dialect (contract 6.1, 6.4).
+
+    :param wall: unix seconds, now.
+    """
+    headers: RawHeaders = [(b"X-Gateway-Request-Id", request_id.encode()), date_header(wall), NO_STORE]
+    if error.status in _FINAL:
+        headers.append(_NO_RETRY)
+    if error.retry_after is not None:
+        headers.append((b"Retry-After", b"%d" % max(1, round(error.retry_after))))
+    if error.allow:
+        headers.append((b"Allow", ", ".join(error.allow).encode()))
+    if error.reason is Reason.NO_WEBSOCKET:  # RFC 9110 15.5.22, 7.8: what is wanted instead
+        headers += [(b"Upgrade", b"HTTP/1.1"), (b"Connection", b"Upgrade")]
+    if error.reason is Reason.EDGE_KEY:
+        headers.append((b"WWW-Authenticate", b'Bearer realm="mgw"'))  # RFC 9110 15.5.2
+    send_response(client, error.status, JSON, dialect_of(dialect).error_body(error, request_id), headers)
