@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from mgw.canonical.reply import (
     NO_USAGE,
@@ -183,31 +183,7 @@ class StreamHead:
         return UpstreamError(502, f"{subject} is not a stream: {words}") if words else None
 
 
-class StreamWriter(Protocol):
-    """Writes events in the exact grammar of the client's dialect; it cannot write a wrong order."""
-
-    @property
-    def content_type(self) -> bytes:
-        """The media type of the stream."""
-
-    @property
-    def broken(self) -> bool:
-        """Whether the stream was ended with an error, be it asked for or the writer's own."""
-
-    def write(self, events: Iterable[ReplyEvent]) -> bytes:
-        """Return the bytes of these events; the same bytes however they are grouped."""
-
-    def finish(self) -> bytes:
-        """Return the end of the stream, after the last ``Ended``; nothing after ``Broke`` or ``fail``."""
-
-    def fail(self, error: GatewayError | UpstreamError) -> bytes:
-        """Return what shows the client that the stream broke; nothing where it has ended already."""
-
-    def keepalive(self) -> bytes:
-        """Return bytes that mean nothing, for a client that has waited for long."""
-
-
-class BaseStreamWriter(ABC):
+class StreamWriter(ABC):
     """Writes events in the exact grammar of the client's dialect; it cannot write a wrong order.
 
     A dialect has a method for each event, also for those that it has no words for, so that none is forgotten.

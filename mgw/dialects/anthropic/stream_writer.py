@@ -53,7 +53,7 @@ from mgw.dialects.arguments import embedded
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.identifiers import ANTHROPIC_ID, unused_id
 from mgw.dialects.signatures import Digest
-from mgw.dialects.stream import BaseStreamWriter, incomplete
+from mgw.dialects.stream import StreamWriter, incomplete
 from mgw.errors import GatewayError, Reason
 from mgw.wire.sse import escape_line_ends, render_event
 
@@ -98,7 +98,7 @@ class _HeldCall:
         """Whether they begin like an object; ``None``: not known yet."""
 
 
-class MessagesStreamWriter(BaseStreamWriter):
+class MessagesStreamWriter(StreamWriter):
     """Writes one message, of the first candidate, block by block."""
 
     __slots__ = (

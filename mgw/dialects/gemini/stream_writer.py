@@ -48,7 +48,7 @@ from mgw.dialects.gemini.reply import (
 )
 from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, render_signature
 from mgw.dialects.gemini.usage import render_usage
-from mgw.dialects.stream import BaseStreamWriter
+from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
 from mgw.wire.json_array import ArrayWriter
 from mgw.wire.sse import escape_line_ends
@@ -100,7 +100,7 @@ class _OutgoingCandidate:
     end: Ended | None = None
 
 
-class ContentStreamWriter(BaseStreamWriter):
+class ContentStreamWriter(StreamWriter):
     """Writes one response."""
 
     __slots__ = ("_array", "_candidates", "_context", "_held", "_tail")

@@ -50,7 +50,7 @@ from mgw.dialects.openai.content import image_object
 from mgw.dialects.openai.errors import error_body, render_error
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content
 from mgw.dialects.openai.usage import render_usage
-from mgw.dialects.stream import BaseStreamWriter
+from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
 from mgw.wire.sse import escape_line_ends, render_event
 
@@ -107,7 +107,7 @@ class _ChoiceState:
         self.thoughts = ThoughtRenderer()
 
 
-class ChatStreamWriter(BaseStreamWriter):
+class ChatStreamWriter(StreamWriter):
     """Writes a stream of chat completions; whatever events come, in whatever order, the grammar holds."""
 
     __slots__ = ("_choices", "_context", "_deprecated", "_held", "_shared_head", "_tail")
