@@ -1,7 +1,9 @@
-"""A generateContent request, both ways.
+"""A request for generateContent or countTokens, both ways.
+
+Contents alone are counted as they are; with instructions or tools they go as ``generateContentRequest``.
 
 Sources: ``_GenerateContentParameters_to_mldev`` of google-genai 3.4, whose JSON this is; proto3 JSON, which
-takes keys in camel and in snake case; contract 8.7.
+takes keys in camel and in snake case; the Gemini API's reference of countTokens; contract 8.7.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.wire.target import query_value, quote_model_path
 
 _ENCODER: Final = Encoder()
-CARRIED: Final = frozenset(
+_CARRIED: Final = frozenset(
     {
         Feature.SYSTEM,
         Feature.MEDIA_DETAIL,
@@ -72,23 +74,32 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
     ledger = Ledger(snake_too=True)
-    conversation = parse_conversation(open_request(body, ledger), context)
+    conversation = _parse_conversation(open_request(body, ledger), context)
     in_array = context.stream and query_value(context.raw_query, "alt") != "sse"
     return parsed(conversation, ledger, ReplyOptions(in_array=in_array))
 
 
-def parse_conversation(request: Fields, context: RequestContext) -> Conversation:
-    """Return the conversation that a request is.
+def parse_count_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
+    """Return what is to be counted.
 
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
+    ledger = Ledger(snake_too=True)
+    request = open_request(body, ledger)
+    inner = request.nested("generateContentRequest")
+    if inner is not None:
+        request.skip("model")
+    return parsed(_parse_conversation(request if inner is None else inner, context), ledger)
+
+
+def _parse_conversation(request: Fields, context: RequestContext) -> Conversation:
     try:
-        return _parse_conversation(request, context)
+        return _parse_fields(request, context)
     except RecursionError:
         raise GatewayError(Reason.MALFORMED, "the request is nested too deeply") from None
 
 
-def _parse_conversation(request: Fields, context: RequestContext) -> Conversation:
+def _parse_fields(request: Fields, context: RequestContext) -> Conversation:
     request.skip("model")  # the path names it
     options = parse_options(request.nested("generationConfig"))
     contents = request.objects_or_one("contents")
@@ -117,16 +128,30 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     """
     lost: set[Feature] = set()
     names = Names(GEMINI_NAME)
-    body = render_body(conversation, options, names, lost)
+    body = _render_body(conversation, options, names, lost)
     config = render_options(conversation, options, lost)
     if config:
         body["generationConfig"] = config
     method = b"streamGenerateContent?alt=sse" if conversation.stream else b"generateContent"
     target = render_target(options.model, method)
-    return Rendered(target, encode_body(body), CARRIED, frozenset(lost), renamed=names.renamed)
+    return Rendered(target, encode_body(body), _CARRIED, frozenset(lost), renamed=names.renamed)
 
 
-def render_body(
+def render_count_request(conversation: Conversation, options: RenderOptions) -> Rendered:
+    """Return the request to Google; ``generationConfig`` does not count.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
+    """
+    lost: set[Feature] = set()
+    body = _render_body(conversation, options, Names(GEMINI_NAME), lost)
+    if len(body) > 1:
+        body = {"generateContentRequest": {"model": render_model(options.model), **body}}
+    return Rendered(
+        render_target(options.model, b"countTokens"), encode_body(body), _CARRIED, frozenset(lost)
+    )
+
+
+def _render_body(
     conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
 ) -> JsonObject:
     """Return the body without ``generationConfig``.
@@ -144,9 +169,7 @@ def render_body(
         contents[0]["parts"][:0] = system  # the first is the user's
     elif system and contents:
         body["systemInstruction"] = {"parts": system}
-    body["contents"] = contents or [
-        {"role": USER, "parts": system}
-    ]  # instructions alone: they are the user's
+    body["contents"] = contents or [{"role": USER, "parts": system}]  # instructions alone: the user's
     return body | render_tools(conversation, names, lost)
 
 

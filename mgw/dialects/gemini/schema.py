@@ -178,14 +178,14 @@ def _ignore(found: JsonObject, value: _Value) -> None:
     """Leave out what other keywords express."""
 
 
-def _one_schema(key: str) -> _Setter:
+def _make_schema_setter(key: str) -> _Setter:
     def set_keyword(found: JsonObject, value: _Value) -> None:
         found[key] = parse_openapi_schema(value) if type(value) is dict else value
 
     return set_keyword
 
 
-def _schema_array(key: str) -> _Setter:
+def _make_array_setter(key: str) -> _Setter:
     def set_keyword(found: JsonObject, value: _Value) -> None:
         if type(value) is list:
             value = [parse_openapi_schema(item) if type(item) is dict else item for item in value]
@@ -194,7 +194,7 @@ def _schema_array(key: str) -> _Setter:
     return set_keyword
 
 
-def _schema_map(key: str) -> _Setter:
+def _make_map_setter(key: str) -> _Setter:
     def set_keyword(found: JsonObject, value: _Value) -> None:
         if type(value) is dict:
             value = {
@@ -206,14 +206,14 @@ def _schema_map(key: str) -> _Setter:
     return set_keyword
 
 
-def _numeric(key: str) -> _Setter:
+def _make_number_setter(key: str) -> _Setter:
     def set_keyword(found: JsonObject, value: _Value) -> None:
         found[key] = _parse_number(value)
 
     return set_keyword
 
 
-def _setters() -> dict[str, _Setter]:
+def _make_setters() -> dict[str, _Setter]:
     setters: dict[str, _Setter] = {
         "type": _set_type,
         "$ref": _set_ref,
@@ -222,17 +222,17 @@ def _setters() -> dict[str, _Setter]:
         "nullable": _ignore,
         "propertyOrdering": _ignore,
     }
-    for keys, setter_of in (
-        (_ONE_SCHEMA, _one_schema),
-        (_SCHEMA_ARRAYS, _schema_array),
-        (_SCHEMA_MAPS, _schema_map),
-        (_NUMBERS, _numeric),
+    for keys, make_setter in (
+        (_ONE_SCHEMA, _make_schema_setter),
+        (_SCHEMA_ARRAYS, _make_array_setter),
+        (_SCHEMA_MAPS, _make_map_setter),
+        (_NUMBERS, _make_number_setter),
     ):
-        setters |= {key: setter_of(key) for key in keys}
+        setters |= {key: make_setter(key) for key in keys}
     return setters | {spelled: setters[key] for spelled, key in _SPELLINGS.items()}
 
 
-_SETTERS: Final = MappingProxyType(_setters())
+_SETTERS: Final = MappingProxyType(_make_setters())
 """What becomes of the keywords that do not stay as they are."""
 
 

@@ -5,8 +5,8 @@ Of a client's request the words of the user are what is to be spoken, one part a
 tells how.  A client that states no format gets raw samples, as Google's do.
 
 ``:generateSpeech`` takes a generateContent body and goes to ``:generateContent`` (contract 4.25).  Where a
-client of Google's own asks Google, its bytes go as they are; what asks for audio, and may be
-missing, is put in at its place.
+client of Google's own asks Google, its bytes go as they are; what asks for audio, and may be missing, is put
+in at its place.
 
 Sources: https://ai.google.dev/gemini-api/docs/speech-generation; ``SpeechConfig``, ``VoiceConfig`` and
 ``AudioResponseFormat`` of google-genai 3.4.
