@@ -1,4 +1,4 @@
-"""Read a configuration file, say what is wrong with it, and where calls go."""
+"""Read a configuration file, say what is wrong with it, what to be warned of, and where calls go."""
 
 from __future__ import annotations
 
@@ -6,15 +6,35 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
-from mgw.advice import final_addresses, warnings
+from mgw.config.listen import EndpointText
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError, dotted_path
+from mgw.config.provider import Provider
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
+from mgw.families import FAMILIES
+from mgw.kinds import KINDS
 from mgw.routing.routes import DENIABLE
+from mgw.secret import MIN_HIDDEN
+from mgw.upstream.address import call_url
+from mgw.vocabulary import Family
 
 DEFAULT_FILE = "/etc/mgw.yaml"
+_OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
+"""Where Google speaks OpenAI's wire."""
+
+_TOO_SHORT: Final = (
+    f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden where a log line "
+    "or a provider's error repeats it"
+)
+
+_KEYLESS: Final = (
+    "without a key, this host is sent the credentials of all OpenAI clients, and other clients get "
+    "401; if it needs no key, set auth: none"
+)
 
 
 def reader_of(file: str) -> Callable[[], Config]:
@@ -107,3 +127,79 @@ def read_or_tell(read: Callable[[], Config]) -> Config | None:
     except OSError as error:
         sys.stderr.write(f"mgw: the configuration file {error.filename} cannot be read: {error.strerror}\n")
     return None
+
+
+def warnings(config: Config) -> list[str]:
+    """Return a sentence for each thing that will hurt, in the order of the settings."""
+    found = []
+    auth = config.edge_auth
+    if config.listen.beyond_loopback and not auth.enabled:
+        found.append(
+            f"listen: {redact(str(config.listen))} can be reached from other machines, and "
+            "edge_auth is off: anyone who reaches it can use the providers' keys"
+        )
+    if auth.keys and not auth.enabled:
+        found.append("edge_auth.enabled: keys are set, but edge auth is off, so no client needs one")
+    if any(len(key.reveal()) < MIN_HIDDEN for key in auth.keys):
+        found.append(f"edge_auth: a key has {_TOO_SHORT}")
+    for provider in config.providers.values():
+        found += _of_key(provider)
+        found += _of_base_url(provider)
+    found += _of_public_url(config)
+    for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
+        if size < config.max_body_bytes:
+            found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
+    return found
+
+
+def final_addresses(config: Config) -> list[str]:
+    """Return, per provider, the method and address of one call as it will go out."""
+    return [
+        f"{dotted_path((provider.name,))}: POST {_sample(provider)}" for provider in config.providers.values()
+    ]
+
+
+def _sample(provider: Provider) -> str:
+    path = FAMILIES[KINDS[provider.kind].family].sample_path
+    model = provider.models[0] if provider.models else "{model}"
+    return redact(call_url(provider, path.replace("{model}", model)))
+
+
+def _of_key(provider: Provider) -> list[str]:
+    """Warn of a key that is not hidden, and of a host that gets the keys of the clients."""
+    where = dotted_path(("providers", provider.name))
+    if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
+        return [f"{where}: its key has {_TOO_SHORT}"]
+    if KINDS[provider.kind].base_url is None and provider.auth is None:
+        return [f"{where}: {_KEYLESS}"]
+    return []
+
+
+def _of_public_url(config: Config) -> list[str]:
+    """Warn of an address that leads clients, with their keys, to plain HTTP where the listener has none."""
+    listen = config.listen
+    secure = config.tls is not None or (isinstance(listen, EndpointText) and listen.brings_tls)
+    if not secure or config.public_url is None or config.public_url.startswith("https:"):
+        return []
+    return [f"public_url: {redact(config.public_url)} is plain HTTP, but the listener speaks TLS"]
+
+
+def _of_base_url(provider: Provider) -> list[str]:
+    """Warn of an address without its version, or with the path of a call at its end."""
+    row = KINDS[provider.kind]
+    segments = [segment for segment in urlsplit(provider.base_url).path.split("/") if segment]
+    where = f"{dotted_path(('providers', provider.name, 'base_url'))}: {redact(provider.base_url)}"
+    if provider.base_url.endswith(FAMILIES[row.family].sample_path):
+        return [f"{where} ends with the path of a call; calls will go to {_sample(provider)}"]
+    if provider.base_url.endswith(_OPENAI_AT_GOOGLE):
+        wire = f"{where} is Google's OpenAI-compatible API: for Gemini's own API, leave out /openai"
+        return [] if row.family is Family.OPENAI else [wire]
+    if any(map(row.version.fullmatch, segments)):
+        return []
+    usual = " or ".join(row.versions)
+    return [
+        (
+            f"{where} has no version segment ({usual}), and the gateway adds none; "
+            f"calls will go to {_sample(provider)}"
+        )
+    ]

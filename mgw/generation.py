@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+from twisted.logger import Logger
 
 from mgw.config.problems import dotted_path
 from mgw.config.provider import Provider
@@ -25,9 +27,33 @@ from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
-from mgw.upstream.unknown_stops import UnknownStops
 from mgw.usage.journal import FailureLog
 from mgw.vocabulary import Family
+
+_log: Final = Logger()
+_MAX_UNKNOWN_STOPS: Final = 64
+"""How many are remembered; a provider that invents more is not logged any further."""
+_MAX_STOP_LENGTH: Final = 64
+
+
+@dataclass(slots=True)
+class UnknownStopLog:
+    """Logs each stop reason that nobody knows once; providers invent some (contract 8.21)."""
+
+    _seen: set[tuple[str, str]] = field(default_factory=set)
+
+    def note(self, provider: str, word: str) -> None:
+        """Log a word of a provider, unless it was logged before."""
+        seen = (provider, word[:_MAX_STOP_LENGTH])
+        if seen in self._seen or len(self._seen) >= _MAX_UNKNOWN_STOPS:
+            return
+        self._seen.add(seen)
+        _log.warn(
+            "provider {provider} ended a response with the unknown reason {word!r}, which is treated as a "
+            "normal end",
+            provider=provider,
+            word=seen[1],
+        )
 
 
 @dataclass(slots=True)
@@ -43,7 +69,7 @@ class Generation:
     upstreams: Mapping[str, Upstream]
     models: Models
     """What each model takes."""
-    unknown_stops: UnknownStops = field(default_factory=UnknownStops)
+    unknown_stops: UnknownStopLog = field(default_factory=UnknownStopLog)
     failures: FailureLog = field(default_factory=FailureLog)
     in_use: int = 0
     _retired: bool = field(default=False)

@@ -7,7 +7,6 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Callable
 from platform import python_version
@@ -18,16 +17,15 @@ import twisted
 from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 
 from mgw import __version__
-from mgw.advice import warnings
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
+from mgw.check import warnings
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
@@ -58,7 +56,7 @@ from mgw.usage.sinks import open_sink
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.interfaces import ChannelLimits
-from mgw.web.listener import ChannelFactory, listening_endpoint
+from mgw.web.listener import ChannelFactory, listen_error, listening_endpoint, shown_address
 from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 
@@ -168,7 +166,7 @@ class GatewayService(Service):
     @property
     def addresses(self) -> list[str]:
         """Where it listens, as ``host:port``."""
-        return [_shown(port) for port in self._ports]
+        return [shown_address(port) for port in self._ports]
 
     def setServiceParent(self, parent: Any) -> None:
         """Join the application, whose log becomes ours."""
@@ -205,7 +203,7 @@ class GatewayService(Service):
             raise self._unable(f"cannot listen on {redact(str(config.listen))}: {what}") from None
         self._listening = listening.addCallbacks(self._ports.append, failures.append)
         for failure in failures:
-            raise self._unable(f"cannot listen on {redact(str(config.listen))}: {_plainly(failure)}")
+            raise self._unable(f"cannot listen on {redact(str(config.listen))}: {listen_error(failure)}")
 
     def startService(self) -> None:
         """Take requests.
@@ -420,23 +418,6 @@ def channel_limits(config: Config) -> ChannelLimits:
         write_stall=times.write_stall,
         max_clients=config.max_clients or max_clients_for(file_limit()),
     )
-
-
-def _plainly(failure: Failure) -> str:
-    """Return why an address cannot be had, without the words that Twisted puts around it."""
-    error = failure.value
-    if isinstance(error, CannotListenError):
-        error = error.socketError
-    return getattr(error, "strerror", None) or str(error)
-
-
-def _shown(port: IListeningPort) -> str:
-    address: Any = port.getHost()  # Any: addresses of all kinds
-    host = getattr(address, "host", None)
-    if host is None:
-        name = getattr(address, "name", None)
-        return str(address) if name is None else f"unix:{os.fsdecode(name)}"
-    return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
 
 
 async def _done(work: object) -> None:

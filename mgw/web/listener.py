@@ -6,6 +6,7 @@ clients that have stopped reading.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from typing import Any, Final, cast
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint, serverFromString
+from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import (
     IAddress,
     IDelayedCall,
+    IListeningPort,
     IReactorTime,
     ISSLTransport,
     IStreamServerEndpoint,
@@ -252,3 +255,21 @@ def listening_endpoint(
     if ":" in listen.host or (not listen.host and socket.has_dualstack_ipv6()):
         return TCP6ServerEndpoint(reactor, listen.port, BACKLOG, listen.host or "::")
     return TCP4ServerEndpoint(reactor, listen.port, BACKLOG, listen.host)
+
+
+def listen_error(failure: Failure) -> str:
+    """Return why an address cannot be had, without the words that Twisted puts around it."""
+    error = failure.value
+    if isinstance(error, CannotListenError):
+        error = error.socketError
+    return getattr(error, "strerror", None) or str(error)
+
+
+def shown_address(port: IListeningPort) -> str:
+    """Return where a port listens: ``host:port``, or ``unix:`` and a path."""
+    address: Any = port.getHost()  # Any: addresses of all kinds
+    host = getattr(address, "host", None)
+    if host is None:
+        name = getattr(address, "name", None)
+        return str(address) if name is None else f"unix:{os.fsdecode(name)}"
+    return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"

@@ -1,4 +1,4 @@
-"""The door behind the channel: who is refused where, and one event for each exchange whatever its end."""
+"""The web server: who is refused where, and one event for each exchange whatever its end."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from mgw.advice import final_addresses, warnings
+from mgw.check import final_addresses, warnings
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import looks_like_a_key

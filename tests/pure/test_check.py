@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.advice import final_addresses, warnings
+from mgw.check import final_addresses, warnings
 from mgw.config.load import parse
 
 
