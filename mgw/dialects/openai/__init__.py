@@ -10,9 +10,8 @@ from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderO
 from mgw.dialects.openai import embedding, speech
 from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
 from mgw.dialects.openai.errors import error_body, parse_error, render_error
-from mgw.dialects.openai.render import render_request
 from mgw.dialects.openai.reply import parse_reply, render_reply
-from mgw.dialects.openai.request import parse_request
+from mgw.dialects.openai.request import parse_request, render_request
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
 from mgw.dialects.openai.usage import meter

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from mgw.canonical.conversation import Citation, JsonObject, MediaKind, Signature
+from mgw.canonical.conversation import Citation, JsonObject, MediaKind
 from mgw.canonical.reply import (
     Alternative,
     Broke,
@@ -34,14 +34,14 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.dialect import ReplyContext
+from mgw.dialects.openai.blocks import parse_thinking_text
 from mgw.dialects.openai.calls import CallsReader
-from mgw.dialects.openai.content import media_of, spoken_thought
+from mgw.dialects.openai.media import parse_url
 from mgw.dialects.openai.thoughts import (
     UNSIGNED,
     host_signature,
     host_text,
     parse_host_extra_content,
-    render_extra_content,
 )
 
 _STOPS: Final = MappingProxyType(
@@ -209,7 +209,7 @@ class ChoiceReader:
                 if type(block) is not dict:
                     continue
                 if block.get("type") == "thinking":
-                    self._add_thought(spoken_thought(block.get("thinking")), events)
+                    self._add_thought(parse_thinking_text(block.get("thinking")), events)
                 else:
                     self._add_text(_string(block.get("text")), events)
 
@@ -245,7 +245,7 @@ class ChoiceReader:
         for image in images:
             address = image.get("image_url") if type(image) is dict else None
             url = address.get("url") if type(address) is dict else address
-            media = media_of(url, MediaKind.IMAGE) if type(url) is str else None
+            media = parse_url(url, MediaKind.IMAGE) if type(url) is str else None
             if media is not None:
                 self._close_thought(events)
                 events.append(MediaAdded(media, self.candidate))
@@ -303,18 +303,6 @@ def render_stop(stop: StopReason, *, calls: bool, deprecated: bool) -> str:
 def render_id(reply_id: str | None, context: ReplyContext) -> str:
     """Return the provider's identifier, else one made from the request's."""
     return reply_id or f"chatcmpl-{context.request_id}"
-
-
-def render_call(call_id: str, name: str, arguments: str, signature: Signature | None) -> JsonObject:
-    """Return an entry of ``tool_calls``."""
-    entry: JsonObject = {
-        "id": call_id,
-        "type": "function",
-        "function": {"name": name, "arguments": arguments},
-    }
-    if signature is not None:
-        entry["extra_content"] = render_extra_content(signature)
-    return entry
 
 
 def render_citations(citations: Iterable[Citation]) -> list[JsonObject]:

@@ -1,53 +1,64 @@
-"""How a request wants to be answered: sampling, limits, output format, reasoning.
+"""Options of a request, both ways: sampling, limits, output format, reasoning, user.
 
-Source: the SDK's ``completion_create_params``.  Reasoning has many spellings on this wire:
+Source: the SDK's ``completion_create_params``.  Reasoning has many spellings in chat:
 
 * ``reasoning_effort`` of OpenAI,
 * ``reasoning: {effort, max_tokens, exclude, enabled}`` of OpenRouter,
 * ``thinking: {type, budget_tokens}`` of DeepSeek, GLM and LiteLLM,
 * ``extra_body.google.thinking_config`` of Google's endpoint for OpenAI's clients.
 
-Each says what the ones before it left unsaid.  A value that asks for what happens anyway (``n: 1``, a
-penalty of 0, ``logprobs: false``, an effort of ``default``, an empty stop sequence) says nothing.
+Each adds what the ones before it left out.  A value that asks for what happens anyway (``n: 1``, a
+penalty of 0, ``logprobs: false``, an effort of ``default``, an empty stop sequence) is no option.
+
+What some hosts know beyond OpenAI (``top_k``) others refuse, so it goes only where the operator says so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from mgw.canonical.conversation import OutputFormat, OutputKind, Reasoning, Sampling
+from mgw.canonical.conversation import Conversation, JsonObject, OutputFormat, OutputKind, Reasoning, Sampling
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.fillers import ANSWER_IN_JSON
+from mgw.dialects.openai.schema import fits_strict, wrap_root
+from mgw.dialects.reasoning import for_openai
+from mgw.kinds import KINDS
 from mgw.vocabulary import Effort
 
 _Value = TypeVar("_Value", bound=float)
+_MAX_STOP_SEQUENCES: Final = 4
+_MAX_USER_CHARS: Final = 64
 _EFFORTS: Final = MappingProxyType({str(effort): effort for effort in Effort})
 
 
-def read_sampling(request: Fields) -> Sampling:
+def parse_sampling(request: Fields) -> Sampling:
     """Take how tokens are drawn."""
     return Sampling(
         request.number("temperature", Feature.TEMPERATURE),
         request.number("top_p", Feature.TOP_P),
         request.integer("top_k", Feature.TOP_K),
-        _noted(request, "frequency_penalty", Feature.FREQUENCY_PENALTY, request.number("frequency_penalty")),
-        _noted(request, "presence_penalty", Feature.PRESENCE_PENALTY, request.number("presence_penalty")),
+        _note(request, "frequency_penalty", Feature.FREQUENCY_PENALTY, request.number("frequency_penalty")),
+        _note(request, "presence_penalty", Feature.PRESENCE_PENALTY, request.number("presence_penalty")),
         request.integer("seed", Feature.SEED),
-        _noted(request, "logprobs", Feature.LOGPROBS, request.flag("logprobs")),
-        _noted(request, "top_logprobs", Feature.TOP_LOGPROBS, request.integer("top_logprobs")),
+        _note(request, "logprobs", Feature.LOGPROBS, request.flag("logprobs")),
+        _note(request, "top_logprobs", Feature.TOP_LOGPROBS, request.integer("top_logprobs")),
     )
 
 
-def _noted(request: Fields, key: str, feature: Feature, value: _Value | None) -> _Value | None:
-    """Return a value, unless it is what happens anyway: then the client has said nothing."""
+def _note(request: Fields, key: str, feature: Feature, value: _Value | None) -> _Value | None:
+    """Note a value and return it, unless it is the default: then the client has said nothing."""
     if not value:
         return None
     request.note(feature, key)
     return value
 
 
-def read_max_tokens(request: Fields) -> int | None:
+def parse_max_tokens(request: Fields) -> int | None:
     """Take the limit of the answer; ``max_completion_tokens`` goes before the deprecated ``max_tokens``."""
     for key in ("max_completion_tokens", "max_tokens"):
         limit = request.integer(key, Feature.MAX_TOKENS)
@@ -58,7 +69,7 @@ def read_max_tokens(request: Fields) -> int | None:
     return None
 
 
-def read_candidates(request: Fields) -> int | None:
+def parse_candidates(request: Fields) -> int | None:
     """Take ``n``."""
     number = request.integer("n")
     if number is None or number == 1:
@@ -69,7 +80,7 @@ def read_candidates(request: Fields) -> int | None:
     return number
 
 
-def read_stop(request: Fields) -> tuple[str, ...]:
+def parse_stop_sequences(request: Fields) -> tuple[str, ...]:
     """Take ``stop``: a string or an array of them."""
     value = request.take("stop", Feature.STOP)
     if value is None:
@@ -84,13 +95,13 @@ def read_stop(request: Fields) -> tuple[str, ...]:
     return tuple(filter(None, value))
 
 
-def read_user(request: Fields) -> str | None:
+def parse_user(request: Fields) -> str | None:
     """Take the end user: ``safety_identifier``, else ``user``, which it replaces."""
     user = request.text("safety_identifier", Feature.USER)
     return user if user is not None else request.text("user", Feature.USER)
 
 
-def read_output(request: Fields) -> OutputFormat | None:
+def parse_output(request: Fields) -> OutputFormat | None:
     """Take ``response_format``."""
     wanted = request.nested("response_format")
     if wanted is None:
@@ -115,9 +126,14 @@ def read_output(request: Fields) -> OutputFormat | None:
     )
 
 
-def read_reasoning(request: Fields) -> Reasoning:
+def parse_reasoning(request: Fields) -> Reasoning:
     """Take every spelling of reasoning."""
-    wishes = [_openai(request), _openrouter(request), _thinking(request), _google(request)]
+    wishes = [
+        _parse_openai_reasoning(request),
+        _parse_openrouter_reasoning(request),
+        _parse_thinking(request),
+        _parse_google_reasoning(request),
+    ]
     efforts = [wish.effort for wish in wishes if wish.effort is not None]
     budgets = [wish.budget for wish in wishes if wish.budget is not None]
     thoughts = [wish.thoughts for wish in wishes if wish.thoughts is not None]
@@ -129,7 +145,7 @@ def read_reasoning(request: Fields) -> Reasoning:
     )
 
 
-def _effort(fields: Fields, key: str) -> Effort | None:
+def _parse_effort(fields: Fields, key: str) -> Effort | None:
     word = fields.text(key, Feature.REASONING)
     if word is None or word == "default":  # Groq
         return None
@@ -139,15 +155,15 @@ def _effort(fields: Fields, key: str) -> Effort | None:
     return effort
 
 
-def _openai(request: Fields) -> Reasoning:
-    return Reasoning(_effort(request, "reasoning_effort"))
+def _parse_openai_reasoning(request: Fields) -> Reasoning:
+    return Reasoning(_parse_effort(request, "reasoning_effort"))
 
 
-def _openrouter(request: Fields) -> Reasoning:
+def _parse_openrouter_reasoning(request: Fields) -> Reasoning:
     reasoning = request.nested("reasoning")
     if reasoning is None:
         return Reasoning()
-    effort = _effort(reasoning, "effort")
+    effort = _parse_effort(reasoning, "effort")
     budget = reasoning.integer("max_tokens", Feature.REASONING)
     exclude = reasoning.flag("exclude", Feature.THOUGHTS)
     enabled = reasoning.flag("enabled", Feature.REASONING)
@@ -158,7 +174,7 @@ def _openrouter(request: Fields) -> Reasoning:
     return Reasoning(effort, budget, thoughts=None if exclude is None else not exclude)
 
 
-def _thinking(request: Fields) -> Reasoning:
+def _parse_thinking(request: Fields) -> Reasoning:
     thinking = request.nested("thinking")
     if thinking is None:
         return Reasoning()
@@ -175,14 +191,132 @@ def _thinking(request: Fields) -> Reasoning:
     return Reasoning(budget=budget)
 
 
-def _google(request: Fields) -> Reasoning:
+def _parse_google_reasoning(request: Fields) -> Reasoning:
     extra = request.nested("extra_body")
     google = extra.nested("google") if extra is not None else None
     config = google.nested("thinking_config") if google is not None else None
     if config is None:
         return Reasoning()
     return Reasoning(
-        _effort(config, "thinking_level"),
+        _parse_effort(config, "thinking_level"),
         config.integer("thinking_budget", Feature.REASONING),
         thoughts=config.flag("include_thoughts", Feature.THOUGHTS),
     )
+
+
+def render_output(body: JsonObject, output: OutputFormat | None) -> bool:
+    """Write ``response_format``; return whether the answer will come wrapped in an object."""
+    if output is None or output.kind is OutputKind.TEXT:
+        return False
+    if output.kind is OutputKind.JSON:
+        body["response_format"] = {"type": "json_object"}
+        _mention_json(body["messages"])
+        return False
+    inner, wrapped = (None, False) if output.schema is None else wrap_root(output.schema)
+    schema: JsonObject = {"name": output.name or "answer"}
+    if output.description is not None:
+        schema["description"] = output.description
+    if inner is not None:
+        schema["schema"] = inner
+    strict = output.strict
+    if strict is None and inner is not None and fits_strict(inner):
+        strict = True  # the client's own family would have enforced the schema
+    if strict is not None:
+        schema["strict"] = strict
+    body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return wrapped
+
+
+def _mention_json(messages: list[JsonObject]) -> None:
+    """Make sure that a message mentions JSON: the API refuses ``json_object`` otherwise."""
+    if not any("json" in text.lower() for text in _texts_of(messages)):
+        messages.insert(0, {"role": "system", "content": ANSWER_IN_JSON})
+
+
+def _texts_of(messages: list[JsonObject]) -> Iterable[str]:
+    for message in messages:
+        content = message["content"]
+        if type(content) is str:
+            yield content
+        elif content is not None:
+            yield from (block["text"] for block in content if block["type"] == "text")
+
+
+def render_reasoning_and_sampling(
+    body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
+) -> None:
+    """Write the effort of reasoning, and the sampling that the model takes beside it."""
+    thinking = for_openai(conversation.reasoning, options.row, tools=bool(conversation.tools))
+    if thinking.effort is not None:
+        body["reasoning_effort"] = thinking.effort
+    if thinking.lost:
+        lost.add(Feature.REASONING)
+    if thinking.thoughts_lost:
+        lost.add(Feature.THOUGHTS)
+    sampling = conversation.sampling
+    for key, value, feature in (
+        ("temperature", sampling.temperature, Feature.TEMPERATURE),
+        ("top_p", sampling.top_p, Feature.TOP_P),
+        ("frequency_penalty", sampling.frequency_penalty, Feature.FREQUENCY_PENALTY),
+        ("presence_penalty", sampling.presence_penalty, Feature.PRESENCE_PENALTY),
+        ("logprobs", sampling.logprobs, Feature.LOGPROBS),
+        ("top_logprobs", sampling.top_logprobs, Feature.TOP_LOGPROBS),
+        ("top_k", sampling.top_k, Feature.TOP_K),
+    ):
+        if value is None:
+            continue
+        if thinking.sampling and _is_accepted(key, conversation, options):
+            body[key] = value
+        else:
+            lost.add(feature)
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+
+
+def _is_accepted(key: str, conversation: Conversation, options: RenderOptions) -> bool:
+    if key == "top_k":
+        return key in options.extra_fields
+    return key != "top_logprobs" or conversation.sampling.logprobs is True  # refused without the other
+
+
+def render_limits(
+    body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
+) -> None:
+    """Write the limit of the answer, the stop sequences and the number of candidates."""
+    row = options.row
+    if conversation.max_tokens is not None:
+        field = "max_completion_tokens" if row.max_completion_tokens else options.max_tokens_field
+        body[field] = limit = min(conversation.max_tokens, row.max_output or conversation.max_tokens)
+        if limit < conversation.max_tokens:
+            lost.add(Feature.MAX_TOKENS)
+    if conversation.stop:
+        _render_stop_sequences(body, conversation.stop, options, lost)
+    if conversation.candidates is not None and conversation.candidates > 1:
+        body["n"] = conversation.candidates
+
+
+def _render_stop_sequences(
+    body: JsonObject, stop: tuple[str, ...], options: RenderOptions, lost: set[Feature]
+) -> None:
+    """Write the stop sequences: OpenAI takes four, and some of its models none."""
+    if not options.row.stop:
+        lost.add(Feature.STOP)
+        return
+    if KINDS[options.kind].is_strict and len(stop) > _MAX_STOP_SEQUENCES:
+        lost.add(Feature.STOP)
+        stop = stop[:_MAX_STOP_SEQUENCES]
+    body["stop"] = list(stop)
+
+
+def render_user(body: JsonObject, conversation: Conversation, options: RenderOptions) -> None:
+    """Write the end user."""
+    if conversation.user is not None:
+        field = "safety_identifier" if KINDS[options.kind].has_safety_identifier else "user"
+        body[field] = _shorten_user(conversation.user)
+
+
+def _shorten_user(user: str) -> str:
+    """Return a name that is short enough; what is longer is hashed, the same way every time."""
+    if len(user) <= _MAX_USER_CHARS:
+        return user
+    return blake2b(user.encode("utf-8", "surrogatepass"), digest_size=_MAX_USER_CHARS // 2).hexdigest()

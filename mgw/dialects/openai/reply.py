@@ -48,18 +48,18 @@ from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.identifiers import CHAT_ID, unused_id
 from mgw.dialects.metering import attempt
+from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.choices import (
     Choice,
     ChoiceReader,
-    render_call,
     render_citations,
     render_id,
     render_logprobs,
     render_stop,
 )
-from mgw.dialects.openai.content import image_object
 from mgw.dialects.openai.errors import error_in, is_error
-from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content
+from mgw.dialects.openai.media import render_image
+from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import parse_usage, render_usage
 from mgw.dialects.refusal import AnswerError, spoken_by_proxy
 from mgw.errors import GatewayError, Reason
@@ -262,7 +262,7 @@ class _MessageFields:
             case ToolCall():
                 self.calls.append(part)
             case Media():
-                self.images.append(image_object(part, len(self.images)))
+                self.images.append(render_image(part, len(self.images)))
             case _:
                 return
         self._thoughts.close()
@@ -304,8 +304,8 @@ def _render_message(candidate: Candidate, *, deprecated: bool) -> JsonObject:
     annotations = render_citations(fields.citations)
     if annotations:
         message["annotations"] = annotations
-    if fields.signature is not None:
-        message["extra_content"] = render_extra_content(fields.signature)
+    if signature := render_signature(fields.signature):
+        message["extra_content"] = render_extra_content(signature)
     return message
 
 
@@ -317,7 +317,7 @@ def _render_calls(calls: Iterable[ToolCall], *, deprecated: bool) -> JsonObject:
             unused_id(call.id, used, CHAT_ID),
             call.name,
             "{}" if is_empty(call.arguments) else call.arguments,
-            call.signature,
+            render_signature(call.signature),
         )
         for call in calls
     ]

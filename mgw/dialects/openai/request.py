@@ -1,27 +1,96 @@
-"""A request of chat completions, understood.
+"""A request of chat completions, both ways.
 
-Source: the SDK's ``completion_create_params``.  What is not taken here stays in :class:`Fields` and is
-reported: ``logit_bias``, ``metadata``, ``store``, ``service_tier``, ``verbosity``, ``prediction``,
-``web_search_options``, ``audio``, ``prompt_cache_key`` and whatever is newer than this text.
+Sources: the SDK's ``completion_create_params``; contract 8.7, 8.9.  What is not taken here stays in
+:class:`Fields` and is reported: ``logit_bias``, ``metadata``, ``store``, ``service_tier``, ``verbosity``,
+``prediction``, ``web_search_options``, ``audio``, ``prompt_cache_key`` and whatever is newer than this text.
+Hosts other than OpenAI know less of the API: no ``allowed_tools``, no ``safety_identifier``.
 """
 
 from __future__ import annotations
 
-from mgw.canonical.conversation import Conversation
+from typing import Final
+
+from msgspec.json import Encoder
+
+from mgw.canonical.conversation import Conversation, JsonObject, Text, Turn
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import Parsed, ReplyOptions, RequestContext, parsed
-from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.dialects.openai.messages import History
-from mgw.dialects.openai.options import (
-    read_candidates,
-    read_max_tokens,
-    read_output,
-    read_reasoning,
-    read_sampling,
-    read_stop,
-    read_user,
+from mgw.dialects.dialect import (
+    Parsed,
+    Rendered,
+    RenderOptions,
+    ReplyOptions,
+    RequestContext,
+    parsed,
 )
-from mgw.dialects.openai.tools import read_function_choice, read_functions, read_tool_choice, read_tools
+from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.dialects.identifiers import CHAT_NAME
+from mgw.dialects.names import Names
+from mgw.dialects.openai.options import (
+    parse_candidates,
+    parse_max_tokens,
+    parse_output,
+    parse_reasoning,
+    parse_sampling,
+    parse_stop_sequences,
+    parse_user,
+    render_limits,
+    render_output,
+    render_reasoning_and_sampling,
+    render_user,
+)
+from mgw.dialects.openai.tools import (
+    parse_function_choice,
+    parse_functions,
+    parse_tool_choice,
+    parse_tools,
+    render_tools,
+)
+from mgw.dialects.openai.turns import parse_turns, render_turns
+from mgw.dialects.refusal import no_messages
+from mgw.errors import GatewayError, Reason
+
+_ENCODER: Final = Encoder()
+_TARGET: Final = b"/chat/completions"
+_CARRIED: Final = frozenset(
+    {
+        Feature.SYSTEM,
+        Feature.TURN_NAME,
+        Feature.MEDIA_DETAIL,
+        Feature.MEDIA_NAME,
+        Feature.FILE_ID,
+        Feature.IMAGE,
+        Feature.DOCUMENT,
+        Feature.AUDIO,
+        Feature.VIDEO,
+        Feature.THINKING,
+        Feature.REFUSAL,
+        Feature.RESULT_NAME,
+        Feature.TOOLS,
+        Feature.TOOL_STRICT,
+        Feature.TOOL_CHOICE,
+        Feature.TOOL_CHOICE_NAMES,
+        Feature.PARALLEL_CALLS,
+        Feature.TEMPERATURE,
+        Feature.TOP_P,
+        Feature.TOP_K,
+        Feature.FREQUENCY_PENALTY,
+        Feature.PRESENCE_PENALTY,
+        Feature.SEED,
+        Feature.LOGPROBS,
+        Feature.TOP_LOGPROBS,
+        Feature.MAX_TOKENS,
+        Feature.STOP,
+        Feature.CANDIDATES,
+        Feature.OUTPUT,
+        Feature.OUTPUT_NAME,
+        Feature.OUTPUT_DESCRIPTION,
+        Feature.OUTPUT_STRICT,
+        Feature.REASONING,
+        Feature.THOUGHTS,
+        Feature.USER,
+    }
+)
+"""What this dialect has words for, be it not with every value and for every model."""
 
 
 def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  # noqa: ARG001 - this wire says all in its body
@@ -33,55 +102,90 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
     ledger = Ledger()
     request = open_request(body, ledger)
     request.skip("model")
-    history = _history(request)
-    tools, functions = read_tools(request), read_functions(request)
-    choice = read_tool_choice(request)
+    system, turns = _parse_messages(request)
+    tools, functions = parse_tools(request), parse_functions(request)
+    choice = parse_tool_choice(request)
     if choice is None and functions:
-        choice = read_function_choice(request)
+        choice = parse_function_choice(request)
     stream = request.flag("stream") or False
     options = request.nested("stream_options")
     style = ReplyOptions(
         include_usage=bool(options is not None and options.flag("include_usage")),
         legacy_functions=bool(functions and not tools),
     )
-    _skip_usual(request)
+    _skip_modalities(request)
     conversation = Conversation(
-        turns=tuple(history.turns),
-        system=tuple(history.system),
+        turns=turns,
+        system=system,
         tools=tools + functions,
         tool_choice=choice,
-        parallel_calls=False if style.legacy_functions else _parallel(request),
-        sampling=read_sampling(request),
-        max_tokens=read_max_tokens(request),
-        stop=read_stop(request),
-        candidates=read_candidates(request),
-        output=read_output(request),
-        reasoning=read_reasoning(request),
-        user=read_user(request),
+        parallel_calls=False if style.legacy_functions else _parse_parallel_calls(request),
+        sampling=parse_sampling(request),
+        max_tokens=parse_max_tokens(request),
+        stop=parse_stop_sequences(request),
+        candidates=parse_candidates(request),
+        output=parse_output(request),
+        reasoning=parse_reasoning(request),
+        user=parse_user(request),
         stream=stream,
     )
     return parsed(conversation, ledger, style)
 
 
-def _history(request: Fields) -> History:
+def _parse_messages(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     if "messages" not in request:
         raise request.missing("messages")
-    history = History()
-    for message in request.objects("messages"):
-        history.read(message)
-    if not history.turns and not history.system:
+    system, turns = parse_turns(request.objects("messages"))
+    if not turns and not system:
         raise request.wrong("messages", "at least one message is required")
-    return history
+    return system, turns
 
 
-def _parallel(request: Fields) -> bool | None:
+def _parse_parallel_calls(request: Fields) -> bool | None:
     """Take ``parallel_tool_calls``; ``true`` is what happens anyway."""
     parallel = request.flag("parallel_tool_calls", Feature.PARALLEL_CALLS)
     return False if parallel is False else None
 
 
-def _skip_usual(request: Fields) -> None:
+def _skip_modalities(request: Fields) -> None:
     """Take what asks for no more than text."""
     modalities = request.take("modalities")
     if modalities is not None and modalities != ["text"]:
         request.ledger.leave(request.path("modalities"))
+
+
+def render_request(conversation: Conversation, options: RenderOptions) -> Rendered:
+    """Write a request.
+
+    Raises: :class:`GatewayError` (``MALFORMED``) for a conversation without content, a URL that the
+    model does not fetch, and what is nested too deeply.
+    """
+    lost: set[Feature] = set()
+    names = Names(CHAT_NAME)
+    messages = render_turns(conversation, options.kind, options.row, names, lost)
+    if not messages:
+        raise no_messages()
+    body: JsonObject = {"model": options.model, "messages": messages}
+    if conversation.tools:
+        render_tools(body, conversation, options, names, lost)
+    wrapped = render_output(body, conversation.output)
+    render_reasoning_and_sampling(body, conversation, options, lost)
+    render_limits(body, conversation, options, lost)
+    render_user(body, conversation, options)
+    if conversation.stream:
+        body["stream"] = True
+        if options.stream_usage:
+            body["stream_options"] = {"include_usage": True}
+    data, renamed = _encode(body), names.renamed
+    return Rendered(_TARGET, data, _CARRIED, frozenset(lost), renamed=renamed, wrapped=wrapped)
+
+
+def _encode(body: JsonObject) -> bytes:
+    try:
+        return _ENCODER.encode(body)
+    except RecursionError:
+        raise GatewayError(Reason.MALFORMED, "a schema in the request is nested too deeply") from None
+    except (ValueError, OverflowError):  # lone surrogates, integers beyond 64 bits
+        raise GatewayError(
+            Reason.MALFORMED, "the request contains a value that JSON cannot represent"
+        ) from None

@@ -39,16 +39,16 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.identifiers import CHAT_ID, unused_id
+from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.choices import (
-    render_call,
     render_citations,
     render_id,
     render_logprobs,
     render_stop,
 )
-from mgw.dialects.openai.content import image_object
 from mgw.dialects.openai.errors import error_body, render_error
-from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content
+from mgw.dialects.openai.media import render_image
+from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import render_usage
 from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
@@ -190,7 +190,7 @@ class ChatStreamWriter(StreamWriter):
         choice = self._find_choice(event.candidate)
         if choice is not None:
             self._close_thought(choice)
-            self._write_delta(choice, {"images": [image_object(event.media, choice.images)]})
+            self._write_delta(choice, {"images": [render_image(event.media, choice.images)]})
             choice.images += 1
 
     def on_logprobs(self, event: LogprobsAdded) -> None:
@@ -212,7 +212,7 @@ class ChatStreamWriter(StreamWriter):
                 self._write_delta(choice, {"function_call": {"name": event.name, "arguments": ""}})
             return
         call_id = unused_id(event.id, choice.call_ids, CHAT_ID)
-        entry = render_call(call_id, event.name, "", event.signature)
+        entry = render_call(call_id, event.name, "", render_signature(event.signature))
         self._write_delta(choice, {"tool_calls": [{"index": call.index, **entry}]})
 
     def on_arguments(self, event: ArgumentsAdded) -> None:
@@ -240,8 +240,8 @@ class ChatStreamWriter(StreamWriter):
         last: JsonObject = {} if choice.has_content else {"content": ""}
         if annotations := render_citations(choice.citations):
             last["annotations"] = annotations
-        if choice.signature is not None:
-            last["extra_content"] = render_extra_content(choice.signature)
+        if signature := render_signature(choice.signature):
+            last["extra_content"] = render_extra_content(signature)
         if last:
             self._write_delta(choice, last)
         reason = render_stop(event.stop, calls=bool(choice.calls), deprecated=self._deprecated)

@@ -296,11 +296,11 @@ def parse_host_extra_content(extra: Any) -> Signature | None:  # Any: JSON of wh
     return Signature(Family.OPENAI, value) if type(value) is str and value else None
 
 
-def render_extra_content(signature: Signature) -> JsonObject:
-    """Return Google's place for a signature in chat, with a tagged one in it."""
-    return {"google": {"thought_signature": tagged(signature)}}
+def render_signature(signature: Signature | None) -> str | None:
+    """Return the tagged value of a signature for a client; ``None`` where there is none."""
+    return None if signature is None else tagged(signature)
 
 
-def render_host_extra_content(signature: Signature) -> JsonObject:
-    """Return Google's place for a signature in chat, with the host's own in it."""
-    return {"google": {"thought_signature": signature.value}}
+def render_extra_content(signature: str) -> JsonObject:
+    """Return Google's place for a signature in chat, with this value in it."""
+    return {"google": {"thought_signature": signature}}

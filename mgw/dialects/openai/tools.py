@@ -1,4 +1,4 @@
-"""Tools of a request, and the choice among them.
+"""Tools of a request and the choice among them, both ways.
 
 Sources: the SDK's ``ChatCompletionToolUnionParam``, ``ChatCompletionToolChoiceOptionParam`` and the
 deprecated ``functions`` and ``function_call``.
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.canonical.conversation import Tool, ToolChoice, ToolMode
+from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
+from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.openai.content import read_cache
-from mgw.dialects.openai.messages import not_a_function
+from mgw.dialects.names import Names
+from mgw.dialects.openai.blocks import not_a_function, parse_cache_control
+from mgw.dialects.openai.schema import fits_strict, resolve_root
+from mgw.kinds import KINDS
+from mgw.vocabulary import Kind
 
 _MODES: Final = {
     "none": ToolMode.NONE,
@@ -22,82 +26,82 @@ _MODES: Final = {
 }
 
 
-def read_tools(request: Fields) -> tuple[Tool, ...]:
+def parse_tools(request: Fields) -> tuple[Tool, ...]:
     """Take the tools."""
-    tools = [_tool(tool) for tool in request.objects("tools")]
+    tools = [_parse_tool(tool) for tool in request.objects("tools")]
     if tools:
         request.note(Feature.TOOLS, "tools")
     return tuple(tools)
 
 
-def read_functions(request: Fields) -> tuple[Tool, ...]:
+def parse_functions(request: Fields) -> tuple[Tool, ...]:
     """Take the tools of the deprecated kind."""
-    functions = [_function(function) for function in request.objects("functions")]
+    functions = [_parse_function(function) for function in request.objects("functions")]
     if functions:
         request.note(Feature.TOOLS, "functions")
     return tuple(functions)
 
 
-def _tool(tool: Fields) -> Tool:
+def _parse_tool(tool: Fields) -> Tool:
     kind = tool.text("type") or "function"
     if kind != "function":
         raise not_a_function(tool, kind)
     function = tool.nested("function")
     if function is None:
         raise tool.missing("function")
-    found = _function(function)
-    cache = read_cache(tool)
+    found = _parse_function(function)
+    cache = parse_cache_control(tool)
     return found if cache is None else Tool(found.name, found.description, found.schema, found.strict, cache)
 
 
-def _function(function: Fields) -> Tool:
+def _parse_function(function: Fields) -> Tool:
     return Tool(
         function.required_text("name"),
         function.text("description"),
         function.raw_object("parameters"),
         function.flag("strict", Feature.TOOL_STRICT),
-        read_cache(function),
+        parse_cache_control(function),
     )
 
 
-def read_tool_choice(request: Fields) -> ToolChoice | None:
+def parse_tool_choice(request: Fields) -> ToolChoice | None:
     """Take ``tool_choice``."""
     value = request.take("tool_choice", Feature.TOOL_CHOICE)
     if value is None:
         return None
     if type(value) is str:
-        return _by_word(request, "tool_choice", value)
+        return _parse_mode(request, "tool_choice", value)
     if type(value) is not dict:
         raise request.mistyped("tool_choice", str, value)
     choice = Fields(value, request.ledger, request, "tool_choice")
     kind = choice.text("type") or "function"
     if kind == "allowed_tools":
-        return _allowed(choice)
+        return _parse_allowed_tools(choice)
     if kind != "function":
         raise not_a_function(choice, kind)
-    return ToolChoice(ToolMode.ANY, (_name_in(choice),))
+    return ToolChoice(ToolMode.ANY, (_parse_name(choice),))
 
 
-def read_function_choice(request: Fields) -> ToolChoice | None:
+def parse_function_choice(request: Fields) -> ToolChoice | None:
     """Take ``function_call``, the deprecated kind of choice."""
     value = request.take("function_call", Feature.TOOL_CHOICE)
     if value is None:
         return None
     if type(value) is str:
-        return _by_word(request, "function_call", value)
+        return _parse_mode(request, "function_call", value)
     if type(value) is not dict:
         raise request.mistyped("function_call", str, value)
     choice = Fields(value, request.ledger, request, "function_call")
     return ToolChoice(ToolMode.ANY, (choice.required_text("name"),))
 
 
-def _by_word(request: Fields, key: str, word: str) -> ToolChoice:
+def _parse_mode(request: Fields, key: str, word: str) -> ToolChoice:
     if word not in _MODES:
         raise none_of(request, key, word, ("none", "auto", "required"))
     return ToolChoice(_MODES[word])
 
 
-def _allowed(choice: Fields) -> ToolChoice:
+def _parse_allowed_tools(choice: Fields) -> ToolChoice:
     allowed = choice.nested("allowed_tools")
     if allowed is None:
         raise choice.missing("allowed_tools")
@@ -108,14 +112,74 @@ def _allowed(choice: Fields) -> ToolChoice:
         kind = tool.text("type") or "function"
         if kind != "function":
             raise not_a_function(tool, kind)
-        names.append(_name_in(tool))
+        names.append(_parse_name(tool))
     if mode not in {"auto", "required"}:
         raise none_of(allowed, "mode", mode, ("auto", "required"))
     return ToolChoice(_MODES[mode], tuple(names))
 
 
-def _name_in(fields: Fields) -> str:
+def _parse_name(fields: Fields) -> str:
     function = fields.nested("function")
     if function is None:
         raise fields.missing("function")
     return function.required_text("name")
+
+
+def render_tools(
+    body: JsonObject, conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
+) -> None:
+    """Write the tools and the choice among them.
+
+    A model whose row says that it takes none here gets them, too: the upstream knows better.
+    """
+    body["tools"] = [_render_tool(tool, names, lost) for tool in conversation.tools]
+    if conversation.tool_choice is not None:
+        body["tool_choice"] = render_tool_choice(conversation.tool_choice, options.kind, names, lost)
+    if conversation.parallel_calls is False and options.row.parallel_calls:
+        body["parallel_tool_calls"] = False
+    elif conversation.parallel_calls is False:
+        lost.add(Feature.PARALLEL_CALLS)
+
+
+def _render_tool(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
+    function: JsonObject = {"name": names[tool.name]}
+    if tool.description is not None:
+        function["description"] = tool.description
+    function["parameters"] = schema = _render_parameters(tool.schema)
+    if tool.strict and not fits_strict(schema):
+        lost.add(Feature.TOOL_STRICT)
+    elif tool.strict is not None:
+        function["strict"] = tool.strict
+    return {"type": "function", "function": function}
+
+
+def _render_parameters(schema: JsonObject | None) -> JsonObject:
+    """Return the schema; OpenAI refuses one that is not said to be of an object, or has no properties."""
+    if schema is None:
+        return {"type": "object", "properties": {}}
+    schema = resolve_root(schema)
+    if "type" not in schema:
+        schema = {"type": "object", **schema}
+    if schema["type"] == "object" and "properties" not in schema:
+        schema = {**schema, "properties": {}}
+    return schema
+
+
+def render_tool_choice(choice: ToolChoice, kind: Kind, names: Names, lost: set[Feature]) -> str | JsonObject:
+    """Return ``tool_choice``, and note the names that it does not carry."""
+    if choice.mode is ToolMode.NONE:
+        return "none"
+    mode = "required" if choice.mode is ToolMode.ANY else "auto"
+    if not choice.names:
+        return mode
+    if choice.mode is ToolMode.ANY and len(choice.names) == 1:
+        return _render_name(names[choice.names[0]])
+    if KINDS[kind].has_allowed_tools:
+        tools = [_render_name(names[name]) for name in choice.names]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+    lost.add(Feature.TOOL_CHOICE_NAMES)
+    return mode
+
+
+def _render_name(name: str) -> JsonObject:
+    return {"type": "function", "function": {"name": name}}

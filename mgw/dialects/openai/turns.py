@@ -1,28 +1,37 @@
-"""Turns, written as messages.
+"""The history of a conversation: messages of chat completions, both ways.
 
-Sources: the SDK's ``ChatCompletionMessageParam``.  Rules of this wire (contract 8.16 to 8.18):
+Source: the SDK's ``ChatCompletionMessageParam``.  A client's messages stay one to one; leading instructions
+become the conversation's own.  Hosts and their clients add ``reasoning_content``, ``reasoning_details``,
+``extra_content`` (:mod:`mgw.dialects.openai.thoughts`), ``images`` and ``cache_control``.
+
+What a provider takes (contract 8.16 to 8.18):
 
 * The result of each call stands directly behind the message that made it, in a message of its own that holds
   text only.  Its images and documents move to the next user message, which is made where there is none.
-* A call without a result gets one that says so, and a result without a call becomes text: the wire refuses
+* A call without a result gets one that says so, and a result without a call becomes text: the API refuses
   either.
 * ``system`` is taken everywhere, where ``developer`` is not, so instructions are ``system`` messages.
 * Hosts other than OpenAI often take a string only, so texts that stand alone go to them as one.
-* A thought of another family stays here.  OpenAI takes no thoughts on this wire; other hosts get their own.
+* A thought of another family is left out.  OpenAI takes no thoughts in chat; other hosts get their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
+    CacheMark,
     Conversation,
     JsonObject,
     Media,
+    Part,
     Refusal,
     Role,
     Signature,
@@ -34,33 +43,194 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.arguments import is_empty
+from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.fillers import ATTACHED, BETWEEN, NO_RESULT, orphaned
-from mgw.dialects.identifiers import CHAT_ID
+from mgw.dialects.identifiers import CHAT_ID, made_id
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
-from mgw.dialects.openai.parts import media_parts, text_part
-from mgw.dialects.openai.thoughts import render_host_extra_content, render_host_thoughts
+from mgw.dialects.openai.blocks import (
+    ASSISTANT_PARTS,
+    SYSTEM_PARTS,
+    USER_PARTS,
+    ContentPart,
+    parse_cache_control,
+    parse_call,
+    parse_content,
+    render_call,
+)
+from mgw.dialects.openai.media import parse_images, render_media, render_text
+from mgw.dialects.openai.thoughts import (
+    parse_extra_content,
+    parse_thoughts,
+    place_thoughts,
+    render_extra_content,
+    render_host_thoughts,
+)
 from mgw.dialects.pairs import Call, Pairs, paired
 from mgw.kinds import KINDS
 from mgw.vocabulary import Family, Kind
 
+_CALLS_WITHOUT_IDS: Final = "function_call"
+"""The seed of identifiers for calls of the deprecated kind."""
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """What the reference takes for ``messages[].name``."""
 
 
-def render_messages(
+def parse_turns(messages: list[Fields]) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
+    """Return the leading instructions, and the turns."""
+    parser = _MessageParser()
+    for message in messages:
+        parser.parse(message)
+    return tuple(parser.system), tuple(parser.turns)
+
+
+class _MessageParser:
+    """Parses messages in their order."""
+
+    def __init__(self) -> None:
+        self.system: list[Text] = []
+        self.turns: list[Turn] = []
+        self._calls_without_ids = 0
+        self._waiting: dict[str, deque[str]] = {}
+        """By their names, the calls of the deprecated kind that wait for their results."""
+
+    def parse(self, message: Fields) -> None:
+        """Take a message."""
+        role = message.required_text("role")
+        parser = _PARSERS.get(role)
+        if parser is None:
+            raise none_of(message, "role", role, _PARSERS)
+        parser(self, message)
+
+    def parse_system(self, message: Fields) -> None:
+        """Take a ``system`` or ``developer`` message."""
+        texts = tuple(part for part in _parse_marked_content(message, SYSTEM_PARTS) if isinstance(part, Text))
+        if self.turns:
+            self.turns.append(Turn(Role.SYSTEM, texts, message.text("name", Feature.TURN_NAME)))
+        else:
+            self.system += texts
+            if texts:
+                message.note(Feature.SYSTEM, "content")
+
+    def parse_user(self, message: Fields) -> None:
+        """Take a ``user`` message."""
+        parts = _parse_marked_content(message, USER_PARTS)
+        name = None if message.is_empty else message.text("name", Feature.TURN_NAME)
+        self.turns.append(Turn(Role.USER, tuple(parts), name))
+
+    def parse_assistant(self, message: Fields) -> None:
+        """Take an ``assistant`` message."""
+        content: list[Part] = [*parse_content(message, ASSISTANT_PARTS)]
+        calls = [parse_call(call) for call in message.objects("tool_calls")]
+        if message.is_empty:
+            self.turns.append(Turn(Role.ASSISTANT, (*content, *calls)))
+        else:
+            self._parse_rare_fields(message, content, calls)
+
+    def _parse_rare_fields(self, message: Fields, content: list[Part], calls: list[ToolCall]) -> None:
+        """Take what few messages of an assistant have beside content and calls."""
+        thoughts = parse_thoughts(message)
+        content += parse_images(message)
+        refusal = message.text("refusal", Feature.REFUSAL)
+        if refusal:
+            content.append(Refusal(refusal))
+        calls += self._parse_function_call(message)
+        signature = parse_extra_content(message)
+        if signature is not None:
+            content = _sign_last_text(content, signature)
+        if message.take("annotations"):  # what another family could not check
+            message.ledger.leave(message.path("annotations"))
+        message.skip("parsed")  # of an SDK: content, once more
+        parts = place_thoughts(thoughts, content, calls)
+        cache = parse_cache_control(message)
+        if cache is not None:
+            parts = _mark_last_part(message, parts, cache)
+        self.turns.append(Turn(Role.ASSISTANT, tuple(parts), message.text("name", Feature.TURN_NAME)))
+
+    def parse_tool(self, message: Fields) -> None:
+        """Take the result of a call."""
+        call_id = message.required_text("tool_call_id")
+        name = None if message.is_empty else message.text("name", Feature.RESULT_NAME)
+        self._add_result(message, call_id, name)
+
+    def parse_function(self, message: Fields) -> None:
+        """Take the result of a call of the deprecated kind: it answers the first that waits for one."""
+        name = message.required_text("name")
+        waiting = self._waiting.get(name)
+        self._add_result(message, waiting.popleft() if waiting else made_id(_CALLS_WITHOUT_IDS, -1), name)
+
+    def _add_result(self, message: Fields, call_id: str, name: str | None) -> None:
+        content = parse_content(message, USER_PARTS)
+        parts = tuple([part for part in content if isinstance(part, Text | Media)])
+        result = ToolResult(call_id, parts, name, cache=parse_cache_control(message))
+        self.turns.append(Turn(Role.USER, (result,)))
+
+    def _parse_function_call(self, message: Fields) -> list[ToolCall]:
+        function = message.nested("function_call")
+        if function is None:
+            return []
+        call_id = made_id(_CALLS_WITHOUT_IDS, self._calls_without_ids)
+        self._calls_without_ids += 1
+        name = function.required_text("name")
+        self._waiting.setdefault(name, deque()).append(call_id)
+        return [ToolCall(call_id, name, function.text("arguments") or "")]
+
+
+def _sign_last_text(content: list[Part], signature: Signature) -> list[Part]:
+    """Put a message's signature beside the last of its texts, or beside an empty one."""
+    for place in range(len(content) - 1, -1, -1):
+        part = content[place]
+        if isinstance(part, Text):
+            return [*content[:place], replace(part, signature=signature), *content[place + 1 :]]
+    return [*content, Text("", signature=signature)]
+
+
+def _parse_marked_content(message: Fields, allowed: frozenset[str]) -> list[ContentPart]:
+    """Return the content; a mark on the message itself is one on its last part (LiteLLM's spelling)."""
+    content = parse_content(message, allowed)
+    cache = parse_cache_control(message)
+    if cache is not None and content:
+        last = content[-1]
+        if isinstance(last, Text | Media):
+            content[-1] = replace(last, cache=cache)
+    return content
+
+
+def _mark_last_part(message: Fields, parts: list[Part], cache: CacheMark) -> list[Part]:
+    """Put a mark on the message itself on the last part that can have one."""
+    for place in range(len(parts) - 1, -1, -1):
+        part = parts[place]
+        if not isinstance(part, Thinking | Refusal):
+            return [*parts[:place], replace(part, cache=cache), *parts[place + 1 :]]
+    message.ledger.leave(message.path("cache_control"))
+    return parts
+
+
+_PARSERS: Final[MappingProxyType[str, Callable[[_MessageParser, Fields], None]]] = MappingProxyType(
+    {
+        "system": _MessageParser.parse_system,
+        "developer": _MessageParser.parse_system,
+        "user": _MessageParser.parse_user,
+        "assistant": _MessageParser.parse_assistant,
+        "tool": _MessageParser.parse_tool,
+        "function": _MessageParser.parse_function,
+    }
+)
+
+
+def render_turns(
     conversation: Conversation, kind: Kind, row: ModelRow, names: Names, lost: set[Feature]
 ) -> list[JsonObject]:
-    """Return the messages, and note what they do not say."""
-    messages = _Messages(kind, row, lost, names, paired(conversation.turns, CHAT_ID))
-    messages.instruct(conversation.system)
+    """Return the messages, and note what they do not carry."""
+    messages = _MessageRenderer(kind, row, lost, names, paired(conversation.turns, CHAT_ID))
+    messages.add_system(conversation.system)
     for number, turn in enumerate(conversation.turns):
         messages.add(number, turn)
     messages.flush()
     return messages.written
 
 
-class _Spoken(Struct):
+class _AssistantParts(Struct):
     """What an assistant's turn holds, by kind."""
 
     texts: list[str]
@@ -68,15 +238,17 @@ class _Spoken(Struct):
     thoughts: list[Thinking]
     calls: list[int]
     """Their places in the turn."""
-    signature: Signature | None = None
+    signature: str | None = None
 
 
-class _Messages:
+class _MessageRenderer:
+    """Renders turns in their order."""
+
     def __init__(self, kind: Kind, row: ModelRow, lost: set[Feature], names: Names, pairs: Pairs) -> None:
         self.written: list[JsonObject] = []
         self._kind = kind
-        self._host = not KINDS[kind].is_strict
-        """The provider is another host, with the customs of hosts."""
+        self._is_host = not KINDS[kind].is_strict
+        """The provider is another host, not OpenAI itself."""
         self._row = row
         self._lost = lost
         self._names = names
@@ -84,52 +256,52 @@ class _Messages:
         self._moved: list[JsonObject] = []
         """Media that wait for the next user message."""
 
-    def instruct(self, texts: Iterable[Text]) -> None:
+    def add_system(self, texts: Iterable[Text]) -> None:
         """Write instructions as one string: many hosts know but one such message, and no parts in it."""
-        told = [text.text for text in texts if text.text]
-        if told:
-            self.written.append({"role": "system", "content": BETWEEN.join(told)})
+        contents = [text.text for text in texts if text.text]
+        if contents:
+            self.written.append({"role": "system", "content": BETWEEN.join(contents)})
 
     def add(self, number: int, turn: Turn) -> None:
         """Write a turn."""
         if turn.role is Role.ASSISTANT:
             self.flush()
-            self._assistant(number, turn)
+            self._write_assistant(number, turn)
         elif turn.role is Role.SYSTEM:
             self.flush()
-            self.instruct(part for part in turn.parts if isinstance(part, Text))
+            self.add_system(part for part in turn.parts if isinstance(part, Text))
             if turn.name is not None:
                 self._lost.add(Feature.TURN_NAME)
         else:
-            self._user(number, turn)
+            self._write_user(number, turn)
 
     def flush(self) -> None:
         """Write media that wait as a message of their own."""
         if self._moved:
-            self.written.append({"role": "user", "content": self._content(self._moved)})
+            self.written.append({"role": "user", "content": self._join_texts(self._moved)})
             self._moved = []
 
-    def _user(self, number: int, turn: Turn) -> None:
+    def _write_user(self, number: int, turn: Turn) -> None:
         blocks: list[JsonObject] = []
         for index, part in enumerate(turn.parts):
             if isinstance(part, Text | Media):
-                blocks += self._said(part)
+                blocks += self._render_part(part)
             elif isinstance(part, ToolResult) and (number, index) not in self._pairs.taken:
-                blocks += (block for inner in orphaned(part) for block in self._said(inner))
+                blocks += (block for inner in orphaned(part) for block in self._render_part(inner))
         if not blocks:
             return
         blocks, self._moved = self._moved + blocks, []
-        message: JsonObject = {"role": "user", "content": self._content(blocks)}
-        self._name(message, turn)
+        message: JsonObject = {"role": "user", "content": self._join_texts(blocks)}
+        self._write_name(message, turn)
         self.written.append(message)
 
-    def _content(self, blocks: list[JsonObject]) -> str | list[JsonObject]:
+    def _join_texts(self, blocks: list[JsonObject]) -> str | list[JsonObject]:
         texts = [block["text"] for block in blocks if block["type"] == "text"]
-        if len(texts) == len(blocks) and (self._host or len(blocks) == 1):
+        if len(texts) == len(blocks) and (self._is_host or len(blocks) == 1):
             return BETWEEN.join(texts)
         return blocks
 
-    def _name(self, message: JsonObject, turn: Turn) -> None:
+    def _write_name(self, message: JsonObject, turn: Turn) -> None:
         if turn.name is None:
             return
         if _NAME.fullmatch(turn.name):
@@ -137,99 +309,91 @@ class _Messages:
         else:
             self._lost.add(Feature.TURN_NAME)
 
-    def _said(self, part: Text | Media) -> list[JsonObject]:
-        """Return what the user said as parts."""
+    def _render_part(self, part: Text | Media) -> list[JsonObject]:
+        """Return the parts that carry a text or a piece of media."""
         if isinstance(part, Media):
-            return media_parts(part, self._kind, self._row, self._lost)
-        return [text_part(part.text)] if part.text else []
+            return render_media(part, self._kind, self._row, self._lost)
+        return [render_text(part.text)] if part.text else []
 
-    def _result(self, result: ToolResult) -> tuple[str, list[JsonObject]]:
+    def _render_result(self, result: ToolResult) -> tuple[str, list[JsonObject]]:
         """Return the text of a result, and its media, which have to move; what becomes text need not."""
         texts: list[str] = []
         media: list[JsonObject] = []
         for part in result.parts:
-            said = self._said(part)
-            if all(block["type"] == "text" for block in said):
-                texts += (block["text"] for block in said)
+            blocks = self._render_part(part)
+            if all(block["type"] == "text" for block in blocks):
+                texts += (block["text"] for block in blocks)
             else:
-                media += said
+                media += blocks
         return BETWEEN.join(texts), media
 
-    def _assistant(self, number: int, turn: Turn) -> None:
-        spoken = self._spoken(turn)
-        message: JsonObject = {"role": "assistant", "content": "".join(spoken.texts) or None}
-        if refusal := "".join(spoken.refusals):
-            self._refuse(message, refusal)
-        if self._host:
-            message |= render_host_thoughts(spoken.thoughts)
-        elif spoken.thoughts:
+    def _write_assistant(self, number: int, turn: Turn) -> None:
+        parts = self._sort_parts(turn)
+        message: JsonObject = {"role": "assistant", "content": "".join(parts.texts) or None}
+        if refusal := "".join(parts.refusals):
+            self._write_refusal(message, refusal)
+        if self._is_host:
+            message |= render_host_thoughts(parts.thoughts)
+        elif parts.thoughts:
             self._lost.add(Feature.THINKING)
-        if spoken.signature is not None:
-            message["extra_content"] = render_host_extra_content(spoken.signature)
-        calls = [self._pairs.calls[number, index] for index in spoken.calls]
+        if parts.signature is not None:
+            message["extra_content"] = render_extra_content(parts.signature)
+        calls = [self._pairs.calls[number, index] for index in parts.calls]
         if calls:
-            message["tool_calls"] = [self._call(call) for call in calls]
-        if len(message) == 2 and message["content"] is None:  # nothing but what stays here
+            message["tool_calls"] = [self._render_call(call) for call in calls]
+        if len(message) == 2 and message["content"] is None:  # nothing but what is left out
             return
         if message["content"] is None and not calls and "refusal" not in message:
             message["content"] = ""  # null is for calls
-        self._name(message, turn)
+        self._write_name(message, turn)
         self.written.append(message)
         for call in calls:
-            self._answer(call)
+            self._write_result(call)
 
-    def _spoken(self, turn: Turn) -> _Spoken:
-        spoken = _Spoken([], [], [], [])
+    def _sort_parts(self, turn: Turn) -> _AssistantParts:
+        parts = _AssistantParts([], [], [], [])
         for index, part in enumerate(turn.parts):
             match part:
                 case Text():
-                    spoken.texts.append(part.text)
-                    spoken.signature = self._own(part.signature) or spoken.signature
+                    parts.texts.append(part.text)
+                    parts.signature = self._own_signature(part.signature) or parts.signature
                 case Refusal():
-                    spoken.refusals.append(part.text)
+                    parts.refusals.append(part.text)
                 case Thinking(signature=Signature(family=Family.OPENAI)):
-                    spoken.thoughts.append(part)
+                    parts.thoughts.append(part)
                 case Thinking():
                     self._lost.add(Feature.THINKING)
                 case Media():  # an assistant's message holds no images
-                    self._moved += media_parts(part, self._kind, self._row, self._lost)
+                    self._moved += render_media(part, self._kind, self._row, self._lost)
                 case ToolCall():
-                    spoken.calls.append(index)
+                    parts.calls.append(index)
                 case ToolResult():
                     continue
-        return spoken
+        return parts
 
-    def _own(self, signature: Signature | None) -> Signature | None:
-        """Return a signature that goes back to the host that made it; another's is noted."""
+    def _own_signature(self, signature: Signature | None) -> str | None:
+        """Return the value of a signature that goes back to the host that made it; another's is noted."""
         if signature is None or not signature.value:
             return None
-        if self._host and signature.family is Family.OPENAI:
-            return signature
+        if self._is_host and signature.family is Family.OPENAI:
+            return signature.value
         self._lost.add(Feature.THINKING)
         return None
 
-    def _refuse(self, message: JsonObject, refusal: str) -> None:
-        """Other hosts know no ``refusal``: there it is what was said."""
-        if self._host:
+    def _write_refusal(self, message: JsonObject, refusal: str) -> None:
+        """Write a refusal; hosts other than OpenAI know no such field, so there it is text."""
+        if self._is_host:
             message["content"] = (message["content"] or "") + refusal
         else:
             message["refusal"] = refusal
 
-    def _call(self, call: Call) -> JsonObject:
-        said = call.part
-        arguments = "{}" if is_empty(said.arguments) else said.arguments
-        written: JsonObject = {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": self._names[said.name], "arguments": arguments},
-        }
-        signature = self._own(said.signature)
-        if signature is not None:
-            written["extra_content"] = render_host_extra_content(signature)
-        return written
+    def _render_call(self, call: Call) -> JsonObject:
+        part = call.part
+        arguments = "{}" if is_empty(part.arguments) else part.arguments
+        return render_call(call.id, self._names[part.name], arguments, self._own_signature(part.signature))
 
-    def _answer(self, call: Call) -> None:
-        text, media = (NO_RESULT, []) if call.result is None else self._result(call.result)
+    def _write_result(self, call: Call) -> None:
+        text, media = (NO_RESULT, []) if call.result is None else self._render_result(call.result)
         self._moved += media
-        said = text or (ATTACHED if media else "")
-        self.written.append({"role": "tool", "tool_call_id": call.id, "content": said})
+        content = text or (ATTACHED if media else "")
+        self.written.append({"role": "tool", "tool_call_id": call.id, "content": content})

@@ -38,8 +38,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.model_row import ChatTools
 from mgw.dialects.models import Models
-from mgw.dialects.openai.render import render_request
-from mgw.dialects.openai.request import parse_request
+from mgw.dialects.openai.request import parse_request, render_request
 from mgw.errors import GatewayError, Reason
 from mgw.simulator.openai.chat_request import REQUEST, check_request
 from mgw.simulator.openai.errors import validate

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.dialects.openai.strict import fits_strict
+from mgw.dialects.openai.schema import fits_strict
 
 Json = Any  # Any: JSON as it was found
 
