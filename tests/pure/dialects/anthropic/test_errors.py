@@ -17,12 +17,12 @@ from mgw.dialects.dialect import ReplySource
 from mgw.dialects.refusal import AnswerError
 
 
-def said(status: int, **error: object) -> UpstreamError:
+def parsed(status: int, **error: object) -> UpstreamError:
     return parse_error(status, json.dumps({"type": "error", "error": error, "request_id": "r"}).encode())
 
 
 def test_the_vendors_words_are_kept() -> None:
-    found = said(
+    found = parsed(
         400, type="invalid_request_error", message="max_tokens: required", details={"error_code": "x"}
     )
     assert found == UpstreamError(400, "max_tokens: required", "invalid_request_error", {"error_code": "x"})
@@ -91,16 +91,16 @@ def test_long_and_odd_words_are_cut_and_written() -> None:
     message = json.loads(body)["error"]["message"]
     assert message.startswith("?é")
     assert len(message.encode()) <= MAX_MESSAGE_BYTES
-    assert len(said(500, message="x" * 10_000).message) == MAX_MESSAGE_BYTES
+    assert len(parsed(500, message="x" * 10_000).message) == MAX_MESSAGE_BYTES
 
 
 def test_the_sdk_raises_what_the_status_means() -> None:
     status, body = render_error(UpstreamError(503, "Busy"), "req_1")
 
-    def answer(request: httpx2.Request) -> httpx2.Response:
+    def respond(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(status, content=body, headers={"content-type": "application/json"})
 
-    http = httpx2.Client(transport=httpx2.MockTransport(answer))
+    http = httpx2.Client(transport=httpx2.MockTransport(respond))
     with (
         anthropic.Anthropic(api_key="k", http_client=http, max_retries=0) as client,
         pytest.raises(anthropic.APIStatusError) as caught,
@@ -122,7 +122,7 @@ def test_the_sdk_raises_what_the_status_means() -> None:
         (b"<html><title>502 Bad Gateway</title></html>", "502 Bad Gateway"),
     ],
 )
-def test_hosts_and_proxies_are_told_in_their_own_words(body: bytes, words: str) -> None:
+def test_errors_of_hosts_and_proxies_keep_their_own_words(body: bytes, words: str) -> None:
     assert words in parse_error(502, body).message
 
 
@@ -135,7 +135,7 @@ def test_hosts_and_proxies_are_told_in_their_own_words(body: bytes, words: str) 
         (b'{"error":{"code":429,"message":"busy"}}', 429),
     ],
 )
-def test_an_answer_of_good_status_that_is_an_error_has_the_status_of_its_words(
+def test_a_response_of_good_status_that_is_an_error_has_the_status_of_its_words(
     body: bytes, status: int
 ) -> None:
     with pytest.raises(AnswerError) as caught:

@@ -15,6 +15,7 @@ from mgw.canonical.conversation import (
     Media,
     MediaKind,
     Role,
+    Text,
     ToolResult,
     Turn,
 )
@@ -34,19 +35,26 @@ from tests.support.messages import (
     USER,
     call,
     messages,
+    parse,
+    render,
     result,
     text,
     turn,
-    write,
 )
 
+INLINE_PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 
-def encoded(said: str) -> str:
-    return b64encode(said.encode()).decode()
+
+def encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()
 
 
 Json = dict[str, Any]
+
+
 DRAWN: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG.data}}
+
+
 MEDIA = [
     (replace(PNG, media_type="image/jpeg"), {"type": "base64", "media_type": "image/png", "data": PNG.data}),
     (
@@ -85,7 +93,7 @@ def test_media_go_as_blocks_of_their_own(media: Media, source: dict[str, str]) -
 def test_a_document_keeps_its_title_and_context_and_an_image_has_text_before_it() -> None:
     document = Media(MediaKind.DOCUMENT, text="x", name="T", context="C")
     image = replace(PNG, name="T", context="C", detail="low")
-    body, rendered = write(turn(USER, document, image))
+    body, rendered = render(turn(USER, document, image))
     first, second, third = body["messages"][0]["content"]
     assert (first["title"], first["context"]) == ("T", "C")
     assert (second, third["type"]) == (text("C"), "image")
@@ -105,14 +113,14 @@ def test_a_document_keeps_its_title_and_context_and_an_image_has_text_before_it(
         (Media(MediaKind.IMAGE, url="gs://bucket/a.png"), Feature.IMAGE),
     ],
 )
-def test_media_that_this_wire_does_not_have_are_left_out_and_named(media: Media, lost: Feature) -> None:
-    body, rendered = write(turn(USER, "see", media))
+def test_media_that_this_api_does_not_have_are_left_out_and_named(media: Media, lost: Feature) -> None:
+    body, rendered = render(turn(USER, "see", media))
     assert body["messages"][0]["content"] == [text("see"), text(f"[{media.kind} left out]")]
     assert rendered.lost == {lost}
 
 
 def test_media_of_the_assistant_move_to_the_users_next_turn() -> None:
-    body, rendered = write(turn(USER, "draw"), turn(ASSISTANT, "Here:", PNG), turn(USER, "more"))
+    body, rendered = render(turn(USER, "draw"), turn(ASSISTANT, "Here:", PNG), turn(USER, "more"))
     assert body["messages"][1]["content"] == [text("Here:")]
     assert body["messages"][2]["content"] == [DRAWN, text("more")]
     assert not rendered.lost
@@ -147,8 +155,8 @@ def test_media_of_the_assistant_move_to_the_users_next_turn() -> None:
 def test_a_turn_of_the_users_is_made_for_them_before(
     after: tuple[Turn, ...], expected: list[tuple[Role, list[Json]]]
 ) -> None:
-    said = messages(turn(USER, "draw"), turn(ASSISTANT, "Here:", PNG), *after, model=NEWEST)
-    assert said[1:] == [(role.value, content) for role, content in expected]
+    rendered = messages(turn(USER, "draw"), turn(ASSISTANT, "Here:", PNG), *after, model=NEWEST)
+    assert rendered[1:] == [(role.value, content) for role, content in expected]
 
 
 def test_media_of_the_assistant_stand_behind_the_results_of_its_calls() -> None:
@@ -158,9 +166,9 @@ def test_media_of_the_assistant_stand_behind_the_results_of_its_calls() -> None:
     assert [block["type"] for block in heard] == ["tool_result", "image", "text"]
 
 
-def test_media_of_the_assistant_that_this_wire_does_not_have_leave_a_word_where_they_stood() -> None:
+def test_media_of_the_assistant_that_this_api_does_not_have_leave_a_word_where_they_stood() -> None:
     video = Media(MediaKind.VIDEO, "video/mp4", data="AAAA", detail="low")
-    body, rendered = write(turn(USER, "draw"), turn(ASSISTANT, "Here:", video), turn(USER, "more"))
+    body, rendered = render(turn(USER, "draw"), turn(ASSISTANT, "Here:", video), turn(USER, "more"))
     assert body["messages"][1]["content"] == [text("Here:"), text("[video left out]")]
     assert rendered.lost == {Feature.VIDEO, Feature.MEDIA_DETAIL}
 
@@ -176,15 +184,15 @@ def test_media_of_the_assistant_that_this_wire_does_not_have_leave_a_word_where_
 )
 def test_a_model_that_fetches_no_addresses_is_asked_for_none(url: str, shown: str) -> None:
     row = Models((OverrideRow("claude-*", addresses=False),)).row(ADAPTIVE, Family.ANTHROPIC)
-    said = Conversation((turn(USER, Media(MediaKind.IMAGE, url=url)),))
+    conversation = Conversation((turn(USER, Media(MediaKind.IMAGE, url=url)),))
     with pytest.raises(GatewayError) as caught:
-        render_request(said, RenderOptions(ADAPTIVE, Kind.ANTHROPIC, row))
+        render_request(conversation, RenderOptions(ADAPTIVE, Kind.ANTHROPIC, row))
     assert caught.value.message.endswith(f"send the file itself, in base64, in place of {shown}")
 
 
-# What is made of blocks -----------------------------------------------------------------------------------
-
 MARK, LATER = {"type": "ephemeral", "ttl": "5m"}, {"type": "ephemeral", "ttl": "1h"}
+
+
 SEARCHED = {"type": "search_result", "title": "T", "source": "S"}
 
 
@@ -193,8 +201,8 @@ def made(kind: str, content: list[Json], **fields: Json) -> Any:  # Any: a part 
     block: Json = {**SEARCHED, "content": content}
     if kind == "document":
         block = {"type": "document", "source": {"type": "content", "content": content}}
-    said = [{"role": "user", "content": [{**block, **fields}]}]
-    body = json.dumps({"model": "m", "max_tokens": 1, "messages": said}).encode()
+    sent = [{"role": "user", "content": [{**block, **fields}]}]
+    body = json.dumps({"model": "m", "max_tokens": 1, "messages": sent}).encode()
     return parse_request(body, RequestContext("m")).request.turns[0].parts[-1]
 
 
@@ -209,3 +217,18 @@ def test_a_mark_in_what_becomes_one_is_a_mark_of_the_whole(kind: str) -> None:
 def test_the_mark_of_a_document_with_images_is_on_the_last_of_its_parts() -> None:
     found = made("document", [{**text("a")}, DRAWN], cache_control=MARK)
     assert found == replace(PNG, cache=CacheMark("5m"))
+
+
+def test_a_document_of_texts_is_one_and_a_document_with_images_is_its_parts() -> None:
+    texts = {"type": "content", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    block = {"type": "document", "source": texts, "title": "T"}
+    part = parse(messages=[{"role": "user", "content": [block]}]).request.turns[0].parts
+    assert part == (Media(MediaKind.DOCUMENT, "text/plain", text="a\nb", name="T"),)
+    texts["content"].append({"type": "image", "source": INLINE_PNG})  # type: ignore[attr-defined]  # a list
+    parts = parse(messages=[{"role": "user", "content": [block]}]).request.turns[0].parts
+    assert parts == (
+        Text("T"),
+        Text("a"),
+        Text("b"),
+        Media(MediaKind.IMAGE, "image/png", data="iVBORw0KGgo="),
+    )

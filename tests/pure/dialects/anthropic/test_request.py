@@ -1,4 +1,4 @@
-"""What the reader of requests keeps to."""
+"""Requests as a whole, both ways: what is reported, and what a plain one looks like."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import typing
 from typing import Any
 
 import pytest
-from anthropic.types import ContentBlockParam, MessageCreateParams, ToolParam
-from anthropic.types.beta import BetaContentBlockParam
+from anthropic.types import MessageCreateParams
 from anthropic.types.beta import message_create_params as beta_params
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import (
     CacheMark,
@@ -34,17 +33,46 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.anthropic.request import parse_count_request, parse_request
-from mgw.dialects.dialect import Parsed, RequestContext
+from mgw.dialects.anthropic.request import (
+    parse_count_request,
+    parse_request,
+    render_count_request,
+    render_request,
+)
+from mgw.dialects.dialect import RequestContext
 from mgw.dialects.signatures import tagged
-from mgw.errors import GatewayError, Reason
+from mgw.simulator.anthropic.messages import count_tokens
 from mgw.vocabulary import Effort, Family
+from tests.support.messages import (
+    ADAPTIVE,
+    EXTENDED,
+    LOOK,
+    USER,
+    asked,
+    parse,
+    parse_or_refuse,
+    refusal,
+    render,
+    setting,
+    text,
+    turn,
+)
+from tests.support.said import undelivered
 
 ASKED = RequestContext("claude")
+
+
 GEMINIS = Signature(Family.GEMINI, "Zm9v")
+
+
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+
+
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
+
+
 MARK = {"type": "ephemeral", "ttl": "1h"}
+
 
 RICH: dict[str, Any] = {
     "model": "main/claude",
@@ -130,47 +158,18 @@ RICH: dict[str, Any] = {
 }
 
 
-def read(**changes: object) -> Parsed[Conversation]:
-    """A request of one message, with these fields in addition or instead."""
-    whole = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], **changes}
-    return parse_request(json.dumps(whole).encode(), ASKED)
-
-
-def test_an_empty_stop_sequence_is_none() -> None:
-    assert read(stop_sequences=["", "END"]).request.stop == ("END",)
-    assert read(stop_sequences=[""]).request == read().request
-
-
-def refusal(**changes: object) -> GatewayError:
-    with pytest.raises(GatewayError) as caught:
-        read(**changes)
-    assert caught.value.reason is Reason.MALFORMED
-    return caught.value
-
-
-def attempt(body: bytes) -> Parsed[Conversation] | GatewayError:
-    """What is read, or the refusal; nothing else may happen."""
-    found: Parsed[Conversation] | GatewayError
-    try:
-        found = parse_request(body, ASKED)
-    except GatewayError as error:
-        found = error
-    assert isinstance(found, Parsed) or found.reason is Reason.MALFORMED
-    return found
-
-
-def test_a_rich_request_is_understood() -> None:
-    said = parse_request(json.dumps(RICH).encode(), ASKED).request
-    assert said.system == (Text("Be brief.", CacheMark("1h")),)
-    assert [turn.role for turn in said.turns] == [Role.USER, Role.ASSISTANT, Role.USER, Role.SYSTEM]
-    assert said.turns[1].parts == (
+def test_a_rich_request_is_parsed() -> None:
+    conversation = parse_request(json.dumps(RICH).encode(), ASKED).request
+    assert conversation.system == (Text("Be brief.", CacheMark("1h")),)
+    assert [turn.role for turn in conversation.turns] == [Role.USER, Role.ASSISTANT, Role.USER, Role.SYSTEM]
+    assert conversation.turns[1].parts == (
         Thinking("Hm.", Signature(Family.ANTHROPIC, "c2ln")),
         Thinking("", GEMINIS),
         Thinking("", Signature(Family.ANTHROPIC, "cmVk", redacted=True)),
         Text("I look."),
         ToolCall("toolu_1", "look", '{"z":1,"a":[2.5,"é"]}'),
     )
-    assert said.turns[2].parts == (
+    assert conversation.turns[2].parts == (
         ToolResult(
             "toolu_1",
             (
@@ -187,17 +186,22 @@ def test_a_rich_request_is_understood() -> None:
         Media(MediaKind.DOCUMENT, file_id="file_1"),
         Text("T (https://s)\nfound"),
     )
-    assert said.turns[3] == Turn(Role.SYSTEM, (Text("Now in French."),))
-    assert said.tools[0] == Tool(
+    assert conversation.turns[3] == Turn(Role.SYSTEM, (Text("Now in French."),))
+    assert conversation.tools[0] == Tool(
         "look", "Looks.", RICH["tools"][0]["input_schema"], strict=True, cache=CacheMark()
     )
-    assert said.tool_choice == ToolChoice(ToolMode.ANY, ("look",))
-    assert said.parallel_calls is False
-    assert said.reasoning == Reasoning(Effort.XHIGH, 1500, thoughts=True)
-    assert said.output is not None
-    assert said.output.kind is OutputKind.SCHEMA
-    assert said.sampling == Sampling(0.5, 0.9, 40)
-    assert (said.max_tokens, said.stop, said.user, said.stream) == (2048, ("END",), "u-1", True)
+    assert conversation.tool_choice == ToolChoice(ToolMode.ANY, ("look",))
+    assert conversation.parallel_calls is False
+    assert conversation.reasoning == Reasoning(Effort.XHIGH, 1500, thoughts=True)
+    assert conversation.output is not None
+    assert conversation.output.kind is OutputKind.SCHEMA
+    assert conversation.sampling == Sampling(0.5, 0.9, 40)
+    assert (conversation.max_tokens, conversation.stop, conversation.user, conversation.stream) == (
+        2048,
+        ("END",),
+        "u-1",
+        True,
+    )
 
 
 def test_what_is_not_understood_is_reported() -> None:
@@ -237,145 +241,8 @@ def test_everything_that_the_references_first_level_names_is_read_or_reported() 
     known = {"model", "max_tokens", "messages", "stream", "system", "tools", "tool_choice", "thinking"}
     known |= {"output_config", "stop_sequences", "metadata"}
     rest = sorted(of_body - known - {"thread"})
-    parsed = read(**{name: {"x": 1} if name != "speed" else "fast" for name in rest})
+    parsed = parse(**{name: {"x": 1} if name != "speed" else "fast" for name in rest})
     assert sorted(parsed.unread) == rest
-
-
-def test_every_field_of_a_tool_is_read_or_reported() -> None:
-    fields = set(typing.get_type_hints(ToolParam)) - {"type", "cache_control", "strict"}
-    tool = {name: {} if name == "input_schema" else "x" for name in fields}
-    reported = {f"tools[].{name}" for name in fields - {"name", "description", "input_schema"}}
-    assert read(tools=[tool]).unread == reported
-
-
-def kinds_of(hint: Any) -> set[str]:  # Any: a union of typed dicts and models, perhaps annotated
-    if typing.get_args(hint):
-        return {kind for one in typing.get_args(hint) for kind in kinds_of(one)}
-    if isinstance(hint, type) and issubclass(hint, BaseModel):
-        return set(typing.get_args(hint.model_fields["type"].annotation))
-    return set(typing.get_args(typing.get_type_hints(hint)["type"])) if typing.is_typeddict(hint) else set()
-
-
-@pytest.mark.parametrize("kind", sorted(kinds_of(ContentBlockParam) | kinds_of(BetaContentBlockParam)))
-def test_every_block_that_the_reference_names_is_known(kind: str) -> None:
-    for role in ("user", "assistant"):
-        body = {"model": "m", "max_tokens": 1, "messages": [{"role": role, "content": [{"type": kind}]}]}
-        found = attempt(json.dumps(body).encode())
-        if isinstance(found, GatewayError):  # something is missing, or it is the other role's
-            assert "none of" not in found.message
-        else:
-            assert found.unread == {f"messages[].content[{kind}]"}
-
-
-def test_a_block_that_nobody_knows_is_refused_by_its_name() -> None:
-    error = refusal(messages=[{"role": "user", "content": [{"type": "hologram"}]}])
-    assert "hologram" in error.message
-    assert error.param == "messages[0].content[0].type"
-
-
-@pytest.mark.parametrize(
-    "kind", ["bash_20250124", "computer_toolset_20260801", "web_search_20260318", "mcp_toolset", "memory"]
-)
-def test_a_tool_that_is_no_function_is_refused_by_its_type(kind: str) -> None:
-    error = refusal(tools=[{"type": kind, "name": "its_name"}])
-    assert kind in error.message
-    assert "'its_name'" in error.message
-    assert "own family" in error.message
-    assert error.param == "tools[0].type"
-
-
-def test_a_limit_that_only_warms_a_cache_is_refused() -> None:
-    assert refusal(max_tokens=0).param == "max_tokens"
-
-
-@pytest.mark.parametrize(
-    ("choice", "expected", "parallel"),
-    [
-        ({"type": "auto"}, ToolChoice(ToolMode.AUTO), None),
-        ({"type": "any", "disable_parallel_tool_use": False}, ToolChoice(ToolMode.ANY), True),
-        ({"type": "none"}, ToolChoice(ToolMode.NONE), None),
-    ],
-    ids=["auto", "any", "none"],
-)
-def test_the_choice_of_tools_is_understood(
-    choice: dict[str, object], expected: ToolChoice, parallel: bool | None
-) -> None:
-    said = read(tool_choice=choice, tools=[{"name": "f", "input_schema": {}}]).request
-    assert (said.tool_choice, said.parallel_calls) == (expected, parallel)
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"thinking": {"type": "adaptive", "display": "omitted"}}, Reasoning(adaptive=True, thoughts=False)),
-        ({"thinking": {"type": "disabled"}}, Reasoning(budget=0)),
-        ({"thinking": {"type": "between_tools"}}, Reasoning(budget=0)),
-        ({"output_config": {"effort": "low"}}, Reasoning(Effort.LOW)),
-        (
-            {"thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
-            Reasoning(Effort.MAX, adaptive=True),
-        ),
-    ],
-    ids=["adaptive", "disabled", "between tools", "effort", "both"],
-)
-def test_thinking_is_understood(fields: dict[str, object], expected: Reasoning) -> None:
-    assert read(**fields).request.reasoning == expected
-
-
-def test_the_old_name_of_the_output_format_is_understood() -> None:
-    schema = {"type": "object"}
-    said = read(output_format={"type": "json_schema", "schema": schema})
-    assert said.request.output is not None
-    assert said.request.output.schema == schema
-    assert said.said[Feature.OUTPUT] == {"output_format.schema"}
-
-
-def test_leading_system_messages_are_instructions() -> None:
-    said = read(
-        system="One.",
-        messages=[{"role": "system", "content": "Two."}, {"role": "user", "content": "Hi"}],
-    ).request
-    assert said.system == (Text("One."), Text("Two."))
-    assert len(said.turns) == 1
-
-
-def test_a_reminder_for_one_turn_is_gone_in_the_next() -> None:
-    reminder = {"role": "system", "content": "Hurry.", "clear_at": "next_user_message"}
-    first, answer, second = (
-        {"role": "user", "content": "1"},
-        {"role": "assistant", "content": "2"},
-        {"role": "user", "content": "3"},
-    )
-    shown = read(messages=[first, reminder]).request.turns
-    assert [turn.role for turn in shown] == [Role.USER, Role.SYSTEM]
-    cleared = read(messages=[first, reminder, answer, second]).request.turns
-    assert [turn.role for turn in cleared] == [Role.USER, Role.ASSISTANT, Role.USER]
-
-
-def test_a_document_of_texts_is_one_and_a_document_with_images_is_its_parts() -> None:
-    texts = {"type": "content", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
-    block = {"type": "document", "source": texts, "title": "T"}
-    part = read(messages=[{"role": "user", "content": [block]}]).request.turns[0].parts
-    assert part == (Media(MediaKind.DOCUMENT, "text/plain", text="a\nb", name="T"),)
-    texts["content"].append({"type": "image", "source": PNG})  # type: ignore[attr-defined]  # a list
-    parts = read(messages=[{"role": "user", "content": [block]}]).request.turns[0].parts
-    assert parts == (
-        Text("T"),
-        Text("a"),
-        Text("b"),
-        Media(MediaKind.IMAGE, "image/png", data="iVBORw0KGgo="),
-    )
-
-
-def test_the_vendors_summary_of_a_compacted_conversation_is_kept() -> None:
-    block = {"type": "compaction", "content": "They spoke of bees.", "signature": "s"}
-    parsed = read(messages=[{"role": "assistant", "content": [block]}, {"role": "user", "content": "And?"}])
-    assert parsed.request.turns[0].parts == (Text("They spoke of bees.\n\n"),)
-
-
-def test_a_thread_that_the_vendor_holds_cannot_be_continued() -> None:
-    assert refusal(thread={"type": "continue", "previous_message_id": "msg_1"}).param == "thread"
-    assert read(thread={"type": "create"}).unread == {"thread"}
 
 
 @pytest.mark.parametrize("missing", ["model", "max_tokens", "messages"])
@@ -383,46 +250,16 @@ def test_what_the_reference_requires_is_required(missing: str) -> None:
     assert refusal(**{missing: None}).param == missing
 
 
-def test_a_count_needs_no_limit_of_the_answer() -> None:
+def test_a_count_needs_no_max_tokens() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "system": "S"}
     parsed = parse_count_request(json.dumps(body).encode(), ASKED)
     assert parsed.request.max_tokens is None
     assert parsed.request.system == (Text("S"),)
 
 
-@pytest.mark.parametrize(
-    ("role", "block"),
-    [
-        ("user", {"type": "tool_use", "id": "t", "name": "f", "input": {}}),
-        ("user", {"type": "thinking", "thinking": "", "signature": "s"}),
-        ("assistant", {"type": "tool_result", "tool_use_id": "t"}),
-        ("system", {"type": "image", "source": PNG}),
-    ],
-    ids=["call", "thought", "result", "image"],
-)
-def test_a_block_in_a_message_of_the_wrong_role_is_refused(role: str, block: dict[str, object]) -> None:
-    messages = [{"role": "user", "content": "Hi"}, {"role": role, "content": [block]}]
-    assert refusal(messages=messages).param == "messages[1].content[0].type"
-
-
-def test_a_damaged_signature_leaves_its_thought_out() -> None:
-    block = {"type": "thinking", "thinking": "Hm.", "signature": tagged(GEMINIS)[:9]}
-    parsed = read(messages=[{"role": "assistant", "content": [block, {"type": "text", "text": "x"}]}])
-    assert parsed.request.turns[0].parts == (Text("x"),)
-    assert parsed.unread == {"messages[].content[thinking]"}
-
-
-def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
-    def thought(words: str) -> dict[str, str]:
-        return {"type": "thinking", "thinking": words, "signature": tagged(GEMINIS, "Hm.")}
-
-    kept = read(messages=[{"role": "assistant", "content": [thought("Hm.")]}])
-    assert kept.request.turns[0].parts == (Thinking("Hm.", GEMINIS),)
-    assert not kept.unread
-    for words in ("Hm. ", "", "Other."):
-        altered = read(messages=[{"role": "assistant", "content": [thought(words)]}])
-        assert altered.request.turns[0].parts == ()
-        assert altered.unread == {"messages[].content[thinking]"}
+def test_a_thread_that_the_vendor_holds_cannot_be_continued() -> None:
+    assert refusal(thread={"type": "continue", "previous_message_id": "msg_1"}).param == "thread"
+    assert parse(thread={"type": "create"}).unread == {"thread"}
 
 
 JSON = st.recursive(
@@ -457,7 +294,7 @@ def test_any_json_in_any_place_is_understood_or_refused(place: tuple[str | int, 
         holder[place[-1]] = value
     else:
         whole = value
-    attempt(json.dumps(whole).encode())
+    parse_or_refuse(json.dumps(whole).encode())
 
 
 @pytest.mark.parametrize("depth", [200, 900, 2_000, 100_000])
@@ -467,35 +304,57 @@ def test_nesting_without_end_is_refused_or_read(depth: int) -> None:
         b'{"model":"m","max_tokens":1,"messages":[{"role":"assistant","content":'
         b'[{"type":"tool_use","id":"t","name":"f","input":%b}]}]}' % deep
     )
-    attempt(body)
+    parse_or_refuse(body)
 
 
-@pytest.mark.parametrize("role", ["user", "assistant"])
-def test_a_compaction_is_a_paragraph_of_its_own(role: str) -> None:
-    blocks = [{"type": "compaction", "content": "We spoke."}, {"type": "text", "text": "And now?"}]
-    parsed = read(messages=[{"role": role, "content": blocks}])
-    assert parsed.request.turns[0].parts == (Text("We spoke.\n\n"), Text("And now?"))
-    assert not parsed.unread
+def test_a_plain_request_states_the_version_and_the_default_limit() -> None:
+    body, rendered = render(system=(Text("Be brief."),))
+    assert body == {
+        "model": ADAPTIVE,
+        "max_tokens": 8192,
+        "system": [text("Be brief.")],
+        "messages": [{"role": "user", "content": [text("Hi")]}],
+    }
+    assert rendered.target == b"/messages"
+    assert rendered.headers == ((b"anthropic-version", b"2023-06-01"),)
+    assert not rendered.lost
 
 
-BILLED = "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli; cch=36ee5;"
+def test_what_this_api_cannot_express_is_reported() -> None:
+    conversation = Conversation(
+        (replace(turn(USER, "Hi"), name="ann"),),
+        candidates=2,
+        sampling=Sampling(frequency_penalty=0.0, presence_penalty=1.0, seed=1, logprobs=True, top_logprobs=2),
+        stop=("\n", "END"),
+        user="ann@example.com",
+    )
+    assert undelivered(conversation, render_request(conversation, setting(ADAPTIVE))) == {
+        Feature.TURN_NAME,
+        Feature.CANDIDATES,
+        Feature.FREQUENCY_PENALTY,
+        Feature.PRESENCE_PENALTY,
+        Feature.SEED,
+        Feature.LOGPROBS,
+        Feature.TOP_LOGPROBS,
+        Feature.STOP,
+        Feature.USER,
+    }
 
 
-@pytest.mark.parametrize(
-    ("system", "kept"),
-    [
-        (BILLED, ()),
-        (BILLED + "\n\nBe brief.", (Text("Be brief."),)),
-        ([{"type": "text", "text": BILLED}], ()),
-        ([{"type": "text", "text": BILLED}, {"type": "text", "text": "Be brief."}], (Text("Be brief."),)),
-        (
-            [{"type": "text", "text": BILLED + "\nBe brief.", "cache_control": {"type": "ephemeral"}}],
-            (Text("Be brief.", CacheMark()),),
-        ),
-    ],
-)
-def test_what_claude_code_is_billed_by_is_left_out_and_reported(system: Any, kept: tuple[Text, ...]) -> None:
-    parsed = read(system=system, messages=[{"role": "user", "content": BILLED}])
-    assert parsed.request.system == kept
-    assert parsed.unread == {"system[x-anthropic-billing-header]"}
-    assert parsed.request.turns[0].parts == (Text(BILLED),)
+def test_a_count_holds_only_what_the_vendor_counts() -> None:
+    conversation = Conversation(
+        (turn(USER, "Hi"),),
+        (Text("S"),),
+        (LOOK,),
+        sampling=Sampling(0.5),
+        max_tokens=5000,
+        stop=("x",),
+        user="u",
+        stream=True,
+        reasoning=Reasoning(budget=2048),
+    )
+    rendered = render_count_request(conversation, setting(EXTENDED))
+    body = json.loads(rendered.body)
+    count_tokens(asked(rendered))
+    assert body.keys() == {"model", "system", "tools", "messages", "thinking"}
+    assert rendered.target == b"/messages/count_tokens"

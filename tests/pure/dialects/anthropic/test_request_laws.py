@@ -1,4 +1,4 @@
-"""The vendor takes whatever is written, and it reads as it was meant."""
+"""The vendor takes whatever is rendered, and it parses as it was meant."""
 
 from __future__ import annotations
 
@@ -120,15 +120,17 @@ def tolerable(refused: Refused, body: dict[str, Any]) -> bool:
 
 
 @given(
-    said=CONVERSATIONS,
+    conversation=CONVERSATIONS,
     model=st.sampled_from(
         [EXTENDED, ADAPTIVE, NEWEST, FIXED, "claude-3-haiku-20240307", "claude-sonnet-5-5"]
     ),
     version=st.sampled_from([None, NEW]),
 )
-def test_the_vendor_takes_whatever_is_written(said: Conversation, model: str, version: str | None) -> None:
+def test_the_vendor_takes_whatever_is_rendered(
+    conversation: Conversation, model: str, version: str | None
+) -> None:
     try:
-        rendered = render_request(said, setting(model, version))
+        rendered = render_request(conversation, setting(model, version))
     except GatewayError as error:
         assert "no message has content" in error.message  # noqa: PT017  anything else is a defect
         return
@@ -157,10 +159,10 @@ def test_the_vendor_takes_whatever_is_written(said: Conversation, model: str, ve
     assert len(set(ids)) == len(ids)
 
 
-@given(said=CONVERSATIONS)
-def test_what_was_written_reads_as_it_was_meant(said: Conversation) -> None:
+@given(conversation=CONVERSATIONS)
+def test_what_was_rendered_parses_as_it_was_meant(conversation: Conversation) -> None:
     try:
-        rendered = render_request(said, setting(ADAPTIVE))
+        rendered = render_request(conversation, setting(ADAPTIVE))
     except GatewayError:
         return
     again = parse_request(rendered.body, RequestContext(ADAPTIVE))

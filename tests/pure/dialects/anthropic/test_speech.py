@@ -16,7 +16,7 @@ from mgw.vocabulary import Family
 ANSWERING = ReplyContext("req_1", "tts-x", 0)
 
 
-def test_the_answer_is_a_message_with_the_sound_in_it() -> None:
+def test_the_response_is_a_message_with_the_sound_in_it() -> None:
     reply = SpeechReply(b"\x00\xff", "audio/mpeg", "up_1", "tts-real", StopReason.END, TokenUsage(3, 9))
     assert CLIENT.content_type(reply) == b"application/json"
     assert json.loads(CLIENT.render_reply(reply, ANSWERING)) == {

@@ -159,7 +159,7 @@ def test_any_cut_gives_the_same_events(sizes: list[int]) -> None:
     assert read(pieces) == READ
 
 
-def test_a_stream_and_a_whole_answer_mean_the_same() -> None:
+def test_a_stream_and_a_whole_response_mean_the_same() -> None:
     content = [
         {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
         {"type": "redacted_thinking", "data": "cmVk"},
@@ -187,7 +187,7 @@ def dump(events: Iterable[ReplyEvent]) -> list[object]:
 
 
 @pytest.mark.parametrize("missing", [1, 2, 12, 24], ids=["stop", "delta", "half a call", "first block"])
-def test_a_stream_that_ends_too_early_is_broken_unless_it_said_why(missing: int) -> None:
+def test_a_stream_that_ends_too_early_is_broken_unless_it_has_a_stop_reason(missing: int) -> None:
     data = sse(*EVENTS[:-missing])
     if missing == 1:
         assert read([data])[-1] == Ended(StopReason.TOOL_USE)
@@ -238,7 +238,7 @@ def test_arguments_in_pieces_win_over_those_given_whole() -> None:
     assert [event for event in events if isinstance(event, ArgumentsAdded)] == [ArgumentsAdded(0, '{"a":1}')]
 
 
-def test_the_words_of_a_refusal_are_told() -> None:
+def test_the_words_of_a_refusal_are_passed_on() -> None:
     refused = {"stop_reason": "refusal", "stop_details": {"type": "refusal", "explanation": "No."}}
     events = read([sse(BEGIN, {"type": "message_delta", "delta": refused, "usage": {}}, STOP)])
     assert events[1:] == [RefusalAdded("No."), Ended(StopReason.REFUSAL)]
@@ -289,7 +289,7 @@ WHOLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("ends", ["stop", "clean"])
-def test_a_beginning_may_hold_all_of_the_answer(ends: str) -> None:
+def test_a_beginning_may_hold_all_of_the_response(ends: str) -> None:
     events = read([sse(begin(content=WHOLE, stop_reason="tool_use"), *([STOP] if ends == "stop" else []))])
     assert dump(events) == dump(
         [
@@ -305,7 +305,7 @@ def test_a_beginning_may_hold_all_of_the_answer(ends: str) -> None:
     )
 
 
-def test_a_beginning_may_hold_the_first_of_the_answer() -> None:
+def test_a_beginning_may_hold_the_first_of_the_response() -> None:
     first = begin(content=[{"type": "text", "text": "So "}], stop_reason="end_turn")
     again = (start(0, type="text", text="So "), delta(0, type="text_delta", text="So "), stop(0))
     rest = (start(1, type="text", text=""), delta(1, type="text_delta", text="far."), stop(1))
@@ -347,7 +347,7 @@ def test_another_beginning_behind_the_end_means_nothing() -> None:
     ],
     ids=lambda odd: odd["type"],
 )
-def test_what_nobody_knows_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> None:
+def test_what_is_unknown_is_skipped_whatever_it_holds(odd: dict[str, Any]) -> None:
     around = (BEGIN, start(0, type="text", text="a"), stop(0))
     events = read([sse(*around, odd, stop(7), END, STOP)])
     assert dump(events) == dump(read([sse(*around, END, STOP)]))
@@ -377,7 +377,7 @@ def test_errors_of_any_shape_break_the_stream_with_their_words(data: bytes, stat
 
 
 @pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": None}])
-def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
+def test_a_call_without_a_name_breaks_the_response(name: dict[str, Any]) -> None:
     block = {"type": "tool_use", "id": "t", "input": {}, **name}
     for data in (sse(BEGIN, start(0, **block), END, STOP), sse(begin(content=[block]), END, STOP)):
         assert isinstance(read([data])[-1], Broke)
@@ -386,7 +386,7 @@ def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "known"),
+    ("usage", "known"),
     [
         ({"cache_creation": {"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 4}}, 7),
         ({"cache_creation": {"ephemeral_1h_input_tokens": 4}, "cache_creation_input_tokens": 9}, 9),
@@ -395,9 +395,9 @@ def test_a_call_without_a_name_breaks_the_answer(name: dict[str, Any]) -> None:
         ({"cache_creation": None}, None),
     ],
 )
-def test_what_was_written_to_the_cache_may_be_told_by_its_time(
-    said: dict[str, Any], known: int | None
+def test_what_was_written_to_the_cache_may_be_counted_by_its_lifetime(
+    usage: dict[str, Any], known: int | None
 ) -> None:
     reader = MessagesStreamReader("s")
-    reader.feed(sse(begin(usage={"input_tokens": 1, "output_tokens": 2, **said})))
+    reader.feed(sse(begin(usage={"input_tokens": 1, "output_tokens": 2, **usage})))
     assert reader.usage == TokenUsage(1 + (known or 0), 2, None, known)

@@ -120,7 +120,7 @@ REPLIES = st.builds(
 
 
 @given(reply=REPLIES)
-def test_the_sdk_makes_the_same_message_of_a_stream_as_of_a_whole_answer(reply: Reply) -> None:
+def test_the_sdk_makes_the_same_message_of_a_stream_as_of_a_whole_response(reply: Reply) -> None:
     whole = json.loads(render_reply(reply, ANSWERING))
     assert accumulated(write(events_of(reply))) == whole
 
@@ -327,7 +327,7 @@ def test_a_signature_on_the_last_text_opens_no_thought() -> None:
     assert message["content"] == [{"type": "text", "text": "x"}]
 
 
-def test_a_thought_of_nobody_known_is_signed_for_nobody() -> None:
+def test_a_thought_of_unknown_origin_is_signed_for_no_family() -> None:
     message = accumulated(write([Began(), ThinkingAdded("x"), TextAdded("y"), Ended(StopReason.END)]))
     assert message["content"][0]["signature"] == tagged(Signature(Family.ANTHROPIC, ""))
 

@@ -1,4 +1,4 @@
-"""What a written history keeps to: turns, calls and their results, instructions, thoughts."""
+"""What a rendered history keeps to: turns, calls and their results, instructions, thoughts."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mgw.canonical.conversation import (
     Conversation,
     Reasoning,
     Refusal,
+    Role,
     Signature,
     Text,
     Thinking,
@@ -37,12 +38,35 @@ from tests.support.messages import (
     call,
     loop,
     messages,
+    parse,
+    render,
     result,
     setting,
     text,
     turn,
-    write,
 )
+
+
+def test_leading_system_messages_are_instructions() -> None:
+    parsed = parse(
+        system="One.",
+        messages=[{"role": "system", "content": "Two."}, {"role": "user", "content": "Hi"}],
+    ).request
+    assert parsed.system == (Text("One."), Text("Two."))
+    assert len(parsed.turns) == 1
+
+
+def test_a_reminder_for_one_turn_is_gone_in_the_next() -> None:
+    reminder = {"role": "system", "content": "Hurry.", "clear_at": "next_user_message"}
+    first, answer, second = (
+        {"role": "user", "content": "1"},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": "3"},
+    )
+    shown = parse(messages=[first, reminder]).request.turns
+    assert [turn.role for turn in shown] == [Role.USER, Role.SYSTEM]
+    cleared = parse(messages=[first, reminder, answer, second]).request.turns
+    assert [turn.role for turn in cleared] == [Role.USER, Role.ASSISTANT, Role.USER]
 
 
 def test_neighbours_of_one_role_are_one_turn_and_blank_texts_vanish() -> None:
@@ -52,24 +76,24 @@ def test_neighbours_of_one_role_are_one_turn_and_blank_texts_vanish() -> None:
 
 
 def test_results_stand_first_after_their_calls_in_the_order_of_these() -> None:
-    said = messages(
+    rendered = messages(
         turn(USER, "go"),
         turn(ASSISTANT, "I look.", call("1"), call("2")),
         turn(USER, "wait", result("2", "two")),
         turn(ASSISTANT, "Fine."),
         turn(USER, result("1", "one"), "and now?"),
     )
-    assert [role for role, _ in said] == ["user", "assistant", "user", "assistant", "user"]
-    assert [block.get("tool_use_id") for block in said[2][1]] == ["1", "2", None]
-    assert [block["content"] for block in said[2][1][:2]] == ["one", "two"]
-    assert said[2][1][2] == text("wait")
-    assert said[4][1] == [text("and now?")]
+    assert [role for role, _ in rendered] == ["user", "assistant", "user", "assistant", "user"]
+    assert [block.get("tool_use_id") for block in rendered[2][1]] == ["1", "2", None]
+    assert [block["content"] for block in rendered[2][1][:2]] == ["one", "two"]
+    assert rendered[2][1][2] == text("wait")
+    assert rendered[4][1] == [text("and now?")]
 
 
-def test_a_call_that_nobody_answered_is_answered() -> None:
+def test_a_call_without_a_result_gets_one() -> None:
     for later in ((), (turn(USER, "never mind"),)):
-        said = messages(turn(USER, "go"), turn(ASSISTANT, call("1")), *later)
-        assert said[2][1][0] == {
+        rendered = messages(turn(USER, "go"), turn(ASSISTANT, call("1")), *later)
+        assert rendered[2][1][0] == {
             "type": "tool_result",
             "tool_use_id": "1",
             "content": "No result was recorded for this call.",
@@ -104,27 +128,27 @@ def test_a_result_without_its_call_is_text_of_the_user() -> None:
 
 
 def test_an_identifier_used_twice_becomes_two_and_each_call_gets_its_own_result() -> None:
-    said = messages(
+    rendered = messages(
         turn(USER, "go"),
         turn(ASSISTANT, call("a b")),
         turn(USER, result("a b", "first")),
         turn(ASSISTANT, call("a b")),
         turn(USER, result("a b", "second")),
     )
-    ids = [said[place][1][0]["id"] for place in (1, 3)]
+    ids = [rendered[place][1][0]["id"] for place in (1, 3)]
     assert ids[0] != ids[1]
     for place, (call_id, content) in zip((2, 4), zip(ids, ("first", "second"), strict=True), strict=True):
-        assert said[place][1][0]["tool_use_id"] == call_id
-        assert said[place][1][0]["content"] == content
+        assert rendered[place][1][0]["tool_use_id"] == call_id
+        assert rendered[place][1][0]["content"] == content
 
 
-def test_two_calls_of_one_identifier_in_one_turn_are_answered_in_their_order() -> None:
-    said = messages(
+def test_two_calls_of_one_identifier_in_one_turn_get_their_results_in_order() -> None:
+    rendered = messages(
         turn(USER, "go"),
         turn(ASSISTANT, call("1"), call("1")),
         turn(USER, result("1", "a"), result("1", "b")),
     )
-    calls, results = said[1][1], said[2][1]
+    calls, results = rendered[1][1], rendered[2][1]
     assert [block["tool_use_id"] for block in results] == [block["id"] for block in calls]
     assert [block["content"] for block in results] == ["a", "b"]
 
@@ -141,13 +165,13 @@ def test_two_calls_of_one_identifier_in_one_turn_are_answered_in_their_order() -
     ids=["kept", "empty", "blank", "cut", "no object"],
 )
 def test_arguments_go_as_an_object_byte_for_byte(arguments: str, expected: str) -> None:
-    said = Conversation((turn(USER, "go"), turn(ASSISTANT, call("1", arguments))))
-    rendered = render_request(said, setting(ADAPTIVE))
+    conversation = Conversation((turn(USER, "go"), turn(ASSISTANT, call("1", arguments))))
+    rendered = render_request(conversation, setting(ADAPTIVE))
     assert f'"input":{expected}'.encode() in rendered.body
 
 
 def test_results_carry_images_and_errors() -> None:
-    said = messages(
+    rendered = messages(
         turn(USER, "go"),
         turn(ASSISTANT, call("1"), call("2"), call("3")),
         turn(
@@ -157,7 +181,7 @@ def test_results_carry_images_and_errors() -> None:
             result("3", Text("", cache=None)),
         ),
     )
-    first, second, third = said[2][1]
+    first, second, third = rendered[2][1]
     assert first["is_error"] is True
     assert [block["type"] for block in first["content"]] == ["text", "image"]
     assert "content" not in second
@@ -179,10 +203,10 @@ def test_results_carry_images_and_errors() -> None:
 def test_a_system_message_stands_where_the_vendor_takes_it(roles: str, expected: list[str]) -> None:
     kinds = {"u": USER, "s": SYSTEM, "a": ASSISTANT}
     turns = [turn(kinds[letter], f"{letter}{place}") for place, letter in enumerate(roles)]
-    said = messages(*turns, model=NEWEST)
-    assert [role for role, _ in said] == expected
-    told = [block["text"] for _, content in said for block in content]
-    assert told == [f"{letter}{place}" for place, letter in enumerate(roles)]
+    rendered = messages(*turns, model=NEWEST)
+    assert [role for role, _ in rendered] == expected
+    texts = [block["text"] for _, content in rendered for block in content]
+    assert texts == [f"{letter}{place}" for place, letter in enumerate(roles)]
 
 
 def test_a_system_message_between_a_call_and_its_result_follows_the_result() -> None:
@@ -197,7 +221,7 @@ def test_a_system_message_between_a_call_and_its_result_follows_the_result() -> 
     assert [block["type"] for block in old[2][1]] == ["tool_result", "text"]
 
 
-def test_instructions_alone_are_what_there_is_to_answer() -> None:
+def test_instructions_alone_are_the_message_of_the_user() -> None:
     body = json.loads(render_request(Conversation((), (Text("Say hi."),)), setting(ADAPTIVE)).body)
     assert body["messages"] == [{"role": "user", "content": [text("Say hi.")]}]
     assert "system" not in body
@@ -210,19 +234,19 @@ def test_nothing_at_all_is_refused() -> None:
 
 
 def test_a_prefill_ends_without_white_space() -> None:
-    said = messages(turn(USER, "go"), turn(ASSISTANT, "Well, \n"), model=EXTENDED)
-    assert said[1] == ("assistant", [text("Well,")])
+    rendered = messages(turn(USER, "go"), turn(ASSISTANT, "Well, \n"), model=EXTENDED)
+    assert rendered[1] == ("assistant", [text("Well,")])
 
 
 def test_a_prefill_goes_without_thinking() -> None:
     begun = (turn(USER, "go"), turn(ASSISTANT, "Well"))
-    body, rendered = write(*begun, model=EXTENDED, reasoning=Reasoning(budget=2048), max_tokens=4096)
+    body, rendered = render(*begun, model=EXTENDED, reasoning=Reasoning(budget=2048), max_tokens=4096)
     assert "thinking" not in body
     assert rendered.lost == {Feature.REASONING}
 
 
 def test_own_thoughts_go_back_in_their_places_and_those_of_others_do_not() -> None:
-    body, rendered = write(
+    body, rendered = render(
         turn(USER, "go"),
         turn(
             ASSISTANT,
@@ -251,39 +275,39 @@ def test_own_thoughts_go_back_in_their_places_and_those_of_others_do_not() -> No
 
 
 def test_a_turn_does_not_end_with_a_thought() -> None:
-    body, rendered = write(turn(USER, "go"), turn(ASSISTANT, "Well", Thinking("Hm.", OWN)), turn(USER, "?"))
+    body, rendered = render(turn(USER, "go"), turn(ASSISTANT, "Well", Thinking("Hm.", OWN)), turn(USER, "?"))
     assert body["messages"][1]["content"] == [text("Well")]
     assert rendered.lost == {Feature.THINKING}
 
 
 def test_thinking_is_off_where_the_turn_in_progress_was_begun_without() -> None:
     asked = Reasoning(budget=2048)
-    body, rendered = write(*loop(), model=EXTENDED, reasoning=asked, max_tokens=4096)
+    body, rendered = render(*loop(), model=EXTENDED, reasoning=asked, max_tokens=4096)
     assert "thinking" not in body
     assert rendered.lost == {Feature.REASONING}
-    body, rendered = write(*loop(Thinking("Hm.", OWN)), model=EXTENDED, reasoning=asked, max_tokens=4096)
+    body, rendered = render(*loop(Thinking("Hm.", OWN)), model=EXTENDED, reasoning=asked, max_tokens=4096)
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2048}
     assert not rendered.lost
-    body, rendered = write(*loop(), model=ADAPTIVE, reasoning=asked, max_tokens=4096)
+    body, rendered = render(*loop(), model=ADAPTIVE, reasoning=asked, max_tokens=4096)
     assert body["thinking"]["type"] == "adaptive"
     assert not rendered.lost
 
 
 def test_a_later_step_of_a_turn_needs_no_thought_of_its_own() -> None:
     begun = loop(Thinking("Hm.", OWN))
-    said = Conversation(
+    conversation = Conversation(
         (*begun, turn(ASSISTANT, call("2")), turn(USER, result("2", "y"))),
         reasoning=Reasoning(budget=2048),
         max_tokens=4096,
     )
-    rendered = render_request(said, setting(EXTENDED))
+    rendered = render_request(conversation, setting(EXTENDED))
     assert json.loads(rendered.body)["thinking"] == {"type": "enabled", "budget_tokens": 2048}
     assert not rendered.lost
 
 
 def test_a_turn_in_progress_goes_without_its_thoughts_where_thinking_is_off() -> None:
     past = (turn(USER, "first"), turn(ASSISTANT, Thinking("Hm.", OWN), "done"))
-    body, rendered = write(*past, *loop(Thinking("Hm.", OWN)), model=EXTENDED)
+    body, rendered = render(*past, *loop(Thinking("Hm.", OWN)), model=EXTENDED)
     kinds = [[block["type"] for block in message["content"]] for message in body["messages"]]
     assert kinds == [["text"], ["thinking", "text"], ["text"], ["tool_use"], ["tool_result"]]
     assert rendered.lost == {Feature.THINKING}
@@ -297,6 +321,8 @@ def test_a_refusal_in_history_is_text() -> None:
 
 
 BINDING = {"prefix_mismatch_behavior": "drop_block"}
+
+
 BETA = (b"anthropic-beta", b"thinking-binding-controls-2026-08-01")
 
 
@@ -309,31 +335,31 @@ def test_thoughts_of_a_changed_conversation_are_dropped_by_models_that_would_ref
     reasoning: Reasoning,
 ) -> None:
     turns = loop(Thinking("Hm.", OWN))
-    body, rendered = write(*turns, model=NEWEST, reasoning=reasoning)
+    body, rendered = render(*turns, model=NEWEST, reasoning=reasoning)
     assert body["thinking"]["type"] == "adaptive"
     assert body["thinking"]["block_binding"] == BINDING
     assert BETA in rendered.headers
     assert rendered.thoughts
 
 
-def test_nothing_is_said_of_thoughts_where_there_are_none_or_nobody_binds_them() -> None:
+def test_the_request_is_silent_about_thoughts_where_there_are_none_or_the_model_binds_none() -> None:
     for model, turns in ((NEWEST, loop()), (ADAPTIVE, loop(Thinking("Hm.", OWN)))):
-        body, rendered = write(*turns, model=model, reasoning=Reasoning(adaptive=True))
+        body, rendered = render(*turns, model=model, reasoning=Reasoning(adaptive=True))
         assert "block_binding" not in body["thinking"]
         assert BETA not in rendered.headers
 
 
 def test_a_request_that_does_not_think_cannot_say_what_becomes_of_thoughts() -> None:
     turns = (turn(USER, "a"), turn(ASSISTANT, Thinking("Hm.", OWN), "b"), turn(USER, "c"))
-    body, rendered = write(*turns, model="claude-haiku-5-5", reasoning=Reasoning(Effort.NONE))
+    body, rendered = render(*turns, model="claude-haiku-5-5", reasoning=Reasoning(Effort.NONE))
     assert body["thinking"] == {"type": "disabled"}
     assert BETA not in rendered.headers
 
 
 @pytest.mark.parametrize("model", [NEWEST, ADAPTIVE, EXTENDED])
 def test_thoughts_that_were_refused_are_left_out_and_reported(model: str) -> None:
-    said = Conversation(loop(Thinking("Hm.", OWN)), reasoning=Reasoning(Effort.HIGH))
-    rendered = render_request(said, replace(setting(model), thoughts=False))
+    conversation = Conversation(loop(Thinking("Hm.", OWN)), reasoning=Reasoning(Effort.HIGH))
+    rendered = render_request(conversation, replace(setting(model), thoughts=False))
     assert b"thinking_" not in rendered.body
     assert b"signature" not in rendered.body
     assert b"block_binding" not in rendered.body
