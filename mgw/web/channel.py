@@ -7,9 +7,10 @@ handler (:mod:`mgw.web.interfaces`), and writes one response at a time (:mod:`mg
     idle ── byte ──> head ── complete ──> serving ───┴─ finished, to be closed ──────────> closing ──> closed
                        └── refused ──────────┴─ finished before its body ended ──> lingering ─┘
 
-Responses are sent strictly in order: the next request is looked at when the response before it is finished
-and the client has received most of it.  Until then a channel goes on reading, so as to notice that the client
-has disconnected, but holds at most :data:`MAX_HELD` bytes of what comes behind the request.
+Idle, with a head and serving, the channel is open.  Responses are sent strictly in order: the next request is
+looked at when the response before it is finished and the client has received most of it.  Until then a
+channel goes on reading, so as to notice that the client has disconnected, but holds at most :data:`MAX_HELD`
+bytes of what comes behind the request.
 
 Lingering (RFC 9112, 9.6): a client that still sends would lose its response to the reset that closing causes,
 so the channel ends its own side, then reads and discards until the client has ended the other, for a while.

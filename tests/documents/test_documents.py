@@ -37,7 +37,7 @@ def test_nothing_outside_the_table_of_kinds_asks_for_a_kind() -> None:
 def test_what_is_generated_says_what_the_code_says(name: str) -> None:
     """``make docs`` writes it."""
     generated = GENERATED[name]
-    assert generated.read() == generated.render(generated.read())
+    assert generated.read() == generated.render(generated.read()), "run `make docs`"
 
 
 def test_a_page_that_leaves_out_a_setting_is_refused() -> None:

@@ -1,0 +1,60 @@
+"""Where a new thing goes: which modules name an existing one of its sort, counted.
+
+A module that begins to name a single kind, route or reason knows what a table should know: the test turns
+red, and either the knowledge moves into the table or the new place is written down here and in
+``CONTRIBUTING.rst``.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+MGW: Final = Path(__file__).resolve().parents[2] / "mgw"
+SOURCES: Final = {
+    path.relative_to(MGW).as_posix(): path.read_text(encoding="utf-8")
+    for path in MGW.rglob("*.py")
+    if "simulator" not in path.parts
+}
+ERRORS: Final = {f"dialects/{name}/errors.py" for name in ("openai", "anthropic", "gemini")}
+
+NAMED_IN: Final = {
+    "a provider kind": (r"azure_openai|AZURE_OPENAI", {"kinds.py", "vocabulary.py"}),
+    "a sink of usage events": (
+        r"Jsonl\w+|hooks\.jsonl",
+        # `mgw check` also asks whether the file can be written.
+        {"usage/sinks/jsonl.py", "config/settings.py", "check.py"},
+    ),
+    "a route": (r"fine_tuning", {"routing/openai_routes.py"}),
+    "a refusal": (
+        r"Reason\.CAPABILITY_OFF|CAPABILITY_OFF =",
+        # The last is where it is raised.
+        {"errors.py", "dialects/refusal.py", *ERRORS, "routing/resolve.py"},
+    ),
+    "a setting": (
+        r"observe_dropped_fields",
+        # The second is where it is used.
+        {"config/settings.py", "exchange/translation.py"},
+    ),
+    "a type of credential": (
+        r"TOKEN_FILE|TokenFile\w*",
+        {
+            "credentials/token_file.py",
+            "credentials/__init__.py",
+            # Its value of `auth`, what this needs beside it, and the same for editors.
+            "config/provider.py",
+            "config/normalize.py",
+            "config/schema.py",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("thing", NAMED_IN)
+def test_a_thing_is_named_where_a_new_one_goes_and_nowhere_else(thing: str) -> None:
+    pattern, places = NAMED_IN[thing]
+    named = re.compile(rf"\b(?:{pattern})")
+    assert {name for name, text in SOURCES.items() if named.search(text)} == places
