@@ -1,4 +1,4 @@
-"""Send until the upstream takes it, all before the first byte to the client.
+"""Send a request upstream, with every retry that comes before the first byte to the client.
 
 Two things lead to a second attempt: a pooled connection that turns out closed before any byte of a response
 came (for requests that create nothing, or carry an ``Idempotency-Key``), and a credential that the upstream
@@ -72,7 +72,7 @@ async def _open(
 
 
 def request_id_of(response: UpstreamResponse) -> str | None:
-    """Return the provider's own id of the exchange, where its head tells one that can be believed."""
+    """Return the provider's own id of the exchange, where its head has a plausible one."""
     for name, value in response.headers:
         if name.lower() in _REQUEST_IDS:
             return value.decode("ascii") if _ID(value) else None

@@ -30,7 +30,7 @@ _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _JSON: Final = b"application/json"
 _FORM: Final = b"multipart/form-data"
 MAX_PART_BYTES: Final = 64 * 1024
-"""The longest part of a form that is looked into."""
+"""The longest part of a form that is read."""
 MANY_MODELS: Final = 1000
 MODELS: Final = "models/"
 """A prefix that some of Google's clients put before a model's name."""
@@ -42,7 +42,7 @@ class RequestBody:
 
     original: bytes | BodySource
     decoded: bytes | None = None
-    """Without any content coding, where it was looked at as a whole."""
+    """The bytes without any content coding, where all of them were needed."""
     model: FoundString | None = None
     """The one model that the body names."""
     nested: tuple[NestedString, ...] = ()
@@ -59,7 +59,7 @@ class RequestBody:
 
     @property
     def has_many_models(self) -> bool:
-        """Whether so many models are named that resolving them takes long."""
+        """Whether it names so many models that resolving them takes long."""
         return len(self.nested) > MANY_MODELS
 
     def rename(self, new: str) -> None:
@@ -101,7 +101,7 @@ class RequestBody:
 
 
 async def open_body(exchange: Exchange, request: ClientRequest) -> RequestBody:
-    """Look at the body as far as its route asks for, and find the models in it.
+    """Read the body as far as its route needs it, and find the models in it.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
@@ -144,7 +144,7 @@ async def _read_form(exchange: Exchange, request: ClientRequest) -> RequestBody:
     media = media_type(content_type)
     body = request.body
     if not isinstance(body, bytes) and (media == _JSON or _content_codings(request)):
-        exchange.hold(body.size)
+        exchange.reserve(body.size)
         body = await read_all(body)
     if media not in (_JSON, _FORM):
         return RequestBody(body, body if isinstance(body, bytes) else None)  # the provider's to refuse
@@ -166,7 +166,7 @@ def _find_in_form(route: Route, opened: RequestBody, body: bytes, content_type: 
 
 
 def _find_in_json(route: Route, opened: RequestBody, body: bytes) -> RequestBody:
-    """Take the body of a form's route for what it is: JSON, with a member for each part."""
+    """Find the model of a form's route in JSON, which has a member for each part."""
     if not body:
         return opened
     if route.body_models:
@@ -215,7 +215,7 @@ def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestB
 async def transform(
     exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]
 ) -> RequestBody:
-    """Return the body with all of it changed; as it came where ``change`` gives back what it gets.
+    """Return the body with ``change`` applied to all of it; as it came where that returns the same object.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
@@ -236,7 +236,7 @@ async def decode_body(exchange: Exchange, request: ClientRequest, body: bytes) -
         return body
     decode = partial(decode_content, body, b",".join(encodings), exchange.generation.config.max_body_bytes)
     body = await maybe_offload(exchange.offload, decode, large=len(body) > CODED_BYTES)
-    exchange.hold(len(body))
+    exchange.reserve(len(body))
     return body
 
 

@@ -27,8 +27,8 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.event import Outcome, UsageEvent, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
 
-_OPERATORS = frozenset({401, 402, 403, 429})
-"""What a provider refuses an operator rather than a client."""
+_OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
+"""Statuses that concern the operator of the gateway rather than the client."""
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
 
@@ -50,21 +50,21 @@ class Exchange:
     key_hash: str | None = None
     attempts: int = 0
     http_status: int | None = None
-    """What the client got, once it gets something."""
+    """The status that the client got, once it has got one."""
     stream: bool = False
     first_byte_at: float | None = None
     usage: Callable[[], TokenUsage] = field(default=lambda: NO_USAGE, repr=False)
-    hold: Callable[[int], None] = field(default=lambda _: None, repr=False)
-    """Takes room for a body that is kept; raises ``OVERLOADED`` where there is none."""
+    reserve: Callable[[int], None] = field(default=lambda _: None, repr=False)
+    """Reserves memory for a body that is kept; raises ``OVERLOADED`` where there is none left."""
     offload: Offload = field(default=run_inline, repr=False)
-    """Does what a large body costs."""
+    """Runs the work on a large body."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
     early_failure: GatewayError | None = field(default=None, repr=False)
-    """What broke the provider's stream before its first event, where the client got a refusal for it."""
+    """The error that broke the provider's stream before its first event; the client got a refusal."""
     sent_last_event: Callable[[], bool] = field(default=lambda: False, repr=False)
-    """Whether the client was handed the last event of its stream."""
+    """Whether the last event of the client's stream was sent."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
     settled: bool = False
@@ -80,7 +80,7 @@ class Exchange:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         if error is None:
-            self._answered(self.http_status)
+            self._settle_response(self.http_status)
         elif isinstance(error, (CancelledError, GeneratorExit)):
             self.client_left()
         elif isinstance(error, GatewayError):
@@ -117,7 +117,7 @@ class Exchange:
             return
         ours = isinstance(error, UpstreamFailure) or error.reason is Reason.CREDENTIAL_SOURCE
         sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
-        self._warn(word, sentence, error.detail)
+        self._report_failure(word, sentence, error.detail)
         self.settle(Outcome.UPSTREAM_ERROR, error.status, word)
 
     def settle(self, outcome: Outcome, status: int | None = None, error: str | None = None) -> None:
@@ -137,7 +137,7 @@ class Exchange:
         finally:
             self.generation.leave()
 
-    def _answered(self, status: int | None) -> None:
+    def _settle_response(self, status: int | None) -> None:
         """Settle: the client has its response, be it the provider's refusal."""
         if status is None or status < 400:
             self.settle(Outcome.OK)
@@ -146,11 +146,11 @@ class Exchange:
         sentence = f"the provider answered with status {status}"
         if self.early_failure is not None:  # whose status was a good one
             word, sentence = word_of(self.early_failure), self.early_failure.message
-        if not self.settled and (status >= 500 or status in _OPERATORS):
-            self._warn(word, sentence)
+        if not self.settled and (status >= 500 or status in _OPERATOR_STATUSES):
+            self._report_failure(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
 
-    def _warn(self, word: str, sentence: str, detail: str = "") -> None:
+    def _report_failure(self, word: str, sentence: str, detail: str = "") -> None:
         if self.target is not None:
             provider = self.target.provider.name
             failure = ProviderFailure(provider, word, sentence, detail, self.request_id)

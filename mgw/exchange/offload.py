@@ -21,17 +21,17 @@ from mgw.reactor.daemon_threads import DaemonThreads
 T = TypeVar("T")
 
 THREADS: Final = 2
-"""They take turns at one interpreter: more of them would only keep the reactor waiting longer."""
+"""They share one interpreter: more of them would only keep the reactor waiting longer."""
 MOST_WAITING: Final = 64
 """How many requests may wait for a thread, those that have one included; their bodies count elsewhere."""
 SMALL_BYTES: Final = 64 * 1024
-"""What is never worth a thread, whatever it holds."""
+"""Bodies up to this size are never worth a thread, whatever they hold."""
 LARGE_BYTES: Final = 256 * 1024
-"""What always is, where it is taken apart."""
+"""Larger ones always are, where they are parsed."""
 SEARCHED_BYTES: Final = 1024 * 1024
-"""What is, where it is only searched."""
+"""Larger ones are, where they are only searched."""
 CODED_BYTES: Final = 8 * 1024
-"""What is, where it has a content coding: it may swell a thousand times."""
+"""Larger ones are, where they have a content coding: they may grow a thousandfold."""
 
 
 class Offload(Protocol):
@@ -51,7 +51,7 @@ def run_inline(work: Callable[[], T], /) -> Deferred[T]:
 
 
 def _without_frames(error: Exception) -> Exception:
-    """Return an error that, where it is a refusal, does not hold what was refused: a failure lasts long."""
+    """Return an error that, where it is a refusal, does not keep what was refused: failures live long."""
     if isinstance(error, GatewayError):
         forget_frames(error)
     return error

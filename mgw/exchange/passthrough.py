@@ -1,4 +1,4 @@
-"""Same family: the client's bytes go up with only the model's value replaced, the response's come down as is.
+"""Same family: the client's bytes are sent with only the model's value replaced, the response's as they come.
 
 Source: contract 5.1 and 5.7.
 """
@@ -156,7 +156,7 @@ class KeepaliveFilter(PassthroughFilter):
 
 @dataclass(slots=True)
 class Passthrough:
-    """What goes up, and how the response comes down."""
+    """How a request is sent as it came, and how its response reaches the client."""
 
     route: Route
     target: Target

@@ -26,12 +26,12 @@ class BodyFilter(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether the provider has said its last word, though its body may not have ended."""
+        """Whether the provider has sent its last event, though its body may not have ended."""
         ...
 
     @property
     def complete(self) -> bool:
-        """Whether a break of the provider's body would take nothing of it away."""
+        """Whether nothing is missing if the provider's body breaks now."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class BodyFilter(Protocol):
         ...
 
     def fail(self, error: GatewayError) -> bytes | None:
-        """Return what tells the client that the body broke, or ``None`` to abort the connection."""
+        """Return what shows the client that the body broke, or ``None`` to abort the connection."""
         ...
 
     def usage(self) -> TokenUsage:
@@ -68,12 +68,12 @@ class BodyFilter(Protocol):
 
 
 class HeldHead(Struct, frozen=True):
-    """The head of a response, which waits until the provider has said the first of it."""
+    """The head of a response, which waits for the provider's first event."""
 
     send: Callable[[], None]
     """Sends it."""
     awaits_first_event: Callable[[], bool]
-    """Whether nothing has been said yet, so that an error can still be the response."""
+    """Whether no event has come, so that an error can still be the response."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class Relay:
     body_filter: BodyFilter
     channel: ResponseChannel
     keepalive_seconds: float | None = None
-    """The provider's silence after which the client gets a sign of life; ``None``: never."""
+    """The provider's silence after which the client gets a keep-alive; ``None``: never."""
     held_head: HeldHead | None = None
     """``None``: the client has the head."""
     done: Deferred[None] = field(init=False)
@@ -178,12 +178,12 @@ class Relay:
         self.response.resume()
 
     def _on_silence(self) -> None:
-        if not self.response.paused:  # a client that does not read needs no sign of life
-            sign = self.body_filter.keepalive()
-            if sign:
+        if not self.response.paused:  # a client that does not read needs no keep-alive
+            keepalive = self.body_filter.keepalive()
+            if keepalive:
                 if self.held_head is not None:
                     self._send_held_head()
-                self.channel.write(sign)
+                self.channel.write(keepalive)
                 self.channel.flush()
         if self._silence is not None and self.keepalive_seconds is not None:
             self._silence.start(self.keepalive_seconds)

@@ -30,14 +30,14 @@ from mgw.upstream.client import UpstreamRequest, UpstreamResponse
 from mgw.wire.headers import RawHeaders
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
-"""What is kept of a response that has to be whole: some pictures in base64, and no more."""
+"""The largest response that is buffered: some pictures in base64, and no more."""
 _NO_STORE: Final = (b"Cache-Control", b"no-store")
 SLICE_BYTES: Final = 256 * 1024
 """A response above this size is written in slices of it, as fast as the client takes them."""
 
 
 def _do_nothing() -> None:
-    """Nothing was found beside."""
+    """There is nothing to report."""
 
 
 class FullResponse(Struct, frozen=True):
@@ -69,7 +69,7 @@ class StreamingResponse(Struct, frozen=True):
     stream: bool
     keepalive_seconds: float | None = None
     early_failure: EarlyFailure | None = None
-    """``None``: the head goes out at once.  Else it waits for the first event, or for a sign of life."""
+    """``None``: the head goes out at once.  Else it waits for the first event, or for a keep-alive."""
 
 
 class BufferedResponse(Struct, frozen=True):
@@ -78,9 +78,9 @@ class BufferedResponse(Struct, frozen=True):
     complete: Callable[[bytes], FullResponse]
     """May run in any thread; raises :class:`GatewayError`."""
     on_complete: Callable[[], None] = _do_nothing
-    """Tells the reactor's thread what :attr:`complete` found beside."""
+    """Reports, in the reactor's thread, what :attr:`complete` found besides."""
     is_encoded: bool = False
-    """Whether the body has a content coding, and may swell."""
+    """Whether the body has a content coding, and may grow."""
     max_bytes: int | None = None
     """Of the provider's body; ``None``: :data:`MAX_BUFFERED_BYTES`."""
 
@@ -89,7 +89,7 @@ ClientResponse = StreamingResponse | BufferedResponse | FullResponse
 
 
 class Plan(Protocol):
-    """What goes up, and how the response comes down."""
+    """How a request is sent upstream, and how its response reaches the client."""
 
     @property
     def target(self) -> Target:
@@ -101,7 +101,7 @@ class Plan(Protocol):
         ...
 
     def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
-        """Say how a response reaches the client.
+        """Return how a response reaches the client.
 
         :raises GatewayError: where it cannot.
         """
@@ -162,7 +162,7 @@ async def send_full(exchange: Exchange, full: FullResponse, channel: ResponseCha
         channel.finish()
         return
     with suppress(GatewayError):  # the head is out; its room was there a moment ago
-        exchange.hold(len(full.body))
+        exchange.reserve(len(full.body))
     sliced = _SlicedBody(channel, full.body)
     channel.register(sliced)
     sliced.resume()
@@ -237,7 +237,7 @@ class _BodyReader:
             if self._size > max_bytes:
                 message = f"the upstream's response has more than {max_bytes} bytes"
                 raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
-            self.exchange.hold(len(data))
+            self.exchange.reserve(len(data))
         except GatewayError as error:
             self._buffer.clear()
             self.response.cancel()

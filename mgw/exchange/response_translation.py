@@ -303,7 +303,7 @@ class StreamFilter:
         return self._reader.usage
 
     def keepalive(self) -> bytes:
-        """Return a sign of life; what was written ends with a whole event, so it may always stand."""
+        """Return a keep-alive; what was written ends with a whole event, so one may always follow."""
         return self._writer.keepalive()
 
     def _translate(self, events: list[ReplyEvent]) -> bytes:

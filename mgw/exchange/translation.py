@@ -189,7 +189,7 @@ class TranslationBuilder:
         :raises GatewayError: ``OVERLOADED``.
         """
         self.exchange.dropped_fields = self._dropped
-        self.exchange.hold(self._rendered_bytes)
+        self.exchange.reserve(self._rendered_bytes)
 
     def _translate_chat(self) -> Translation:
         parsed = self.client.text.parse_request(self.body, self._request_context())
@@ -361,7 +361,7 @@ class _TextResponse:
     """Tools that the provider knows by another name than the client."""
     context: ReplyContext
     wrapped: bool
-    """Whether the provider was asked to wrap its text in JSON."""
+    """Whether its text comes in a wrapping (:mod:`mgw.dialects.unwrapping`)."""
     unknown_stops: list[str] = field(default_factory=list)
     """Stop reasons that nobody knows."""
 

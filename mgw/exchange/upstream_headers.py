@@ -47,7 +47,7 @@ def provider_headers(headers: RawHeaders, provider: Provider, credential: Creden
 
 
 def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ...]:
-    """Return what was sent of the operator's that no response may repeat."""
+    """Return the operator's secrets that were sent, which no response may repeat."""
     key = () if credential.of_client else (credential.key,)
     return *key, *secrets_in_headers(provider)
 

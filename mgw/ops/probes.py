@@ -54,7 +54,7 @@ class ProbeResult(Struct, frozen=True):
     """``None``: larger than :data:`MAX_RESPONSE_BYTES`."""
 
     def __repr__(self) -> str:
-        return f"Heard({self.status})"
+        return f"ProbeResult({self.status})"
 
 
 @dataclass(slots=True)

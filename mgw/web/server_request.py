@@ -74,7 +74,7 @@ class ServerRequest:
         self.response = ServerResponse(self.channel, self.release_body)
         self._reservation = Reservation(self.server.budget)
         if self.exchange is not None:
-            self.exchange.hold = self.reserve
+            self.exchange.reserve = self.reserve
             self.exchange.offload = self.server.offload
         if self.matched.route.body is BodyStorage.SPOOL and self.head.has_body:
             self._spooled = self.server.spool.begin(

@@ -83,8 +83,8 @@ class Pipeline:
     clock: Clock = field(default_factory=Clock)
     endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
     events: list[UsageEvent] = field(default_factory=list)
-    hold: Callable[[int], None] | None = None
-    """Takes room for bodies."""
+    reserve: Callable[[int], None] | None = None
+    """Reserves memory for bodies."""
     offload: Offload = run_inline
     """Does what large bodies cost."""
 
@@ -123,8 +123,8 @@ class Pipeline:
         matched = self.generation.table.match(method, path, query, headers)
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
         exchange.offload = self.offload
-        if self.hold is not None:
-            exchange.hold = self.hold
+        if self.reserve is not None:
+            exchange.reserve = self.reserve
         request = ClientRequest(
             "req_1",
             method.encode(),

@@ -670,12 +670,12 @@ def test_gathered_answers_take_room_and_are_refused_where_there_is_none() -> Non
     bench = Pipeline()
     held: list[int] = []
 
-    def hold(size: int) -> None:
+    def reserve(size: int) -> None:
         held.append(size)
         if sum(held) > 500_000:
             raise GatewayError(Reason.OVERLOADED, "no room")
 
-    bench.hold = hold
+    bench.reserve = reserve
     client, work = bench.ask(body=asked("smart"))
     bench.wire.says(said(MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]})[:-9])
     assert failure_of(work).reason is Reason.OVERLOADED
