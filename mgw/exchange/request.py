@@ -12,7 +12,7 @@ from mgw.wire.headers import RawHeaders
 
 
 class ClientRequest(Struct, frozen=True):
-    """One request as the client sent it.  Its headers may hold an edge key: an allow-list decides which go on."""
+    """One request as the client sent it.  Its headers may hold an edge key: they pass an allow-list."""
 
     request_id: str
     method: bytes
