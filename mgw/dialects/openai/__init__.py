@@ -1,4 +1,4 @@
-"""OpenAI's wire.  Its three dialects differ in how they translate; refusals, meter and catalog are one."""
+"""OpenAI's API.  Its three dialects differ in how they translate; errors, meter and catalog are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog as OpenAI's clients read it, and the lists of hosts that speak OpenAI's wire.
+"""The catalog as OpenAI's clients read it, and the lists of hosts that speak OpenAI's API.
 
 An entry is the SDK's ``Model``, with the ``capabilities`` of contract 4.17.  Of what hosts list, only
 the id is sure: some have no ``created``, or one that is no number of seconds; Ollama has had ``null`` for an
@@ -54,7 +54,7 @@ def _model(entry: CatalogEntry) -> _Model:
 
 
 def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> bytes:  # noqa: ARG001
-    """Return all entries; this list has no pages, so nothing is asked of it."""
+    """Return all entries; this list has no pages, so the query is empty."""
     return _ENCODER.encode(_Page(data=[_model(entry) for entry in entries]))
 
 

@@ -66,7 +66,7 @@ _FINISH_REASONS: Final = MappingProxyType(
     }
 )
 _FAILURES: Final = MappingProxyType({"error": 502, "insufficient_system_resource": 503})
-"""What OpenRouter and Mistral, and DeepSeek, say of an answer that broke, and the status it stands for."""
+"""The finish reasons of answers that broke (OpenRouter, Mistral, DeepSeek), and the status of each."""
 
 _HUGE: Final = 2**63
 """No logarithm is as large, though an integer of JSON may be larger than any float."""
@@ -306,7 +306,7 @@ def render_id(reply_id: str | None, context: ReplyContext) -> str:
 
 
 def render_citations(citations: Iterable[Citation]) -> list[JsonObject]:
-    """Return the citations that name an address as ``annotations``, which have no words for others."""
+    """Return the citations that name an address as ``annotations``, which cannot carry others."""
     return [
         {
             "type": "url_citation",

@@ -1,8 +1,8 @@
-"""Embeddings, as OpenAI's clients ask for them and read them.
+"""Embeddings for OpenAI's clients: the request parsed, the vectors rendered.
 
 Sources: the SDK's ``EmbeddingCreateParams`` and ``CreateEmbeddingResponse``; contract 8.25
 (``task_type``, and ``float`` only where the request is translated).  OpenAI's SDKs ask for base64 where their
-user states no format; whether they get it is the operator's to say (``translation.base64_embeddings``).
+user states no format; the operator decides whether they get it (``translation.base64_embeddings``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_TITLE_CHARS: Final = 4096
 _ENCODER: Final = Encoder()
 
 
-def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingRequest]:  # noqa: ARG001 - this wire says all in its body
+def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingRequest]:  # noqa: ARG001 - the body has it all
     """Understand a request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, for tokens in place of texts,
@@ -36,31 +36,31 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingReque
     ledger = Ledger()
     request = open_request(body, ledger)
     request.skip("model")
-    inputs, single = _inputs(request)
-    form = request.text("encoding_format")
-    if form not in {None, "float", "base64"}:
-        raise none_of(request, "encoding_format", form or "", ("float", "base64"))
+    inputs, single = _parse_inputs(request)
+    encoding_format = request.text("encoding_format")
+    if encoding_format not in {None, "float", "base64"}:
+        raise none_of(request, "encoding_format", encoding_format or "", ("float", "base64"))
     dimensions = request.integer("dimensions", Feature.DIMENSIONS)
     if dimensions is not None and dimensions < 1:
         raise request.wrong("dimensions", "must be at least 1")
-    asked = EmbeddingRequest(
+    embedding_request = EmbeddingRequest(
         inputs,
         single,
         dimensions,
-        _short(request, "task_type", Feature.TASK_TYPE),
-        _short(request, "title", Feature.EMBEDDING_TITLE),
+        _parse_short_text(request, "task_type", Feature.TASK_TYPE),
+        _parse_short_text(request, "title", Feature.EMBEDDING_TITLE),
     )
-    return parsed(asked, ledger, ReplyOptions(base64_vectors=form == "base64"))
+    return parsed(embedding_request, ledger, ReplyOptions(base64_vectors=encoding_format == "base64"))
 
 
-def _short(request: Fields, key: str, feature: Feature) -> str | None:
+def _parse_short_text(request: Fields, key: str, feature: Feature) -> str | None:
     value = request.text(key, feature)
     if value is not None and len(value) > MAX_TITLE_CHARS:
         raise request.wrong(key, f"at most {MAX_TITLE_CHARS} characters")
     return value
 
 
-def _inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
+def _parse_inputs(request: Fields) -> tuple[tuple[str, ...], bool]:
     value = request.take("input")
     if value is None:
         raise request.missing("input")
@@ -96,24 +96,24 @@ class _List(Struct, frozen=True, kw_only=True):
 
 
 def render_reply(reply: EmbeddingReply, context: ReplyContext) -> bytes:
-    """Write the vectors as they were asked for; usage, which the SDK demands, is 0 where nobody counts."""
+    """Write the vectors as they were asked for; usage, which the SDK demands, is 0 where it is unknown."""
     tokens = reply.usage.tokens_in or 0
     base64 = context.options.base64_vectors
     return _ENCODER.encode(
         _List(
-            data=[_written(index, vector, base64=base64) for index, vector in enumerate(reply.vectors)],
+            data=[_render_vector(index, vector, base64=base64) for index, vector in enumerate(reply.vectors)],
             model=context.model,
             usage=_Usage(tokens, tokens),
         )
     )
 
 
-def _written(index: int, vector: tuple[float, ...], *, base64: bool) -> Raw:
+def _render_vector(index: int, vector: tuple[float, ...], *, base64: bool) -> Raw:
     """Write one vector: all in one call would keep other threads waiting."""
-    return Raw(_ENCODER.encode(_Embedding(index=index, embedding=_packed(vector) if base64 else vector)))
+    return Raw(_ENCODER.encode(_Embedding(index=index, embedding=_pack(vector) if base64 else vector)))
 
 
-def _packed(vector: tuple[float, ...]) -> str:
+def _pack(vector: tuple[float, ...]) -> str:
     """Return a vector as base64 of little-endian float32."""
     packed = array("f", vector)
     if sys.byteorder == "big":

@@ -1,10 +1,11 @@
 """Errors in OpenAI's shape: ``{"error": {"message", "type", "param", "code"}}`` (contract 6.1, 6.2).
 
-Hosts of this wire write errors in shapes of their own, and all of them are read: the error as a string, as
-the document itself (``{"message", "code"}``, ``{"object": "error", ...}`` of vLLM, ``{"detail": ...}`` of
-FastAPI), Google's ``{"error": {"code": 400, "status": ...}}``, alone or in an array; in a choice
-(OpenRouter), ``x_groq`` (Groq) or ``base_resp`` (MiniMax); and what a proxy says in plain text or in HTML.
-An answer or an event may be one whatever its status says: :func:`is_error` tells those without choices.
+Hosts that speak OpenAI's API write errors in shapes of their own, and all of them are read: the error as a
+string, as the document itself (``{"message", "code"}``, ``{"object": "error", ...}`` of vLLM,
+``{"detail": ...}`` of FastAPI), Google's ``{"error": {"code": 400, "status": ...}}``, alone or in an array;
+in a choice (OpenRouter), ``x_groq`` (Groq) or ``base_resp`` (MiniMax); and what a proxy writes in plain text
+or in HTML.
+An answer or an event may be one whatever its status: :func:`is_error` recognizes those without choices.
 """
 
 from __future__ import annotations
@@ -84,8 +85,8 @@ _OVERLOADED: Final = 529
 _BROKEN: Final = 502
 """What an error stands for that names no status."""
 _IS_STATUS: Final = re.compile("[45][0-9]{2}")
-_WORDS: Final = ("message", "detail", "error_description", "msg", "status_msg")
-"""Where an error says what is wrong."""
+_MESSAGE_KEYS: Final = ("message", "detail", "error_description", "msg", "status_msg")
+"""Where an error has its message."""
 
 
 class _Error(Struct, frozen=True):
@@ -103,25 +104,9 @@ _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
 
 
-def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
-    """Return the body; ``param`` and ``code`` are null where there is none."""
-    param = None if error.param is None else encodable(error.param)
-    return _ENCODER.encode(
-        _Envelope(_Error(encodable(error.message), TYPES[error.reason], param, code_of(error)))
-    )
-
-
-def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - as above
-    """Return the status and body of an upstream's error for this dialect's clients."""
-    status = 503 if error.status == _OVERLOADED else error.status
-    kind = _TYPES_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
-    code = None if error.code is None else encodable(error.code)
-    return status, _ENCODER.encode(_Envelope(_Error(_cut(error.message), kind, None, code)))
-
-
 def parse_error(status: int, body: bytes) -> UpstreamError:
-    """Return what an upstream's refusal says; of bytes that say nothing, the status is all that is told."""
-    message, code = _said(_decoded(body))
+    """Return what an upstream's refusal says; of bytes without a message, only the status is known."""
+    message, code = _message_and_code(_decode(body))
     if not message:
         message = f"the upstream answered with status {status}"
         if words := spoken_by_proxy(body):
@@ -129,44 +114,44 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
     return UpstreamError(status, _cut(message), code)
 
 
-def error_in(document: bytes) -> UpstreamError:
+def parse_stream_error(document: bytes) -> UpstreamError:
     """Return the error that a document of a successful answer has, with the status that it stands for."""
-    found = _decoded(document)
-    message, code = _said(found)
+    found = _decode(document)
+    message, code = _message_and_code(found)
     message = message or spoken_by_proxy(document) or "the upstream's stream ended with an error"
-    return UpstreamError(_status(found), _cut(message), code)
+    return UpstreamError(_status_of(found), _cut(message), code)
 
 
 def is_error(document: bytes) -> bool:
     """Whether a document without choices is an error, and not something that means nothing."""
-    found = _decoded(document)
+    found = _decode(document)
     if type(found) is list and found:
         found = found[0]
     if type(found) is not dict:
         return type(found) is str and bool(found)
-    if _held(found) is not None or found.get("object") == "error" or found.get("type") == "error":
+    if _find_error(found) is not None or found.get("object") == "error" or found.get("type") == "error":
         return True
-    return any(found.get(key) for key in _WORDS)
+    return any(found.get(key) for key in _MESSAGE_KEYS)
 
 
-def _decoded(body: bytes) -> Any:  # Any: JSON of whatever type
+def _decode(body: bytes) -> Any:  # Any: JSON of whatever type
     try:
         return _DECODER.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _error_object(found: Any) -> Any:  # Any: JSON of whatever type
+def _unwrap(found: Any) -> Any:  # Any: JSON of whatever type
     """Return what holds the words: a string, an object, or the whole where it holds no error."""
     if type(found) is list and found:
         found = found[0]
     if type(found) is not dict:
         return found
-    held = _held(found)
-    return found if held is None else held
+    error = _find_error(found)
+    return found if error is None else error
 
 
-def _held(found: JsonObject) -> Any:  # Any: JSON of whatever type
+def _find_error(found: JsonObject) -> Any:  # Any: JSON of whatever type
     """Return the error that an object holds, in any of the places where hosts put it."""
     if error := found.get("error"):
         return error
@@ -185,33 +170,33 @@ def _held(found: JsonObject) -> Any:  # Any: JSON of whatever type
     return None
 
 
-def _said(found: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
+def _message_and_code(found: Any) -> tuple[str, str | None]:  # Any: JSON of whatever type
     """Return the message and the machine-readable word."""
-    error = _error_object(found)
+    error = _unwrap(found)
     if type(error) is str:
         return error, None
     if type(error) is not dict:
         return "", None
     words = [error.get(key) for key in ("code", "status", "type")]
     code = next((word for word in words if type(word) is str and word), None)
-    for key in _WORDS:
-        said = error.get(key)
-        if type(said) is str and said:
-            return said, code
-        if said:
-            return _spelled(said), code
+    for key in _MESSAGE_KEYS:
+        message = error.get(key)
+        if type(message) is str and message:
+            return message, code
+        if message:
+            return _encode(message), code
     return "", code
 
 
-def _spelled(value: Any) -> str:  # Any: JSON of whatever type
+def _encode(value: Any) -> str:  # Any: JSON of whatever type
     try:
         return _ENCODER.encode(value).decode()
     except RecursionError:
         return ""
 
 
-def _status(found: Any) -> int:  # Any: JSON of whatever type
-    error = _error_object(found)
+def _status_of(found: Any) -> int:  # Any: JSON of whatever type
+    error = _unwrap(found)
     if type(error) is not dict:
         return _BROKEN
     for key in ("code", "status", "status_code", "type"):
@@ -223,11 +208,27 @@ def _status(found: Any) -> int:  # Any: JSON of whatever type
     return _BROKEN
 
 
+def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
+    """Return the body; ``param`` and ``code`` are null where there is none."""
+    param = None if error.param is None else encodable(error.param)
+    return _ENCODER.encode(
+        _Envelope(_Error(encodable(error.message), TYPES[error.reason], param, code_of(error)))
+    )
+
+
+def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - as above
+    """Return the status and body of an upstream's error for this dialect's clients."""
+    status = 503 if error.status == _OVERLOADED else error.status
+    kind = _TYPES_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
+    code = None if error.code is None else encodable(error.code)
+    return status, _ENCODER.encode(_Envelope(_Error(_cut(error.message), kind, None, code)))
+
+
 def _cut(message: str) -> str:
     """Return a message that can be encoded and is not too long."""
     data = encodable(message).encode()
-    return encodable(message) if len(data) <= MAX_MESSAGE_BYTES else _head(data)
+    return encodable(message) if len(data) <= MAX_MESSAGE_BYTES else _truncate(data)
 
 
-def _head(data: bytes) -> str:
+def _truncate(data: bytes) -> str:
     return data[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore") + "…"

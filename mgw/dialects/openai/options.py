@@ -103,20 +103,20 @@ def parse_user(request: Fields) -> str | None:
 
 def parse_output(request: Fields) -> OutputFormat | None:
     """Take ``response_format``."""
-    wanted = request.nested("response_format")
-    if wanted is None:
+    response_format = request.nested("response_format")
+    if response_format is None:
         return None
-    kind = wanted.required_text("type")
+    kind = response_format.required_text("type")
     if kind == "text":
         return None
     request.note(Feature.OUTPUT, "response_format")
     if kind == "json_object":
         return OutputFormat(OutputKind.JSON)
     if kind != "json_schema":
-        raise none_of(wanted, "type", kind, ("text", "json_object", "json_schema"))
-    schema = wanted.nested("json_schema")
+        raise none_of(response_format, "type", kind, ("text", "json_object", "json_schema"))
+    schema = response_format.nested("json_schema")
     if schema is None:
-        raise wanted.missing("json_schema")
+        raise response_format.missing("json_schema")
     return OutputFormat(
         OutputKind.SCHEMA,
         schema.raw_object("schema"),

@@ -57,7 +57,7 @@ from mgw.dialects.openai.choices import (
     render_logprobs,
     render_stop,
 )
-from mgw.dialects.openai.errors import error_in, is_error
+from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import parse_usage, render_usage
@@ -88,7 +88,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
     except (DecodeError, UnicodeDecodeError, RecursionError):
         raise _no_reply(body, "the upstream's response is not a chat completion") from None
     if completion.error or any(choice.error for choice in completion.choices or ()):
-        raise AnswerError(error_in(body))
+        raise AnswerError(parse_stream_error(body))
     if not completion.choices:
         raise _no_reply(body, "the upstream's response has no choices")
     return Reply(
@@ -104,7 +104,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
 def _no_reply(body: bytes, message: str) -> GatewayError:
     """Return what is wrong with a body: the error that it is, else what a proxy says, else ``message``."""
     if is_error(body):
-        return AnswerError(error_in(body))
+        return AnswerError(parse_stream_error(body))
     words = spoken_by_proxy(body)
     return GatewayError(Reason.UPSTREAM_BROKEN, f"{message}: {words}" if words else message)
 

@@ -90,10 +90,10 @@ _CARRIED: Final = frozenset(
         Feature.USER,
     }
 )
-"""What this dialect has words for, be it not with every value and for every model."""
+"""What this dialect can carry, though not every value, and not for every model."""
 
 
-def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  # noqa: ARG001 - this wire says all in its body
+def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  # noqa: ARG001 - the body has it all
     """Understand a request.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, and for tools that are no

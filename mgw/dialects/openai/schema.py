@@ -226,8 +226,8 @@ class _StrictWalk:
         key, inner = next(iter(properties.items()))
         if type(inner) is not dict:
             return None
-        said = [inner["const"]] if "const" in inner else inner.get("enum")
-        return key, repr(said) if type(said) is list and len(said) == 1 else ""
+        values = [inner["const"]] if "const" in inner else inner.get("enum")
+        return key, repr(values) if type(values) is list and len(values) == 1 else ""
 
     def _has_known_values(self, schema: JsonObject) -> bool:
         """Whether enumerations, patterns and formats are such as are known; if so, they count."""
@@ -238,25 +238,25 @@ class _StrictWalk:
             return False
         if "const" in schema:
             self._characters += _length([schema["const"]])
-        words = schema.get("enum")
-        if words is None:
+        values = schema.get("enum")
+        if values is None:
             return "enum" not in schema
-        if type(words) is not list or not words:
+        if type(values) is not list or not values:
             return False
-        length = _length(words)
-        self._enum_values += len(words)
+        length = _length(values)
+        self._enum_values += len(values)
         self._characters += length
-        return len(words) <= _LONG_ENUM or length <= _LONG_ENUM_CHARACTERS
+        return len(values) <= _LONG_ENUM or length <= _LONG_ENUM_CHARACTERS
 
 
 def _types_of(schema: JsonObject) -> set[str] | None:
     """Return the types that a schema names; ``None`` where it names none, or no such."""
-    said = schema.get("type")
-    kinds = said if type(said) is list else [said]
+    stated = schema.get("type")
+    kinds = stated if type(stated) is list else [stated]
     if not kinds or not all(type(kind) is str and kind in _TYPES for kind in kinds):
         return None
     return set(kinds)
 
 
-def _length(words: Iterable[Any]) -> int:  # Any: whatever a client wrote
-    return sum(len(word) for word in words if type(word) is str)
+def _length(texts: Iterable[Any]) -> int:  # Any: whatever a client wrote
+    return sum(len(text) for text in texts if type(text) is str)

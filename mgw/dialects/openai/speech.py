@@ -1,4 +1,4 @@
-"""Speech, as OpenAI's clients ask for it and hear it, and as its hosts do.
+"""Speech in OpenAI's API, both ways.
 
 The sound is the body of the answer, and its media type the answer's own.  Of hosts that state none, or none
 that says anything, the format that was asked for is believed.  A client of another family may have asked for
@@ -28,7 +28,7 @@ from mgw.dialects.dialect import (
     ReplySource,
 )
 from mgw.dialects.metering import Count
-from mgw.dialects.openai.errors import error_in
+from mgw.dialects.openai.errors import parse_stream_error
 from mgw.dialects.speech import ANYTHING, CARRIED, FORMATS, audio_type, contained, parse_speech
 from mgw.dialects.voices import DEFAULT_VOICE
 from mgw.errors import GatewayError, Reason
@@ -37,9 +37,9 @@ from mgw.wire.json_spans import find_string, replace_string
 from mgw.wire.sse import EventReader
 
 _TARGET: Final = b"/audio/speech"
-_USUAL: Final = "mp3"
+_DEFAULT_FORMAT: Final = "mp3"
 """The format of who states none."""
-_SAY_NOTHING: Final = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+_MEANINGLESS_TYPES: Final = frozenset({"", "application/octet-stream", "binary/octet-stream"})
 _EVENTS: Final = "text/event-stream"
 _ENCODER: Final = Encoder()
 
@@ -111,21 +111,21 @@ def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
     request: SpeechRequest = source.request
     stated = source.content_type.decode("latin-1")
     bare = stated.partition(";")[0].strip().lower()
-    assumed = FORMATS.get(request.format or _USUAL, FORMATS[_USUAL])
+    assumed = FORMATS.get(request.format or _DEFAULT_FORMAT, FORMATS[_DEFAULT_FORMAT])
     usage = NO_USAGE
     if bare == _EVENTS:
-        body, usage = _gathered(body)
+        body, usage = _join_events(body)
         media_type: str | None = assumed
     else:
-        media_type = assumed if bare in _SAY_NOTHING else audio_type(stated)
+        media_type = assumed if bare in _MEANINGLESS_TYPES else audio_type(stated)
     if media_type is None:
-        raise _silent(f"the provider's response is not audio; its media type is {bare[:64]!r}")
+        raise _no_audio(f"the provider's response is not audio; its media type is {bare[:64]!r}")
     if not body:
-        raise _silent("the provider's response is empty; try again")
+        raise _no_audio("the provider's response is empty; try again")
     return contained(SpeechReply(body, media_type, usage=usage), request.format)
 
 
-def _gathered(body: bytes) -> tuple[bytes, TokenUsage]:
+def _join_events(body: bytes) -> tuple[bytes, TokenUsage]:
     """Return the sound that came as events, and what it cost."""
     pieces: list[bytes] = []
     usage = NO_USAGE
@@ -136,15 +136,15 @@ def _gathered(body: bytes) -> tuple[bytes, TokenUsage]:
             if found.audio:
                 pieces.append(b64decode(found.audio, validate=True))
         except (MsgspecError, ValueError, RecursionError):  # UnicodeDecodeError is a ValueError, too
-            raise _silent("the provider's audio came in events that cannot be read") from None
+            raise _no_audio("the provider's audio came in events that cannot be read") from None
         if found.type == "error":
-            raise _silent(f"the upstream failed: {error_in(event.data).message}")
+            raise _no_audio(f"the upstream failed: {parse_stream_error(event.data).message}")
         if found.usage is not None:
             usage = TokenUsage(found.usage.input_tokens, found.usage.output_tokens)
     return b"".join(pieces), usage
 
 
-def _silent(message: str) -> GatewayError:
+def _no_audio(message: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 

@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 from mgw.canonical.reply import NO_USAGE, Began, Broke, Counted, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.metering import attempt
 from mgw.dialects.openai.choices import Choice, ChoiceReader
-from mgw.dialects.openai.errors import error_in, is_error
+from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.usage import parse_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
 from mgw.dialects.stream import DocumentReader, StreamHead, incomplete
@@ -85,7 +85,7 @@ class ChatStreamReader(DocumentReader[Event]):
         """Read an event of the stream: an error, ``[DONE]`` or a chunk."""
         data = document.data
         if document.event == b"error":  # as other dialects spell it
-            self._break(error_in(data), events)
+            self._break(parse_stream_error(data), events)
             return
         if data.startswith(_DONE):
             self.on_done(events)
@@ -96,7 +96,7 @@ class ChatStreamReader(DocumentReader[Event]):
             self.on_unreadable(data, events)
             return
         if _is_error(chunk, data):
-            self._break(error_in(data), events)
+            self._break(parse_stream_error(data), events)
         else:
             self.on_chunk(chunk, data, events)
 
@@ -104,7 +104,7 @@ class ChatStreamReader(DocumentReader[Event]):
         """Break for what is no chunk, unless the answer is there already."""
         if data.strip() and not self._has_ended():
             is_told = is_error(data) or spoken_by_proxy(data)
-            self._break(error_in(data) if is_told else UNREADABLE_EVENT.error, events)
+            self._break(parse_stream_error(data) if is_told else UNREADABLE_EVENT.error, events)
 
     def on_chunk(self, chunk: _Chunk, data: bytes, events: list[ReplyEvent]) -> None:
         """Read a chunk; ``data`` is its JSON."""

@@ -6,7 +6,7 @@ Sources: the SDK's ``CompletionUsage`` (chat, completions), ``create_embedding_r
 ``InputTokenCountResponse``.  The two vocabularies share no name, so one parser serves all: hosts that mix
 them exist.  OpenAI counts cached tokens and reasoning inside the totals, as the canonical convention does.
 
-Hosts differ.  Groq says the usage of a stream in ``x_groq`` of its last chunk, Moonshot in the last choice.
+Hosts differ.  Groq puts the usage of a stream into ``x_groq`` of its last chunk, Moonshot in the last choice.
 xAI counts reasoning beside the completion, which the total gives away ("reasoning token consumption will be
 counted separately from completion_tokens, but will be counted in the total_tokens").  Cached tokens above the
 prompt, which some hosts report, are a mistake of theirs: they are part of it, so they are at most all of it.
