@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from mgw.dialects.identifiers import legal_name
+from mgw.canonical.identifiers import legal_name
 
 
 class Names:

@@ -14,7 +14,7 @@ from math import inf
 from msgspec import Struct, field
 
 from mgw.canonical.conversation import ToolCall, ToolResult, Turn
-from mgw.dialects.identifiers import unused_id
+from mgw.canonical.identifiers import unused_id
 
 Place = tuple[int, int]
 """A part: the number of its turn, and its number therein."""

@@ -9,7 +9,7 @@ with a thought ("The final block in an assistant message cannot be `thinking`").
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -30,15 +30,15 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.history import NO_RESULT, HistoryPart, PairedCall
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints, last_breakpoint, parse_cache_control
 from mgw.dialects.anthropic.media import parse_document, parse_image, render_media
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import BETWEEN, NO_RESULT, left_out, orphaned
+from mgw.dialects.fillers import BETWEEN, left_out
 from mgw.dialects.media import FEATURES
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
-from mgw.dialects.pairs import Call
 from mgw.dialects.signatures import is_altered, read_signature
 from mgw.vocabulary import Family
 
@@ -280,13 +280,13 @@ class BlockRenderer:
     with_thoughts: bool = True
     """Whether thoughts go with the request."""
 
-    def render_texts(self, parts: tuple[Part, ...]) -> list[JsonObject]:
+    def render_texts(self, parts: Iterable[HistoryPart]) -> list[JsonObject]:
         """Return the texts of an instruction."""
         found = (self._render_text(part) for part in parts if isinstance(part, Text))
         return [block for block in found if block is not None]
 
-    def render_part(self, part: Part, role: Role, call: Call | None) -> list[JsonObject]:
-        """Return the blocks of a part; ``call`` is what a call goes by."""
+    def render_part(self, part: HistoryPart, role: Role) -> list[JsonObject]:
+        """Return the blocks of a part of a turn of ``role``."""
         match part:
             case Text():
                 block = self._render_text(part)
@@ -296,13 +296,11 @@ class BlockRenderer:
                 return self._render_media(part)
             case Thinking():
                 block = self._render_thinking(part, role)
-            case ToolCall():
-                block = self._render_call(part, call) if call is not None else None
-            case ToolResult():
-                return [block for inner in orphaned(part) for block in self.render_part(inner, role, None)]
+            case PairedCall():
+                block = self._render_call(part)
         return [] if block is None else [block]
 
-    def render_result(self, call: Call) -> JsonObject:
+    def render_result(self, call: PairedCall) -> JsonObject:
         """Return the result of a call."""
         block: JsonObject = {"type": "tool_result", "tool_use_id": call.id}
         result = call.result
@@ -321,7 +319,7 @@ class BlockRenderer:
         parts = result.parts
         if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].cache is None:
             return parts[0].text  # a text may be blank, a block may not
-        found = [block for part in parts for block in self.render_part(part, Role.USER, None)]
+        found = [block for part in parts for block in self.render_part(part, Role.USER)]
         if len(found) == 1 and found[0].keys() == {"type", "text"}:
             return str(found[0]["text"])
         return found
@@ -356,7 +354,8 @@ class BlockRenderer:
             return {"type": "redacted_thinking", "data": signature.value}
         return {"type": "thinking", "thinking": thinking.text, "signature": signature.value}
 
-    def _render_call(self, part: ToolCall, call: Call) -> JsonObject:
+    def _render_call(self, call: PairedCall) -> JsonObject:
+        part = call.part
         if part.signature is not None and not is_own(part.signature):
             self.lost.add(Feature.THINKING)
         block: JsonObject = {

@@ -23,12 +23,12 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
+from mgw.canonical.identifiers import ANTHROPIC_ID, made_id, unused_id
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason
 from mgw.dialects.anthropic.errors import find_error
 from mgw.dialects.anthropic.usage import parse_usage, render_usage
 from mgw.dialects.arguments import NOTHING, compact, embedded
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.identifiers import ANTHROPIC_ID, made_id, unused_id
 from mgw.dialects.refusal import AnswerError, spoken_by_proxy
 from mgw.dialects.signatures import Digest, tagged
 from mgw.errors import GatewayError, Reason

@@ -14,6 +14,7 @@ from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Conversation, JsonObject, Reasoning
 from mgw.canonical.features import Feature
+from mgw.canonical.identifiers import ANTHROPIC_NAME
 from mgw.dialects.anthropic.blocks import BlockRenderer, parse_system
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints
 from mgw.dialects.anthropic.errors import NO_THREADS
@@ -41,7 +42,6 @@ from mgw.dialects.anthropic.turns import (
 )
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.dialects.identifiers import ANTHROPIC_NAME
 from mgw.dialects.names import Names
 from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages

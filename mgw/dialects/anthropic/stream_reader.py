@@ -16,6 +16,7 @@ from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 
 from mgw.canonical.conversation import Signature
+from mgw.canonical.identifiers import made_id
 from mgw.canonical.reply import (
     NO_USAGE,
     ArgumentsAdded,
@@ -38,7 +39,6 @@ from mgw.dialects.anthropic.errors import find_error, parse_stream_error
 from mgw.dialects.anthropic.reply import NAMELESS_CALL, ContentBlock, StopDetails, UrlCitation, parse_stop
 from mgw.dialects.anthropic.usage import parse_usage
 from mgw.dialects.arguments import NOTHING, compact
-from mgw.dialects.identifiers import made_id
 from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
 from mgw.dialects.stream import DocumentReader, incomplete
 from mgw.vocabulary import Family

@@ -23,6 +23,7 @@ from typing import Final
 from msgspec.json import Encoder
 
 from mgw.canonical.conversation import JsonObject, Signature
+from mgw.canonical.identifiers import ANTHROPIC_ID, unused_id
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -51,7 +52,6 @@ from mgw.dialects.anthropic.reply import (
 from mgw.dialects.anthropic.usage import render_usage
 from mgw.dialects.arguments import embedded
 from mgw.dialects.dialect import ReplyContext
-from mgw.dialects.identifiers import ANTHROPIC_ID, unused_id
 from mgw.dialects.signatures import Digest
 from mgw.dialects.stream import StreamWriter, incomplete
 from mgw.errors import GatewayError, Reason

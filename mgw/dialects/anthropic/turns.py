@@ -1,22 +1,30 @@
 """The history of a request, both ways.
 
-Sources: the SDK's ``MessageParam`` and the vendor's refusals.  Neighbours of one role are one turn.  The
-results of an assistant's calls, all of them, stand first in the user's turn directly after it.  A ``system``
-message "must follow a 'user' message" and "must precede an 'assistant' message or end the array" (guide on
-mid-conversation system messages); one that stands elsewhere, and any for a model that takes none, is text of
-the user's turn at that point.  A message of the assistant's holds no media: what the model drew moves to the
-user's next turn, which is made where there is none.  The last turn, if the assistant's, ends without white
-space; where the model refuses it ("This model does not support assistant message prefill") the user asks it
-to go on.
+Sources: the SDK's ``MessageParam`` and the vendor's refusals.  What the vendor demands of a history
+(:mod:`mgw.canonical.history`): Neighbours of one role are one message.  The results of an assistant's calls,
+all of them, stand first in the user's message directly after it.  A ``system`` message "must follow a 'user'
+message" and "must precede an 'assistant' message or end the array" (guide on mid-conversation system
+messages).  A message of the assistant's holds no media.  The last message, if the assistant's, ends without
+white space; some models refuse it ("This model does not support assistant message prefill").
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.conversation import JsonObject, Role, Text, Turn
 from mgw.canonical.features import Feature
+from mgw.canonical.history import (
+    HistoryPolicy,
+    HistoryTurn,
+    PairedCall,
+    SystemTurns,
+    pair_calls,
+    render_history,
+)
+from mgw.canonical.identifiers import ANTHROPIC_ID
 from mgw.dialects.anthropic.blocks import (
     THOUGHT_TYPES,
     BlockRenderer,
@@ -25,9 +33,6 @@ from mgw.dialects.anthropic.blocks import (
     text_block,
 )
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import GO_ON
-from mgw.dialects.identifiers import ANTHROPIC_ID
-from mgw.dialects.pairs import Call, Pairs, paired
 
 _USER: Final = "user"
 _ASSISTANT: Final = "assistant"
@@ -69,120 +74,53 @@ def _parse_role(message: Fields) -> Role:
 
 def render_turns(turns: tuple[Turn, ...], renderer: BlockRenderer) -> list[JsonObject]:
     """Return the messages of these turns."""
-    pairs = paired(turns, ANTHROPIC_ID)
-    messages = _MessageList(renderer)
-    for number, turn in enumerate(turns):
-        if turn.role is Role.SYSTEM:
-            messages.add_system(renderer.render_texts(turn.parts))
-        elif turn.role is Role.ASSISTANT:
-            calls = [
-                pairs.calls[number, place]
-                for place in range(len(turn.parts))
-                if (number, place) in pairs.calls
-            ]
-            content, media = _split_media(_render_turn(turn, number, pairs, renderer))
-            messages.add_assistant(drop_last_thoughts(content, renderer.lost), calls, media)
-        else:
-            messages.add_user(_render_turn(turn, number, pairs, renderer))
-    return messages.finish()
+    row = renderer.row
+    policy = HistoryPolicy(
+        ANTHROPIC_ID,
+        alternates=True,
+        system_turns=SystemTurns.AFTER_USER if row.system_turns else SystemTurns.AS_USER,
+        ends_with_user=not row.prefill,
+    )
+    history = render_history(pair_calls(turns, policy.call_ids), policy, _TurnRenderer(renderer))
+    messages: list[JsonObject] = [
+        {"role": message.role.value, "content": message.blocks} for message in history
+    ]
+    if messages and messages[-1]["role"] == _ASSISTANT:
+        last = messages[-1]["content"][-1]
+        if last["type"] == "text":
+            last["text"] = last["text"].rstrip()
+    return messages
 
 
-def _render_turn(turn: Turn, number: int, pairs: Pairs, renderer: BlockRenderer) -> list[JsonObject]:
-    blocks: list[JsonObject] = []
-    for place, part in enumerate(turn.parts):
-        if (number, place) not in pairs.taken:
-            blocks += renderer.render_part(part, turn.role, pairs.calls.get((number, place)))
-    return blocks
+@dataclass(slots=True)
+class _TurnRenderer:
+    """Renders each turn as content blocks."""
 
+    blocks: BlockRenderer
 
-def _split_media(content: list[JsonObject]) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Return the assistant's own content, and its media."""
-    media = [block for block in content if block["type"] in _MEDIA]
-    return [block for block in content if block["type"] not in _MEDIA] if media else content, media
+    def render_text(self, text: str) -> JsonObject:
+        """Return a block of text."""
+        return text_block(text)
 
+    def render_system(self, turn: HistoryTurn) -> list[JsonObject]:
+        """Return the texts of an instruction."""
+        return self.blocks.render_texts(turn.parts)
 
-class _MessageList:
-    """The messages rendered so far."""
+    def render_user(self, turn: HistoryTurn) -> list[JsonObject]:
+        """Return the blocks of a turn of the user's."""
+        return [block for part in turn.parts for block in self.blocks.render_part(part, turn.role)]
 
-    __slots__ = ("_messages", "_moved", "_renderer", "_unanswered")
+    def render_assistant(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
+        """Return the assistant's own blocks, and its media."""
+        content = self.render_user(turn)
+        media = [block for block in content if block["type"] in _MEDIA]
+        if media:
+            content = [block for block in content if block["type"] not in _MEDIA]
+        return drop_last_thoughts(content, self.blocks.lost), media
 
-    def __init__(self, renderer: BlockRenderer) -> None:
-        self._renderer = renderer
-        self._messages: list[JsonObject] = []
-        self._unanswered: list[Call] = []
-        self._moved: list[JsonObject] = []
-        """Media of the assistant's that wait for the user's turn."""
-
-    def add_assistant(self, content: list[JsonObject], calls: list[Call], media: list[JsonObject]) -> None:
-        """Add a turn of the model, and remember its calls and media."""
-        if self._moved:
-            self._add_results()
-        if content:
-            self._place_system()
-            self._add(_ASSISTANT, content)
-            self._unanswered += calls
-        self._moved += media
-
-    def add_user(self, content: list[JsonObject]) -> None:
-        """Add a turn of the user, after the results and media that are due."""
-        self._add_results()
-        self._add_to_user(content)
-
-    def add_system(self, content: list[JsonObject]) -> None:
-        """Add an instruction, after the results and media that are due."""
-        if not self._renderer.row.system_turns:
-            self.add_user(content)
-            return
-        self._add_results()
-        if content:
-            self._add(_SYSTEM, content)
-
-    def finish(self) -> list[JsonObject]:
-        """Add the results and media that are due, and return all messages."""
-        self._add_results()
-        self._place_system()
-        if self._role() == _ASSISTANT:
-            self._end_with_assistant()
-        return self._messages
-
-    def _role(self, back: int = 1) -> str | None:
-        return self._messages[-back]["role"] if len(self._messages) >= back else None
-
-    def _add(self, role: str, content: list[JsonObject]) -> None:
-        if self._role() == role:
-            self._messages[-1]["content"] += content
-        else:
-            self._messages.append({"role": role, "content": content})
-
-    def _add_results(self) -> None:
-        if self._unanswered:
-            self._add(_USER, [self._renderer.render_result(call) for call in self._unanswered])
-            self._unanswered.clear()
-        if self._moved:
-            self._add_to_user(self._moved)
-            self._moved = []
-
-    def _add_to_user(self, content: list[JsonObject]) -> None:
-        if content:
-            if self._role() == _SYSTEM:
-                self._fold_system()
-            self._add(_USER, content)
-
-    def _place_system(self) -> None:
-        """Make an instruction a text of the user's where it does not follow a user."""
-        if self._role() == _SYSTEM and self._role(2) != _USER:
-            self._fold_system()
-
-    def _fold_system(self) -> None:
-        self._add(_USER, self._messages.pop()["content"])
-
-    def _end_with_assistant(self) -> None:
-        if not self._renderer.row.prefill:
-            self._add(_USER, [text_block(GO_ON)])
-            return
-        content = self._messages[-1]["content"]
-        if content[-1]["type"] == "text":
-            content[-1]["text"] = content[-1]["text"].rstrip()
+    def render_result(self, call: PairedCall) -> tuple[list[JsonObject], list[JsonObject]]:
+        """Return the result of a call, which holds its media itself."""
+        return [self.blocks.render_result(call)], []
 
 
 def refuses_thinking(messages: list[JsonObject]) -> bool:

@@ -32,10 +32,10 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.identifiers import made_id
 from mgw.dialects.arguments import object_of
 from mgw.dialects.fields import Fields
 from mgw.dialects.gemini.media import parse_media
-from mgw.dialects.identifiers import made_id
 from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, read_signature
 from mgw.vocabulary import Family
 

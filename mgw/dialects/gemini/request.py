@@ -14,13 +14,13 @@ from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Conversation, JsonObject
 from mgw.canonical.features import Feature
+from mgw.canonical.identifiers import GEMINI_NAME
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.gemini.blocks import parse_system, render_system
 from mgw.dialects.gemini.options import parse_options, render_options
 from mgw.dialects.gemini.tools import parse_tool_choice, parse_tools, render_tools
 from mgw.dialects.gemini.turns import USER, parse_turns, render_turns
-from mgw.dialects.identifiers import GEMINI_NAME
 from mgw.dialects.names import Names
 from mgw.dialects.refusal import no_messages, no_tools
 from mgw.errors import GatewayError, Reason

@@ -4,8 +4,8 @@ Clients keep a streamed response as it came, one content per chunk, and send it 
 model that follow one another are therefore one turn, and the pieces of a thought or of a text are one part
 again: a signature belongs to the whole of what stands before it.  The user's contents stay one to one.
 
-To Google: turns of one side that follow one another are one content.  What Google demands, and what is done
-for it:
+To Google (:mod:`mgw.canonical.history`): turns of one side that follow one another are one content.  What
+Google demands, and what is done for it:
 
 * A function call comes after a user's turn, so a history that begins with the model gets a user's before it.
 * Every call has its result in the next content, in one ``functionResponse`` each and in the order of the
@@ -28,7 +28,9 @@ developer's guide of Gemini 3.6 Flash.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from types import MappingProxyType
 from typing import Final
 
@@ -44,14 +46,24 @@ from mgw.canonical.conversation import (
     Signature,
     Text,
     Thinking,
-    ToolCall,
     ToolResult,
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.history import (
+    NO_RESULT,
+    HistoryPart,
+    HistoryPolicy,
+    HistoryTurn,
+    PairedCall,
+    SystemTurns,
+    pair_calls,
+    render_history,
+)
+from mgw.canonical.identifiers import GEMINI_ID
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import ATTACHED, BEGIN, BETWEEN, GO_ON, NO_RESULT, left_out, orphaned, told
+from mgw.dialects.fillers import ATTACHED, BETWEEN, left_out, told
 from mgw.dialects.gemini.blocks import (
     CallMatcher,
     PartJoiner,
@@ -70,10 +82,8 @@ from mgw.dialects.gemini.blocks import (
 )
 from mgw.dialects.gemini.media import normalize_media, render_media
 from mgw.dialects.gemini.thoughts import may_be_carried
-from mgw.dialects.identifiers import GEMINI_ID
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
-from mgw.dialects.pairs import Call, paired
 from mgw.dialects.refusal import no_addresses
 from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered
 from mgw.vocabulary import Family
@@ -191,106 +201,80 @@ def render_turns(
 
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
     """
-    renderer = _TurnRenderer(row, names, lost)
-    for group in _group_turns(conversation.turns):
-        if group.role == MODEL:
-            renderer.add_model_turn(group)
-        else:
-            renderer.add_user_turn(group)
-    contents = renderer.contents
-    if contents and contents[0]["role"] == MODEL:
-        contents.insert(0, {"role": USER, "parts": [render_text(BEGIN)]})
-    if contents and contents[-1]["role"] == MODEL and not row.prefill:
-        contents.append({"role": USER, "parts": [render_text(GO_ON)]})
+    policy = HistoryPolicy(
+        GEMINI_ID,
+        alternates=True,
+        system_turns=SystemTurns.AS_USER,
+        begins_with_user=True,
+        ends_with_user=not row.prefill,
+    )
+    turns = _join_model_turns(pair_calls(conversation.turns, policy.call_ids))
+    history = render_history(turns, policy, _TurnRenderer(row, names, lost))
+    contents: list[JsonObject] = [
+        {"role": MODEL if message.role is Role.ASSISTANT else USER, "parts": message.blocks}
+        for message in history
+    ]
     if row.signatures:
         _skip_validation(contents)
     return contents
 
 
-@dataclass(slots=True)
-class _Group:
-    """Turns of one side that follow one another."""
-
-    role: str
-    parts: list[Part] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
-    """Those among the parts, in their order; results that answer one are not."""
-
-
-def _group_turns(turns: tuple[Turn, ...]) -> list[_Group]:
-    pairs = paired(turns, GEMINI_ID)
-    groups: list[_Group] = []
-    for number, turn in enumerate(turns):
-        role = MODEL if turn.role is Role.ASSISTANT else USER
-        if not groups or groups[-1].role != role:
-            groups.append(_Group(role))
-        for index, part in enumerate(turn.parts):
-            place = number, index
-            if place in pairs.calls:
-                groups[-1].calls.append(pairs.calls[place])
-            if place not in pairs.taken:
-                groups[-1].parts.append(part)
-    return groups
+def _join_model_turns(turns: list[HistoryTurn]) -> Iterator[HistoryTurn]:
+    """Yield the turns with neighbours of the model's as one: a thought may belong to the call of the next."""
+    for role, group in groupby(turns, key=lambda turn: turn.role):
+        if role is Role.ASSISTANT:
+            yield HistoryTurn(role, tuple(part for turn in group for part in turn.parts))
+        else:
+            yield from group
 
 
 @dataclass(slots=True)
 class _TurnRenderer:
-    """Renders turns in order."""
+    """Renders each turn as parts."""
 
     row: ModelRow
     names: Names
     lost: set[Feature]
-    contents: list[JsonObject] = field(default_factory=list)
 
-    def add_model_turn(self, group: _Group) -> None:
-        """Add a turn of the model's and the results of its calls."""
-        calls = iter(group.calls)
+    def render_text(self, text: str) -> JsonObject:
+        """Return a text."""
+        return render_text(text)
+
+    def render_user(self, turn: HistoryTurn) -> _Parts:
+        """Return the parts of a turn of the user's."""
+        return [one for part in turn.parts for one in self._render_part(part)]
+
+    render_system = render_user
+
+    def render_assistant(self, turn: HistoryTurn) -> tuple[_Parts, _Parts]:
+        """Return the parts of a turn of the model's; its media stay there."""
         carried: str | None = None
         parts: _Parts = []
-        for place, part in enumerate(group.parts):
-            if isinstance(part, ToolCall):
-                parts.append(self._render_call(next(calls), carried))
+        for index, part in enumerate(turn.parts):
+            if isinstance(part, PairedCall):
+                parts.append(self._render_call(part, carried))
                 carried = None
             elif isinstance(part, Thinking):
-                carried = self._find_carried(group.parts, place)
+                after = turn.parts[index + 1] if index + 1 < len(turn.parts) else None
+                carried = _find_carried(part, after)
                 self._add_thought(part, parts, signed=carried is None)
             else:
                 carried = None
                 parts += self._render_part(part)
-        self._add(MODEL, parts)
-        self._add(USER, self._render_results(group.calls))
+        return parts, []
 
-    def add_user_turn(self, group: _Group) -> None:
-        """Add a turn of the user's."""
-        self._add(USER, [one for part in group.parts for one in self._render_part(part)])
+    def render_result(self, call: PairedCall) -> tuple[_Parts, _Parts]:
+        """Return the response to a call, and the media that stand behind all responses."""
+        value: Raw | JsonObject = {"error": NO_RESULT}
+        media: _Parts = []
+        if call.result is not None:
+            value, media = self._render_result_value(call.result)
+        return [render_result(call.id, self.names[call.part.name], value)], media
 
-    def _add(self, role: str, parts: _Parts) -> None:
-        if not parts:
-            return
-        if self.contents and self.contents[-1]["role"] == role:
-            self.contents[-1]["parts"] += parts
-        else:
-            self.contents.append({"role": role, "parts": parts})
-
-    def _render_call(self, call: Call, carried: str | None) -> JsonObject:
+    def _render_call(self, call: PairedCall, carried: str | None) -> JsonObject:
         part = call.part
         signature = _own_signature(part.signature) or carried
         return render_call(call.id, self.names[part.name], embedded(part.arguments), signature)
-
-    def _find_carried(self, parts: list[Part], place: int) -> str | None:
-        """Return the signature of a thought if it is that of the call behind it.
-
-        A client whose dialect signs no calls has the call's signature beside the thought.
-        """
-        thought = parts[place]
-        after = parts[place + 1] if place + 1 < len(parts) else None
-        if (
-            not isinstance(thought, Thinking)
-            or not isinstance(after, ToolCall)
-            or _own_signature(after.signature)
-        ):
-            return None
-        return _own_signature(thought.signature)
 
     def _add_thought(self, thought: Thinking, parts: _Parts, *, signed: bool) -> None:
         signature = thought.signature
@@ -300,18 +284,6 @@ class _TurnRenderer:
         value = _own_signature(signature) if signed else None
         if thought.text or value:
             parts.append(render_thought(thought.text, value))
-
-    def _render_results(self, calls: list[Call]) -> _Parts:
-        """Return the results of calls, then the media of all of them."""
-        responses: _Parts = []
-        attached: _Parts = []
-        for call in calls:
-            value: Raw | JsonObject = {"error": NO_RESULT}
-            if call.result is not None:
-                value, media = self._render_result_value(call.result)
-                attached += media
-            responses.append(render_result(call.id, self.names[call.part.name], value))
-        return responses + attached
 
     def _render_result_value(self, result: ToolResult) -> tuple[Raw | JsonObject, _Parts]:
         """Return the ``response`` of a result, and the media that stand beside it."""
@@ -326,7 +298,7 @@ class _TurnRenderer:
         text = BETWEEN.join(texts) or (ATTACHED if media else "")
         return render_result_value(text, is_error=result.is_error), media
 
-    def _render_part(self, part: Part) -> _Parts:
+    def _render_part(self, part: HistoryPart) -> _Parts:
         """Return the parts for one that is neither a call nor a thought."""
         match part:
             case Text():
@@ -336,8 +308,6 @@ class _TurnRenderer:
                 return self._render_media(part)
             case Refusal():
                 return [render_text(part.text)] if part.text else []
-            case ToolResult():
-                return [one for inner in orphaned(part) for one in self._render_part(inner)]
         return []
 
     def _render_media(self, media: Media) -> _Parts:
@@ -362,6 +332,16 @@ class _TurnRenderer:
 def _add_context(media: Media, part: JsonObject) -> _Parts:
     """Return the part of media behind what the model should know of it."""
     return [render_text(media.context), part] if media.context else [part]
+
+
+def _find_carried(thought: Thinking, after: HistoryPart | None) -> str | None:
+    """Return the signature of a thought if it is that of the call behind it.
+
+    A client whose dialect signs no calls has the call's signature beside the thought.
+    """
+    if not isinstance(after, PairedCall) or _own_signature(after.part.signature):
+        return None
+    return _own_signature(thought.signature)
 
 
 def _own_signature(signature: Signature | None) -> str | None:

@@ -28,8 +28,8 @@ from typing import Any, Final
 from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Signature
+from mgw.canonical.identifiers import made_id
 from mgw.canonical.reply import ArgumentsAdded, CallBegan, CallEnded, ReplyEvent
-from mgw.dialects.identifiers import made_id
 from mgw.dialects.openai.thoughts import parse_host_extra_content
 
 _ENCODER: Final = Encoder()

@@ -24,6 +24,7 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
+from mgw.canonical.identifiers import CHAT_ID, unused_id
 from mgw.canonical.reply import (
     NO_USAGE,
     ArgumentsAdded,
@@ -46,7 +47,6 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.identifiers import CHAT_ID, unused_id
 from mgw.dialects.metering import attempt
 from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.choices import (

@@ -14,6 +14,7 @@ from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Conversation, JsonObject, Text, Turn
 from mgw.canonical.features import Feature
+from mgw.canonical.identifiers import CHAT_NAME
 from mgw.dialects.dialect import (
     Parsed,
     Rendered,
@@ -23,7 +24,6 @@ from mgw.dialects.dialect import (
     parsed,
 )
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.dialects.identifiers import CHAT_NAME
 from mgw.dialects.names import Names
 from mgw.dialects.openai.options import (
     parse_candidates,

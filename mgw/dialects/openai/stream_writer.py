@@ -21,6 +21,7 @@ from typing import Final
 from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Citation, JsonObject, Signature
+from mgw.canonical.identifiers import CHAT_ID, unused_id
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -38,7 +39,6 @@ from mgw.canonical.reply import (
     UpstreamError,
 )
 from mgw.dialects.dialect import ReplyContext
-from mgw.dialects.identifiers import CHAT_ID, unused_id
 from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.choices import (
     render_citations,

@@ -42,10 +42,10 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.identifiers import CHAT_ID, made_id
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.fillers import ATTACHED, BETWEEN, NO_RESULT, orphaned
-from mgw.dialects.identifiers import CHAT_ID, made_id
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.openai.blocks import (

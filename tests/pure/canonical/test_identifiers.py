@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.dialects.identifiers import (
+from mgw.canonical.identifiers import (
     ANTHROPIC_ID,
     ANTHROPIC_NAME,
     CHAT_ID,
