@@ -35,10 +35,10 @@ from mgw.dialects.anthropic.cache_control import CacheBreakpoints, last_breakpoi
 from mgw.dialects.anthropic.media import parse_document, parse_image, render_media
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import BETWEEN, left_out
 from mgw.dialects.media import FEATURES
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
+from mgw.dialects.placeholders import BETWEEN, describe_omission
 from mgw.dialects.signatures import is_altered, read_signature
 from mgw.vocabulary import Family
 
@@ -337,7 +337,7 @@ class BlockRenderer:
         block = render_media(media, self.lost, self.row)
         if block is None:
             self.lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
-            block = text_block(left_out(media))
+            block = text_block(describe_omission(media))
         block = self.breakpoints.add_to(block, media.cache)
         context = (media.context or "").strip()
         if context and "context" not in block:  # documents alone have a place for it

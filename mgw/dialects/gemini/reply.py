@@ -31,7 +31,6 @@ from mgw.canonical.conversation import (
 from mgw.canonical.reply import Candidate, Reply, StopReason, TokenLogprob
 from mgw.dialects.arguments import NOTHING, compact, embedded, is_empty, object_of
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.fillers import left_out
 from mgw.dialects.gemini.blocks import PartJoiner, make_call_id, render_call, render_text, render_thought
 from mgw.dialects.gemini.errors import find_error
 from mgw.dialects.gemini.media import parse_reply_media, render_media
@@ -45,6 +44,7 @@ from mgw.dialects.gemini.response_types import (
 )
 from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, render_signature
 from mgw.dialects.gemini.usage import parse_usage, render_usage
+from mgw.dialects.placeholders import describe_omission
 from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -329,4 +329,4 @@ def render_logprobs(tokens: tuple[TokenLogprob, ...]) -> JsonObject:
 
 def render_reply_media(media: Media) -> JsonObject:
     """Return a piece of media; one that lies with another vendor is named."""
-    return render_media(media) or render_text(left_out(media))
+    return render_media(media) or render_text(describe_omission(media))

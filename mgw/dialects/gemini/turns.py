@@ -63,7 +63,6 @@ from mgw.canonical.history import (
 from mgw.canonical.identifiers import GEMINI_ID
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import ATTACHED, BETWEEN, left_out, told
 from mgw.dialects.gemini.blocks import (
     CallMatcher,
     PartJoiner,
@@ -84,6 +83,7 @@ from mgw.dialects.gemini.media import normalize_media, render_media
 from mgw.dialects.gemini.thoughts import may_be_carried
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
+from mgw.dialects.placeholders import ATTACHED, BETWEEN, describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
 from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered
 from mgw.vocabulary import Family
@@ -312,20 +312,20 @@ class _TurnRenderer:
 
     def _render_media(self, media: Media) -> _Parts:
         if media.text is not None:
-            text = told(media)
+            text = describe_document(media)
             return [render_text(text)] if text else []
         if media.name is not None:
             self.lost.add(Feature.MEDIA_NAME)
         normalized = normalize_media(media)
         if normalized is None:
             self.lost.add(Feature.IMAGE)
-            return _add_context(media, render_text(left_out(media)))
+            return _add_context(media, render_text(describe_omission(media)))
         if media.url is not None and not self.row.addresses and not media.url.startswith("gs:"):
             raise no_addresses(media.url)
         found = render_media(normalized)
         if found is None:
             self.lost.add(Feature.FILE_ID)
-            found = render_text(left_out(media))
+            found = render_text(describe_omission(media))
         return _add_context(media, found)
 
 

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 from mgw.canonical.conversation import JsonObject, Media, MediaKind
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import left_out, told
 from mgw.dialects.media import FEATURES, is_fetched, is_text, kind_of, plain_text, standard_base64
 from mgw.dialects.model_row import ModelRow
+from mgw.dialects.placeholders import describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
 from mgw.kinds import KINDS
 from mgw.vocabulary import Kind
@@ -228,14 +228,14 @@ def render_media(media: Media, kind: Kind, row: ModelRow, lost: set[Feature]) ->
     """
     media = _decode_text(media)
     if media.text is not None:
-        text = told(media)
+        text = describe_document(media)
         return [render_text(text)] if text else []
     part = _RENDERERS[media.kind](media, kind, row, lost) if media.file_id is None else None
     if media.detail not in _DEFAULT_DETAILS and (part is None or media.kind is not MediaKind.IMAGE):
         lost.add(Feature.MEDIA_DETAIL)
     if part is None:
         lost.add(FEATURES[media.kind] if media.file_id is None else Feature.FILE_ID)
-        part = render_text(left_out(media))
+        part = render_text(describe_omission(media))
     return [render_text(media.context), part] if media.context else [part]
 
 

@@ -24,8 +24,8 @@ from mgw.canonical.conversation import Conversation, JsonObject, OutputFormat, O
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import ANSWER_IN_JSON
 from mgw.dialects.openai.schema import fits_strict, wrap_root
+from mgw.dialects.placeholders import ANSWER_IN_JSON
 from mgw.dialects.reasoning import for_openai
 from mgw.kinds import KINDS
 from mgw.vocabulary import Effort

@@ -4,7 +4,7 @@ Source: the SDK's ``ChatCompletionMessageParam``.  A client's messages stay one 
 become the conversation's own.  Hosts and their clients add ``reasoning_content``, ``reasoning_details``,
 ``extra_content`` (:mod:`mgw.dialects.openai.thoughts`), ``images`` and ``cache_control``.
 
-What a provider takes (contract 8.16 to 8.18):
+What a provider takes (contract 8.16 to 8.18, :mod:`mgw.canonical.history`):
 
 * The result of each call stands directly behind the message that made it, in a message of its own that holds
   text only.  Its images and documents move to the next user message, which is made where there is none.
@@ -42,10 +42,19 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.history import (
+    NO_RESULT,
+    HistoryPolicy,
+    HistoryTurn,
+    Message,
+    PairedCall,
+    SystemTurns,
+    pair_calls,
+    render_history,
+)
 from mgw.canonical.identifiers import CHAT_ID, made_id
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.fillers import ATTACHED, BETWEEN, NO_RESULT, orphaned
 from mgw.dialects.model_row import ModelRow
 from mgw.dialects.names import Names
 from mgw.dialects.openai.blocks import (
@@ -66,12 +75,13 @@ from mgw.dialects.openai.thoughts import (
     render_extra_content,
     render_host_thoughts,
 )
-from mgw.dialects.pairs import Call, Pairs, paired
+from mgw.dialects.placeholders import ATTACHED, BETWEEN
 from mgw.kinds import KINDS
 from mgw.vocabulary import Family, Kind
 
 _CALLS_WITHOUT_IDS: Final = "function_call"
 """The seed of identifiers for calls of the deprecated kind."""
+_POLICY: Final = HistoryPolicy(CHAT_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """What the reference takes for ``messages[].name``."""
 
@@ -222,12 +232,11 @@ def render_turns(
     conversation: Conversation, kind: Kind, row: ModelRow, names: Names, lost: set[Feature]
 ) -> list[JsonObject]:
     """Return the messages, and note what they do not carry."""
-    messages = _MessageRenderer(kind, row, lost, names, paired(conversation.turns, CHAT_ID))
-    messages.add_system(conversation.system)
-    for number, turn in enumerate(conversation.turns):
-        messages.add(number, turn)
-    messages.flush()
-    return messages.written
+    renderer = _TurnRenderer(kind, row, names, lost)
+    history = render_history(pair_calls(conversation.turns, _POLICY.call_ids), _POLICY, renderer)
+    system = _render_texts(conversation.system)
+    leading = [Message(Role.SYSTEM, system)] if system else []
+    return [renderer.render_message(message) for message in (*leading, *history)]
 
 
 class _AssistantParts(Struct):
@@ -236,64 +245,89 @@ class _AssistantParts(Struct):
     texts: list[str]
     refusals: list[str]
     thoughts: list[Thinking]
-    calls: list[int]
-    """Their places in the turn."""
+    media: list[JsonObject]
     signature: str | None = None
 
 
-class _MessageRenderer:
-    """Renders turns in their order."""
+class _TurnRenderer:
+    """Renders each turn: the user's as content parts, the others as a whole message."""
 
-    def __init__(self, kind: Kind, row: ModelRow, lost: set[Feature], names: Names, pairs: Pairs) -> None:
-        self.written: list[JsonObject] = []
+    def __init__(self, kind: Kind, row: ModelRow, names: Names, lost: set[Feature]) -> None:
         self._kind = kind
         self._is_host = not KINDS[kind].is_strict
         """The provider is another host, not OpenAI itself."""
         self._row = row
-        self._lost = lost
         self._names = names
-        self._pairs = pairs
-        self._moved: list[JsonObject] = []
-        """Media that wait for the next user message."""
+        self._lost = lost
 
-    def add_system(self, texts: Iterable[Text]) -> None:
-        """Write instructions as one string: many hosts know but one such message, and no parts in it."""
-        contents = [text.text for text in texts if text.text]
-        if contents:
-            self.written.append({"role": "system", "content": BETWEEN.join(contents)})
+    def render_message(self, message: Message) -> JsonObject:
+        """Return the message that these blocks make."""
+        if message.is_result or message.role is Role.ASSISTANT:
+            return message.blocks[0]
+        if message.role is Role.SYSTEM:  # one string: many hosts know no parts in it
+            return {"role": "system", "content": BETWEEN.join(block["text"] for block in message.blocks)}
+        rendered: JsonObject = {"role": "user", "content": self._join_texts(message.blocks)}
+        self._add_name(rendered, message.name)
+        return rendered
 
-    def add(self, number: int, turn: Turn) -> None:
-        """Write a turn."""
-        if turn.role is Role.ASSISTANT:
-            self.flush()
-            self._write_assistant(number, turn)
-        elif turn.role is Role.SYSTEM:
-            self.flush()
-            self.add_system(part for part in turn.parts if isinstance(part, Text))
-            if turn.name is not None:
-                self._lost.add(Feature.TURN_NAME)
-        else:
-            self._write_user(number, turn)
+    def render_text(self, text: str) -> JsonObject:
+        """Return a text of the user's."""
+        return render_text(text)
 
-    def flush(self) -> None:
-        """Write media that wait as a message of their own."""
-        if self._moved:
-            self.written.append({"role": "user", "content": self._join_texts(self._moved)})
-            self._moved = []
+    def render_system(self, turn: HistoryTurn) -> list[JsonObject]:
+        """Return the texts of an instruction."""
+        if turn.name is not None:
+            self._lost.add(Feature.TURN_NAME)
+        return _render_texts(part for part in turn.parts if isinstance(part, Text))
 
-    def _write_user(self, number: int, turn: Turn) -> None:
-        blocks: list[JsonObject] = []
-        for index, part in enumerate(turn.parts):
-            if isinstance(part, Text | Media):
-                blocks += self._render_part(part)
-            elif isinstance(part, ToolResult) and (number, index) not in self._pairs.taken:
-                blocks += (block for inner in orphaned(part) for block in self._render_part(inner))
-        if not blocks:
-            return
-        blocks, self._moved = self._moved + blocks, []
-        message: JsonObject = {"role": "user", "content": self._join_texts(blocks)}
-        self._write_name(message, turn)
-        self.written.append(message)
+    def render_user(self, turn: HistoryTurn) -> list[JsonObject]:
+        """Return the content parts of a turn of the user's."""
+        return [
+            block
+            for part in turn.parts
+            if isinstance(part, Text | Media)
+            for block in self._render_part(part)
+        ]
+
+    def render_assistant(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
+        """Return the assistant's message, if there is anything to say, and its media, which have to move."""
+        parts = self._sort_parts(turn)
+        message: JsonObject = {"role": "assistant", "content": "".join(parts.texts) or None}
+        if refusal := "".join(parts.refusals):
+            self._add_refusal(message, refusal)
+        if self._is_host:
+            message |= render_host_thoughts(parts.thoughts)
+        elif parts.thoughts:
+            self._lost.add(Feature.THINKING)
+        if parts.signature is not None:
+            message["extra_content"] = render_extra_content(parts.signature)
+        calls = [self._render_call(call) for call in turn.calls]
+        if calls:
+            message["tool_calls"] = calls
+        if len(message) == 2 and message["content"] is None:  # nothing but what is left out
+            return [], parts.media
+        if message["content"] is None and not calls and "refusal" not in message:
+            message["content"] = ""  # null is for calls
+        self._add_name(message, turn.name)
+        return [message], parts.media
+
+    def render_result(self, call: PairedCall) -> tuple[list[JsonObject], list[JsonObject]]:
+        """Return the message with the text of a result, and its media, which have to move."""
+        texts, media = ([NO_RESULT], []) if call.result is None else self._render_result_parts(call.result)
+        content = BETWEEN.join(texts) or (ATTACHED if media else "")
+        return [{"role": "tool", "tool_call_id": call.id, "content": content}], media
+
+    def _render_result_parts(self, result: ToolResult) -> tuple[list[str], list[JsonObject]]:
+        """Return the texts of a result, with the media that become text, and the other media."""
+        texts: list[str] = []
+        media: list[JsonObject] = []
+        for part in result.parts:
+            blocks = self._render_part(part)
+            if all(block["type"] == "text" for block in blocks):
+                texts += (block["text"] for block in blocks)
+            else:
+                media += blocks
+        return texts, media
 
     def _join_texts(self, blocks: list[JsonObject]) -> str | list[JsonObject]:
         texts = [block["text"] for block in blocks if block["type"] == "text"]
@@ -301,11 +335,11 @@ class _MessageRenderer:
             return BETWEEN.join(texts)
         return blocks
 
-    def _write_name(self, message: JsonObject, turn: Turn) -> None:
-        if turn.name is None:
+    def _add_name(self, message: JsonObject, name: str | None) -> None:
+        if name is None:
             return
-        if _NAME.fullmatch(turn.name):
-            message["name"] = turn.name
+        if _NAME.fullmatch(name):
+            message["name"] = name
         else:
             self._lost.add(Feature.TURN_NAME)
 
@@ -315,44 +349,9 @@ class _MessageRenderer:
             return render_media(part, self._kind, self._row, self._lost)
         return [render_text(part.text)] if part.text else []
 
-    def _render_result(self, result: ToolResult) -> tuple[str, list[JsonObject]]:
-        """Return the text of a result, and its media, which have to move; what becomes text need not."""
-        texts: list[str] = []
-        media: list[JsonObject] = []
-        for part in result.parts:
-            blocks = self._render_part(part)
-            if all(block["type"] == "text" for block in blocks):
-                texts += (block["text"] for block in blocks)
-            else:
-                media += blocks
-        return BETWEEN.join(texts), media
-
-    def _write_assistant(self, number: int, turn: Turn) -> None:
-        parts = self._sort_parts(turn)
-        message: JsonObject = {"role": "assistant", "content": "".join(parts.texts) or None}
-        if refusal := "".join(parts.refusals):
-            self._write_refusal(message, refusal)
-        if self._is_host:
-            message |= render_host_thoughts(parts.thoughts)
-        elif parts.thoughts:
-            self._lost.add(Feature.THINKING)
-        if parts.signature is not None:
-            message["extra_content"] = render_extra_content(parts.signature)
-        calls = [self._pairs.calls[number, index] for index in parts.calls]
-        if calls:
-            message["tool_calls"] = [self._render_call(call) for call in calls]
-        if len(message) == 2 and message["content"] is None:  # nothing but what is left out
-            return
-        if message["content"] is None and not calls and "refusal" not in message:
-            message["content"] = ""  # null is for calls
-        self._write_name(message, turn)
-        self.written.append(message)
-        for call in calls:
-            self._write_result(call)
-
-    def _sort_parts(self, turn: Turn) -> _AssistantParts:
+    def _sort_parts(self, turn: HistoryTurn) -> _AssistantParts:
         parts = _AssistantParts([], [], [], [])
-        for index, part in enumerate(turn.parts):
+        for part in turn.parts:
             match part:
                 case Text():
                     parts.texts.append(part.text)
@@ -364,11 +363,7 @@ class _MessageRenderer:
                 case Thinking():
                     self._lost.add(Feature.THINKING)
                 case Media():  # an assistant's message holds no images
-                    self._moved += render_media(part, self._kind, self._row, self._lost)
-                case ToolCall():
-                    parts.calls.append(index)
-                case ToolResult():
-                    continue
+                    parts.media += render_media(part, self._kind, self._row, self._lost)
         return parts
 
     def _own_signature(self, signature: Signature | None) -> str | None:
@@ -380,20 +375,18 @@ class _MessageRenderer:
         self._lost.add(Feature.THINKING)
         return None
 
-    def _write_refusal(self, message: JsonObject, refusal: str) -> None:
-        """Write a refusal; hosts other than OpenAI know no such field, so there it is text."""
+    def _add_refusal(self, message: JsonObject, refusal: str) -> None:
+        """Add a refusal; hosts other than OpenAI know no such field, so there it is text."""
         if self._is_host:
             message["content"] = (message["content"] or "") + refusal
         else:
             message["refusal"] = refusal
 
-    def _render_call(self, call: Call) -> JsonObject:
+    def _render_call(self, call: PairedCall) -> JsonObject:
         part = call.part
         arguments = "{}" if is_empty(part.arguments) else part.arguments
         return render_call(call.id, self._names[part.name], arguments, self._own_signature(part.signature))
 
-    def _write_result(self, call: Call) -> None:
-        text, media = (NO_RESULT, []) if call.result is None else self._render_result(call.result)
-        self._moved += media
-        content = text or (ATTACHED if media else "")
-        self.written.append({"role": "tool", "tool_call_id": call.id, "content": content})
+
+def _render_texts(texts: Iterable[Text]) -> list[JsonObject]:
+    return [render_text(text.text) for text in texts if text.text]

@@ -20,9 +20,9 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.history import CONTINUE
 from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.dialect import RenderOptions, RequestContext
-from mgw.dialects.fillers import GO_ON
 from mgw.dialects.models import Models, OverrideRow
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family, Kind
@@ -146,7 +146,7 @@ def test_media_of_the_assistant_move_to_the_users_next_turn() -> None:
                 (USER, [DRAWN]),
                 (SYSTEM, [text("Be brief.")]),
                 (ASSISTANT, [text("Good?")]),
-                (USER, [text(GO_ON)]),
+                (USER, [text(CONTINUE)]),
             ],
         ),
     ],

@@ -20,10 +20,11 @@ from mgw.canonical.conversation import (
     Turn,
 )
 from mgw.canonical.features import Feature
+from mgw.canonical.history import NO_RESULT
 from mgw.dialects import provider_side_of
 from mgw.dialects.dialect import Rendered, RenderOptions
-from mgw.dialects.fillers import ATTACHED, NO_RESULT
 from mgw.dialects.models import Models
+from mgw.dialects.placeholders import ATTACHED
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family, Kind
 from tests.support.said import undelivered
