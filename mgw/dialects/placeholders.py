@@ -24,5 +24,5 @@ def describe_omission(media: Media) -> str:
 
 
 def describe_document(media: Media) -> str:
-    """Return a document that is plain text as it is describe_document where the wire has no documents of text."""
+    """Return a document of plain text as a text, where the API has no documents of text."""
     return BETWEEN.join(filter(None, (media.name, media.context, media.text)))
