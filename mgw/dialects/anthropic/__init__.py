@@ -1,4 +1,4 @@
-"""Anthropic's wire: the messages API."""
+"""Anthropic's dialect: the Messages API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT: Final = ClientSide(
     count=count.CLIENT,
     speech=speech.CLIENT,
 )
-"""Messages, their token count, and speech in OpenAI's words."""
+"""Messages, their token count, and speech with OpenAI's request."""
 
 PROVIDER: Final = ProviderSide(
     text=ProviderOperation(render_request, parse_reply),
@@ -36,4 +36,4 @@ PROVIDER: Final = ProviderSide(
 DIALECT: Final = Dialect(
     DialectName.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, KEEPALIVE, CLIENT, PROVIDER
 )
-"""What this dialect brings."""
+"""The registry entry of this dialect."""

@@ -153,7 +153,7 @@ def _parse_document(holder: Fields, block: Fields) -> list[Text | Media]:
 
 
 def _parse_search_result(_holder: Fields, block: Fields) -> list[Text]:
-    """Parse a search result as text: a line with its title and source, then what it says."""
+    """Parse a search result as text: a line with its title and source, then its text."""
     heading = f"{block.required_text('title')} ({block.required_text('source')})"
     _skip_citations(block)
     texts = parse_texts(block, "content")
@@ -368,7 +368,7 @@ class BlockRenderer:
 
 
 def is_own(signature: Signature | None) -> bool:
-    """Whether this vendor made the signature, and it says something."""
+    """Whether this vendor made the signature, and it is not empty."""
     return signature is not None and signature.family is Family.ANTHROPIC and signature.value != ""
 
 

@@ -62,7 +62,7 @@ _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder(_List)
 
 
-def _model(entry: CatalogEntry) -> _Model:
+def _render_model(entry: CatalogEntry) -> _Model:
     created = datetime.fromtimestamp(min(max(entry.created, 0), LAST_SECOND), UTC)
     return _Model(
         id=entry.id,
@@ -72,24 +72,24 @@ def _model(entry: CatalogEntry) -> _Model:
     )
 
 
-def _place(entries: Sequence[CatalogEntry], cursor: str, param: str) -> int:
+def _find(entries: Sequence[CatalogEntry], cursor: str, param: str) -> int:
     for place, entry in enumerate(entries):
         if entry.id == cursor:
             return place
     raise GatewayError(Reason.MALFORMED, f"{param} is not a model in this list: {cursor!r}", param=param)
 
 
-def _page(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> tuple[Sequence[CatalogEntry], bool]:
+def _select(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> tuple[Sequence[CatalogEntry], bool]:
     """Return the entries that the query asks for, and whether there are more in its direction."""
     limit = count_asked(query, "limit", default=DEFAULT_LIMIT, highest=MAX_LIMIT)
     after, before = query.get("after_id"), query.get("before_id")
     if after and before:
         raise GatewayError(Reason.MALFORMED, "use after_id or before_id, not both", param="before_id")
     if before:
-        end = _place(entries, before, "before_id")
+        end = _find(entries, before, "before_id")
         start = max(end - limit, 0)
         return entries[start:end], start > 0
-    start = _place(entries, after, "after_id") + 1 if after else 0
+    start = _find(entries, after, "after_id") + 1 if after else 0
     return entries[start : start + limit], start + limit < len(entries)
 
 
@@ -98,24 +98,26 @@ def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> by
 
     :raises GatewayError: a limit that is no number or out of its range, a cursor that names no entry.
     """
-    shown, has_more = _page(entries, query)
+    shown, has_more = _select(entries, query)
     first, last = (shown[0].id, shown[-1].id) if shown else (None, None)
-    models = [_model(entry) for entry in shown]
+    models = [_render_model(entry) for entry in shown]
     return _ENCODER.encode(_Page(data=models, has_more=has_more, first_id=first, last_id=last))
 
 
 def render_entry(entry: CatalogEntry) -> bytes:
     """Return one entry."""
-    return _ENCODER.encode(_model(entry))
+    return _ENCODER.encode(_render_model(entry))
 
 
-def _query(size: int, page: str | None) -> str:
+def _render_query(size: int, page: str | None) -> str:
     return urlencode({"limit": size} if page is None else {"limit": size, "after_id": page})
 
 
-def _read(body: bytes) -> ModelPage:
+def _parse_page(body: bytes) -> ModelPage:
     found = read_list(_DECODER, body)
-    models = [ListedModel(model.id, _created(model), model.display_name or None) for model in found.data]
+    models = [
+        ListedModel(model.id, _parse_created(model), model.display_name or None) for model in found.data
+    ]
     if not found.has_more:
         return ModelPage(models)
     last = found.last_id or (models[-1].id if models else None)
@@ -124,14 +126,14 @@ def _read(body: bytes) -> ModelPage:
     return ModelPage(models, last)
 
 
-def _created(model: _Listed) -> int | None:
+def _parse_created(model: _Listed) -> int | None:
     """Return the Unix seconds of ``created_at``, which is the epoch where the date is not known."""
     try:
-        said = datetime.fromisoformat(model.created_at or "")
+        created = datetime.fromisoformat(model.created_at or "")
     except ValueError:
         return None
-    return moment(said.replace(tzinfo=said.tzinfo or UTC).timestamp())
+    return moment(created.replace(tzinfo=created.tzinfo or UTC).timestamp())
 
 
-LISTER: Final = ModelLister(_query, _read)
-"""Anthropic's list."""
+LISTER: Final = ModelLister(_render_query, _parse_page)
+"""How Anthropic lists its models."""

@@ -1,10 +1,10 @@
-"""Refusals in Anthropic's shape, both ways (contract 6.1, 6.2).
+"""Errors in Anthropic's shape, both ways (contract 6.1, 6.2).
 
 It is ``{"type": "error", "error": {"type", "message"}, "request_id"}``, as a body and as the data of a
-stream's ``error`` event.  Hosts of this wire and proxies before them write errors in shapes of their own
+stream's ``error`` event.  Hosts of this API and proxies before them write errors in shapes of their own
 (Amazon ``{"message"}``, Google ``[{"error": {"code", "message", "status"}}]``, a string, plain text, HTML);
-all of them are read.  Sources: the SDK's ``ErrorResponse``; the vendor's page on errors for the types
-``request_too_large`` (413) and ``overloaded_error`` (529), where others say 503.
+all of them are parsed.  Sources: the SDK's ``ErrorResponse``; the vendor's page on errors for the types
+``request_too_large`` (413) and ``overloaded_error`` (529), where others use 503.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TYPES: Final = MappingProxyType(
 
 
 MAX_MESSAGE_BYTES: Final = 8192
-"""How much of an upstream's words is passed on."""
+"""How much of an upstream's message is passed on."""
 
 _STATUSES: Final = MappingProxyType(
     {
@@ -94,20 +94,13 @@ _ENCODER: Final = Encoder()
 _DECODER: Final = Decoder()
 _ABOUT_THOUGHTS: Final = re.compile("signature|block_binding|thinking-binding|bound to|thinking`? block")
 _MESSAGE_KEYS: Final = ("message", "Message", "detail", "error_description", "msg")
-"""Where hosts and proxies say what is wrong."""
+"""Where hosts and proxies put the message."""
 _CODE_KEYS: Final = ("type", "__type", "status", "code")
-"""Where they say what kind of error it is, in words or as a status."""
-
-
-def error_body(error: GatewayError, request_id: str) -> bytes:
-    """Return the body; ``request_id`` is the gateway's."""
-    details = None if error.code is None else _DETAILS.get(error.code)
-    message = _Error(TYPES[error.reason], encodable(error.message), details)
-    return _ENCODER.encode(_Envelope(message, request_id))
+"""Where they put the type of the error, as a name or a status."""
 
 
 def parse_error(status: int, body: bytes) -> UpstreamError:
-    """Read the body of a refused request, whatever it is."""
+    """Parse the body of a refused request, whatever it is."""
     error = _unwrap(_decode(body))
     message = _message_of(error)
     if message is None:
@@ -117,7 +110,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
 
 
 def refuses_thoughts(error: UpstreamError) -> bool:
-    """Whether a refusal is about thoughts in history, or about what the request says of them.
+    """Whether a refusal is about thoughts in history, or about the option of the request that binds them.
 
     Sources: the guides on preserved thinking and on thinking blocks.  Their refusals are "Invalid `signature`
     in `thinking` block", "The block is bound to a different conversation", "`thinking` or
@@ -127,7 +120,7 @@ def refuses_thoughts(error: UpstreamError) -> bool:
 
 
 def find_error(document: bytes) -> UpstreamError | None:
-    """Return the error that an answer or an event is, whatever it is called; ``None``: it is none."""
+    """Return the error that a response or an event is, whatever its type; ``None``: it is none."""
     found = _decode(document)
     error = _unwrap(found)
     message = _message_of(error)
@@ -142,7 +135,7 @@ def find_error(document: bytes) -> UpstreamError | None:
 
 
 def parse_stream_error(document: bytes) -> UpstreamError:
-    """Read the error that breaks a stream; its type says which status it stands for."""
+    """Parse the error that breaks a stream; its type stands for a status."""
     words = spoken_by_proxy(document) or "the upstream's response broke off"
     return find_error(document) or UpstreamError(502, _cut(words))
 
@@ -155,7 +148,7 @@ def _decode(document: bytes) -> Any:  # Any: JSON of whatever type
 
 
 def _unwrap(found: Any) -> Any:  # Any: JSON of whatever type
-    """Return what holds the words: the vendor's own object, or what others put in its place."""
+    """Return what holds the message: the vendor's own object, or what others put in its place."""
     if type(found) is list and found:  # Google, before Anthropic's models
         found = found[0]
     return (found.get("error") or found) if type(found) is dict else found
@@ -170,8 +163,8 @@ def _message_of(error: Any) -> str | None:  # Any: JSON of whatever type
 
 
 def _code_of(error: Any) -> str | None:  # Any: JSON of whatever type
-    words = (error.get(key) for key in _CODE_KEYS) if type(error) is dict else ()
-    return next((word for word in words if type(word) is str and word != "error"), None)
+    codes = (error.get(key) for key in _CODE_KEYS) if type(error) is dict else ()
+    return next((code for code in codes if type(code) is str and code != "error"), None)
 
 
 def _details_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
@@ -181,16 +174,23 @@ def _details_of(error: Any) -> JsonObject | None:  # Any: JSON of whatever type
 
 def _status_of(error: Any) -> int:  # Any: JSON of whatever type
     for key in _CODE_KEYS if type(error) is dict else ():
-        word = error.get(key)
-        if type(word) is str:
-            word = _STATUSES.get(word)
-        if type(word) is int and 400 <= word <= 599:
-            return word
+        code = error.get(key)
+        if type(code) is str:
+            code = _STATUSES.get(code)
+        if type(code) is int and 400 <= code <= 599:
+            return code
     return 500
 
 
+def error_body(error: GatewayError, request_id: str) -> bytes:
+    """Render an error of the gateway; ``request_id`` is the gateway's."""
+    details = None if error.code is None else _DETAILS.get(error.code)
+    rendered = _Error(TYPES[error.reason], encodable(error.message), details)
+    return _ENCODER.encode(_Envelope(rendered, request_id))
+
+
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
-    """Write an upstream's refusal, with the status that this vendor's clients know."""
+    """Render an upstream's error, with the status that this vendor's clients know."""
     status = 529 if error.status == 503 else error.status
     if not 400 <= status <= 599:
         status = 502
@@ -198,7 +198,7 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:
 
 
 def upstream_error_body(error: UpstreamError, request_id: str) -> bytes:
-    """Write an upstream's error as the body of an answer or the data of an event."""
+    """Render an upstream's error as the body of a response or the data of an event."""
     generic = "api_error" if not 400 <= error.status < 500 else "invalid_request_error"
     kind = _BY_STATUS.get(error.status, generic)
     return _ENCODER.encode(_Envelope(_Error(kind, _cut(error.message)), request_id))

@@ -1,7 +1,7 @@
 """Images and documents, both ways.
 
 Sources: the SDK's ``ImageBlockParam`` and ``DocumentBlockParam``.  Images are JPEG, PNG, GIF or WebP;
-documents are PDF or plain text, and only PDF by address.  Whatever has no such form is left out, with a word
+documents are PDF or plain text, and only PDF by URL.  Whatever has no such form is left out, with a word
 in its place, and reported: audio, video, other types, and files that lie with another vendor, be it as a file
 of its store or at an address that it alone can read (``gs:``).
 """

@@ -1,9 +1,9 @@
-"""What this vendor enforces of a JSON Schema, and how the rest is said.
+"""What this vendor enforces of a JSON Schema, and how the rest is described.
 
 Source: the guide on structured outputs ("JSON Schema limitations", "How SDK transformation works") and the
-SDK's ``transform_schema``.  Structured answers and strict tools share the limits: every object closes itself
+SDK's ``transform_schema``.  Structured outputs and strict tools share the limits: every object closes itself
 with ``additionalProperties: false``; bounds of numbers, lengths and lists are refused, as are look-arounds in
-patterns.  An answer's schema is brought within the limits the way that the SDK does it: what cannot be
+patterns.  An output's schema is brought within the limits the way that the SDK does it: what cannot be
 enforced goes into the description, where the model reads it.  A tool's schema stays as it is, and its
 strictness goes.
 """

@@ -1,7 +1,7 @@
-"""Speech for clients of Anthropic's dialect: OpenAI's request, answered as a message.
+"""Speech for clients of Anthropic's dialect: OpenAI's request, and a message in response.
 
-Anthropic has no such route; the request and the answer are the gateway's own (contract 4.25).  What the
-message says beside its sound is what every message says, so that the SDK's ``Message`` reads it.
+Anthropic has no such route; the request and the response are the gateway's own (contract 4.25).  Beside
+its sound the message has the fields of every message, so that the SDK's ``Message`` reads it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENCODER: Final = Encoder()  # writes bytes as base64
 
 
 def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
-    """Write the message."""
+    """Render the message."""
     source = {"type": "base64", "media_type": reply.media_type, "data": reply.audio}
     message = {
         **render_envelope(reply.id, reply.model, context),
