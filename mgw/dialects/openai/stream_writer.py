@@ -136,7 +136,8 @@ class ChatStreamWriter(StreamWriter):
         choice = self._find_choice(event.candidate, text=True)
         if choice is None or not event.text:
             return
-        self._close_thought(choice)
+        if choice.thoughts.held:  # asked here, since text is what most chunks are
+            self._close_thought(choice)
         choice.has_content = True
         choice.characters += len(event.text)
         self._out.append(_TEXT_CHUNK % (choice.head, _ENCODER.encode(event.text), self._tail))
