@@ -19,8 +19,7 @@ from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
-from mgw.dialects.model_row import OverrideRow
-from mgw.dialects.models import Models
+from mgw.dialects.models import Models, OverrideRow
 from mgw.kinds import KINDS
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
-from tools import room_list, routes_page, settings_reference
+from tools import models_page, room_list, routes_page, settings_reference
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -39,6 +39,7 @@ GENERATED: Final = MappingProxyType(
         "schema": Generated("etc/mgw.schema.json", lambda _: schema_text()),
         "routes": Generated("docs/routes.rst", lambda _: routes_page.render(ROUTES)),
         "settings": Generated("docs/configuration.rst", settings_reference.render),
+        "models": Generated("docs/models.rst", models_page.render),
         "rooms": Generated("docs/architecture.rst", room_list.render),
     }
 )

@@ -21,9 +21,9 @@ from mgw.canonical.features import Feature
 from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Ledger
-from mgw.dialects.models import ModelRow
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.errors import GatewayError
+from mgw.model_row import ModelRow
 from mgw.vocabulary import DialectName, Family, Kind
 
 JSON: Final = b"application/json"
@@ -133,7 +133,7 @@ class Rendered(Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Beside ``Content-Type``."""
     renamed: Mapping[str, str] = {}
-    """Names of tools as the provider knows them, and the client's own, for :mod:`mgw.canonical.renaming`."""
+    """The client's name of each tool that the provider knows by another (:mod:`mgw.dialects.tool_names`)."""
     wrapped: bool = False
     """The answer comes in a wrapping, for :mod:`mgw.dialects.unwrapping`."""
     thoughts: bool = False

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
-from mgw.vocabulary import Effort, Family
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
 
 _MINIMAL, _LOW, _MEDIUM, _HIGH = Effort.MINIMAL, Effort.LOW, Effort.MEDIUM, Effort.HIGH
 _TO_HIGH: Final = (_LOW, _MEDIUM, _HIGH)

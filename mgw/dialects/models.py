@@ -11,15 +11,13 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, UnsetType, defstruct, structs
 
-from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow, OverrideRow
 from mgw.dialects.model_rows import FALLBACKS, ROWS
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family
-
-__all__ = ["OPERATOR", "ChatTools", "ForcedTools", "ModelRow", "Models", "OverrideRow", "bare_model"]
 
 OPERATOR: Final = "translation.models"
 """The ``source`` of a row that the operator changed."""
@@ -42,6 +40,36 @@ def bare_model(model: str) -> str:
     if before is not None:
         name = name[before.end() :]
     return name.replace(".", "-") if name.startswith("claude-") else name
+
+
+T = TypeVar("T", bound=Struct)
+
+
+def _with_columns(row: type[T]) -> type[T]:
+    """Add each column of the table of models, which need not be stated."""
+    hints = get_type_hints(ModelRow)
+    columns = [
+        (name, hints[name] | UnsetType, UNSET)
+        for name in ModelRow.__struct_fields__
+        if name not in {"match", "family", "source"}
+    ]
+    made: type[T] = defstruct(row.__name__, columns, bases=(row,), frozen=True, module=__name__)  # type: ignore[assignment]  # a subclass
+    made.__doc__ = row.__doc__
+    return made
+
+
+@_with_columns
+class OverrideRow(Struct, frozen=True):
+    """A row of the operator's: what it states goes before the shipped row, the rest is inherited."""
+
+    match: str
+    """A glob for the bare model id, or for the id as it is sent upstream."""
+    family: Family | None = None
+    """``None``: of any family."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, match: str, family: Family | None = None, **columns: Any) -> None: ...
 
 
 class Models:

@@ -16,8 +16,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from mgw.canonical.conversation import Reasoning
-from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
-from mgw.vocabulary import Effort
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, Effort, ForcedTools
 
 LEAST_BUDGET: Final = 1024
 """Fewest thinking tokens of an Anthropic model, and what its answer keeps for itself where it can."""

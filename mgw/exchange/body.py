@@ -14,7 +14,7 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.bodies.source import BodySource, edit_source, read_all, read_pieces
-from mgw.dialects.history import TAG_BYTES, clean_history
+from mgw.dialects.foreign_history import TAG_BYTES, clean_history
 from mgw.dialects.metering import media_type
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, SEARCHED_BYTES, SMALL_BYTES, maybe_offload

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from mgw.canonical.renaming import events_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ClientSide, ProviderSide
@@ -20,6 +19,7 @@ from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
 from mgw.dialects.stream import StreamReader, StreamWriter
+from mgw.dialects.tool_names import restore_names_in_events
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.response import (
     MAX_BUFFERED_BYTES,
@@ -308,7 +308,7 @@ class StreamFilter:
 
     def _translate(self, events: list[ReplyEvent]) -> bytes:
         if self._names:
-            events = events_with_names(events, self._names)
+            events = restore_names_in_events(events, self._names)
         for event in events:
             if type(event) is Ended:
                 if event.unknown_stop is not None:

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from mgw.canonical.caching import with_breakpoints
 from mgw.canonical.conversation import Conversation
-from mgw.canonical.renaming import reply_with_names
 from mgw.canonical.reply import Reply, TokenUsage
 from mgw.config.translation import Base64Embeddings
 from mgw.credentials.provider import Credential
@@ -36,9 +35,10 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.refusal import no_base64
+from mgw.dialects.speech import voice_for
 from mgw.dialects.stream import StreamReader
+from mgw.dialects.tool_names import restore_names_in_reply
 from mgw.dialects.unwrapping import UnwrappedReader, reply_unwrapped
-from mgw.dialects.voices import voice_for
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
@@ -368,7 +368,7 @@ class _TextResponse:
     def parse(self, body: bytes, content_type: bytes) -> Reply:
         """Return what the provider said."""
         reply = self.provider.text.parse_reply(body, ReplySource(self.seed, content_type))
-        reply = reply_with_names(reply, self.names)
+        reply = restore_names_in_reply(reply, self.names)
         return reply_unwrapped(reply) if self.wrapped else reply
 
     def reader(self) -> StreamReader:

@@ -16,9 +16,9 @@ import msgspec
 from mgw.canonical.conversation import Conversation
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, RenderOptions, RequestContext
-from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
 from mgw.errors import GatewayError, Reason
-from mgw.vocabulary import Effort, Family, Kind
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools, Kind
 from tests.support.field_cases import ABSENT, Body, Case, Client
 from tests.support.sdk_types import Json
 

@@ -42,11 +42,11 @@ from typing import Any, Final, cast
 import yaml
 
 from mgw.canonical.conversation import Conversation
-from mgw.canonical.renaming import events_with_names, reply_with_names
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.models import Models
+from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_reply
 from mgw.errors import GatewayError
 from mgw.exchange.response import BufferedResponse
 from mgw.exchange.response_translation import JsonTranslation
@@ -184,8 +184,8 @@ def translated_stream(sent: Sent, pieces: Iterable[bytes]) -> bytes:
     names = sent.rendered.renamed
     told: list[bytes] = []
     try:
-        told += [writer.write(events_with_names(reader.feed(piece), names)) for piece in pieces]
-        told.append(writer.write(events_with_names(reader.finish(), names)))
+        told += [writer.write(restore_names_in_events(reader.feed(piece), names)) for piece in pieces]
+        told.append(writer.write(restore_names_in_events(reader.finish(), names)))
         told.append(writer.finish())
     except GatewayError as error:
         told.append(writer.fail(error))
@@ -218,7 +218,7 @@ def _answered(sent: Sent) -> Iterator[tuple[str, bytes]]:
     if stream is not None:
         yield "stream.txt", translated_stream(sent, [stream])
     elif reply is not None:
-        told = reply_with_names(upstream.parse_reply(reply, ReplySource(SEED)), sent.rendered.renamed)
+        told = restore_names_in_reply(upstream.parse_reply(reply, ReplySource(SEED)), sent.rendered.renamed)
         answer = client.render_reply(told, sent.answering)
         yield "reply.json", pretty(json.loads(answer))
     elif error is not None:

@@ -24,9 +24,9 @@ from mgw.dialects.dialect import (
     ReplySource,
     RequestContext,
 )
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 from tests.support.field_cases import Body, Client
 from tests.support.sdk_types import Shape, generate_content, of

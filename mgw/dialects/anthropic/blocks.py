@@ -36,10 +36,10 @@ from mgw.dialects.anthropic.media import parse_document, parse_image, render_med
 from mgw.dialects.arguments import embedded
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import FEATURES
-from mgw.dialects.model_row import ModelRow
-from mgw.dialects.names import Names
 from mgw.dialects.placeholders import BETWEEN, describe_omission
 from mgw.dialects.signatures import is_altered, read_signature
+from mgw.dialects.tool_names import ToolNames
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family
 
 BILLING_PREFIX: Final = "x-anthropic-billing-header"
@@ -274,7 +274,7 @@ class BlockRenderer:
     """Renders the parts of one request."""
 
     row: ModelRow
-    names: Names
+    names: ToolNames
     breakpoints: CacheBreakpoints
     lost: set[Feature]
     with_thoughts: bool = True

@@ -17,8 +17,8 @@ from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.cache_control import last_breakpoint, parse_cache_control
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import begun_with, is_fetched, is_text, plain_text
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.refusal import no_addresses
+from mgw.model_row import ModelRow
 
 PDF: Final = "application/pdf"
 PLAIN: Final = "text/plain"

@@ -24,9 +24,9 @@ from mgw.dialects.anthropic.schema import restrict_schema
 from mgw.dialects.anthropic.tools import is_call_required
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.model_row import ForcedTools, ModelRow
 from mgw.dialects.reasoning import AnthropicThinking, for_anthropic
-from mgw.vocabulary import Effort
+from mgw.model_row import ModelRow
+from mgw.vocabulary import Effort, ForcedTools
 
 _EFFORTS: Final = MappingProxyType(
     {effort.value: effort for effort in (Effort.LOW, Effort.MEDIUM, Effort.HIGH, Effort.XHIGH, Effort.MAX)}

@@ -42,9 +42,9 @@ from mgw.dialects.anthropic.turns import (
 )
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, parsed
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.dialects.names import Names
 from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages
+from mgw.dialects.tool_names import ToolNames
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort
 
@@ -168,7 +168,7 @@ class _RequestRenderer:
     conversation: Conversation
     options: RenderOptions
     lost: set[Feature] = field(default_factory=set)
-    names: Names = field(default_factory=lambda: Names(ANTHROPIC_NAME))
+    names: ToolNames = field(default_factory=lambda: ToolNames(ANTHROPIC_NAME))
     has_thoughts: bool = False
     """The history holds thoughts."""
     binds_thoughts: bool = False

@@ -18,8 +18,8 @@ from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints, parse_cache_control
 from mgw.dialects.anthropic.schema import StrictToolBudget
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.names import Names
 from mgw.dialects.refusal import not_a_function
+from mgw.dialects.tool_names import ToolNames
 
 _ENCODER: Final = Encoder()
 _MODES: Final = {"auto": ToolMode.AUTO, "any": ToolMode.ANY, "none": ToolMode.NONE, "tool": ToolMode.ANY}
@@ -63,7 +63,7 @@ def parse_tool_choice(root: Fields) -> tuple[ToolChoice | None, bool | None]:
 
 def render_tools(
     conversation: Conversation,
-    names: Names,
+    names: ToolNames,
     breakpoints: CacheBreakpoints,
     lost: set[Feature],
     *,
@@ -88,7 +88,7 @@ def render_tools(
 
 def _render_tool(
     tool: Tool,
-    names: Names,
+    names: ToolNames,
     breakpoints: CacheBreakpoints,
     budget: StrictToolBudget | None,
     lost: set[Feature],
@@ -121,7 +121,7 @@ def _render_schema(schema: JsonObject | None) -> JsonObject:
 
 
 def render_tool_choice(
-    conversation: Conversation, names: Names, *, can_force: bool, lost: set[Feature]
+    conversation: Conversation, names: ToolNames, *, can_force: bool, lost: set[Feature]
 ) -> JsonObject | None:
     """Return the choice of a request that has tools; ``can_force``: the model can be made to call one."""
     if not conversation.tools:

@@ -21,8 +21,8 @@ from mgw.dialects.gemini.blocks import parse_system, render_system
 from mgw.dialects.gemini.options import parse_options, render_options
 from mgw.dialects.gemini.tools import parse_tool_choice, parse_tools, render_tools
 from mgw.dialects.gemini.turns import USER, parse_turns, render_turns
-from mgw.dialects.names import Names
 from mgw.dialects.refusal import no_messages, no_tools
+from mgw.dialects.tool_names import ToolNames
 from mgw.errors import GatewayError, Reason
 from mgw.wire.target import query_value, quote_model_path
 
@@ -127,7 +127,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way do.
     """
     lost: set[Feature] = set()
-    names = Names(GEMINI_NAME)
+    names = ToolNames(GEMINI_NAME)
     body = _render_body(conversation, options, names, lost)
     config = render_options(conversation, options, lost)
     if config:
@@ -143,7 +143,7 @@ def render_count_request(conversation: Conversation, options: RenderOptions) -> 
     Raises: :class:`GatewayError` (``MALFORMED``) for what Google can in no way read.
     """
     lost: set[Feature] = set()
-    body = _render_body(conversation, options, Names(GEMINI_NAME), lost)
+    body = _render_body(conversation, options, ToolNames(GEMINI_NAME), lost)
     if len(body) > 1:
         body = {"generateContentRequest": {"model": render_model(options.model), **body}}
     return Rendered(
@@ -152,7 +152,7 @@ def render_count_request(conversation: Conversation, options: RenderOptions) -> 
 
 
 def _render_body(
-    conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
+    conversation: Conversation, options: RenderOptions, names: ToolNames, lost: set[Feature]
 ) -> JsonObject:
     """Return the body without ``generationConfig``.
 

@@ -13,7 +13,7 @@ from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.proto_json import parse_enum
 from mgw.dialects.gemini.schema import parse_json_schema, parse_openapi_schema
-from mgw.dialects.names import Names
+from mgw.dialects.tool_names import ToolNames
 
 _MODE_NAMES: Final = ("MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED")
 """``FunctionCallingConfig.Mode`` by its numbers."""
@@ -73,7 +73,7 @@ def parse_tool_choice(request: Fields) -> ToolChoice | None:
     return ToolChoice(chosen or ToolMode.AUTO, names)
 
 
-def render_tools(conversation: Conversation, names: Names, lost: set[Feature]) -> JsonObject:
+def render_tools(conversation: Conversation, names: ToolNames, lost: set[Feature]) -> JsonObject:
     """Return ``tools`` and ``toolConfig``, as far as there are any."""
     if not conversation.tools:
         return {}
@@ -86,7 +86,7 @@ def render_tools(conversation: Conversation, names: Names, lost: set[Feature]) -
     return body
 
 
-def _render_function(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
+def _render_function(tool: Tool, names: ToolNames, lost: set[Feature]) -> JsonObject:
     if tool.strict:
         lost.add(Feature.TOOL_STRICT)
     declaration: JsonObject = {"name": names[tool.name]}
@@ -97,7 +97,7 @@ def _render_function(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject
     return declaration
 
 
-def render_tool_choice(choice: ToolChoice, names: Names) -> JsonObject:
+def render_tool_choice(choice: ToolChoice, names: ToolNames) -> JsonObject:
     """Return ``functionCallingConfig``; names go with ``ANY`` and ``VALIDATED`` only."""
     if choice.mode is ToolMode.NONE:
         return {"mode": "NONE"}

@@ -81,11 +81,11 @@ from mgw.dialects.gemini.blocks import (
 )
 from mgw.dialects.gemini.media import normalize_media, render_media
 from mgw.dialects.gemini.thoughts import may_be_carried
-from mgw.dialects.model_row import ModelRow
-from mgw.dialects.names import Names
 from mgw.dialects.placeholders import ATTACHED, BETWEEN, describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
 from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered
+from mgw.dialects.tool_names import ToolNames
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family
 
 USER: Final = "user"
@@ -195,7 +195,7 @@ class _TurnParser:
 
 
 def render_turns(
-    conversation: Conversation, row: ModelRow, names: Names, lost: set[Feature]
+    conversation: Conversation, row: ModelRow, names: ToolNames, lost: set[Feature]
 ) -> list[JsonObject]:
     """Return the contents, and add to ``lost`` what they cannot express.
 
@@ -233,7 +233,7 @@ class _TurnRenderer:
     """Renders each turn as parts."""
 
     row: ModelRow
-    names: Names
+    names: ToolNames
     lost: set[Feature]
 
     def render_text(self, text: str) -> JsonObject:

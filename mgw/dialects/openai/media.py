@@ -24,10 +24,10 @@ from mgw.canonical.conversation import JsonObject, Media, MediaKind
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import FEATURES, is_fetched, is_text, kind_of, plain_text, standard_base64
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.placeholders import describe_document, describe_omission
 from mgw.dialects.refusal import no_addresses
 from mgw.kinds import KINDS
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Kind
 
 _DATA_URL: Final = re.compile(r"data:([^,;]*)((?:;[^,;]*)*),", re.IGNORECASE)

@@ -24,7 +24,6 @@ from mgw.dialects.dialect import (
     parsed,
 )
 from mgw.dialects.fields import Fields, Ledger, open_request
-from mgw.dialects.names import Names
 from mgw.dialects.openai.options import (
     parse_candidates,
     parse_max_tokens,
@@ -47,6 +46,7 @@ from mgw.dialects.openai.tools import (
 )
 from mgw.dialects.openai.turns import parse_turns, render_turns
 from mgw.dialects.refusal import no_messages
+from mgw.dialects.tool_names import ToolNames
 from mgw.errors import GatewayError, Reason
 
 _ENCODER: Final = Encoder()
@@ -161,7 +161,7 @@ def render_request(conversation: Conversation, options: RenderOptions) -> Render
     model does not fetch, and what is nested too deeply.
     """
     lost: set[Feature] = set()
-    names = Names(CHAT_NAME)
+    names = ToolNames(CHAT_NAME)
     messages = render_turns(conversation, options.kind, options.row, names, lost)
     if not messages:
         raise no_messages()

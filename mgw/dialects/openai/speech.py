@@ -29,8 +29,7 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.metering import Count
 from mgw.dialects.openai.errors import parse_stream_error
-from mgw.dialects.speech import ANYTHING, CARRIED, FORMATS, audio_type, contained, parse_speech
-from mgw.dialects.voices import DEFAULT_VOICE
+from mgw.dialects.speech import ANYTHING, CARRIED, DEFAULT_VOICE, FORMATS, audio_type, contained, parse_speech
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.json_spans import find_string, replace_string

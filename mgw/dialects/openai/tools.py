@@ -12,9 +12,9 @@ from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoic
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.names import Names
 from mgw.dialects.openai.blocks import not_a_function, parse_cache_control
 from mgw.dialects.openai.schema import fits_strict, resolve_root
+from mgw.dialects.tool_names import ToolNames
 from mgw.kinds import KINDS
 from mgw.vocabulary import Kind
 
@@ -126,7 +126,7 @@ def _parse_name(fields: Fields) -> str:
 
 
 def render_tools(
-    body: JsonObject, conversation: Conversation, options: RenderOptions, names: Names, lost: set[Feature]
+    body: JsonObject, conversation: Conversation, options: RenderOptions, names: ToolNames, lost: set[Feature]
 ) -> None:
     """Write the tools and the choice among them.
 
@@ -141,7 +141,7 @@ def render_tools(
         lost.add(Feature.PARALLEL_CALLS)
 
 
-def _render_tool(tool: Tool, names: Names, lost: set[Feature]) -> JsonObject:
+def _render_tool(tool: Tool, names: ToolNames, lost: set[Feature]) -> JsonObject:
     function: JsonObject = {"name": names[tool.name]}
     if tool.description is not None:
         function["description"] = tool.description
@@ -165,7 +165,9 @@ def _render_parameters(schema: JsonObject | None) -> JsonObject:
     return schema
 
 
-def render_tool_choice(choice: ToolChoice, kind: Kind, names: Names, lost: set[Feature]) -> str | JsonObject:
+def render_tool_choice(
+    choice: ToolChoice, kind: Kind, names: ToolNames, lost: set[Feature]
+) -> str | JsonObject:
     """Return ``tool_choice``, and note the names that it does not carry."""
     if choice.mode is ToolMode.NONE:
         return "none"

@@ -55,8 +55,6 @@ from mgw.canonical.history import (
 from mgw.canonical.identifiers import CHAT_ID, made_id
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.model_row import ModelRow
-from mgw.dialects.names import Names
 from mgw.dialects.openai.blocks import (
     ASSISTANT_PARTS,
     SYSTEM_PARTS,
@@ -76,7 +74,9 @@ from mgw.dialects.openai.thoughts import (
     render_host_thoughts,
 )
 from mgw.dialects.placeholders import ATTACHED, BETWEEN
+from mgw.dialects.tool_names import ToolNames
 from mgw.kinds import KINDS
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
 _CALLS_WITHOUT_IDS: Final = "function_call"
@@ -229,7 +229,7 @@ _PARSERS: Final[MappingProxyType[str, Callable[[_MessageParser, Fields], None]]]
 
 
 def render_turns(
-    conversation: Conversation, kind: Kind, row: ModelRow, names: Names, lost: set[Feature]
+    conversation: Conversation, kind: Kind, row: ModelRow, names: ToolNames, lost: set[Feature]
 ) -> list[JsonObject]:
     """Return the messages, and note what they do not carry."""
     renderer = _TurnRenderer(kind, row, names, lost)
@@ -252,7 +252,7 @@ class _AssistantParts(Struct):
 class _TurnRenderer:
     """Renders each turn: the user's as content parts, the others as a whole message."""
 
-    def __init__(self, kind: Kind, row: ModelRow, names: Names, lost: set[Feature]) -> None:
+    def __init__(self, kind: Kind, row: ModelRow, names: ToolNames, lost: set[Feature]) -> None:
         self._kind = kind
         self._is_host = not KINDS[kind].is_strict
         """The provider is another host, not OpenAI itself."""

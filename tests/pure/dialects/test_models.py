@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from openai.types.shared import ChatModel
 
 from mgw.dialects.model_rows import FALLBACKS, ROWS
-from mgw.dialects.model_tables import table
-from mgw.dialects.models import OPERATOR, ChatTools, ForcedTools, ModelRow, Models, OverrideRow, bare_model
-from mgw.vocabulary import Effort, Family
+from mgw.dialects.models import OPERATOR, Models, OverrideRow, bare_model
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
+from tools.models_page import table
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "models.rst"
 NO_CHAT = ("lyria-",)

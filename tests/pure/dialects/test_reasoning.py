@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Reasoning
-from mgw.dialects.model_row import ChatTools, ForcedTools, ModelRow
 from mgw.dialects.model_rows import FALLBACKS, ROWS
 from mgw.dialects.models import Models
 from mgw.dialects.reasoning import (
@@ -20,7 +19,8 @@ from mgw.dialects.reasoning import (
     for_gemini,
     for_openai,
 )
-from mgw.vocabulary import Effort, Family
+from mgw.model_row import ModelRow
+from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
 
 DEFAULT = 8192
 OPUS = "claude-opus-5-5"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mgw.dialects.voices import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI
+from mgw.dialects.speech import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI
 from tests.support.speech_cases import speech
 from tests.support.translation_table import DOCUMENT
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.audio.speech_create_params import Voice
 
-from mgw.dialects.voices import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI, voice_for
+from mgw.dialects.speech import DEFAULT_VOICE, TO_GEMINI, TO_OPENAI, voice_for
 from mgw.vocabulary import Family
 
 OF_EVERY_MODEL = {"alloy", "ash", "coral", "echo", "fable", "nova", "onyx", "sage", "shimmer"}

@@ -20,12 +20,12 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
-from mgw.canonical.renaming import events_with_names, reply_with_names
 from mgw.canonical.replay import events_of
 from mgw.canonical.reply import CallBegan, Candidate, Reply, StopReason, TokenUsage
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.signatures import tagged
+from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_reply
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar import check_message
@@ -266,8 +266,8 @@ def test_the_stop_reason_is_rendered_in_the_words_of_this_api(
 def test_names_of_tools_are_led_back() -> None:
     reply = whole(Text("x"), ToolCall("1", "a_b", "{}"), ToolCall("2", "c", "{}"))
     names = {"a_b": "a.b"}
-    back = reply_with_names(reply, names)
+    back = restore_names_in_reply(reply, names)
     assert [part.name for part in back.candidates[0].parts if isinstance(part, ToolCall)] == ["a.b", "c"]
-    events = events_with_names(events_of(reply), names)
+    events = restore_names_in_events(events_of(reply), names)
     assert [event.name for event in events if isinstance(event, CallBegan)] == ["a.b", "c"]
-    assert reply_with_names(reply, {}) is reply
+    assert restore_names_in_reply(reply, {}) is reply

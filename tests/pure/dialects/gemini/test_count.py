@@ -12,8 +12,8 @@ from mgw.canonical.conversation import Conversation, Role, Text, Tool, Turn
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.gemini.count import CLIENT, PROVIDER
-from mgw.dialects.model_row import ModelRow
 from mgw.errors import GatewayError
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
 HELLO: Final = (Turn(Role.USER, (Text("Hello"),)),)

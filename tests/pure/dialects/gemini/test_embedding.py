@@ -12,8 +12,8 @@ from mgw.canonical.features import Feature
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Rendered, RenderOptions, ReplySource
 from mgw.dialects.gemini.embedding import PROVIDER
-from mgw.dialects.model_row import ModelRow
 from mgw.errors import GatewayError
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
 OLD: Final = "gemini-embedding-001"

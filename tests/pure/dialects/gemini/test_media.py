@@ -23,8 +23,8 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
-from mgw.dialects.model_row import ModelRow
 from mgw.errors import GatewayError, Reason
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
 Json = dict[str, Any]

@@ -15,9 +15,9 @@ from mgw.canonical.reply import StopReason, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RenderOptions, ReplyContext, ReplySource, RequestContext
 from mgw.dialects.gemini.speech import CLIENT, PROVIDER, add_audio_modality
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.refusal import AnswerError
 from mgw.errors import GatewayError, Reason
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
 Json = Any  # JSON of whatever type

@@ -25,8 +25,8 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.signatures import SKIP_VALIDATOR
+from mgw.model_row import ModelRow
 from mgw.simulator.gemini.conversation import check_request
 from mgw.simulator.gemini.fields import GENERATE, validate
 from mgw.vocabulary import Family, Kind

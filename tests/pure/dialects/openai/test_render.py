@@ -36,13 +36,12 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions, RequestContext
-from mgw.dialects.model_row import ChatTools
 from mgw.dialects.models import Models
 from mgw.dialects.openai.request import parse_request, render_request
 from mgw.errors import GatewayError, Reason
 from mgw.simulator.openai.chat_request import REQUEST, check_request
 from mgw.simulator.openai.errors import validate
-from mgw.vocabulary import Effort, Family, Kind
+from mgw.vocabulary import ChatTools, Effort, Family, Kind
 from tests.support.said import undelivered
 
 Json = Any  # Any: JSON as it was found

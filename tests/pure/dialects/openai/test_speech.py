@@ -11,9 +11,9 @@ import pytest
 from mgw.canonical.reply import TokenUsage
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import RenderOptions, ReplyContext, ReplySource
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.openai.speech import CLIENT, PROVIDER
 from mgw.errors import GatewayError, Reason
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
 SETTING = RenderOptions("tts-x", Kind.OPENAI, ModelRow("*", Family.OPENAI, "x"))

@@ -1,20 +1,23 @@
-"""The tables of ``docs/models.rst``, made from the shipped rows.
+"""The tables of models in ``docs/models.rst``, from the rows that are shipped.
 
-Made by ``python -m mgw.dialects.model_tables``; a test holds the document to them.
+The page says with a comment which family's table stands where; everything between that comment and its end is
+generated.
 """
 
 from __future__ import annotations
 
-import sys
+import re
 from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
 from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.dialects.model_row import ModelRow
 from mgw.dialects.model_rows import FALLBACKS, ROWS
+from mgw.model_row import ModelRow
 from mgw.vocabulary import Effort, Family
+
+_PART: Final = re.compile(r"^\.\. models: (\w+)\n(?:.*\n)*?\.\. end of models$", re.MULTILINE)
 
 Column = tuple[str, Callable[[ModelRow], str]]
 
@@ -91,7 +94,14 @@ _COLUMNS: Final = MappingProxyType(
         ),
     }
 )
-"""What is told of each family's models; the other columns are the same in every row of it."""
+"""The columns of each family's table; the others are the same in every row of it."""
+
+
+def render(page: str) -> str:
+    """Return the page with its tables renewed."""
+    return _PART.sub(
+        lambda match: f".. models: {match[1]}\n\n{table(Family(match[1]))}\n.. end of models", page
+    )
 
 
 def rows_of(family: Family) -> tuple[ModelRow, ...]:
@@ -107,7 +117,7 @@ def table(family: Family) -> str:
         *_COLUMNS[family],
         ("source", lambda row: str(sources.index(row.source) + 1)),
     )
-    cells = [[told(row) for _, told in columns] for row in rows]
+    cells = [[describe(row) for _, describe in columns] for row in rows]
     links = "".join(f"{number}. {source}\n" for number, source in enumerate(sources, 1))
     return f"{_simple_table([name for name, _ in columns], cells)}\nSources:\n\n{links}"
 
@@ -120,7 +130,3 @@ def _simple_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
         return "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
 
     return "\n".join((rule, drawn(head), rule, *map(drawn, body), rule, ""))
-
-
-if __name__ == "__main__":
-    sys.stdout.write("\n\n".join(table(family) for family in Family))

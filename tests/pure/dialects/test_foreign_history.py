@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.history import clean_history
+from mgw.dialects.foreign_history import clean_history
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, tagged
 from mgw.vocabulary import DialectName, Family
 
