@@ -19,7 +19,7 @@ SYSTEM = "system"
 TOOLS = "tools"
 
 
-def with_breakpoints(
+def add_breakpoints(
     conversation: Conversation, targets: frozenset[str], min_chars: int
 ) -> tuple[Conversation, tuple[str, ...]]:
     """Return the conversation with marks on ``targets``, and the names of those that got one.

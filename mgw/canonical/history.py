@@ -38,7 +38,7 @@ from mgw.canonical.conversation import (
     ToolResult,
     Turn,
 )
-from mgw.canonical.identifiers import unused_id
+from mgw.canonical.identifiers import make_unique_id
 
 BEGIN: Final = "(The conversation begins with the assistant.)"
 """The user's message before a history that begins with the assistant, where the family refuses that."""
@@ -288,7 +288,7 @@ class _Pairs:
 
     def add_call(self, position: Position, call: ToolCall, call_ids: re.Pattern[str]) -> None:
         """Take a call."""
-        self._calls[position] = PairedCall(unused_id(call.id, self._used, call_ids), call)
+        self._calls[position] = PairedCall(make_unique_id(call.id, self._used, call_ids), call)
         self._identifiers.setdefault(call.id, _Identifier()).calls.append(position)
 
     def add_result(self, position: Position, result: ToolResult) -> None:

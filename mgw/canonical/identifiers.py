@@ -29,27 +29,27 @@ _NAME_BEGIN: Final = 48
 _NAME_DIGITS: Final = 8
 
 
-def legal_id(call_id: str, legal: re.Pattern[str]) -> str:
+def make_legal_id(call_id: str, legal: re.Pattern[str]) -> str:
     """Return ``call_id`` where all of it matches ``legal``, else the identifier that stands for it."""
     return call_id if legal.fullmatch(call_id) else _digest(call_id)
 
 
-def made_id(seed: str, number: int) -> str:
+def make_id(seed: str, number: int) -> str:
     """Return the identifier of the call ``number``, counted from 0, of what ``seed`` names."""
     return _digest(f"{seed}/{number}")
 
 
-def unused_id(call_id: str, used: set[str], legal: re.Pattern[str]) -> str:
+def make_unique_id(call_id: str, used: set[str], legal: re.Pattern[str]) -> str:
     """Return the legal form of ``call_id``, another one where ``used`` has it, and put it there."""
-    found, number = legal_id(call_id, legal), len(used)  # not 0: many alike would try all
+    found, number = make_legal_id(call_id, legal), len(used)  # not 0: many alike would try all
     while found in used:
-        found = made_id(call_id, number)
+        found = make_id(call_id, number)
         number += 1
     used.add(found)
     return found
 
 
-def legal_name(name: str, legal: re.Pattern[str]) -> str:
+def make_legal_name(name: str, legal: re.Pattern[str]) -> str:
     """Return ``name`` where all of it matches ``legal``, else the name that stands for it.
 
     Gemini's names may hold dots and colons, which OpenAI and Anthropic refuse.  Whoever renames keeps a

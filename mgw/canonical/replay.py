@@ -27,7 +27,7 @@ from mgw.canonical.reply import (
 )
 
 
-def events_of(reply: Reply) -> list[ReplyEvent]:
+def replay_reply(reply: Reply) -> list[ReplyEvent]:
     """Return the events that a stream of the same answer has."""
     events: list[ReplyEvent] = [Began(reply.id, reply.model)]
     for number, candidate in enumerate(reply.candidates):

@@ -12,7 +12,7 @@ from msgspec import MsgspecError, Raw
 from msgspec.json import Decoder, Encoder
 from msgspec.json import format as formatted
 
-from mgw.dialects.refusal import encodable
+from mgw.dialects.refusal import make_encodable
 
 NOTHING: Final = Raw(b"{}")
 """An empty object: the arguments of a call without any."""
@@ -43,16 +43,16 @@ def object_of(text: str) -> Raw | None:
     return Raw(text)
 
 
-def embedded(arguments: str) -> Raw:
+def embed_arguments(arguments: str) -> Raw:
     """Return the object that ``arguments`` is, its bytes unchanged, or the one that stands for it."""
     if is_empty(arguments):
         return NOTHING
-    text = encodable(arguments)
+    text = make_encodable(arguments)
     found = object_of(text)
     return Raw(_ENCODER.encode({"arguments": text})) if found is None else found
 
 
-def compact(value: Raw) -> str:
+def compact_arguments(value: Raw) -> str:
     """Return an object of the wire as text: without white space, all else as it was spelled.
 
     A string in place of an object may hold one.
@@ -61,6 +61,6 @@ def compact(value: Raw) -> str:
         text = formatted(bytes(value), indent=-1).decode()
         if text.startswith("{"):
             return text
-        return bytes(embedded(_STRING.decode(text) if text.startswith('"') else text)).decode()
+        return bytes(embed_arguments(_STRING.decode(text) if text.startswith('"') else text)).decode()
     except _UNREADABLE:
         return "{}"

@@ -34,7 +34,7 @@ Answer = TypeVar("Answer")
 """An answer in its canonical form."""
 
 
-def itself(usage: TokenUsage) -> TokenUsage:
+def identity(usage: TokenUsage) -> TokenUsage:
     """Return the usage that a token count is."""
     return usage
 
@@ -94,7 +94,7 @@ class Parsed(Struct, Generic[Request], frozen=True):
         return frozenset(paths)
 
 
-def parsed(request: Request, ledger: Ledger, reply_options: ReplyOptions = PLAIN) -> Parsed[Request]:
+def finish_parsing(request: Request, ledger: Ledger, reply_options: ReplyOptions = PLAIN) -> Parsed[Request]:
     """Close the account of a request."""
     said = {feature: frozenset(found) for feature, found in ledger.said.items()}
     return Parsed(request, ledger.unread(), said, reply_options)

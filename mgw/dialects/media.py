@@ -64,7 +64,7 @@ def is_fetched(url: str) -> bool:
     return url[:8].lower().startswith(("https://", "http://"))
 
 
-def begun_with(data: str) -> str | None:
+def detect_media_type(data: str) -> str | None:
     """Return the media type of what base64 of a file begins with; ``None`` where nobody knows."""
     return next((name for begin, name in _BEGINNINGS if data.startswith(begin)), None)
 

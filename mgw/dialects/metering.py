@@ -35,14 +35,14 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 """A number of tokens that can be believed; it fits into every sink."""
 
 UsageReader = Callable[[bytes, TokenUsage], TokenUsage]
-"""What one JSON document adds to what was known before it; may raise what :func:`attempt` catches."""
+"""What one JSON document adds to what was known before it; may raise what :func:`try_read_usage` catches."""
 
 _WHOLE_EVENTS: Final = (b"\n\n", b"\n\r\n")
 _MOST_LINE_ENDS: Final = 4
 """CR LF CR may close a held event."""
 
 
-def updated(before: TokenUsage, now: TokenUsage) -> TokenUsage:
+def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
     """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added."""
     return TokenUsage(
         before.tokens_in if now.tokens_in is None else now.tokens_in,
@@ -53,18 +53,18 @@ def updated(before: TokenUsage, now: TokenUsage) -> TokenUsage:
     )
 
 
-def total(*counts: int | None) -> int | None:
+def add_counts(*counts: int | None) -> int | None:
     """Return the sum of what is known; ``None`` when nothing is."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
-def within(part: int | None, whole: int | None) -> int | None:
+def cap_count(part: int | None, whole: int | None) -> int | None:
     """Return the count of a part, which is no more than the whole: some hosts count wrongly."""
     return part if part is None or whole is None else min(part, whole)
 
 
-def attempt(read: UsageReader, document: bytes, before: TokenUsage) -> TokenUsage:
+def try_read_usage(read: UsageReader, document: bytes, before: TokenUsage) -> TokenUsage:
     """Read ``document``, or return ``before`` where it is no JSON, is cut off, or has another shape."""
     try:
         return read(document, before)
@@ -107,7 +107,7 @@ class UnaryMeter:
 
     def finish(self) -> None:
         """Read the document."""
-        self.usage = attempt(self.read, bytes(self._kept), self.usage)
+        self.usage = try_read_usage(self.read, bytes(self._kept), self.usage)
         self._kept.clear()
 
 
@@ -210,7 +210,7 @@ class EventStreamMeter:
         if len(event) > self.max_event_bytes:
             return
         values = [line[5:] for line in event.splitlines() if line.startswith(b"data:")]
-        self.usage = attempt(self.read, b"\n".join(values), self.usage)
+        self.usage = try_read_usage(self.read, b"\n".join(values), self.usage)
 
 
 def media_type(content_type: bytes) -> bytes:

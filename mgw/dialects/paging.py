@@ -16,7 +16,7 @@ _MOST_DIGITS = 9
 T = TypeVar("T")
 
 
-def count_asked(
+def parse_page_size(
     query: Mapping[str, str], name: str, *, default: int, highest: int | None, lowest: int = 1
 ) -> int:
     """Return the number that the query gives for ``name``, ``default`` where it gives none.
@@ -44,6 +44,6 @@ def read_list(decoder: Decoder[T], body: bytes) -> T:
         raise ValueError("a list that is nested too deeply") from None
 
 
-def moment(seconds: float | None) -> int | None:
+def unix_seconds(seconds: float | None) -> int | None:
     """Return when a model was made; ``None`` for what says nothing, as 0 does, or is no moment."""
     return int(seconds) if seconds is not None and 1 <= seconds <= LAST_SECOND else None

@@ -103,7 +103,7 @@ def effort_of(budget: int) -> Effort | None:
     return next((effort for most, effort in _NAMES_BY_BUDGET if budget <= most), Effort.XHIGH)
 
 
-def for_openai(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -> OpenAIReasoning:
+def map_to_openai(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -> OpenAIReasoning:
     """Say ``reasoning`` to a chat completions model; ``tools``: function tools go with it.
 
     Newer models of OpenAI refuse function tools on this route unless they are told not to reason, even where
@@ -124,7 +124,7 @@ def for_openai(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -> O
     )
 
 
-def for_anthropic(
+def map_to_anthropic(
     reasoning: Reasoning,
     row: ModelRow,
     max_tokens: int | None,
@@ -162,7 +162,7 @@ def for_anthropic(
     )
 
 
-def for_gemini(reasoning: Reasoning, row: ModelRow) -> GeminiThinking:
+def map_to_gemini(reasoning: Reasoning, row: ModelRow) -> GeminiThinking:
     """Say ``reasoning`` to a generateContent model.
 
     A client that asks for thinking is shown the thoughts, unless it does not want them.

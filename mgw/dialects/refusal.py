@@ -125,7 +125,7 @@ def not_a_function(tool: Fields, kind: str, name: str | None) -> GatewayError:
     return tool.wrong("type", message)
 
 
-def spoken_by_proxy(body: bytes) -> str:
+def proxy_message(body: bytes) -> str:
     """Return the words of what is no JSON: plain text, or the title or text of an HTML page; else nothing.
 
     Proxies and load balancers before a provider answer so.  At most 500 characters are told.
@@ -151,6 +151,6 @@ UNREADABLE_EVENT: Final = Broke(UpstreamError(502, "the upstream sent an event t
 """Ends a stream in which something stands that is no event: what it said must not be lost in silence."""
 
 
-def encodable(text: str) -> str:
+def make_encodable(text: str) -> str:
     """Return ``text`` with each lone surrogate replaced by ``?``: a refusal may quote what a client sent."""
     return text.encode("utf-8", "replace").decode()

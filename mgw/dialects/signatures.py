@@ -59,7 +59,7 @@ class Digest:
         return b64encode(self._hash.digest()).decode()
 
 
-def tagged(signature: Signature, thought: Digest | str | None = None) -> str:
+def tag_signature(signature: Signature, thought: Digest | str | None = None) -> str:
     """Return a signature as it travels in any client's history: standard base64.
 
     :param thought: the words beside it, where they are a thought's; a redacted one has none.
@@ -80,7 +80,7 @@ def is_tagged(text: str) -> bool:
     return TAG in text
 
 
-def read_signature(text: str, native: Family, *, redacted: bool = False) -> Signature | None:
+def untag_signature(text: str, native: Family, *, redacted: bool = False) -> Signature | None:
     """Return what a client's history has as a signature, be it tagged or the ``native`` family's own.
 
     ``None`` where a tag is damaged: whose it was is no longer known, so nobody may get it.

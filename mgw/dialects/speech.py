@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.features import Feature
 from mgw.canonical.speech import SpeechReply, SpeechRequest
-from mgw.dialects.dialect import Parsed, RequestContext, parsed
+from mgw.dialects.dialect import Parsed, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.vocabulary import Family
 
@@ -83,7 +83,7 @@ def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:
     if said not in {None, PCM, WAV}:
         request.leave("response_format")
     asked = SpeechRequest(text, _voice(request), request.text("instructions") or None, said)
-    return parsed(asked, ledger)
+    return finish_parsing(asked, ledger)
 
 
 def _voice(request: Fields) -> str | None:
@@ -109,7 +109,7 @@ def bare_type(media_type: str) -> str:
     return media_type.partition(";")[0].strip().lower()
 
 
-def contained(reply: SpeechReply, wanted: str | None) -> SpeechReply:
+def add_wave_header(reply: SpeechReply, wanted: str | None) -> SpeechReply:
     """Return the reply with the head of a WAVE file before its samples, where the client wants such a file.
 
     What is no raw samples is a file of some kind already, and stays what it is.

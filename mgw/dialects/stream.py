@@ -33,8 +33,8 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.metering import updated
-from mgw.dialects.refusal import spoken_by_proxy
+from mgw.dialects.metering import merge_usage
+from mgw.dialects.refusal import proxy_message
 from mgw.errors import GatewayError, Reason
 
 Document = TypeVar("Document")
@@ -179,7 +179,7 @@ class StreamHead:
 
     def refusal(self, subject: str) -> UpstreamError | None:
         """Return the error with the words of whoever answered in the provider's place, if somebody did."""
-        words = "" if self._is_stream or self._head.startswith(self._signs) else spoken_by_proxy(self._head)
+        words = "" if self._is_stream or self._head.startswith(self._signs) else proxy_message(self._head)
         return UpstreamError(502, f"{subject} is not a stream: {words}") if words else None
 
 
@@ -239,7 +239,7 @@ class StreamWriter(ABC):
 
     def on_began(self, event: Began) -> None:
         """The answer begins."""
-        self._usage = updated(self._usage, event.usage)
+        self._usage = merge_usage(self._usage, event.usage)
 
     @abstractmethod
     def on_text(self, event: TextAdded) -> None:
@@ -287,7 +287,7 @@ class StreamWriter(ABC):
 
     def on_counted(self, event: Counted) -> None:
         """Take the counts so far."""
-        self._usage = updated(self._usage, event.usage)
+        self._usage = merge_usage(self._usage, event.usage)
 
     @abstractmethod
     def on_ended(self, event: Ended) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from mgw.canonical.conversation import ToolCall
-from mgw.canonical.identifiers import legal_name
+from mgw.canonical.identifiers import make_legal_name
 from mgw.canonical.reply import CallBegan, Reply, ReplyEvent
 
 
@@ -28,7 +28,7 @@ class ToolNames:
 
     def __getitem__(self, name: str) -> str:
         """Return what the provider knows a tool as."""
-        found = legal_name(name, self._legal)
+        found = make_legal_name(name, self._legal)
         if found != name:
             self.renamed[found] = name
         return found

@@ -171,7 +171,7 @@ class UnwrappedReader(StreamReader):
         return found
 
 
-def reply_unwrapped(reply: Reply) -> Reply:
+def unwrap_reply(reply: Reply) -> Reply:
     """Return a whole answer with the texts of each candidate out of their wrapping."""
     return replace(reply, candidates=tuple(map(_candidate, reply.candidates)))
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import Began, Broke, Counted, Ended, Reply, ReplyEvent, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ClientSide, ProviderSide
 from mgw.dialects.last_event import LastEvent
@@ -235,7 +235,7 @@ class StreamTranslation(ResponseTranslation):
 
     def _replay(self, body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:
         reply = self.parse(body, content_type)
-        events = self.writer.write(events_of(reply)) + self.writer.finish()
+        events = self.writer.write(replay_reply(reply)) + self.writer.finish()
         return events, self.writer.content_type, reply.usage
 
 

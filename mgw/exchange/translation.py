@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from mgw.canonical.caching import with_breakpoints
+from mgw.canonical.caching import add_breakpoints
 from mgw.canonical.conversation import Conversation
 from mgw.canonical.reply import Reply, TokenUsage
 from mgw.config.translation import Base64Embeddings
@@ -38,7 +38,7 @@ from mgw.dialects.refusal import no_base64
 from mgw.dialects.speech import voice_for
 from mgw.dialects.stream import StreamReader
 from mgw.dialects.tool_names import restore_names_in_reply
-from mgw.dialects.unwrapping import UnwrappedReader, reply_unwrapped
+from mgw.dialects.unwrapping import UnwrappedReader, unwrap_reply
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
@@ -315,7 +315,7 @@ class TranslationBuilder:
         if setting is not None and setting.strip().lower() == b"off":
             return conversation, ()
         targets = frozenset(target.value for target in auto.targets)
-        return with_breakpoints(conversation, targets, auto.min_chars)
+        return add_breakpoints(conversation, targets, auto.min_chars)
 
     def _gateway_headers(self, dropped: Set[str], cache_targets: tuple[str, ...] = ()) -> RawHeaders:
         if self.exchange.generation.config.observe_dropped_fields:
@@ -369,7 +369,7 @@ class _TextResponse:
         """Return what the provider said."""
         reply = self.provider.text.parse_reply(body, ReplySource(self.seed, content_type))
         reply = restore_names_in_reply(reply, self.names)
-        return reply_unwrapped(reply) if self.wrapped else reply
+        return unwrap_reply(reply) if self.wrapped else reply
 
     def reader(self) -> StreamReader:
         """Return what reads the provider's stream."""

@@ -33,11 +33,11 @@ from mgw.canonical.features import Feature
 from mgw.canonical.history import NO_RESULT, HistoryPart, PairedCall
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints, last_breakpoint, parse_cache_control
 from mgw.dialects.anthropic.media import parse_document, parse_image, render_media
-from mgw.dialects.arguments import embedded
+from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.media import FEATURES
 from mgw.dialects.placeholders import BETWEEN, describe_omission
-from mgw.dialects.signatures import is_altered, read_signature
+from mgw.dialects.signatures import is_altered, untag_signature
 from mgw.dialects.tool_names import ToolNames
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Family
@@ -168,7 +168,7 @@ def _parse_tool_reference(_holder: Fields, block: Fields) -> list[Text]:
 def _parse_thinking(holder: Fields, block: Fields) -> list[Thinking]:
     text = block.required_text("thinking")
     value = block.text("signature") or ""
-    signature = read_signature(value, Family.ANTHROPIC)
+    signature = untag_signature(value, Family.ANTHROPIC)
     if signature is None or is_altered(value, text):
         _skip(holder, block, "thinking")
         return []
@@ -177,7 +177,7 @@ def _parse_thinking(holder: Fields, block: Fields) -> list[Thinking]:
 
 
 def _parse_redacted_thinking(holder: Fields, block: Fields) -> list[Thinking]:
-    signature = read_signature(block.required_text("data"), Family.ANTHROPIC, redacted=True)
+    signature = untag_signature(block.required_text("data"), Family.ANTHROPIC, redacted=True)
     if signature is None:
         _skip(holder, block, "redacted_thinking")
         return []
@@ -362,7 +362,7 @@ class BlockRenderer:
             "type": "tool_use",
             "id": call.id,
             "name": self.names[part.name],
-            "input": embedded(part.arguments),
+            "input": embed_arguments(part.arguments),
         }
         return self.breakpoints.add_to(block, part.cache)
 

@@ -17,7 +17,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.dialects.dialect import ModelLister, ModelPage
-from mgw.dialects.paging import LAST_SECOND, count_asked, moment, read_list
+from mgw.dialects.paging import LAST_SECOND, parse_page_size, read_list, unix_seconds
 from mgw.errors import GatewayError, Reason
 
 DEFAULT_LIMIT: Final = 20
@@ -81,7 +81,7 @@ def _find(entries: Sequence[CatalogEntry], cursor: str, param: str) -> int:
 
 def _select(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> tuple[Sequence[CatalogEntry], bool]:
     """Return the entries that the query asks for, and whether there are more in its direction."""
-    limit = count_asked(query, "limit", default=DEFAULT_LIMIT, highest=MAX_LIMIT)
+    limit = parse_page_size(query, "limit", default=DEFAULT_LIMIT, highest=MAX_LIMIT)
     after, before = query.get("after_id"), query.get("before_id")
     if after and before:
         raise GatewayError(Reason.MALFORMED, "use after_id or before_id, not both", param="before_id")
@@ -132,7 +132,7 @@ def _parse_created(model: _Listed) -> int | None:
         created = datetime.fromisoformat(model.created_at or "")
     except ValueError:
         return None
-    return moment(created.replace(tzinfo=created.tzinfo or UTC).timestamp())
+    return unix_seconds(created.replace(tzinfo=created.tzinfo or UTC).timestamp())
 
 
 LISTER: Final = ModelLister(_render_query, _parse_page)

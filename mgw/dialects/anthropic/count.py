@@ -12,7 +12,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.anthropic.request import parse_count_request, render_count_request
-from mgw.dialects.dialect import ClientOperation, ProviderOperation, ReplyContext, ReplySource, itself
+from mgw.dialects.dialect import ClientOperation, ProviderOperation, ReplyContext, ReplySource, identity
 from mgw.dialects.metering import Count
 from mgw.errors import GatewayError, Reason
 
@@ -40,5 +40,5 @@ def render_reply(usage: TokenUsage, context: ReplyContext) -> bytes:  # noqa: AR
 
 CLIENT: Final = ClientOperation(parse_count_request, render_reply)
 """The clients' side of token counts."""
-PROVIDER: Final = ProviderOperation(render_count_request, parse_reply, usage=itself)
+PROVIDER: Final = ProviderOperation(render_count_request, parse_reply, usage=identity)
 """The providers' side of token counts."""

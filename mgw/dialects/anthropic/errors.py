@@ -18,7 +18,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import encodable, spoken_by_proxy
+from mgw.dialects.refusal import make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
@@ -104,7 +104,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
     error = _unwrap(_decode(body))
     message = _message_of(error)
     if message is None:
-        words = spoken_by_proxy(body)
+        words = proxy_message(body)
         message = f"the upstream refused the request with status {status}" + (f": {words}" if words else "")
     return UpstreamError(status, _cut(message), _code_of(error), _details_of(error))
 
@@ -136,7 +136,7 @@ def find_error(document: bytes) -> UpstreamError | None:
 
 def parse_stream_error(document: bytes) -> UpstreamError:
     """Parse the error that breaks a stream; its type stands for a status."""
-    words = spoken_by_proxy(document) or "the upstream's response broke off"
+    words = proxy_message(document) or "the upstream's response broke off"
     return find_error(document) or UpstreamError(502, _cut(words))
 
 
@@ -185,7 +185,7 @@ def _status_of(error: Any) -> int:  # Any: JSON of whatever type
 def error_body(error: GatewayError, request_id: str) -> bytes:
     """Render an error of the gateway; ``request_id`` is the gateway's."""
     details = None if error.code is None else _DETAILS.get(error.code)
-    rendered = _Error(TYPES[error.reason], encodable(error.message), details)
+    rendered = _Error(TYPES[error.reason], make_encodable(error.message), details)
     return _ENCODER.encode(_Envelope(rendered, request_id))
 
 

@@ -16,7 +16,7 @@ from mgw.canonical.conversation import JsonObject, Media, MediaKind, Text
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.cache_control import last_breakpoint, parse_cache_control
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.media import begun_with, is_fetched, is_text, plain_text
+from mgw.dialects.media import detect_media_type, is_fetched, is_text, plain_text
 from mgw.dialects.refusal import no_addresses
 from mgw.model_row import ModelRow
 
@@ -171,7 +171,7 @@ def _media_type(media: Media) -> str | None:
     """
     stated = (media.media_type or "").partition(";")[0].strip().lower()
     if media.data is not None and (not stated or media.kind is MediaKind.IMAGE):
-        found = begun_with(media.data)
+        found = detect_media_type(media.data)
         if found is not None:
             return found
     return _MISSPELLED.get(stated, stated) or None

@@ -24,7 +24,7 @@ from mgw.dialects.anthropic.schema import restrict_schema
 from mgw.dialects.anthropic.tools import is_call_required
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
-from mgw.dialects.reasoning import AnthropicThinking, for_anthropic
+from mgw.dialects.reasoning import AnthropicThinking, map_to_anthropic
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Effort, ForcedTools
 
@@ -184,7 +184,7 @@ def choose_thinking(
     reasoning: Reasoning, conversation: Conversation, options: RenderOptions
 ) -> AnthropicThinking:
     """Return how the model is to think for this reasoning."""
-    return for_anthropic(
+    return map_to_anthropic(
         reasoning,
         options.row,
         conversation.max_tokens,

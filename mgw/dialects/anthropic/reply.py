@@ -23,14 +23,14 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
-from mgw.canonical.identifiers import ANTHROPIC_ID, made_id, unused_id
+from mgw.canonical.identifiers import ANTHROPIC_ID, make_id, make_unique_id
 from mgw.canonical.reply import NO_USAGE, Candidate, Reply, StopReason
 from mgw.dialects.anthropic.errors import find_error
 from mgw.dialects.anthropic.usage import parse_usage, render_usage
-from mgw.dialects.arguments import NOTHING, compact, embedded
+from mgw.dialects.arguments import NOTHING, compact_arguments, embed_arguments
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.refusal import AnswerError, spoken_by_proxy
-from mgw.dialects.signatures import Digest, tagged
+from mgw.dialects.refusal import AnswerError, proxy_message
+from mgw.dialects.signatures import Digest, tag_signature
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
@@ -83,7 +83,7 @@ class _Message(Struct, frozen=True):
 _DECODER: Final = Decoder(_Message, strict=False)
 _BLOCK_DECODER: Final = Decoder(ContentBlock, strict=False)
 _ENCODER: Final = Encoder()
-_UNSIGNED: Final = tagged(Signature(Family.ANTHROPIC, ""))
+_UNSIGNED: Final = tag_signature(Signature(Family.ANTHROPIC, ""))
 """Signs a thought of unknown origin: no provider gets it back."""
 _FROM_STOP_REASON: Final = MappingProxyType(
     {
@@ -142,7 +142,7 @@ def _no_message(body: bytes) -> GatewayError:
     error = find_error(body)
     if error is not None:
         return AnswerError(error)
-    words = spoken_by_proxy(body)
+    words = proxy_message(body)
     message = "the upstream's response is not a message" + (f": {words}" if words else "")
     return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
@@ -165,7 +165,7 @@ def _parse_part(raw: Raw, seed: str, calls: int) -> Part | None:
         case "tool_use":
             if not block.name:
                 raise GatewayError(Reason.UPSTREAM_BROKEN, NAMELESS_CALL)
-            return ToolCall(block.id or made_id(seed, calls), block.name, compact(block.input))
+            return ToolCall(block.id or make_id(seed, calls), block.name, compact_arguments(block.input))
     return None
 
 
@@ -225,7 +225,7 @@ def render_signature(signature: Signature | None, thought: Digest | str | None =
     if signature is None:
         return _UNSIGNED
     is_own = signature.family is Family.ANTHROPIC and signature.value != ""
-    return signature.value if is_own else tagged(signature, thought)
+    return signature.value if is_own else tag_signature(signature, thought)
 
 
 def is_weak(signature: Signature | None) -> bool:
@@ -315,9 +315,9 @@ class _Content:
         self.blocks.append(
             {
                 "type": "tool_use",
-                "id": unused_id(part.id, self._ids, ANTHROPIC_ID),
+                "id": make_unique_id(part.id, self._ids, ANTHROPIC_ID),
                 "name": part.name,
-                "input": embedded(part.arguments),
+                "input": embed_arguments(part.arguments),
             }
         )
         self.calls = True

@@ -40,7 +40,7 @@ from mgw.dialects.anthropic.turns import (
     refuses_thinking,
     render_turns,
 )
-from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, parsed
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.reasoning import AnthropicThinking
 from mgw.dialects.refusal import no_messages
@@ -108,13 +108,13 @@ def parse_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]
     root = open_request(body, ledger)
     if "max_tokens" not in root:
         raise root.missing("max_tokens")
-    return parsed(_parse_conversation(root), ledger)
+    return finish_parsing(_parse_conversation(root), ledger)
 
 
 def parse_count_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]:
     """Parse a request for a count of tokens, which needs no ``max_tokens``."""
     ledger = Ledger()
-    return parsed(_parse_conversation(open_request(body, ledger)), ledger)
+    return finish_parsing(_parse_conversation(open_request(body, ledger)), ledger)
 
 
 def _parse_conversation(root: Fields) -> Conversation:

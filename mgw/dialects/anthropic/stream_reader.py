@@ -16,7 +16,7 @@ from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
 
 from mgw.canonical.conversation import Signature
-from mgw.canonical.identifiers import made_id
+from mgw.canonical.identifiers import make_id
 from mgw.canonical.reply import (
     NO_USAGE,
     ArgumentsAdded,
@@ -38,8 +38,8 @@ from mgw.canonical.reply import (
 from mgw.dialects.anthropic.errors import find_error, parse_stream_error
 from mgw.dialects.anthropic.reply import NAMELESS_CALL, ContentBlock, StopDetails, UrlCitation, parse_stop
 from mgw.dialects.anthropic.usage import parse_usage
-from mgw.dialects.arguments import NOTHING, compact
-from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
+from mgw.dialects.arguments import NOTHING, compact_arguments
+from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
 from mgw.dialects.stream import DocumentReader, incomplete
 from mgw.vocabulary import Family
 from mgw.wire.sse import Event, EventReader
@@ -262,7 +262,7 @@ class MessagesStreamReader(DocumentReader[Event]):
             event = _UNTYPED_DECODER.decode(data)
         except (MsgspecError, UnicodeDecodeError, RecursionError):
             if not self._ended:
-                words = spoken_by_proxy(data)
+                words = proxy_message(data)
                 self._break(UpstreamError(502, words) if words else UNREADABLE_EVENT.error, events)
             return
         if event.type is None or event.type == "error":
@@ -302,7 +302,7 @@ class MessagesStreamReader(DocumentReader[Event]):
                 if not block.name:
                     self._break(UpstreamError(502, NAMELESS_CALL), events)
                     return
-                call_id = block.id or made_id(self._seed, self._calls)
+                call_id = block.id or make_id(self._seed, self._calls)
                 events.append(CallBegan(self._calls, call_id, block.name))
                 self._calls += 1
 
@@ -312,7 +312,7 @@ class MessagesStreamReader(DocumentReader[Event]):
             return
         block = opened.block
         if block.type == "tool_use":
-            arguments = compact(block.input)
+            arguments = compact_arguments(block.input)
             if not opened.has_delta and arguments != "{}":  # given whole at the start
                 events.append(ArgumentsAdded(opened.call, arguments))
             events.append(CallEnded(opened.call))

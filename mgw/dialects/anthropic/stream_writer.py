@@ -23,7 +23,7 @@ from typing import Final
 from msgspec.json import Encoder
 
 from mgw.canonical.conversation import JsonObject, Signature
-from mgw.canonical.identifiers import ANTHROPIC_ID, unused_id
+from mgw.canonical.identifiers import ANTHROPIC_ID, make_unique_id
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -50,7 +50,7 @@ from mgw.dialects.anthropic.reply import (
     render_stop,
 )
 from mgw.dialects.anthropic.usage import render_usage
-from mgw.dialects.arguments import embedded
+from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import Digest
 from mgw.dialects.stream import StreamWriter, incomplete
@@ -322,7 +322,7 @@ class MessagesStreamWriter(StreamWriter):
 
     def _close_call(self, call: _HeldCall) -> None:
         if call.is_object is False:
-            self._blocks.add_arguments(bytes(embedded("".join(call.held))).decode())
+            self._blocks.add_arguments(bytes(embed_arguments("".join(call.held))).decode())
         self._blocks.close_call()
         self._call = None
 
@@ -405,7 +405,7 @@ class _BlockWriter:
                 self._open_thought()
             self._weak = began.signature
         self.close()
-        call_id = unused_id(began.id, self._ids, ANTHROPIC_ID)
+        call_id = make_unique_id(began.id, self._ids, ANTHROPIC_ID)
         block: JsonObject = {"type": "tool_use", "id": call_id, "name": began.name, "input": {}}
         self._open(_ENCODER.encode(block))
 

@@ -19,7 +19,7 @@ from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.arguments import NOTHING
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import Count, meter_of, total, updated
+from mgw.dialects.metering import Count, add_counts, merge_usage, meter_of
 
 
 class _OutputDetails(Struct, frozen=True):
@@ -95,7 +95,7 @@ def _parse_document(document: bytes, before: TokenUsage) -> TokenUsage:
     found = _DOCUMENT_DECODER.decode(document)
     usage = found.usage or (found.message.usage if found.message else None)
     if usage is None:
-        return before if found.input_tokens is None else updated(before, TokenUsage(found.input_tokens))
+        return before if found.input_tokens is None else merge_usage(before, TokenUsage(found.input_tokens))
     return _update(before, usage)
 
 
@@ -107,10 +107,10 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
         created = _parse_creation(usage.cache_creation)
     cache_write = before.cache_write if created is None else created
     uncached = _uncached(before) if usage.input_tokens is None else usage.input_tokens
-    return updated(
+    return merge_usage(
         before,
         TokenUsage(
-            None if uncached is None else total(uncached, cache_read, cache_write),
+            None if uncached is None else add_counts(uncached, cache_read, cache_write),
             usage.output_tokens,
             cache_read,
             cache_write,
@@ -124,7 +124,7 @@ def _parse_creation(raw: Raw) -> int | None:
         creation = _CREATION_DECODER.decode(raw)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return total(creation.ephemeral_5m_input_tokens, creation.ephemeral_1h_input_tokens)
+    return add_counts(creation.ephemeral_5m_input_tokens, creation.ephemeral_1h_input_tokens)
 
 
 def _uncached(usage: TokenUsage) -> int | None:

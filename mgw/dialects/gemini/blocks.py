@@ -32,11 +32,11 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.features import Feature
-from mgw.canonical.identifiers import made_id
+from mgw.canonical.identifiers import make_id
 from mgw.dialects.arguments import object_of
 from mgw.dialects.fields import Fields
 from mgw.dialects.gemini.media import parse_media
-from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, read_signature
+from mgw.dialects.signatures import SKIP_VALIDATOR, is_altered, untag_signature
 from mgw.vocabulary import Family
 
 _GOOGLE_TOOLS: Final = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
@@ -132,7 +132,7 @@ def parse_signature(part: Fields, value: str) -> Signature | None:
     """Return who signed a part; what a gateway or client put in place of a signature is none."""
     if not value or value.translate(_URL_SAFE) in _SKIP_VALUES:  # some clients write the bytes anew
         return None
-    signature = read_signature(value, Family.GEMINI)
+    signature = untag_signature(value, Family.GEMINI)
     if signature is not None and signature.family is Family.GEMINI:
         part.note(Feature.THINKING, "thoughtSignature")
     return signature
@@ -189,7 +189,7 @@ def render_result_value(text: str, *, is_error: bool) -> Raw | JsonObject:
 
 def make_call_id(seed: str, candidate: int, number: int) -> str:
     """Return the identifier of a call that a response leaves without one, by its candidate and its number."""
-    return made_id(f"{seed}/{candidate}" if candidate else seed, number)
+    return make_id(f"{seed}/{candidate}" if candidate else seed, number)
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ class CallMatcher:
 
     def add_call(self, call_id: str | None, name: str) -> str:
         """Return the identifier of the next call."""
-        call_id = call_id or made_id(name, self._calls)
+        call_id = call_id or make_id(name, self._calls)
         self._calls += 1
         call = _OpenCall(call_id)
         self._by_id.setdefault(call_id, deque()).append(call)
@@ -222,7 +222,7 @@ class CallMatcher:
         call = _first_open(self._by_id.get(call_id)) if call_id else None
         call = call or _first_open(self._by_name.get(name))
         if call is None:
-            return call_id or made_id(f"{name}/result", self._results)
+            return call_id or make_id(f"{name}/result", self._results)
         call.answered = True
         return call.call_id
 

@@ -21,7 +21,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.dialects.dialect import ModelLister, ModelPage
-from mgw.dialects.paging import count_asked, read_list
+from mgw.dialects.paging import parse_page_size, read_list
 from mgw.errors import GatewayError, Reason
 
 DEFAULT_PAGE_SIZE: Final = 50
@@ -69,7 +69,7 @@ def render_list(entries: Sequence[CatalogEntry], query: Mapping[str, str]) -> by
 
     :raises GatewayError: a size that is no number, a token that this list did not hand out.
     """
-    size = count_asked(query, "pageSize", default=DEFAULT_PAGE_SIZE, highest=None, lowest=0)
+    size = parse_page_size(query, "pageSize", default=DEFAULT_PAGE_SIZE, highest=None, lowest=0)
     size = min(size or DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE)
     token = query.get("pageToken")
     start = _find_start(entries, token) if token else 0

@@ -20,7 +20,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import code_of, encodable, spoken_by_proxy
+from mgw.dialects.refusal import code_of, make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
 
 _REASON_STATUSES: Final = MappingProxyType(
@@ -127,7 +127,7 @@ def find_error(body: bytes, status: int | None = None) -> UpstreamError | None:
     try:
         document = _DECODER.decode(body)
     except (MsgspecError, UnicodeDecodeError, RecursionError):
-        words = spoken_by_proxy(body)
+        words = proxy_message(body)
         if not words:
             return None
         return UpstreamError(_BROKEN, words) if status is None else _error_of_status(status, words)
@@ -147,7 +147,7 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
     Without a ``status`` it is the one that its ``code`` or its ``status`` names.
     """
     if type(error) is str and error:
-        return UpstreamError(status or _BROKEN, encodable(error)[:_MAX_CHARACTERS])
+        return UpstreamError(status or _BROKEN, make_encodable(error)[:_MAX_CHARACTERS])
     if type(error) is not dict:
         return None
     name = error.get("status")
@@ -158,8 +158,8 @@ def parse_error_value(error: Any, status: int | None = None) -> UpstreamError | 
     details = error.get("details")
     return UpstreamError(
         status,
-        encodable(message)[:_MAX_CHARACTERS],
-        encodable(name) if type(name) is str and name else None,
+        make_encodable(message)[:_MAX_CHARACTERS],
+        make_encodable(name) if type(name) is str and name else None,
         {"details": details} if type(details) is list and details else None,
         _retry_after(details) if type(details) is list else None,
     )
@@ -195,7 +195,9 @@ def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 -
     reason: str = code_of(error) or error.reason.value[0]
     details = _ErrorInfo("type.googleapis.com/google.rpc.ErrorInfo", reason.upper(), "mgw")
     return _ENCODER.encode(
-        _Envelope(_Error(error.status, encodable(error.message), _REASON_STATUSES[error.reason], (details,)))
+        _Envelope(
+            _Error(error.status, make_encodable(error.message), _REASON_STATUSES[error.reason], (details,))
+        )
     )
 
 
@@ -211,11 +213,11 @@ def render_error_value(error: UpstreamError) -> JsonObject:
     name = _STATUS_NAMES.get(status) or ("INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
     value: JsonObject = {
         "code": status,
-        "message": encodable(error.message)[:_MAX_CHARACTERS],
+        "message": make_encodable(error.message)[:_MAX_CHARACTERS],
         "status": name,
     }
     if error.code is not None:
-        reason = encodable(error.code).upper()
+        reason = make_encodable(error.code).upper()
         info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "upstream"}
         value["details"] = [info]
     return {"error": value}

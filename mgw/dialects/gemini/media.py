@@ -22,7 +22,7 @@ from mgw.canonical.conversation import JsonObject, Media, MediaKind
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
 from mgw.dialects.gemini.proto_json import parse_enum
-from mgw.dialects.media import FEATURES, begun_with, kind_of, plain_text, standard_base64
+from mgw.dialects.media import FEATURES, detect_media_type, kind_of, plain_text, standard_base64
 
 _DEFAULT_TYPES: Final = MappingProxyType(
     {
@@ -183,7 +183,7 @@ def _media_type(media: Media) -> str:
     if media.media_type:
         return media.media_type
     if media.data is not None:
-        return begun_with(media.data) or _DEFAULT_TYPES[media.kind]
+        return detect_media_type(media.data) or _DEFAULT_TYPES[media.kind]
     if media.url is not None and _YOUTUBE.match(media.url):
         return "video/*"
     return _guess_type(media.url or "") or _DEFAULT_TYPES[media.kind]

@@ -33,7 +33,7 @@ from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.media import RESOLUTIONS, parse_resolution
 from mgw.dialects.gemini.proto_json import enum_name, parse_enum, parse_integer, parse_number
 from mgw.dialects.gemini.schema import is_enforced, parse_json_schema, parse_openapi_schema
-from mgw.dialects.reasoning import for_gemini
+from mgw.dialects.reasoning import map_to_gemini
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Effort
 
@@ -248,7 +248,7 @@ def _is_strict(schema: JsonObject | None) -> bool:
 
 
 def _render_thinking(conversation: Conversation, options: RenderOptions, lost: set[Feature]) -> JsonObject:
-    thinking = for_gemini(conversation.reasoning, options.row)
+    thinking = map_to_gemini(conversation.reasoning, options.row)
     if thinking.lost:
         lost.add(Feature.REASONING)
     config: JsonObject = {}

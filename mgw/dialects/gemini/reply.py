@@ -29,7 +29,7 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.reply import Candidate, Reply, StopReason, TokenLogprob
-from mgw.dialects.arguments import NOTHING, compact, embedded, is_empty, object_of
+from mgw.dialects.arguments import NOTHING, compact_arguments, embed_arguments, is_empty, object_of
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.gemini.blocks import PartJoiner, make_call_id, render_call, render_text, render_thought
 from mgw.dialects.gemini.errors import find_error
@@ -154,7 +154,7 @@ def _parse_candidate(candidate: CandidateShape, seed: str, place: int) -> Candid
         if call is not None:
             if call.name:
                 call_id = call.id or make_call_id(seed, place, calls)
-                joiner.add(ToolCall(call_id, call.name, compact(call.args), signature))
+                joiner.add(ToolCall(call_id, call.name, compact_arguments(call.args), signature))
                 calls += 1
         elif blob is not None:
             joiner.add(parse_reply_media(blob.mime_type, blob.data or ""))
@@ -298,7 +298,7 @@ def render_whole_args(arguments: str, *, followed: bool) -> Raw | None:
 def render_args(arguments: str, stop: StopReason, *, followed: bool) -> Raw | None:
     """Return the ``args`` of a call; ``None`` where the response was cut off in the middle of them."""
     found = render_whole_args(arguments, followed=followed)
-    return embedded(arguments) if found is None and stop not in _CUT_OFF else found
+    return embed_arguments(arguments) if found is None and stop not in _CUT_OFF else found
 
 
 def render_citations(citations: list[Citation]) -> JsonObject:

@@ -15,7 +15,7 @@ from msgspec.json import Encoder
 from mgw.canonical.conversation import Conversation, JsonObject
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import GEMINI_NAME
-from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, parsed
+from mgw.dialects.dialect import Parsed, Rendered, RenderOptions, ReplyOptions, RequestContext, finish_parsing
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.gemini.blocks import parse_system, render_system
 from mgw.dialects.gemini.options import parse_options, render_options
@@ -76,7 +76,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
     ledger = Ledger(snake_too=True)
     conversation = _parse_conversation(open_request(body, ledger), context)
     in_array = context.stream and query_value(context.raw_query, "alt") != "sse"
-    return parsed(conversation, ledger, ReplyOptions(in_array=in_array))
+    return finish_parsing(conversation, ledger, ReplyOptions(in_array=in_array))
 
 
 def parse_count_request(body: bytes, context: RequestContext) -> Parsed[Conversation]:
@@ -89,7 +89,7 @@ def parse_count_request(body: bytes, context: RequestContext) -> Parsed[Conversa
     inner = request.nested("generateContentRequest")
     if inner is not None:
         request.skip("model")
-    return parsed(_parse_conversation(request if inner is None else inner, context), ledger)
+    return finish_parsing(_parse_conversation(request if inner is None else inner, context), ledger)
 
 
 def _parse_conversation(request: Fields, context: RequestContext) -> Conversation:

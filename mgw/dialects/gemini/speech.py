@@ -32,7 +32,7 @@ from mgw.dialects.dialect import (
     ReplyContext,
     ReplySource,
     RequestContext,
-    parsed,
+    finish_parsing,
 )
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 from mgw.dialects.gemini.blocks import leave_part, parse_system
@@ -43,7 +43,7 @@ from mgw.dialects.gemini.response_types import BlobShape, CandidateShape, Prompt
 from mgw.dialects.gemini.usage import parse_usage, render_usage
 from mgw.dialects.media import standard_base64
 from mgw.dialects.refusal import AnswerError
-from mgw.dialects.speech import ANYTHING, CARRIED, PCM, audio_type, bare_type, contained
+from mgw.dialects.speech import ANYTHING, CARRIED, PCM, add_wave_header, audio_type, bare_type
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.json_document import Document, JsonNode
@@ -95,7 +95,9 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]
     instructions = "" if system is None else "\n".join(text.text for text in parse_system(system))
     config = request.nested("generationConfig")
     voice, audio_format = (None, None) if config is None else (_parse_voice(config), _parse_format(config))
-    return parsed(SpeechRequest("\n".join(texts), voice, instructions or None, audio_format or PCM), ledger)
+    return finish_parsing(
+        SpeechRequest("\n".join(texts), voice, instructions or None, audio_format or PCM), ledger
+    )
 
 
 def _parse_content(content: Fields) -> list[str]:
@@ -189,7 +191,7 @@ def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
     usage = parse_usage(bytes(found.usage_metadata))
     reply = SpeechReply(audio, media_type, found.response_id, found.model_version, stop, usage)
     request: SpeechRequest = source.request
-    return contained(reply, request.format)
+    return add_wave_header(reply, request.format)
 
 
 def _join_audio(blobs: list[BlobShape]) -> tuple[str | None, bytes]:

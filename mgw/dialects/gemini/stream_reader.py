@@ -37,7 +37,7 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.arguments import compact
+from mgw.dialects.arguments import compact_arguments
 from mgw.dialects.gemini.blocks import UNSIGNED, make_call_id
 from mgw.dialects.gemini.errors import find_error
 from mgw.dialects.gemini.media import parse_reply_media
@@ -280,7 +280,7 @@ class ContentStreamReader(DocumentReader[bytes]):
         call_id = call.id or make_call_id(self._seed, number, place)
         events += (
             CallBegan(place, call_id, call.name, signature, number),
-            ArgumentsAdded(place, compact(call.args), number),
+            ArgumentsAdded(place, compact_arguments(call.args), number),
             CallEnded(place, number),
         )
 

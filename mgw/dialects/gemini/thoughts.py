@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, tagged
+from mgw.dialects.signatures import SKIP_VALIDATOR, Digest, tag_signature
 from mgw.vocabulary import Family
 
 
@@ -41,7 +41,7 @@ class ThoughtSigner:
         if signature.family is Family.GEMINI and not signature.value:
             return None
         digest, self._open = self._open or Digest(), None
-        rendered = tagged(signature, digest)
+        rendered = tag_signature(signature, digest)
         if may_be_carried(signature):
             self._signed.append(rendered)
         return rendered
@@ -60,7 +60,7 @@ def render_signature(signature: Signature | None) -> str | None:
     """Return a signature for a client of Google's: tagged, and none where there is nothing to remember."""
     if signature is None or (signature.family is Family.GEMINI and not signature.value):
         return None
-    return tagged(signature)
+    return tag_signature(signature)
 
 
 def render_call_signature(signature: Signature | None, carried: str | None, *, first: bool) -> str | None:

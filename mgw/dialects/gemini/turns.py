@@ -61,7 +61,7 @@ from mgw.canonical.history import (
     render_history,
 )
 from mgw.canonical.identifiers import GEMINI_ID
-from mgw.dialects.arguments import embedded
+from mgw.dialects.arguments import embed_arguments
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.blocks import (
     CallMatcher,
@@ -274,7 +274,7 @@ class _TurnRenderer:
     def _render_call(self, call: PairedCall, carried: str | None) -> JsonObject:
         part = call.part
         signature = _own_signature(part.signature) or carried
-        return render_call(call.id, self.names[part.name], embedded(part.arguments), signature)
+        return render_call(call.id, self.names[part.name], embed_arguments(part.arguments), signature)
 
     def _add_thought(self, thought: Thinking, parts: _Parts, *, signed: bool) -> None:
         signature = thought.signature

@@ -31,11 +31,11 @@ from mgw.dialects.metering import (
     EventStreamMeter,
     UnaryMeter,
     UsageReader,
-    attempt,
+    add_counts,
+    cap_count,
     media_type,
-    total,
-    updated,
-    within,
+    merge_usage,
+    try_read_usage,
 )
 from mgw.errors import GatewayError
 from mgw.wire.json_array import ElementReader
@@ -59,11 +59,13 @@ class _UsageMetadata(Struct, frozen=True, rename="camel"):
     def to_usage(self) -> TokenUsage:
         """Return the canonical form."""
         candidates = self.candidates_token_count
-        prompt = total(self.prompt_token_count, self.tool_use_prompt_token_count)
+        prompt = add_counts(self.prompt_token_count, self.tool_use_prompt_token_count)
         return TokenUsage(
             prompt,
-            total(self.response_token_count if candidates is None else candidates, self.thoughts_token_count),
-            cache_read=within(self.cached_content_token_count, prompt),
+            add_counts(
+                self.response_token_count if candidates is None else candidates, self.thoughts_token_count
+            ),
+            cache_read=cap_count(self.cached_content_token_count, prompt),
             reasoning=self.thoughts_token_count,
         )
 
@@ -77,11 +79,11 @@ class _InteractionUsage(Struct, frozen=True):
 
     def to_usage(self) -> TokenUsage:
         """Return the canonical form."""
-        prompt = total(self.total_input_tokens, self.total_tool_use_tokens)
+        prompt = add_counts(self.total_input_tokens, self.total_tool_use_tokens)
         return TokenUsage(
             prompt,
-            total(self.total_output_tokens, self.total_thought_tokens),
-            cache_read=within(self.total_cached_tokens, prompt),
+            add_counts(self.total_output_tokens, self.total_thought_tokens),
+            cache_read=cap_count(self.total_cached_tokens, prompt),
             reasoning=self.total_thought_tokens,
         )
 
@@ -112,11 +114,11 @@ _DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
 
 def parse_usage(metadata: bytes | memoryview, before: TokenUsage = NO_USAGE) -> TokenUsage:
     """Return what is known after ``usageMetadata``; what cannot be is not believed."""
-    return attempt(_update, bytes(metadata), before)
+    return try_read_usage(_update, bytes(metadata), before)
 
 
 def _update(metadata: bytes, before: TokenUsage) -> TokenUsage:
-    return updated(before, _METADATA_DECODER.decode(metadata).to_usage())
+    return merge_usage(before, _METADATA_DECODER.decode(metadata).to_usage())
 
 
 def render_usage(usage: TokenUsage) -> JsonObject:
@@ -128,7 +130,7 @@ def render_usage(usage: TokenUsage) -> JsonObject:
     counts = {
         "promptTokenCount": usage.tokens_in,
         "candidatesTokenCount": candidates,
-        "totalTokenCount": total(usage.tokens_in, usage.tokens_out),
+        "totalTokenCount": add_counts(usage.tokens_in, usage.tokens_out),
         "cachedContentTokenCount": usage.cache_read,
         "thoughtsTokenCount": thoughts,
     }
@@ -147,12 +149,12 @@ def _read_document(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``; the last usage wins."""
     found = _DOCUMENT_DECODER.decode(document)
     if found.usage_metadata is not None:
-        return updated(before, found.usage_metadata.to_usage())
+        return merge_usage(before, found.usage_metadata.to_usage())
     usage = found.usage or (found.interaction.usage if found.interaction else None)
     usage = usage or (found.metadata.total_usage if found.metadata else None)
     if usage is not None:
-        return updated(before, usage.to_usage())
-    return updated(before, TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count))
+        return merge_usage(before, usage.to_usage())
+    return merge_usage(before, TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count))
 
 
 @dataclass(slots=True)
@@ -178,7 +180,7 @@ class _ArrayMeter:
             return
         for element in elements:
             if _USAGE_KEY in element:
-                self.usage = attempt(self.read, element, self.usage)
+                self.usage = try_read_usage(self.read, element, self.usage)
 
     def finish(self) -> None:
         """Forget an element that broke off: it tells nothing."""

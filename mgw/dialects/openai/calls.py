@@ -28,7 +28,7 @@ from typing import Any, Final
 from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Signature
-from mgw.canonical.identifiers import made_id
+from mgw.canonical.identifiers import make_id
 from mgw.canonical.reply import ArgumentsAdded, CallBegan, CallEnded, ReplyEvent
 from mgw.dialects.openai.thoughts import parse_host_extra_content
 
@@ -210,7 +210,7 @@ class CallsReader:
         self.begun += 1
         call_id = call.id
         if not call_id or call_id in self._ids:
-            call_id = made_id(self._seed, call.number)
+            call_id = make_id(self._seed, call.number)
         self._ids.add(call_id)
         events.append(CallBegan(call.number, call_id, call.name, call.signature, self._candidate))
         held, call.held = call.held, ""

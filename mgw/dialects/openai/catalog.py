@@ -15,7 +15,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.catalog import CatalogEntry, ListedModel
 from mgw.dialects.dialect import ModelLister, ModelPage
-from mgw.dialects.paging import moment, read_list
+from mgw.dialects.paging import read_list, unix_seconds
 
 
 class _Model(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def _listed(model: _Listed) -> ListedModel:
     created = model.created if isinstance(model.created, (int, float)) else None
     names = (model.display_name, model.name)
     shown = next((name for name in names if name and isinstance(name, str)), None)
-    return ListedModel(model.id, moment(created), shown)
+    return ListedModel(model.id, unix_seconds(created), shown)
 
 
 LISTER: Final = ModelLister(_query, _read)

@@ -17,7 +17,14 @@ from msgspec.json import Encoder
 
 from mgw.canonical.embedding import EmbeddingReply, EmbeddingRequest
 from mgw.canonical.features import Feature
-from mgw.dialects.dialect import ClientOperation, Parsed, ReplyContext, ReplyOptions, RequestContext, parsed
+from mgw.dialects.dialect import (
+    ClientOperation,
+    Parsed,
+    ReplyContext,
+    ReplyOptions,
+    RequestContext,
+    finish_parsing,
+)
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 
 MAX_INPUTS: Final = 2048
@@ -50,7 +57,7 @@ def parse_request(body: bytes, context: RequestContext) -> Parsed[EmbeddingReque
         _parse_short_text(request, "task_type", Feature.TASK_TYPE),
         _parse_short_text(request, "title", Feature.EMBEDDING_TITLE),
     )
-    return parsed(embedding_request, ledger, ReplyOptions(base64_vectors=encoding_format == "base64"))
+    return finish_parsing(embedding_request, ledger, ReplyOptions(base64_vectors=encoding_format == "base64"))
 
 
 def _parse_short_text(request: Fields, key: str, feature: Feature) -> str | None:

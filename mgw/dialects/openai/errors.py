@@ -19,7 +19,7 @@ from msgspec.json import Decoder, Encoder
 
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import UpstreamError
-from mgw.dialects.refusal import code_of, encodable, spoken_by_proxy
+from mgw.dialects.refusal import code_of, make_encodable, proxy_message
 from mgw.errors import GatewayError, Reason
 
 TYPES: Final = MappingProxyType(
@@ -109,7 +109,7 @@ def parse_error(status: int, body: bytes) -> UpstreamError:
     message, code = _message_and_code(_decode(body))
     if not message:
         message = f"the upstream answered with status {status}"
-        if words := spoken_by_proxy(body):
+        if words := proxy_message(body):
             message = f"{message}: {words}"
     return UpstreamError(status, _cut(message), code)
 
@@ -118,7 +118,7 @@ def parse_stream_error(document: bytes) -> UpstreamError:
     """Return the error that a document of a successful answer has, with the status that it stands for."""
     found = _decode(document)
     message, code = _message_and_code(found)
-    message = message or spoken_by_proxy(document) or "the upstream's stream ended with an error"
+    message = message or proxy_message(document) or "the upstream's stream ended with an error"
     return UpstreamError(_status_of(found), _cut(message), code)
 
 
@@ -210,9 +210,9 @@ def _status_of(found: Any) -> int:  # Any: JSON of whatever type
 
 def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
     """Return the body; ``param`` and ``code`` are null where there is none."""
-    param = None if error.param is None else encodable(error.param)
+    param = None if error.param is None else make_encodable(error.param)
     return _ENCODER.encode(
-        _Envelope(_Error(encodable(error.message), TYPES[error.reason], param, code_of(error)))
+        _Envelope(_Error(make_encodable(error.message), TYPES[error.reason], param, code_of(error)))
     )
 
 
@@ -220,14 +220,14 @@ def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  #
     """Return the status and body of an upstream's error for this dialect's clients."""
     status = 503 if error.status == _OVERLOADED else error.status
     kind = _TYPES_BY_STATUS.get(status) or ("server_error" if status >= 500 else "invalid_request_error")
-    code = None if error.code is None else encodable(error.code)
+    code = None if error.code is None else make_encodable(error.code)
     return status, _ENCODER.encode(_Envelope(_Error(_cut(error.message), kind, None, code)))
 
 
 def _cut(message: str) -> str:
     """Return a message that can be encoded and is not too long."""
-    data = encodable(message).encode()
-    return encodable(message) if len(data) <= MAX_MESSAGE_BYTES else _truncate(data)
+    data = make_encodable(message).encode()
+    return make_encodable(message) if len(data) <= MAX_MESSAGE_BYTES else _truncate(data)
 
 
 def _truncate(data: bytes) -> str:

@@ -26,7 +26,7 @@ from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.schema import fits_strict, wrap_root
 from mgw.dialects.placeholders import ANSWER_IN_JSON
-from mgw.dialects.reasoning import for_openai
+from mgw.dialects.reasoning import map_to_openai
 from mgw.kinds import KINDS
 from mgw.vocabulary import Effort
 
@@ -246,7 +246,7 @@ def render_reasoning_and_sampling(
     body: JsonObject, conversation: Conversation, options: RenderOptions, lost: set[Feature]
 ) -> None:
     """Write the effort of reasoning, and the sampling that the model takes beside it."""
-    thinking = for_openai(conversation.reasoning, options.row, tools=bool(conversation.tools))
+    thinking = map_to_openai(conversation.reasoning, options.row, tools=bool(conversation.tools))
     if thinking.effort is not None:
         body["reasoning_effort"] = thinking.effort
     if thinking.lost:

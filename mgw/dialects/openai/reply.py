@@ -24,7 +24,7 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
-from mgw.canonical.identifiers import CHAT_ID, unused_id
+from mgw.canonical.identifiers import CHAT_ID, make_unique_id
 from mgw.canonical.reply import (
     NO_USAGE,
     ArgumentsAdded,
@@ -47,7 +47,7 @@ from mgw.canonical.reply import (
 )
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.metering import attempt
+from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.choices import (
     Choice,
@@ -61,7 +61,7 @@ from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
 from mgw.dialects.openai.usage import parse_usage, render_usage
-from mgw.dialects.refusal import AnswerError, spoken_by_proxy
+from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.errors import GatewayError, Reason
 
 
@@ -97,7 +97,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         ),
         completion.id if type(completion.id) is str else None,
         completion.model if type(completion.model) is str else None,
-        attempt(parse_usage, body, NO_USAGE),
+        try_read_usage(parse_usage, body, NO_USAGE),
     )
 
 
@@ -105,7 +105,7 @@ def _no_reply(body: bytes, message: str) -> GatewayError:
     """Return what is wrong with a body: the error that it is, else what a proxy says, else ``message``."""
     if is_error(body):
         return AnswerError(parse_stream_error(body))
-    words = spoken_by_proxy(body)
+    words = proxy_message(body)
     return GatewayError(Reason.UPSTREAM_BROKEN, f"{message}: {words}" if words else message)
 
 
@@ -314,7 +314,7 @@ def _render_calls(calls: Iterable[ToolCall], *, deprecated: bool) -> JsonObject:
     used: set[str] = set()
     entries = [
         render_call(
-            unused_id(call.id, used, CHAT_ID),
+            make_unique_id(call.id, used, CHAT_ID),
             call.name,
             "{}" if is_empty(call.arguments) else call.arguments,
             render_signature(call.signature),

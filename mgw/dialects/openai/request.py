@@ -21,7 +21,7 @@ from mgw.dialects.dialect import (
     RenderOptions,
     ReplyOptions,
     RequestContext,
-    parsed,
+    finish_parsing,
 )
 from mgw.dialects.fields import Fields, Ledger, open_request
 from mgw.dialects.openai.options import (
@@ -129,7 +129,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
         user=parse_user(request),
         stream=stream,
     )
-    return parsed(conversation, ledger, style)
+    return finish_parsing(conversation, ledger, style)
 
 
 def _parse_messages(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:

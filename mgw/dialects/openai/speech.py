@@ -29,7 +29,15 @@ from mgw.dialects.dialect import (
 )
 from mgw.dialects.metering import Count
 from mgw.dialects.openai.errors import parse_stream_error
-from mgw.dialects.speech import ANYTHING, CARRIED, DEFAULT_VOICE, FORMATS, audio_type, contained, parse_speech
+from mgw.dialects.speech import (
+    ANYTHING,
+    CARRIED,
+    DEFAULT_VOICE,
+    FORMATS,
+    add_wave_header,
+    audio_type,
+    parse_speech,
+)
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from mgw.wire.json_spans import find_string, replace_string
@@ -121,7 +129,7 @@ def parse_reply(body: bytes, source: ReplySource) -> SpeechReply:
         raise _no_audio(f"the provider's response is not audio; its media type is {bare[:64]!r}")
     if not body:
         raise _no_audio("the provider's response is empty; try again")
-    return contained(SpeechReply(body, media_type, usage=usage), request.format)
+    return add_wave_header(SpeechReply(body, media_type, usage=usage), request.format)
 
 
 def _join_events(body: bytes) -> tuple[bytes, TokenUsage]:

@@ -19,11 +19,11 @@ from msgspec import DecodeError, Struct
 from msgspec.json import Decoder
 
 from mgw.canonical.reply import NO_USAGE, Began, Broke, Counted, ReplyEvent, TokenUsage, UpstreamError
-from mgw.dialects.metering import attempt
+from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.choices import Choice, ChoiceReader
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.usage import parse_usage
-from mgw.dialects.refusal import UNREADABLE_EVENT, spoken_by_proxy
+from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
 from mgw.dialects.stream import DocumentReader, StreamHead, incomplete
 from mgw.wire.sse import Event, EventReader
 
@@ -103,7 +103,7 @@ class ChatStreamReader(DocumentReader[Event]):
     def on_unreadable(self, data: bytes, events: list[ReplyEvent]) -> None:
         """Break for what is no chunk, unless the answer is there already."""
         if data.strip() and not self._has_ended():
-            is_told = is_error(data) or spoken_by_proxy(data)
+            is_told = is_error(data) or proxy_message(data)
             self._break(parse_stream_error(data) if is_told else UNREADABLE_EVENT.error, events)
 
     def on_chunk(self, chunk: _Chunk, data: bytes, events: list[ReplyEvent]) -> None:
@@ -133,7 +133,7 @@ class ChatStreamReader(DocumentReader[Event]):
 
     def on_usage(self, data: bytes, events: list[ReplyEvent]) -> None:
         """Read the token counts of a chunk."""
-        usage = attempt(parse_usage, data, self.usage)
+        usage = try_read_usage(parse_usage, data, self.usage)
         if usage != self.usage:
             self.usage = usage
             events.append(Counted(usage))

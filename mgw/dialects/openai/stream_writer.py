@@ -21,7 +21,7 @@ from typing import Final
 from msgspec.json import Encoder
 
 from mgw.canonical.conversation import Citation, JsonObject, Signature
-from mgw.canonical.identifiers import CHAT_ID, unused_id
+from mgw.canonical.identifiers import CHAT_ID, make_unique_id
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -212,7 +212,7 @@ class ChatStreamWriter(StreamWriter):
             if call.index == 0:  # this kind has one call only
                 self._write_delta(choice, {"function_call": {"name": event.name, "arguments": ""}})
             return
-        call_id = unused_id(event.id, choice.call_ids, CHAT_ID)
+        call_id = make_unique_id(event.id, choice.call_ids, CHAT_ID)
         entry = render_call(call_id, event.name, "", render_signature(event.signature))
         self._write_delta(choice, {"tool_calls": [{"index": call.index, **entry}]})
 

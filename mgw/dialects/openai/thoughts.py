@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from mgw.canonical.conversation import JsonObject, Part, Signature, Text, Thinking, ToolCall
 from mgw.canonical.features import Feature
 from mgw.dialects.fields import Fields
-from mgw.dialects.signatures import is_altered, read_signature, tagged
+from mgw.dialects.signatures import is_altered, tag_signature, untag_signature
 from mgw.vocabulary import Family
 
 UNSIGNED: Final = Signature(Family.OPENAI, "")
@@ -90,7 +90,7 @@ def _parse_detail(detail: Fields) -> _Detail:
     if text is None:
         text = detail.text("summary")
     tag = detail.text("data" if redacted else "signature")
-    signature = UNSIGNED if tag is None else read_signature(tag, Family.OPENAI, redacted=redacted)
+    signature = UNSIGNED if tag is None else untag_signature(tag, Family.OPENAI, redacted=redacted)
     detail.skip("index", "id", "format")
     return _Detail(
         text, _count(detail, "length"), signature, tag, _count(detail, "offset"), _count(detail, "calls")
@@ -259,11 +259,11 @@ class ThoughtRenderer:
         entry: JsonObject = {}
         if signature.redacted:
             entry["type"] = _ENCRYPTED
-            entry["data"] = tagged(signature)
+            entry["data"] = tag_signature(signature)
         else:
             entry["type"] = _TEXT
             entry["text"] = text = "".join(self._texts)
-            entry["signature"] = tagged(signature, text)
+            entry["signature"] = tag_signature(signature, text)
         self.close()
         entry["index"] = self._count
         self._count += 1
@@ -281,7 +281,7 @@ def parse_extra_content(fields: Fields) -> Signature | None:
     signed = google.text("thought_signature") if google is not None else None
     if not signed:
         return None
-    signature = read_signature(signed, Family.OPENAI)
+    signature = untag_signature(signed, Family.OPENAI)
     if signature is None or signature.family is Family.OPENAI:  # not the gateway's own: nobody may get it
         fields.ledger.leave(fields.path("extra_content"))
         return None
@@ -298,7 +298,7 @@ def parse_host_extra_content(extra: Any) -> Signature | None:  # Any: JSON of wh
 
 def render_signature(signature: Signature | None) -> str | None:
     """Return the tagged value of a signature for a client; ``None`` where there is none."""
-    return None if signature is None else tagged(signature)
+    return None if signature is None else tag_signature(signature)
 
 
 def render_extra_content(signature: str) -> JsonObject:

@@ -52,7 +52,7 @@ from mgw.canonical.history import (
     pair_calls,
     render_history,
 )
-from mgw.canonical.identifiers import CHAT_ID, made_id
+from mgw.canonical.identifiers import CHAT_ID, make_id
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.openai.blocks import (
@@ -167,7 +167,7 @@ class _MessageParser:
         """Take the result of a call of the deprecated kind: it answers the first that waits for one."""
         name = message.required_text("name")
         waiting = self._waiting.get(name)
-        self._add_result(message, waiting.popleft() if waiting else made_id(_CALLS_WITHOUT_IDS, -1), name)
+        self._add_result(message, waiting.popleft() if waiting else make_id(_CALLS_WITHOUT_IDS, -1), name)
 
     def _add_result(self, message: Fields, call_id: str, name: str | None) -> None:
         content = parse_content(message, USER_PARTS)
@@ -179,7 +179,7 @@ class _MessageParser:
         function = message.nested("function_call")
         if function is None:
             return []
-        call_id = made_id(_CALLS_WITHOUT_IDS, self._calls_without_ids)
+        call_id = make_id(_CALLS_WITHOUT_IDS, self._calls_without_ids)
         self._calls_without_ids += 1
         name = function.required_text("name")
         self._waiting.setdefault(name, deque()).append(call_id)

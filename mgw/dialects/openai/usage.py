@@ -22,7 +22,7 @@ from msgspec.json import Decoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import Count, meter_of, updated, within
+from mgw.dialects.metering import Count, cap_count, merge_usage, meter_of
 
 
 class _PromptDetails(Struct, frozen=True):
@@ -79,8 +79,8 @@ def parse_usage(document: bytes, before: TokenUsage) -> TokenUsage:
         or _usage_in_choices(found.choices)
     )
     if usage is None:
-        return before if found.input_tokens is None else updated(before, TokenUsage(found.input_tokens))
-    return updated(before, _convert(usage))
+        return before if found.input_tokens is None else merge_usage(before, TokenUsage(found.input_tokens))
+    return merge_usage(before, _convert(usage))
 
 
 def _usage_in(holder: _UsageHolder | None) -> _Usage | None:
@@ -103,8 +103,8 @@ def _convert(usage: _Usage) -> TokenUsage:
     written = details_in.cache_write_tokens
     reasoning = details_out.reasoning_tokens
     if tokens_in is not None:
-        read = within(read, tokens_in)
-        written = within(written, tokens_in - (read or 0))
+        read = cap_count(read, tokens_in)
+        written = cap_count(written, tokens_in - (read or 0))
         if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
             tokens_out += reasoning
     return TokenUsage(tokens_in, tokens_out, read, written, reasoning)

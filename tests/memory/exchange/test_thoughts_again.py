@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mgw.canonical.conversation import Signature
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import tag_signature
 from mgw.usage.event import Outcome
 from mgw.vocabulary import Family
 from mgw.wire.headers import value_of
@@ -16,7 +16,7 @@ from tests.support.configs import THREE_FAMILIES
 from tests.support.pipelines import FakeClient, Pipeline, answered
 
 OBSERVED = THREE_FAMILIES + "observe_dropped_fields: true\n"
-SIGNED = tagged(Signature(Family.ANTHROPIC, "c2ln"), "Hm.")
+SIGNED = tag_signature(Signature(Family.ANTHROPIC, "c2ln"), "Hm.")
 BOUND = (
     "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
     "conversation."
@@ -127,7 +127,11 @@ def test_a_client_that_leaves_between_the_two_stops_both() -> None:
 
 def test_a_count_of_tokens_is_asked_for_again_as_well() -> None:
     bench = Pipeline(OBSERVED)
-    part = {"text": "Hm.", "thought": True, "thoughtSignature": tagged(Signature(Family.ANTHROPIC, "c2ln"))}
+    part = {
+        "text": "Hm.",
+        "thought": True,
+        "thoughtSignature": tag_signature(Signature(Family.ANTHROPIC, "c2ln")),
+    }
     contents = [
         {"role": "user", "parts": [{"text": "a"}]},
         {"role": "model", "parts": [part, {"text": "b"}]},

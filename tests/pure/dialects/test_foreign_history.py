@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Signature
 from mgw.dialects.foreign_history import clean_history
-from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, tagged
+from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, tag_signature
 from mgw.vocabulary import DialectName, Family
 
 Json = Any  # Any: whatever a client sends
-TAGGED = tagged(Signature(Family.GEMINI, "EwIB/+A=")).encode()
-REDACTED = tagged(Signature(Family.ANTHROPIC, "no base64", redacted=True)).encode()
+TAGGED = tag_signature(Signature(Family.GEMINI, "EwIB/+A=")).encode()
+REDACTED = tag_signature(Signature(Family.ANTHROPIC, "no base64", redacted=True)).encode()
 
 SKIP = SKIP_VALIDATOR.encode()
 URL_SAFE = TAGGED.replace(b"+", b"-").replace(b"/", b"_")

@@ -16,10 +16,10 @@ from mgw.dialects.metering import (
     BlindMeter,
     EventStreamMeter,
     UnaryMeter,
+    add_counts,
     media_type,
+    merge_usage,
     meter_of,
-    total,
-    updated,
 )
 
 MAX_EVENT = 48
@@ -246,11 +246,11 @@ def test_a_blind_meter_knows_nothing() -> None:
 
 def test_later_counts_replace_earlier_ones_and_silence_keeps_them() -> None:
     before = TokenUsage(1, 2, 3, 4, 5)
-    assert updated(before, TokenUsage(tokens_out=0)) == TokenUsage(1, 0, 3, 4, 5)
+    assert merge_usage(before, TokenUsage(tokens_out=0)) == TokenUsage(1, 0, 3, 4, 5)
 
 
 def test_a_sum_of_unknowns_is_unknown() -> None:
-    assert (total(None, None), total(None, 0), total(2, None, 3)) == (None, 0, 5)
+    assert (add_counts(None, None), add_counts(None, 0), add_counts(2, None, 3)) == (None, 0, 5)
 
 
 def test_a_stream_of_nothing_but_usage_is_given_up() -> None:

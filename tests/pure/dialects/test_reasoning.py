@@ -15,9 +15,9 @@ from mgw.dialects.reasoning import (
     GeminiThinking,
     OpenAIReasoning,
     effort_of,
-    for_anthropic,
-    for_gemini,
-    for_openai,
+    map_to_anthropic,
+    map_to_gemini,
+    map_to_openai,
 )
 from mgw.model_row import ModelRow
 from mgw.vocabulary import ChatTools, Effort, Family, ForcedTools
@@ -63,15 +63,15 @@ limits = st.one_of(st.none(), st.integers(1, 3000), st.integers(1, 200_000))
 
 
 def claude(model: str, reasoning: Reasoning, limit: int | None = None) -> AnthropicThinking:
-    return for_anthropic(reasoning, Models().row(model, Family.ANTHROPIC), limit, DEFAULT)
+    return map_to_anthropic(reasoning, Models().row(model, Family.ANTHROPIC), limit, DEFAULT)
 
 
 def gpt(model: str, reasoning: Reasoning) -> OpenAIReasoning:
-    return for_openai(reasoning, Models().row(model, Family.OPENAI))
+    return map_to_openai(reasoning, Models().row(model, Family.OPENAI))
 
 
 def gemini(model: str, reasoning: Reasoning) -> GeminiThinking:
-    return for_gemini(reasoning, Models().row(model, Family.GEMINI))
+    return map_to_gemini(reasoning, Models().row(model, Family.GEMINI))
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_chat_models_are_told_by_name(
     ],
 )
 def test_a_model_that_takes_tools_only_unreasoned_is_told_so(reasoning: Reasoning, lost: bool) -> None:
-    told = for_openai(reasoning, Models().row("gpt-6-luna", Family.OPENAI), tools=True)
+    told = map_to_openai(reasoning, Models().row("gpt-6-luna", Family.OPENAI), tools=True)
     assert (told.effort, told.lost) == ("none", lost)
 
 
@@ -252,13 +252,13 @@ def test_a_forced_tool_switches_thinking_off_where_they_do_not_go_together(
     model: str, kind: str | None, effort: str
 ) -> None:
     row = Models().row(model, Family.ANTHROPIC)
-    told = for_anthropic(Reasoning(effort=Effort.MAX), row, None, DEFAULT, forced=True)
+    told = map_to_anthropic(Reasoning(effort=Effort.MAX), row, None, DEFAULT, forced=True)
     assert (told.kind, told.effort, told.lost) == (kind, effort, kind != "adaptive")
 
 
 def test_a_forced_tool_switches_off_thinking_that_nobody_asked_for() -> None:
     row = Models().row("claude-sonnet-5", Family.ANTHROPIC)
-    told = for_anthropic(Reasoning(), row, None, DEFAULT, forced=True)
+    told = map_to_anthropic(Reasoning(), row, None, DEFAULT, forced=True)
     assert (told.kind, told.lost) == ("disabled", False)
 
 
@@ -329,15 +329,15 @@ def test_gemini_is_told_by_level_or_by_budget(model: str, reasoning: Reasoning, 
 @given(row=rows, limit=limits, thoughts=st.none() | st.just(value=False))
 def test_nothing_asked_is_nothing_said(row: ModelRow, limit: int | None, thoughts: bool | None) -> None:
     asked = Reasoning(thoughts=thoughts)
-    openai, anthropic = for_openai(asked, row), for_anthropic(asked, row, limit, DEFAULT)
+    openai, anthropic = map_to_openai(asked, row), map_to_anthropic(asked, row, limit, DEFAULT)
     assert (openai.effort, openai.lost) == (None, False)
     assert (anthropic.kind, anthropic.effort, anthropic.display, anthropic.lost) == (None, None, None, False)
-    assert for_gemini(asked, row) == GeminiThinking()
+    assert map_to_gemini(asked, row) == GeminiThinking()
 
 
 @given(reasoning=wishes, row=rows, tools=st.booleans())
 def test_an_openai_model_is_told_only_what_it_takes(reasoning: Reasoning, row: ModelRow, tools: bool) -> None:
-    told = for_openai(reasoning, row, tools=tools)
+    told = map_to_openai(reasoning, row, tools=tools)
     assert told.effort is None or told.effort in row.efforts
 
 
@@ -345,7 +345,7 @@ def test_an_openai_model_is_told_only_what_it_takes(reasoning: Reasoning, row: M
 def test_an_anthropic_model_is_told_only_what_it_takes(
     reasoning: Reasoning, row: ModelRow, limit: int | None, forced: bool
 ) -> None:
-    told = for_anthropic(reasoning, row, limit, DEFAULT, forced=forced)
+    told = map_to_anthropic(reasoning, row, limit, DEFAULT, forced=forced)
     assert (told.kind == "enabled") is (told.budget is not None)
     assert told.budget is None or 1024 <= told.budget < told.max_tokens
     assert told.effort is None or told.effort in row.names
@@ -360,7 +360,7 @@ def test_an_anthropic_model_is_told_only_what_it_takes(
 
 @given(reasoning=wishes, row=rows)
 def test_a_gemini_model_is_told_only_what_it_takes(reasoning: Reasoning, row: ModelRow) -> None:
-    told = for_gemini(reasoning, row)
+    told = map_to_gemini(reasoning, row)
     assert told.budget is None or told.level is None
     assert told.level is None or told.level.lower() in row.names
     if told.budget == 0:
@@ -374,9 +374,9 @@ def test_a_gemini_model_is_told_only_what_it_takes(reasoning: Reasoning, row: Mo
 def test_more_effort_is_never_less_thinking(row: ModelRow, limit: int | None, thoughts: bool | None) -> None:
     order = list(Effort)
     asked = [Reasoning(effort=effort, thoughts=thoughts) for effort in THINKING]
-    openai = [for_openai(one, row) for one in asked]
-    anthropic = [for_anthropic(one, row, limit, DEFAULT) for one in asked]
-    gemini_told = [for_gemini(one, row) for one in asked]
+    openai = [map_to_openai(one, row) for one in asked]
+    anthropic = [map_to_anthropic(one, row, limit, DEFAULT) for one in asked]
+    gemini_told = [map_to_gemini(one, row) for one in asked]
     for measured in (
         [order.index(Effort(told.effort)) for told in openai if told.effort],
         [order.index(Effort(told.effort)) for told in anthropic if told.effort],
@@ -395,8 +395,8 @@ def test_a_wish_to_think_that_is_not_reported_is_heard(
     wished = (reasoning.budget or 0) > 0 or (reasoning.effort in THINKING and reasoning.budget != 0)
     if not wished or reasoning.effort is Effort.NONE:
         return
-    openai, anthropic = for_openai(reasoning, row), for_anthropic(reasoning, row, limit, DEFAULT)
-    google = for_gemini(reasoning, row)
+    openai, anthropic = map_to_openai(reasoning, row), map_to_anthropic(reasoning, row, limit, DEFAULT)
+    google = map_to_gemini(reasoning, row)
     assert openai.lost or openai.effort in THINKING
     assert anthropic.lost or anthropic.kind in {"enabled", "adaptive"}
     assert google.lost or google.level or (google.budget or 0) > 0 or google.include_thoughts
@@ -405,7 +405,7 @@ def test_a_wish_to_think_that_is_not_reported_is_heard(
 @pytest.mark.parametrize(("model", "said"), [("gpt-5.2", None), ("gpt-5.4", None), ("gpt-5.6", "none")])
 def test_no_model_is_asked_to_reason_beside_tools_that_refuses_it(model: str, said: str | None) -> None:
     row = Models().row(model, Family.OPENAI)
-    found = for_openai(Reasoning(Effort.HIGH), row, tools=True)
+    found = map_to_openai(Reasoning(Effort.HIGH), row, tools=True)
     assert (found.effort, found.lost) == (said, True)
-    assert for_openai(Reasoning(), row, tools=True).effort == said
-    assert not for_openai(Reasoning(Effort.NONE), row, tools=True).lost
+    assert map_to_openai(Reasoning(), row, tools=True).effort == said
+    assert not map_to_openai(Reasoning(Effort.NONE), row, tools=True).lost

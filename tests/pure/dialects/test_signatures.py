@@ -18,8 +18,8 @@ from mgw.dialects.signatures import (
     Digest,
     is_altered,
     is_tagged,
-    read_signature,
-    tagged,
+    tag_signature,
+    untag_signature,
 )
 from mgw.vocabulary import Family
 
@@ -50,7 +50,7 @@ def through_bytes(text: str) -> str:
     ],
 )
 def test_a_tagged_signature_is_spelled_as_it_always_was(signature: Signature, text: str) -> None:
-    assert tagged(signature) == text
+    assert tag_signature(signature) == text
 
 
 @given(signature=SIGNATURES, native=FAMILIES, redacted=st.booleans())
@@ -63,22 +63,22 @@ def test_a_tagged_signature_is_spelled_as_it_always_was(signature: Signature, te
 def test_a_tagged_signature_comes_back_as_it_was(
     signature: Signature, native: Family, redacted: bool
 ) -> None:
-    assert read_signature(tagged(signature), native, redacted=redacted) == signature
+    assert untag_signature(tag_signature(signature), native, redacted=redacted) == signature
 
 
 @given(signature=SIGNATURES)
 @example(Signature(Family.GEMINI, "++//"))
 def test_it_survives_clients_that_read_it_as_bytes(signature: Signature) -> None:
-    text = through_bytes(tagged(signature))
+    text = through_bytes(tag_signature(signature))
     assert is_tagged(text)
-    assert read_signature(text, Family.GEMINI) == signature
-    assert read_signature(text.rstrip("="), Family.GEMINI) == signature
+    assert untag_signature(text, Family.GEMINI) == signature
+    assert untag_signature(text.rstrip("="), Family.GEMINI) == signature
 
 
 @given(signature=SIGNATURES)
 @example(Signature(Family.OPENAI, "YR=="))
 def test_it_is_base64_as_an_encoder_writes_it(signature: Signature) -> None:
-    text = tagged(signature)
+    text = tag_signature(signature)
     assert b64encode(b64decode(text, validate=True)).decode() == text
     assert text.startswith(TAG)
     assert b64decode(TAG) == b"mgwsig"
@@ -86,14 +86,14 @@ def test_it_is_base64_as_an_encoder_writes_it(signature: Signature) -> None:
 
 @given(signature=SIGNATURES, outer=FAMILIES)
 def test_a_gateway_behind_a_gateway_gets_its_own_tag_back(signature: Signature, outer: Family) -> None:
-    inner = tagged(signature)
-    assert read_signature(tagged(Signature(outer, inner)), Family.GEMINI) == Signature(outer, inner)
+    inner = tag_signature(signature)
+    assert untag_signature(tag_signature(Signature(outer, inner)), Family.GEMINI) == Signature(outer, inner)
 
 
 @given(text=VALUES.filter(lambda value: TAG not in value), native=FAMILIES, redacted=st.booleans())
 def test_without_a_tag_it_is_the_native_familys(text: str, native: Family, redacted: bool) -> None:
     assert not is_tagged(text)
-    assert read_signature(text, native, redacted=redacted) == Signature(native, text, redacted)
+    assert untag_signature(text, native, redacted=redacted) == Signature(native, text, redacted)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,10 @@ def test_without_a_tag_it_is_the_native_familys(text: str, native: Family, redac
 def test_a_damaged_tag_is_nobodys(damaged: str) -> None:
     assert is_tagged(damaged)
     for native in Family:
-        assert read_signature(damaged, native) is None
+        assert untag_signature(damaged, native) is None
 
 
-@pytest.mark.parametrize("text", [SKIP_VALIDATOR, tagged(Signature(Family.ANTHROPIC, "no base64, é"))])
+@pytest.mark.parametrize("text", [SKIP_VALIDATOR, tag_signature(Signature(Family.ANTHROPIC, "no base64, é"))])
 def test_googles_sdk_gives_back_what_we_wrote(text: str) -> None:
     part = Part.model_validate({"text": "", "thoughtSignature": text})
     sent = encode_unserializable_types(part.model_dump(exclude_none=True))
@@ -132,9 +132,9 @@ WORDS = st.text() | st.text(st.characters(categories=["Cs", "Ll"]))
 
 @given(signature=SIGNATURES, words=WORDS, other=WORDS)
 def test_a_tag_tells_altered_words(signature: Signature, words: str, other: str) -> None:
-    text = tagged(signature, words)
+    text = tag_signature(signature, words)
     for spelled in (text, through_bytes(text), text.rstrip("=")):
-        assert read_signature(spelled, Family.GEMINI) == signature
+        assert untag_signature(spelled, Family.GEMINI) == signature
         assert not is_altered(spelled, words)
         assert is_altered(spelled, other) is (other != words and not signature.redacted)
     assert b64encode(b64decode(text, validate=True)).decode() == text
@@ -146,17 +146,17 @@ def test_words_that_come_in_pieces_have_the_same_digest(pieces: list[str]) -> No
     for piece in pieces:
         digest.add(piece)
     signature = Signature(Family.GEMINI, "EwIB")
-    assert tagged(signature, digest) == tagged(signature, "".join(pieces))
+    assert tag_signature(signature, digest) == tag_signature(signature, "".join(pieces))
 
 
 def test_nothing_is_known_of_the_words_beside_a_tag_without_a_digest_or_a_vendors_own_signature() -> None:
-    assert not is_altered(tagged(Signature(Family.GEMINI, "EwIB")), "any")
+    assert not is_altered(tag_signature(Signature(Family.GEMINI, "EwIB")), "any")
     assert not is_altered("EwIB", "any")
 
 
 def test_a_digest_costs_eight_characters() -> None:
     signature = Signature(Family.GEMINI, "EwIB")
-    assert len(tagged(signature, "word " * 1000)) == len(tagged(signature)) + 8
+    assert len(tag_signature(signature, "word " * 1000)) == len(tag_signature(signature)) + 8
 
 
 @pytest.mark.parametrize(
@@ -164,5 +164,5 @@ def test_a_digest_costs_eight_characters() -> None:
     [TAG + "Z3Jk", TAG + "Z3JkAAAA", TAG + "Z2VkAAA=", TAG + "Z3JkAAAAAAAA", TAG + "Z3JkAAAAAAA=EwIB"],
 )
 def test_a_damaged_digest_is_nobodys(damaged: str) -> None:
-    assert read_signature(damaged, Family.GEMINI) is None
+    assert untag_signature(damaged, Family.GEMINI) is None
     assert is_altered(damaged, "")

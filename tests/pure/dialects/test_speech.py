@@ -11,7 +11,7 @@ import pytest
 
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.dialect import Parsed, RequestContext
-from mgw.dialects.speech import audio_type, contained, parse_speech
+from mgw.dialects.speech import add_wave_header, audio_type, parse_speech
 from mgw.errors import GatewayError, Reason
 
 SAMPLES = bytes(range(240)) * 2
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_named(fields: dict[str, Any], param: str) -> None:  # 
     ],
 )
 def test_samples_become_a_file_of_their_rate(media_type: str, rate: int, channels: int) -> None:
-    found = contained(SpeechReply(SAMPLES, media_type), "wav")
+    found = add_wave_header(SpeechReply(SAMPLES, media_type), "wav")
     assert found.media_type == "audio/wav"
     assert found.audio.endswith(SAMPLES)
     assert len(found.audio) == 44 + len(SAMPLES)
@@ -105,18 +105,18 @@ def test_samples_become_a_file_of_their_rate(media_type: str, rate: int, channel
 @pytest.mark.parametrize("media_type", ["audio/wav", "audio/mpeg", "audio/L24;rate=48000", "audio/ogg"])
 def test_what_is_no_raw_samples_is_left_as_it_is(media_type: str) -> None:
     reply = SpeechReply(b"RIFF....", media_type)
-    assert contained(reply, "wav") is reply
+    assert add_wave_header(reply, "wav") is reply
 
 
 @pytest.mark.parametrize("wanted", ["pcm", "mp3", None])
 def test_no_file_is_made_for_who_wants_none(wanted: str | None) -> None:
     reply = SpeechReply(SAMPLES, "audio/L16;rate=24000")
-    assert contained(reply, wanted) is reply
+    assert add_wave_header(reply, wanted) is reply
 
 
 def test_samples_of_more_channels_than_anybody_has_stay_raw() -> None:
     reply = SpeechReply(SAMPLES, "audio/L16;rate=24000;channels=70000")
-    assert contained(reply, "wav") is reply
+    assert add_wave_header(reply, "wav") is reply
 
 
 @pytest.mark.parametrize(

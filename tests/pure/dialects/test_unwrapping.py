@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Text, ToolCall
 from mgw.canonical.reply import Candidate, Reply, StopReason
-from mgw.dialects.unwrapping import Unwrapper, reply_unwrapped
+from mgw.dialects.unwrapping import Unwrapper, unwrap_reply
 
 SPACE = st.text(" \n\t\r", max_size=3)
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
@@ -92,7 +92,7 @@ def test_the_value_streams_as_it_comes() -> None:
 def test_a_whole_answer_is_unwrapped_where_it_holds_text() -> None:
     call = ToolCall("1", "f", '{"value": 1}')
     parts = (Text('{"value": [1'), call, Text(", 2]}"))
-    (found,) = reply_unwrapped(Reply((Candidate(parts, StopReason.END),))).candidates
+    (found,) = unwrap_reply(Reply((Candidate(parts, StopReason.END),))).candidates
     assert found.parts == (Text("[1"), call, Text(", 2]"))
-    (found,) = reply_unwrapped(Reply((Candidate((Text('{"value"'), call), StopReason.END),))).candidates
+    (found,) = unwrap_reply(Reply((Candidate((Text('{"value"'), call), StopReason.END),))).candidates
     assert found.parts == (call,)

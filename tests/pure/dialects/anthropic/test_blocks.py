@@ -17,7 +17,7 @@ from mgw.canonical.conversation import (
     Text,
     Thinking,
 )
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import tag_signature
 from mgw.errors import GatewayError
 from mgw.vocabulary import Family
 from tests.support.messages import (
@@ -73,7 +73,7 @@ def test_a_block_in_a_message_of_the_wrong_role_is_refused(role: str, block: dic
 
 
 def test_a_damaged_signature_leaves_its_thought_out() -> None:
-    block = {"type": "thinking", "thinking": "Hm.", "signature": tagged(GEMINIS)[:9]}
+    block = {"type": "thinking", "thinking": "Hm.", "signature": tag_signature(GEMINIS)[:9]}
     parsed = parse(messages=[{"role": "assistant", "content": [block, {"type": "text", "text": "x"}]}])
     assert parsed.request.turns[0].parts == (Text("x"),)
     assert parsed.unread == {"messages[].content[thinking]"}
@@ -81,7 +81,7 @@ def test_a_damaged_signature_leaves_its_thought_out() -> None:
 
 def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
     def thought(words: str) -> dict[str, str]:
-        return {"type": "thinking", "thinking": words, "signature": tagged(GEMINIS, "Hm.")}
+        return {"type": "thinking", "thinking": words, "signature": tag_signature(GEMINIS, "Hm.")}
 
     kept = parse(messages=[{"role": "assistant", "content": [thought("Hm.")]}])
     assert kept.request.turns[0].parts == (Thinking("Hm.", GEMINIS),)

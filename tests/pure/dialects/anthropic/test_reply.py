@@ -20,11 +20,11 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import CallBegan, Candidate, Reply, StopReason, TokenUsage
 from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.dialect import ReplyContext, ReplySource
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import tag_signature
 from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_reply
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -196,8 +196,8 @@ def test_neighbouring_texts_are_one_block_and_empty_ones_none() -> None:
 def test_thoughts_of_others_travel_tagged() -> None:
     found = render(whole(Thinking("Ach.", GEMINIS), Thinking("So.", Signature(Family.OPENAI, ""))))
     assert [block["signature"] for block in found["content"]] == [
-        tagged(GEMINIS, "Ach."),
-        tagged(Signature(Family.OPENAI, ""), "So."),
+        tag_signature(GEMINIS, "Ach."),
+        tag_signature(Signature(Family.OPENAI, ""), "So."),
     ]
 
 
@@ -220,7 +220,7 @@ def test_a_calls_signature_is_that_of_a_thought_before_it(
     assert found["content"][-2] == {
         "type": "thinking",
         "thinking": thinking,
-        "signature": tagged(signature, thinking),
+        "signature": tag_signature(signature, thinking),
     }
     assert found["stop_reason"] == "tool_use"
 
@@ -268,6 +268,6 @@ def test_names_of_tools_are_led_back() -> None:
     names = {"a_b": "a.b"}
     back = restore_names_in_reply(reply, names)
     assert [part.name for part in back.candidates[0].parts if isinstance(part, ToolCall)] == ["a.b", "c"]
-    events = restore_names_in_events(events_of(reply), names)
+    events = restore_names_in_events(replay_reply(reply), names)
     assert [event.name for event in events if isinstance(event, CallBegan)] == ["a.b", "c"]
     assert restore_names_in_reply(reply, {}) is reply

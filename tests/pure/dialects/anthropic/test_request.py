@@ -40,7 +40,7 @@ from mgw.dialects.anthropic.request import (
     render_request,
 )
 from mgw.dialects.dialect import RequestContext
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import tag_signature
 from mgw.simulator.anthropic.messages import count_tokens
 from mgw.vocabulary import Effort, Family
 from tests.support.messages import (
@@ -88,7 +88,7 @@ RICH: dict[str, Any] = {
             "role": "assistant",
             "content": [
                 {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
-                {"type": "thinking", "thinking": "", "signature": tagged(GEMINIS)},
+                {"type": "thinking", "thinking": "", "signature": tag_signature(GEMINIS)},
                 {"type": "redacted_thinking", "data": "cmVk"},
                 {"type": "text", "text": "I look.", "citations": None},
                 {

@@ -15,7 +15,7 @@ from mgw.canonical.conversation import (
     Citation,
     Signature,
 )
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -168,7 +168,7 @@ def test_a_stream_and_a_whole_response_mean_the_same() -> None:
         {"type": "tool_use", "id": "toolu_2", "name": "wait", "input": {"whole": True}},
     ]
     message = {**BEGIN["message"], "content": content, "stop_reason": "tool_use", "usage": {}}
-    replayed = dump(events_of(parse_reply(json.dumps(message).encode(), ReplySource("seed"))))
+    replayed = dump(replay_reply(parse_reply(json.dumps(message).encode(), ReplySource("seed"))))
     assert replayed == dump(READ)
 
 

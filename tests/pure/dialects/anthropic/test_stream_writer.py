@@ -23,7 +23,7 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -51,7 +51,7 @@ from mgw.dialects.anthropic import stream_writer
 from mgw.dialects.anthropic.reply import render_reply
 from mgw.dialects.anthropic.stream_writer import MessagesStreamWriter
 from mgw.dialects.dialect import ReplyContext
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import tag_signature
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 from tests.support.grammar import check_messages_stream
@@ -122,7 +122,7 @@ REPLIES = st.builds(
 @given(reply=REPLIES)
 def test_the_sdk_makes_the_same_message_of_a_stream_as_of_a_whole_response(reply: Reply) -> None:
     whole = json.loads(render_reply(reply, ANSWERING))
-    assert accumulated(write(events_of(reply))) == whole
+    assert accumulated(write(replay_reply(reply))) == whole
 
 
 CALL_NUMBERS = st.integers(0, 2)
@@ -290,7 +290,7 @@ def test_a_break_before_the_begin_and_after_the_end() -> None:
 def test_a_ping_means_nothing_wherever_it_comes() -> None:
     writer = MessagesStreamWriter(ANSWERING)
     data = writer.keepalive()
-    for event in events_of(Reply((Candidate((Text("a"), ToolCall("1", "f", "{}")), StopReason.END),))):
+    for event in replay_reply(Reply((Candidate((Text("a"), ToolCall("1", "f", "{}")), StopReason.END),))):
         data += writer.write([event]) + writer.keepalive()
     data += writer.finish()
     check_messages_stream(data)
@@ -317,7 +317,7 @@ def test_no_character_ends_a_line_for_a_client_that_knows_more_line_ends(*, fail
 
 def test_only_the_first_candidate_is_written() -> None:
     one, other = Candidate((Text("a"),), StopReason.END), Candidate((Text("b"),), StopReason.LENGTH)
-    message = accumulated(write(events_of(Reply((one, other)))))
+    message = accumulated(write(replay_reply(Reply((one, other)))))
     assert message["content"] == [{"type": "text", "text": "a"}]
     assert message["stop_reason"] == "end_turn"
 
@@ -329,7 +329,7 @@ def test_a_signature_on_the_last_text_opens_no_thought() -> None:
 
 def test_a_thought_of_unknown_origin_is_signed_for_no_family() -> None:
     message = accumulated(write([Began(), ThinkingAdded("x"), TextAdded("y"), Ended(StopReason.END)]))
-    assert message["content"][0]["signature"] == tagged(Signature(Family.ANTHROPIC, ""))
+    assert message["content"][0]["signature"] == tag_signature(Signature(Family.ANTHROPIC, ""))
 
 
 def test_too_much_held_breaks_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -363,7 +363,7 @@ def test_text_that_is_only_white_space_is_no_block_of_its_own(
     parts: tuple[Part, ...], kinds: list[str]
 ) -> None:
     reply = Reply((Candidate(parts, StopReason.END),))
-    streamed = accumulated(write(events_of(reply)))
+    streamed = accumulated(write(replay_reply(reply)))
     whole = json.loads(render_reply(reply, ANSWERING))
     for message in (streamed, whole):
         assert [block["type"] for block in message["content"]] == kinds
@@ -372,7 +372,7 @@ def test_text_that_is_only_white_space_is_no_block_of_its_own(
 
 def test_white_space_around_words_stays() -> None:
     reply = Reply((Candidate((Text("\n"), Text(" a"), Text("\n"), Text("b"), Text("\n")), StopReason.END),))
-    streamed = accumulated(write(events_of(reply)))
+    streamed = accumulated(write(replay_reply(reply)))
     whole = json.loads(render_reply(reply, ANSWERING))
     assert streamed["content"] == whole["content"] == [{"type": "text", "text": "\n a\nb\n"}]
 

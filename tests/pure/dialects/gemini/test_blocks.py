@@ -21,7 +21,7 @@ from mgw.canonical.conversation import (
 )
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.gemini import CLIENT
-from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
+from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
 from mgw.vocabulary import Family
 
 Json = dict[str, Any]
@@ -147,8 +147,8 @@ def test_an_answer_kept_in_pieces_is_one_turn_of_whole_parts() -> None:
     pieces: list[Json] = [
         {"text": "Let me ", "thought": True},
         {"text": "see.", "thought": True},
-        {"text": "", "thought": True, "thoughtSignature": tagged(FOREIGN)},
-        {"text": "", "thought": True, "thoughtSignature": tagged(REDACTED)},
+        {"text": "", "thought": True, "thoughtSignature": tag_signature(FOREIGN)},
+        {"text": "", "thought": True, "thoughtSignature": tag_signature(REDACTED)},
         {"text": "It "},
         {"text": "is."},
         call("f", "a"),
@@ -176,7 +176,7 @@ def test_pieces_give_the_same_turn_however_they_are_spread_over_contents(pieces:
         {
             "text": text,
             **({"thought": True} if kind != "text" else {}),
-            **({"thoughtSignature": tagged(FOREIGN)} if kind == "signed" else {}),
+            **({"thoughtSignature": tag_signature(FOREIGN)} if kind == "signed" else {}),
         }
         for kind, text in pieces
     ]
@@ -202,7 +202,7 @@ def test_what_stands_in_place_of_a_signature_is_none(value: str) -> None:
 
 def test_a_signature_of_another_family_is_that_familys() -> None:
     foreign = Signature(Family.OPENAI, "++//")
-    part = {**call("f", "a"), "thoughtSignature": tagged(foreign).replace("+", "-").replace("/", "_")}
+    part = {**call("f", "a"), "thoughtSignature": tag_signature(foreign).replace("+", "-").replace("/", "_")}
     assert calls_of(conversation_of(model(part)))[0].signature == foreign
 
 
@@ -219,7 +219,7 @@ def thought(text: str, signature_text: str) -> Json:
 
 @pytest.mark.parametrize("text", ["", "Hm."])
 def test_a_signature_that_a_call_carries_is_that_of_the_thought_before_it(text: str) -> None:
-    signed = tagged(CARRIED, text)
+    signed = tag_signature(CARRIED, text)
     found = parse(
         {"contents": [model(thought(text, signed), {**call("f", "a"), "thoughtSignature": signed})]}
     )
@@ -232,7 +232,7 @@ def test_a_signature_that_a_call_carries_is_that_of_the_thought_before_it(text: 
 
 @pytest.mark.parametrize("signature", [CARRIED, REDACTED], ids=["without words", "redacted"])
 def test_a_thought_that_is_all_signature_comes_back_from_its_call(signature: Signature) -> None:
-    second = {**call("g", "b"), "thoughtSignature": tagged(signature, "")}
+    second = {**call("g", "b"), "thoughtSignature": tag_signature(signature, "")}
     found = conversation_of(model(call("f", "a"), {"text": "Let me look."}, second))
     assert found.turns[0].parts == (
         ToolCall("a", "f", "{}"),
@@ -243,7 +243,9 @@ def test_a_thought_that_is_all_signature_comes_back_from_its_call(signature: Sig
 
 
 def test_a_thought_whose_words_the_client_has_dropped_is_reported() -> None:
-    found = parse({"contents": [model({**call("f", "a"), "thoughtSignature": tagged(CARRIED, "Hm.")})]})
+    found = parse(
+        {"contents": [model({**call("f", "a"), "thoughtSignature": tag_signature(CARRIED, "Hm.")})]}
+    )
     assert found.request.turns[0].parts == (ToolCall("a", "f", "{}"),)
     assert found.unread == {"contents[].parts[].thoughtSignature"}
 
@@ -252,13 +254,13 @@ def test_a_thought_whose_words_the_client_has_dropped_is_reported() -> None:
 def test_a_thought_that_the_client_has_not_altered_is_kept(pieces: tuple[str, ...]) -> None:
     *before, last = pieces
     parts = [{"text": text, "thought": True} for text in before]
-    found = parse({"contents": [model(*parts, thought(last, tagged(CARRIED, "Hm. Oh.")))]})
+    found = parse({"contents": [model(*parts, thought(last, tag_signature(CARRIED, "Hm. Oh.")))]})
     assert found.request.turns[0].parts == (Thinking("Hm. Oh.", CARRIED),)
     assert not found.unread
 
 
 def test_a_thought_that_the_client_has_altered_is_left_out_and_reported() -> None:
-    found = parse({"contents": [model(thought("Ha.", tagged(CARRIED, "Hm.")), {"text": "a"})]})
+    found = parse({"contents": [model(thought("Ha.", tag_signature(CARRIED, "Hm.")), {"text": "a"})]})
     assert found.request.turns[0].parts == (Text("a"),)
     assert found.unread == {"contents[].parts[thought]"}
 

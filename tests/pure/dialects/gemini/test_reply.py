@@ -34,7 +34,7 @@ from mgw.dialects.dialect import ReplyContext, ReplySource, RequestContext
 from mgw.dialects.gemini import CLIENT, PROVIDER
 from mgw.dialects.gemini.reply import FAILURES
 from mgw.dialects.refusal import AnswerError
-from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
+from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
 
@@ -342,13 +342,13 @@ def test_the_first_call_is_signed_and_every_thought_keeps_its_signature() -> Non
         ToolCall("1", "f", ""),
         ToolCall("2", "f", "{}"),
     ) == [
-        {"text": "Hm.", "thought": True, "thoughtSignature": tagged(FOREIGN, "Hm.")},
-        {"text": "", "thought": True, "thoughtSignature": tagged(redacted)},
+        {"text": "Hm.", "thought": True, "thoughtSignature": tag_signature(FOREIGN, "Hm.")},
+        {"text": "", "thought": True, "thoughtSignature": tag_signature(redacted)},
         {"text": "Oh.", "thought": True},
         {"functionCall": {"id": "1", "name": "f", "args": {}}, "thoughtSignature": SKIP_VALIDATOR},
         {"functionCall": {"id": "2", "name": "f", "args": {}}},
     ]
-    assert rendered(ToolCall("1", "f", "{}", FOREIGN))[0]["thoughtSignature"] == tagged(FOREIGN)
+    assert rendered(ToolCall("1", "f", "{}", FOREIGN))[0]["thoughtSignature"] == tag_signature(FOREIGN)
 
 
 def test_a_call_carries_the_signature_of_the_one_thought_before_it() -> None:
@@ -369,11 +369,11 @@ def test_a_call_carries_the_signature_of_the_one_thought_before_it() -> None:
         ToolCall("6", "f", "{}"),
     )
     assert [part.get("thoughtSignature") for part in parts if "functionCall" in part] == [
-        tagged(FOREIGN, "Hm."),
+        tag_signature(FOREIGN, "Hm."),
         None,
-        tagged(other, ""),
+        tag_signature(other, ""),
         None,
-        tagged(Signature(Family.OPENAI, "b3du")),
+        tag_signature(Signature(Family.OPENAI, "b3du")),
         None,
     ]
 

@@ -12,7 +12,7 @@ from google.genai import types
 from google.genai.errors import APIError
 
 from mgw.canonical.conversation import Conversation, Media, Signature, Text, Thinking, ToolCall, ToolResult
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import (
     Began,
     Broke,
@@ -77,7 +77,7 @@ class Gateway:
 
 @pytest.fixture
 def gateway() -> Gateway:
-    return Gateway(events_of(REPLY))
+    return Gateway(replay_reply(REPLY))
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_a_stream_adds_up_to_the_whole_answer(client: genai.Client) -> None:
 
 def test_arguments_that_came_in_lines_arrive_as_one(gateway: Gateway, client: genai.Client) -> None:
     call = ToolCall("1", "look", '{\n  "at": "sky",\r\n  "how": ["up"]\n}')
-    gateway.events = events_of(Reply((Candidate((call,), StopReason.TOOL_USE),)))
+    gateway.events = replay_reply(Reply((Candidate((call,), StopReason.TOOL_USE),)))
     chunks = list(client.models.generate_content_stream(model="m", contents="Look."))
     assert [call.args for chunk in chunks for call in chunk.function_calls or []] == [
         {"at": "sky", "how": ["up"]}

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mgw.canonical.conversation import Citation, Media, MediaKind, Part, Signature, Text, Thinking, ToolCall
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
@@ -38,7 +38,7 @@ from mgw.canonical.reply import (
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.gemini import CLIENT
 from mgw.dialects.gemini import stream_writer as module
-from mgw.dialects.signatures import SKIP_VALIDATOR, tagged
+from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
 from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
@@ -199,7 +199,7 @@ def test_calls_that_interleave_are_written_whole() -> None:
     )
     calls = [part for part in parts if "functionCall" in part]
     assert [part["functionCall"]["args"] for part in calls] == [{"a": 1}, {"b": 2}]
-    assert [part["thoughtSignature"] for part in calls] == [SKIP_VALIDATOR, tagged(FOREIGN)]
+    assert [part["thoughtSignature"] for part in calls] == [SKIP_VALIDATOR, tag_signature(FOREIGN)]
 
 
 @pytest.mark.parametrize("ended", [True, False])
@@ -236,7 +236,7 @@ def test_a_call_carries_the_signature_of_the_thought_before_it() -> None:
         Ended(StopReason.TOOL_USE),
     )
     signatures = [part["thoughtSignature"] for part in parts if "thoughtSignature" in part]
-    assert signatures == [tagged(FOREIGN, "Hm.")] * 2
+    assert signatures == [tag_signature(FOREIGN, "Hm.")] * 2
 
 
 def test_calls_keep_their_order_behind_one_that_waits() -> None:
@@ -267,10 +267,10 @@ def test_every_kind_of_part_has_its_chunk() -> None:
     )
     assert [one["content"]["parts"][0] for one in found] == [
         {"text": "Hm", "thought": True},
-        {"text": "", "thought": True, "thoughtSignature": tagged(FOREIGN, "Hm")},
+        {"text": "", "thought": True, "thoughtSignature": tag_signature(FOREIGN, "Hm")},
         {"text": "No."},
         {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
-        {"text": "", "thoughtSignature": tagged(FOREIGN)},
+        {"text": "", "thoughtSignature": tag_signature(FOREIGN)},
         {"text": ""},
         {"text": ""},
     ]
@@ -434,7 +434,7 @@ def test_calls_stand_where_the_whole_answer_has_them() -> None:
 def test_a_stream_says_what_the_whole_answer_says(parts: list[Part], stop: StopReason) -> None:
     reply = Reply((Candidate(tuple(parts), stop),), "r", "m", TokenUsage(3, 2, reasoning=1))
     unary = json.loads(CLIENT.text.render_reply(reply, SSE))
-    chunks = chunks_of(whole(*events_of(reply)))
+    chunks = chunks_of(whole(*replay_reply(reply)))
     pieces = [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
     unread = any(isinstance(part, ToolCall) and part.arguments == "{" for part in parts)
     whole_parts = unary["candidates"][0]["content"]["parts"]

@@ -35,7 +35,7 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import Parsed, RequestContext
 from mgw.dialects.openai.request import parse_request
-from mgw.dialects.signatures import tagged
+from mgw.dialects.signatures import tag_signature
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Effort, Family
 from tests.support.collector import no_collector
@@ -252,16 +252,16 @@ def test_calls_of_the_deprecated_kind_get_identifiers_that_their_results_share()
 
 def test_a_tagged_signature_comes_back_with_the_thought_that_it_seals() -> None:
     details = [
-        {"type": "reasoning.text", "length": 5, "signature": tagged(SEAL), "index": 0},
+        {"type": "reasoning.text", "length": 5, "signature": tag_signature(SEAL), "index": 0},
         {
             "type": "reasoning.encrypted",
-            "data": tagged(Signature(Family.ANTHROPIC, "x", redacted=True)),
+            "data": tag_signature(Signature(Family.ANTHROPIC, "x", redacted=True)),
             "index": 1,
         },
         {
             "type": "reasoning.text",
             "text": "two",
-            "signature": tagged(SEAL),
+            "signature": tag_signature(SEAL),
             "index": 2,
             "offset": 2,
             "calls": 1,
@@ -284,14 +284,14 @@ def test_a_tagged_signature_comes_back_with_the_thought_that_it_seals() -> None:
 
 
 def test_an_edited_thought_is_nobodys() -> None:
-    details = [{"type": "reasoning.text", "length": 5, "signature": tagged(SEAL), "index": 0}]
+    details = [{"type": "reasoning.text", "length": 5, "signature": tag_signature(SEAL), "index": 0}]
     for told, left in (("fir", ()), ("", ()), (None, ())):
         message = {"role": "assistant", "reasoning_content": told, "reasoning_details": details}
         assert turns(HI, {**message, "content": "a"})[1].parts == (*left, Text("a"))
 
 
 def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
-    detail = {"type": "reasoning.text", "text": "as it was", "signature": tagged(SEAL, "as it was")}
+    detail = {"type": "reasoning.text", "text": "as it was", "signature": tag_signature(SEAL, "as it was")}
     for told in ("as it was", None, "as it never was"):
         message = {"role": "assistant", "content": "b", "reasoning_content": told}
         kept = parsed(HI, {**message, "reasoning_details": [detail]})
@@ -303,7 +303,9 @@ def test_a_thought_that_its_client_altered_is_left_out_and_reported() -> None:
 
 
 def test_a_damaged_tag_leaves_no_thought() -> None:
-    details = [{"type": "reasoning.text", "text": "a", "signature": tagged(SEAL)[:9] + "!", "index": 0}]
+    details = [
+        {"type": "reasoning.text", "text": "a", "signature": tag_signature(SEAL)[:9] + "!", "index": 0}
+    ]
     assert turns(HI, {"role": "assistant", "content": "b", "reasoning_details": details})[1].parts == (
         Text("b"),
     )
@@ -311,7 +313,7 @@ def test_a_damaged_tag_leaves_no_thought() -> None:
 
 def test_googles_place_for_signatures_is_read_on_calls_and_on_messages() -> None:
     seal = Signature(Family.GEMINI, "c2ln")
-    extra = {"extra_content": {"google": {"thought_signature": tagged(seal)}}}
+    extra = {"extra_content": {"google": {"thought_signature": tag_signature(seal)}}}
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}, **extra}
     found = turns(HI, {"role": "assistant", "content": "a", "tool_calls": [call], **extra})[1].parts
     assert found == (Text("a", signature=seal), ToolCall("1", "f", "{}", seal))

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from mgw.canonical.conversation import Signature, Text, Thinking, ToolCall
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import Candidate, Reply, StopReason, TextAdded, TokenUsage, UpstreamError
 from mgw.dialects.dialect import ReplyContext, ReplyOptions
 from mgw.dialects.openai.reply import render_reply
@@ -40,7 +40,7 @@ def client(body: bytes, content_type: str) -> openai.OpenAI:
 
 def streamed(reply: Reply) -> bytes:
     writer = ChatStreamWriter(ANSWERING)
-    return writer.keepalive() + writer.write(events_of(reply)) + writer.finish()
+    return writer.keepalive() + writer.write(replay_reply(reply)) + writer.finish()
 
 
 def test_a_whole_answer_is_parsed_into_the_users_own_type() -> None:

@@ -23,7 +23,7 @@ from mgw.canonical.conversation import (
     Thinking,
     ToolCall,
 )
-from mgw.canonical.replay import events_of
+from mgw.canonical.replay import replay_reply
 from mgw.canonical.reply import (
     Alternative,
     ArgumentsAdded,
@@ -143,7 +143,7 @@ def test_a_stream_adds_up_to_the_whole_answer(reply: Reply, deprecated: bool) ->
     style = ReplyOptions(include_usage=True, legacy_functions=deprecated)
     answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
     whole = ChatCompletion.model_validate_json(render_reply(reply, answering)).to_dict(mode="json")
-    stream = streamed(events_of(reply), answering)
+    stream = streamed(replay_reply(reply), answering)
     found = accumulated(stream)
     if reply.usage.tokens_in is None:
         found.pop("usage")
@@ -158,7 +158,7 @@ def test_every_stream_and_every_whole_answer_keeps_the_grammar(
 ) -> None:
     style = ReplyOptions(include_usage, deprecated)
     answering = ReplyContext("req_1", "model-1", 1_770_000_000, style)
-    stream = streamed(events_of(reply), answering)
+    stream = streamed(replay_reply(reply), answering)
     check_chat_stream(stream, include_usage=include_usage, n=len(reply.candidates))
     check_chat(render_reply(reply, answering), n=len(reply.candidates))
 
@@ -289,7 +289,7 @@ def test_arguments_with_line_breaks_stay_within_their_line(breaks: str) -> None:
     arguments = f'{{{breaks} "a":{breaks}1 }}'
     call = ToolCall("1", "f", arguments)
     reply = Reply((Candidate((Text(breaks), call), StopReason.TOOL_USE),))
-    data = streamed(events_of(reply), PLAIN)
+    data = streamed(replay_reply(reply), PLAIN)
     assert all(line.startswith(b"data: ") for line in data.splitlines() if line)
     message = accumulated(data)["choices"][0]["message"]
     assert (message["content"], message["tool_calls"][0]["function"]["arguments"]) == (breaks, arguments)
@@ -302,7 +302,7 @@ def test_thoughts_come_back_exactly_from_the_history_of_a_client(parts: list[Par
     parts = [*parts[:3], *(ToolCall(f"call_{n}", "f", "{}") for n in range(calls)), *parts[3:]]
     reply = Reply((Candidate(tuple(parts), StopReason.END),))
     for message in (
-        accumulated(streamed(events_of(reply), PLAIN))["choices"][0]["message"],
+        accumulated(streamed(replay_reply(reply), PLAIN))["choices"][0]["message"],
         json.loads(render_reply(reply, PLAIN))["choices"][0]["message"],
     ):
         for gone in ("", "reasoning_content"):  # a client may keep the details alone
