@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from mgw.bodies.budget import BodyBudget, Reservation
-from mgw.bodies.source import BodyGoneError, BodySource
+from mgw.bodies.source import PIECE_BYTES, BodyGoneError, BodySource
 from mgw.bodies.spool import Spool, SpooledBody
 from mgw.errors import GatewayError
 from tests.support.deferreds import result_of
@@ -189,3 +189,12 @@ def spooled(directory: Path) -> set[int]:
             if os.readlink(entry).startswith(f"{directory}/"):
                 found.add(int(entry.name))
     return found
+
+
+LARGE = patterned(3 * PIECE_BYTES + 1000)
+
+
+def is_source(body: bytes | BodySource) -> BodySource:
+    """Insist on a body that is not in memory."""
+    assert not isinstance(body, bytes)
+    return body

@@ -195,3 +195,11 @@ class TcpTransport(StringTransport):
 
     def loseWriteConnection(self) -> None:
         pass
+
+
+CLOSE = "Connection: close"
+
+
+def silent() -> Line:
+    """Return a line whose requests answer nothing by themselves."""
+    return Line(RecordingHandler())

@@ -1,0 +1,36 @@
+"""Requests on one connection to a provider in memory."""
+
+from __future__ import annotations
+
+from mgw.upstream.client import UpstreamFailure
+from mgw.upstream.connection import MAX_UNWATCHED_BYTES
+from mgw.upstream.response import UpstreamResponse
+from tests.support.upstreams import Bench, Result, bench, outcome_of, post
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def asked(body: bytes = b"{}") -> tuple[Bench, Result]:
+    b = bench()
+    return b, outcome_of(b.upstream.open(post(body)))
+
+
+def answering(head: bytes = CHUNKED) -> tuple[Bench, UpstreamResponse]:
+    b, result = asked()
+    b.wire.says(head)
+    return b, result.response
+
+
+def failure_of(result: Result) -> UpstreamFailure:
+    assert isinstance(result.error, UpstreamFailure)
+    return result.error
+
+
+LARGE = b"x" * (MAX_UNWATCHED_BYTES + 1)
+
+
+def asked_at_length() -> tuple[Bench, Result]:
+    """A request with a large body, of which the transport has not sent all."""
+    b = bench()
+    b.endpoint.full = True
+    return b, outcome_of(b.upstream.open(post(LARGE)))

@@ -1,0 +1,23 @@
+"""Requests to a web server in memory, and two ways in which they fail."""
+
+from __future__ import annotations
+
+from tests.support.channels import LIMITS, post
+from tests.support.pipelines import CHAT
+from tests.support.web_servers import Bench
+
+KEY = "x-api-key: edge"
+JSON = "Content-Type: application/json"
+PATH = "/v1/chat/completions"
+UNFINISHED = post(CHAT, KEY, JSON, path=PATH)[:-3]
+WHOLE = post(CHAT, KEY, JSON, path=PATH)
+
+
+def too_slow(bench: Bench) -> None:
+    bench.send(UNFINISHED)
+    bench.clock.advance(LIMITS.client_body_idle)
+
+
+def new_in_a_drain(bench: Bench) -> None:
+    bench.server.draining = True
+    bench.send(WHOLE)
