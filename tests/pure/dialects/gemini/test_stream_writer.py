@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from mgw.canonical.conversation import Citation, Media, MediaKind, Part, Signature, Text, Thinking, ToolCall
-from mgw.canonical.replay import replay_reply
+from mgw.canonical.conversation import Citation, Media, MediaKind, Signature
 from mgw.canonical.reply import (
     ArgumentsAdded,
     Began,
     Broke,
     CallBegan,
     CallEnded,
-    Candidate,
     CitationAdded,
     Counted,
     Ended,
     LogprobsAdded,
     MediaAdded,
     RefusalAdded,
-    Reply,
     ReplyEvent,
     StopReason,
     TextAdded,
@@ -35,46 +30,24 @@ from mgw.canonical.reply import (
     TokenUsage,
     UpstreamError,
 )
-from mgw.dialects.dialect import ReplyContext, ReplyOptions
-from mgw.dialects.gemini import CLIENT
+from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.gemini import stream_writer as module
 from mgw.dialects.signatures import SKIP_VALIDATOR, tag_signature
-from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
+from tests.support.gemini_streams import (
+    ARRAY,
+    FOREIGN,
+    SSE,
+    Json,
+    candidates_of,
+    chunks_of,
+    parts_of,
+    whole,
+    writer,
+)
 
-Json = dict[str, Any]
-SSE: Final = ReplyContext("req_1", "gpt", 0)
-ARRAY: Final = ReplyContext("req_1", "gpt", 0, ReplyOptions(in_array=True))
-FOREIGN: Final = Signature(Family.ANTHROPIC, "c2ln")
 END: Final = Ended(StopReason.END)
-
-
-def writer(answering: ReplyContext = SSE) -> StreamWriter:
-    return CLIENT.stream_writer(answering)
-
-
-def whole(*events: ReplyEvent, answering: ReplyContext = SSE) -> bytes:
-    one = writer(answering)
-    return one.write(events) + one.finish()
-
-
-def chunks_of(data: bytes) -> list[Json]:
-    if data.startswith(b"["):
-        found: list[Json] = json.loads(data)
-        return found
-    *events, rest = data.split(b"\n\n")
-    assert rest == b""
-    assert all(event.startswith(b"data: ") and b"\n" not in event for event in events)
-    return [json.loads(event[6:]) for event in events]
-
-
-def candidates_of(*events: ReplyEvent) -> list[Json]:
-    return [candidate for one in chunks_of(whole(*events)) for candidate in one["candidates"]]
-
-
-def parts_of(*events: ReplyEvent) -> list[Json]:
-    return [part for candidate in candidates_of(*events) for part in candidate["content"]["parts"]]
 
 
 def test_a_stream_is_written_piece_by_piece() -> None:
@@ -349,110 +322,3 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     data = one.write([Began(), *[event for call in calls for event in call], END])
     assert not any("error" in found for found in chunks_of(data + one.finish()))
-
-
-# Laws -----------------------------------------------------------------------------------------------------
-
-CANDIDATES: Final = st.integers(0, 1)
-CALLS: Final = st.integers(0, 2)
-TEXT: Final = st.sampled_from(["", "a", '{"a":1}', '{\n"a":\r\n1\r}', "{", "\u20ac"])
-EVENTS: Final = st.one_of(
-    st.builds(Began, st.just("r"), st.just("m")),
-    st.builds(TextAdded, TEXT, CANDIDATES),
-    st.builds(ThinkingAdded, TEXT, CANDIDATES),
-    st.builds(ThinkingSigned, st.just(FOREIGN), CANDIDATES),
-    st.builds(TextSigned, st.just(FOREIGN), CANDIDATES),
-    st.builds(RefusalAdded, TEXT, CANDIDATES),
-    st.builds(CitationAdded, st.just(Citation("u")), CANDIDATES),
-    st.builds(CallBegan, CALLS, st.just("1"), st.just("f"), st.none(), CANDIDATES),
-    st.builds(ArgumentsAdded, CALLS, TEXT, CANDIDATES),
-    st.builds(CallEnded, CALLS, CANDIDATES),
-    st.builds(Counted, st.just(TokenUsage(3, 2))),
-    st.builds(Ended, st.sampled_from(StopReason), st.none(), st.none(), CANDIDATES),
-    st.just(Broke(UpstreamError(500, "no"))),
-)
-
-
-@settings(deadline=None)
-@given(groups=st.lists(st.lists(EVENTS, max_size=4), max_size=8), in_array=st.booleans())
-def test_any_order_of_events_gives_a_legal_stream(groups: list[list[ReplyEvent]], in_array: bool) -> None:
-    answering = ARRAY if in_array else SSE
-    one = writer(answering)
-    data = b"".join(one.write(group) for group in groups) + one.finish()
-    assert data == whole(*[event for group in groups for event in group], answering=answering)
-    check(chunks_of(data))
-
-
-def check(chunks: list[Json]) -> None:
-    """The grammar: whole responses, then the one that ends every candidate, or an error."""
-    *before, last = chunks
-    for one in before:
-        (candidate,) = one["candidates"]
-        assert "finishReason" not in candidate
-        (part,) = candidate["content"]["parts"]
-        assert ("text" in part) != ("functionCall" in part)
-        assert candidate["content"]["role"] == "model"
-    if "error" in last:
-        assert set(last) == {"error"}
-        return
-    spoken = {one["candidates"][0]["index"] for one in before}
-    assert spoken <= {candidate["index"] for candidate in last["candidates"]}
-    assert all(candidate["finishReason"] for candidate in last["candidates"])
-
-
-PARTS: Final = st.lists(
-    st.one_of(
-        st.builds(Text, st.sampled_from(["a", "b\u20ac"])),
-        st.builds(Thinking, st.sampled_from(["", "hm"]), st.just(FOREIGN)),
-        st.builds(ToolCall, st.sampled_from("12"), st.just("f"), st.sampled_from(["{}", "", "{", '{"a":1}'])),
-    ),
-    max_size=5,
-)
-
-
-def test_calls_stand_where_the_whole_answer_has_them() -> None:
-    """One without arguments, which is complete when something follows it; others as they began."""
-    events: list[ReplyEvent] = [
-        Began(),
-        CallBegan(0, "1", "f"),
-        CallEnded(0),
-        TextAdded("a"),
-        CallBegan(1, "2", "g"),
-        CallBegan(2, "3", "h"),
-        ArgumentsAdded(2, '{"b":1}'),
-        CallEnded(2),
-        ArgumentsAdded(1, '{"a":1}'),
-        CallEnded(1),
-        Ended(StopReason.LENGTH),
-    ]
-    rendered = [part.get("text", "") or part["functionCall"]["name"] for part in parts_of(*events)[:-1]]
-    assert rendered == ["f", "a", "g", "h"]
-
-
-@settings(deadline=None)
-@given(parts=PARTS, stop=st.sampled_from(StopReason))
-def test_a_stream_says_what_the_whole_answer_says(parts: list[Part], stop: StopReason) -> None:
-    reply = Reply((Candidate(tuple(parts), stop),), "r", "m", TokenUsage(3, 2, reasoning=1))
-    unary = json.loads(CLIENT.text.render_reply(reply, SSE))
-    chunks = chunks_of(whole(*replay_reply(reply)))
-    pieces = [part for one in chunks for part in one["candidates"][0]["content"]["parts"]]
-    unread = any(isinstance(part, ToolCall) and part.arguments == "{" for part in parts)
-    whole_parts = unary["candidates"][0]["content"]["parts"]
-    assert merged(pieces, calls_last=unread) == merged(whole_parts, calls_last=unread)
-    last = chunks[-1]
-    assert last["usageMetadata"] == unary["usageMetadata"]
-    assert last["candidates"][0]["finishReason"] == unary["candidates"][0]["finishReason"]
-
-
-def merged(parts: list[Json], *, calls_last: bool) -> list[Json]:
-    """Join what came in pieces; calls that cannot be read wait for the end."""
-    found: list[Json] = []
-    for part in sorted(parts, key=lambda part: calls_last and "functionCall" in part):
-        if part == {"text": ""}:
-            continue
-        joins = found and "text" in part and "text" in found[-1] and "thoughtSignature" not in found[-1]
-        if joins and found[-1].get("thought") == part.get("thought"):
-            found[-1] = {**part, "text": found[-1]["text"] + part["text"]}
-        else:
-            found.append(part)
-    return found
