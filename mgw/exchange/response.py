@@ -119,14 +119,7 @@ async def respond(
     :raises GatewayError: what broke it; the client was shown it, if anything was sent.
     """
     if isinstance(client_response, BufferedResponse):
-        body = await read_body(exchange, response, client_response.max_bytes)
-        large = len(body) > (CODED_BYTES if client_response.is_encoded else LARGE_BYTES)
-        complete = partial(client_response.complete, body)
-        del body
-        full = await maybe_offload(exchange.offload, complete, large=large)
-        del complete
-        client_response.on_complete()
-        await send_full(exchange, full, channel)
+        await send_full(exchange, await _complete(exchange, response, client_response), channel)
         return
 
     def send_head() -> None:
@@ -149,6 +142,19 @@ async def respond(
         refusal = early_failure.refuse(error)
         exchange.early_failure = error
     await send_full(exchange, refusal, channel)
+
+
+async def _complete(
+    exchange: Exchange, response: UpstreamResponse, buffered: BufferedResponse
+) -> FullResponse:
+    """Read the body to its end, and return the complete response that it becomes."""
+    body = await read_body(exchange, response, buffered.max_bytes)
+    large = len(body) > (CODED_BYTES if buffered.is_encoded else LARGE_BYTES)
+    complete = partial(buffered.complete, body)
+    del body  # while threads work on it, nobody else needs it
+    full = await maybe_offload(exchange.offload, complete, large=large)
+    buffered.on_complete()
+    return full
 
 
 async def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) -> None:

@@ -223,7 +223,11 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """Yield the families; the library's registry asks for it."""
         yield from self._exchanges()
+        yield from self._times()
         yield from self._state()
+        yield from self._clients()
+        yield from self._configuration()
+        yield from self._failures()
         yield from self._sinks()
 
     def describe(self) -> Iterable[Metric]:
@@ -279,6 +283,8 @@ class Metrics:
             for direction, count in counts.rows():
                 tokens.add_metric((provider, direction), count)
         yield tokens
+
+    def _times(self) -> Iterator[Metric]:
         latency = HistogramMetricFamily(
             "mgw_request_seconds",
             "Time from the end of the request head to the last byte of the response.",
@@ -297,7 +303,7 @@ class Metrics:
         yield first_byte
 
     def _state(self) -> Iterator[Metric]:
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        gauge = GaugeMetricFamily
         build = gauge(
             "mgw_build_info",
             "Versions of the gateway, Python and Twisted; always 1.",
@@ -311,6 +317,9 @@ class Metrics:
         for place, held in self.bodies_held().items():
             bodies.add_metric((place,), held)
         yield bodies
+
+    def _clients(self) -> Iterator[Metric]:
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
         connected, allowed, refused = self.clients()
         yield gauge("mgw_client_connections", "Open client connections.", connected)
         yield gauge("mgw_client_connections_max", "Maximum number of client connections.", allowed)
@@ -319,6 +328,9 @@ class Metrics:
             "Client connections refused because the limit was reached.",
             refused,
         )
+
+    def _configuration(self) -> Iterator[Metric]:
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
         yield gauge(
             "mgw_config_generation", "Number of the configuration in use, counted from 1.", self._generation
         )
@@ -327,6 +339,9 @@ class Metrics:
         )
         yield counter("mgw_config_reload_failures", "Reloads that failed.", self._reload_failures)
         yield counter("mgw_malformed_requests", "Input that was not valid HTTP.", self._malformed)
+
+    def _failures(self) -> Iterator[Metric]:
+        counter = CounterMetricFamily
         rejections = counter("mgw_edge_rejections", "Requests rejected by edge auth.", labels=("reason",))
         for reason, count in sorted(self._edge_rejections.items()):
             rejections.add_metric((reason,), count)
