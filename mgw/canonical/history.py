@@ -94,7 +94,7 @@ class HistoryTurn(Struct, frozen=True):
         return [part for part in self.parts if isinstance(part, PairedCall)]
 
 
-class Message(Struct):
+class HistoryMessage(Struct):
     """What becomes one message of the request: blocks in the dialect's own form."""
 
     role: Role
@@ -126,7 +126,7 @@ class TurnRenderer(Protocol):
 
 def render_history(
     turns: Iterable[HistoryTurn], policy: HistoryPolicy, renderer: TurnRenderer
-) -> list[Message]:
+) -> list[HistoryMessage]:
     """Return the messages of a history in an order that the family takes."""
     history = _History(policy, renderer)
     for turn in turns:
@@ -170,7 +170,7 @@ class _History:
     def __init__(self, policy: HistoryPolicy, renderer: TurnRenderer) -> None:
         self._policy = policy
         self._renderer = renderer
-        self._messages: list[Message] = []
+        self._messages: list[HistoryMessage] = []
         self._unanswered: list[PairedCall] = []
         self._moved: list[JsonObject] = []
         """Media that wait for the user's next message."""
@@ -184,13 +184,13 @@ class _History:
         else:
             self._add_user(turn)
 
-    def finish(self) -> list[Message]:
+    def finish(self) -> list[HistoryMessage]:
         """Add what is still due, and return all."""
         self._settle()
         self._settle_system()
         messages, policy = self._messages, self._policy
         if policy.begins_with_user and messages and messages[0].role is Role.ASSISTANT:
-            messages.insert(0, Message(Role.USER, [self._renderer.render_text(BEGIN)]))
+            messages.insert(0, HistoryMessage(Role.USER, [self._renderer.render_text(BEGIN)]))
         if policy.ends_with_user and self._role() is Role.ASSISTANT:
             self._append(Role.USER, [self._renderer.render_text(CONTINUE)])
         return messages
@@ -247,7 +247,7 @@ class _History:
         if self._policy.alternates and self._role() is role:
             self._messages[-1].blocks += blocks
         else:
-            self._messages.append(Message(role, blocks, name, is_result))
+            self._messages.append(HistoryMessage(role, blocks, name, is_result))
 
     def _role(self, back: int = 1) -> Role | None:
         return self._messages[-back].role if len(self._messages) >= back else None

@@ -17,7 +17,7 @@ from twisted.scripts.twistd import runApp
 _GATEWAY: Final = ServiceMaker("mgw", "mgw.daemon", "A multi-dialect model gateway.", "mgw")
 
 
-class _Options(ServerOptions):
+class _ProcessOptions(ServerOptions):
     """Twistd's, for the gateway alone.
 
     Nobody's plugins are searched for: twistd would write down what it found where this was installed, and
@@ -40,7 +40,7 @@ def serve(options: Sequence[str], log_file: str | None = None) -> int:
     """
     _leave_a_closed_folder()
     log = [] if log_file is None else ["--logfile", log_file]
-    config = _Options()  # type: ignore[no-untyped-call]  # Twisted's
+    config = _ProcessOptions()  # type: ignore[no-untyped-call]  # Twisted's
     config.parseOptions(["--nodaemon", "--pidfile=", *log, "mgw", *options])  # type: ignore[no-untyped-call]
     runApp(config)
     return 0

@@ -21,7 +21,7 @@ from mgw.config.problems import NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, Path, Repo
 from mgw.config.quoting import HIDDEN, nearest_word, suggestion
 from mgw.config.settings import Config
 from mgw.config.settings_base import FROM_FILE, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE, known_keys
-from mgw.config.yaml_document import Document, Value, read
+from mgw.config.yaml_document import Value, YamlDocument, read
 
 _NO_BLANK: Final = "put a space after the colon"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
@@ -65,7 +65,7 @@ def parse(
     return normalize(config, LoadContext(report, environ, names, route_names))
 
 
-def _shape(settings: dict[str, Value], document: Document, report: Report) -> Config:
+def _shape(settings: dict[str, Value], document: YamlDocument, report: Report) -> Config:
     """Check each block by itself; what is wrong is noted and left out."""
     try:
         return Config.model_validate(settings, context=FROM_FILE)
@@ -84,7 +84,7 @@ def _shape(settings: dict[str, Value], document: Document, report: Report) -> Co
     return Config.model_validate(sound, context=FROM_FILE)
 
 
-def _words(kind: str, message: str, path: Path, document: Document) -> str:
+def _words(kind: str, message: str, path: Path, document: YamlDocument) -> str:
     if kind == WRONG_VALUE:
         return message
     if kind == WRONG_TYPE and path not in document.report.marks:

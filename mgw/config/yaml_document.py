@@ -38,7 +38,7 @@ _LONGEST_NUMBER: Final = 8
 """Characters; a longer number among providers may be a key in the wrong place."""
 
 
-class _UnreadableError(Exception):
+class _UnreadableFileError(Exception):
     """The text is no YAML document that we take."""
 
     def __init__(self, message: str, mark: Mark) -> None:
@@ -55,14 +55,14 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise _UnreadableError(f"nested deeper than {MAX_DEPTH} levels", mark_of(self.get_mark()))
+            raise _UnreadableFileError(f"nested deeper than {MAX_DEPTH} levels", mark_of(self.get_mark()))
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """What a file says, and how it said it."""
 
     report: Report
@@ -96,9 +96,9 @@ class Document:
         """Return the value of a node and note where it and all below it stand."""
         mark = mark_of(node.start_mark)
         if len(self._nodes) >= MAX_VALUES:
-            raise _UnreadableError(f"more than {MAX_VALUES} values, do its aliases nest?", mark)
+            raise _UnreadableFileError(f"more than {MAX_VALUES} values, do its aliases nest?", mark)
         if id(node) in self._above:
-            raise _UnreadableError("an alias that contains itself", mark)
+            raise _UnreadableFileError("an alias that contains itself", mark)
         self._nodes[path] = node
         self.report.marks.setdefault(path, mark)
         if isinstance(node, yaml.ScalarNode):
@@ -158,38 +158,38 @@ class Document:
             return None
 
 
-def read(text: str, report: Report) -> Document:
+def read(text: str, report: Report) -> YamlDocument:
     """Read a YAML text; what is wrong with its form goes to ``report``, the value is what could be read."""
-    document = Document(report)
+    document = YamlDocument(report)
     try:
         node = _compose(text)
         if node is not None:
             document.value = document.walk(node, ())
-    except _UnreadableError as error:
+    except _UnreadableFileError as error:
         report.add((), error.message, at=error.mark)
     return document
 
 
 def _compose(text: str) -> yaml.Node | None:
     if len(text) > MAX_CHARACTERS:
-        raise _UnreadableError(f"longer than {MAX_CHARACTERS} characters", FIRST)
+        raise _UnreadableFileError(f"longer than {MAX_CHARACTERS} characters", FIRST)
     loader = None
     try:
         loader = _Loader(text)
         return loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         words, mark = fault_of(error, text)
-        raise _UnreadableError(f"not YAML: {words}", mark) from None
+        raise _UnreadableFileError(f"not YAML: {words}", mark) from None
     except yaml.reader.ReaderError as error:
         words, mark = unreadable_character(text, int(error.position), int(error.character))
-        raise _UnreadableError(f"not YAML: {words}", mark) from None
+        raise _UnreadableFileError(f"not YAML: {words}", mark) from None
     except (
         yaml.YAMLError,
         ValueError,
         OverflowError,
     ):  # PyYAML hands absurd escapes and versions to int() and chr()
         mark = FIRST if loader is None else mark_of(loader.get_mark())
-        raise _UnreadableError("not YAML: an escape or a number that cannot be read", mark) from None
+        raise _UnreadableFileError("not YAML: an escape or a number that cannot be read", mark) from None
 
 
 def _plain_value(node: yaml.ScalarNode) -> bool | int | float | None:

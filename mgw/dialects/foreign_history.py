@@ -26,7 +26,7 @@ from msgspec.json import encode
 from mgw.dialects.signatures import SKIP_VALIDATOR, TAG, is_tagged
 from mgw.errors import GatewayError
 from mgw.vocabulary import DialectName
-from mgw.wire.json_document import Document, JsonNode, are_all_siblings, removal_spans
+from mgw.wire.json_document import JsonDocument, JsonNode, are_all_siblings, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
 
 TAG_BYTES: Final = TAG.encode()
@@ -41,12 +41,12 @@ def clean_history(dialect: DialectName, body: bytes) -> bytes:
     if find is None or TAG_BYTES not in body:
         return body
     try:
-        return apply_edits(body, find(Document(body)))
+        return apply_edits(body, find(JsonDocument(body)))
     except GatewayError:
         return body
 
 
-def _messages(document: Document) -> list[Edit]:
+def _messages(document: JsonDocument) -> list[Edit]:
     """Thinking blocks with a tagged signature, and redacted ones with tagged data."""
     edits: list[Edit] = []
     gone: list[JsonNode] = []
@@ -60,13 +60,13 @@ def _messages(document: Document) -> list[Edit]:
     return edits + _without(gone)
 
 
-def _is_thought(document: Document, block: JsonNode) -> bool:
+def _is_thought(document: JsonDocument, block: JsonNode) -> bool:
     members = document.members(block)
     signed = _SIGNED_BY.get(_text(document, members, "type") or "")
     return signed is not None and is_tagged(_text(document, members, signed) or "")
 
 
-def _chat(document: Document) -> list[Edit]:
+def _chat(document: JsonDocument) -> list[Edit]:
     """Reasoning with tagged details, and ``extra_content`` with a tagged signature."""
     edits: list[Edit] = []
     gone: list[JsonNode] = []
@@ -84,7 +84,7 @@ def _chat(document: Document) -> list[Edit]:
     return edits + _without(gone)
 
 
-def _tagged_members(document: Document, members: Members) -> set[str]:
+def _tagged_members(document: JsonDocument, members: Members) -> set[str]:
     """Return the names of the members of a message that are the gateway's own."""
     cut: set[str] = set()
     if any(
@@ -98,13 +98,13 @@ def _tagged_members(document: Document, members: Members) -> set[str]:
     return cut
 
 
-def _has_tagged_extra(document: Document, members: Members) -> bool:
+def _has_tagged_extra(document: JsonDocument, members: Members) -> bool:
     """Whether ``extra_content.google.thought_signature`` is tagged (Google's own place for it in Chat)."""
     google = _inside(document, _inside(document, members, "extra_content"), "google")
     return is_tagged(_text(document, google, "thought_signature") or "")
 
 
-def _says_nothing(document: Document, members: Members, cut: set[str]) -> bool:
+def _says_nothing(document: JsonDocument, members: Members, cut: set[str]) -> bool:
     return all(_is_empty(document.raw(members[name][-1])) for name in members.keys() - cut - {"role", "name"})
 
 
@@ -112,7 +112,7 @@ def _is_empty(spelled: bytes) -> bool:
     return spelled == b"null" or (spelled[:1] == b"[" and not spelled[1:-1].strip())
 
 
-def _generate_content(document: Document) -> list[Edit]:
+def _generate_content(document: JsonDocument) -> list[Edit]:
     """Thoughts of others, and tagged signatures of all else, for which Gemini takes the skip value."""
     request = document.members(document.root)
     edits = _contents(document, request)
@@ -121,7 +121,7 @@ def _generate_content(document: Document) -> list[Edit]:
     return edits
 
 
-def _contents(document: Document, request: Members) -> list[Edit]:
+def _contents(document: JsonDocument, request: Members) -> list[Edit]:
     edits: list[Edit] = []
     gone: list[JsonNode] = []
     for content in _marked(document, request, "contents"):
@@ -141,24 +141,24 @@ def _contents(document: Document, request: Members) -> list[Edit]:
     return edits + _without(gone)
 
 
-def _is_only_thought(document: Document, members: Members) -> bool:
+def _is_only_thought(document: JsonDocument, members: Members) -> bool:
     thought = members.get("thought")
     is_thought = thought is not None and document.raw(thought[-1]) == b"true"
     return is_thought and members.keys() <= _OF_THOUGHTS
 
 
-def _marked(document: Document, members: Members, name: str) -> Iterator[JsonNode]:
+def _marked(document: JsonDocument, members: Members, name: str) -> Iterator[JsonNode]:
     """Yield the elements of an array of this name that hold a tag."""
     places = members.get(name)
     return document.elements(places[-1], TAG_BYTES) if places else iter(())
 
 
-def _inside(document: Document, members: Members, name: str) -> Members:
+def _inside(document: JsonDocument, members: Members, name: str) -> Members:
     places = members.get(name)
     return document.members(places[-1]) if places else {}
 
 
-def _text(document: Document, members: Members, name: str) -> str | None:
+def _text(document: JsonDocument, members: Members, name: str) -> str | None:
     places = members.get(name)
     return document.string(places[-1]) if places else None
 
@@ -174,7 +174,7 @@ _COUNTED: Final = ("generateContentRequest", "generate_content_request")
 """Where a request for a count of tokens may hold the request that is to be counted."""
 _OF_THOUGHTS: Final = frozenset({"text", "thought", "partMetadata", "part_metadata", *_SIGNATURES})
 _SKIP: Final = encode(SKIP_VALIDATOR)
-_EDITS: Final[Mapping[DialectName, Callable[[Document], list[Edit]]]] = MappingProxyType(
+_EDITS: Final[Mapping[DialectName, Callable[[JsonDocument], list[Edit]]]] = MappingProxyType(
     {
         DialectName.ANTHROPIC: _messages,
         DialectName.OPENAI_CHAT: _chat,

@@ -28,7 +28,7 @@ _EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
 _ELEMENT_END: Final = re.compile(rb"\}\s*[,\]]?\s*\Z")
 
 
-class _Kind(Struct, frozen=True):
+class _EventPattern(Struct, frozen=True):
     """What the last event of a dialect looks like."""
 
     marks: tuple[bytes, ...]
@@ -39,23 +39,23 @@ class _Kind(Struct, frozen=True):
     """What stands in every event of which another may be the last one."""
 
 
-_DONE: Final = _Kind((b"[DONE]",), re.compile(rb"[\r\n]data: ?\[DONE\]"), bare=True)
-_MESSAGE: Final = _Kind(
+_DONE: Final = _EventPattern((b"[DONE]",), re.compile(rb"[\r\n]data: ?\[DONE\]"), bare=True)
+_MESSAGE: Final = _EventPattern(
     (b"message_stop",),
     re.compile(rb'[\r\n](?:event: ?message_stop[\r\n]|data: ?\{\s*"type"\s*:\s*"message_stop")'),
     bare=True,
 )
 _LAST_RESPONSE: Final = rb"response\.(?:completed|incomplete|failed)"
-_RESPONSE: Final = _Kind(
+_RESPONSE: Final = _EventPattern(
     (b"response.completed", b"response.incomplete", b"response.failed"),
     re.compile(
         rb'[\r\n](?:event: ?%b[\r\n]|data: ?\{\s*"type"\s*:\s*"%b")' % (_LAST_RESPONSE, _LAST_RESPONSE)
     ),
 )
-_CANDIDATE: Final = _Kind(
+_CANDIDATE: Final = _EventPattern(
     (b'"finishReason"',), re.compile(rb'"finishReason"\s*:\s*"'), goes_on=b'"candidates"'
 )
-_KINDS: Final = MappingProxyType(
+_PATTERNS: Final = MappingProxyType(
     {
         DialectName.OPENAI: _DONE,
         DialectName.OPENAI_CHAT: _DONE,
@@ -72,7 +72,7 @@ class LastEvent:
     __slots__ = ("_array", "_kind", "_seen", "_tail", "passed")
 
     def __init__(self, dialect: DialectName) -> None:
-        self._kind = _KINDS[dialect]
+        self._kind = _PATTERNS[dialect]
         self._array: bool | None = None
         self._seen = False
         self._tail = _LINE_BEGIN

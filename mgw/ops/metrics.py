@@ -69,7 +69,7 @@ class _Timings:
 
 
 @dataclass(slots=True)
-class _Tokens:
+class _TokenCounts:
     """The tokens of one provider."""
 
     tokens_in: int = 0
@@ -98,7 +98,7 @@ class _Row:
     """The requests of one set of labels."""
 
     timings: _Timings
-    tokens: _Tokens
+    tokens: _TokenCounts
     count: int = 0
 
 
@@ -151,7 +151,7 @@ class Metrics:
     _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
     _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
     _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict, repr=False)
-    _tokens: dict[str, _Tokens] = field(default_factory=dict, repr=False)
+    _tokens: dict[str, _TokenCounts] = field(default_factory=dict, repr=False)
     _registry: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
 
     def __post_init__(self) -> None:
@@ -246,7 +246,7 @@ class Metrics:
         row = self._rows.get(labels)
         if row is None:
             timings = self._timings.setdefault(names, _Timings())
-            tokens = self._tokens.setdefault(names[1], _Tokens())
+            tokens = self._tokens.setdefault(names[1], _TokenCounts())
             row = self._rows[labels] = _Row(timings, tokens)
         if known:  # what a client might have made up is never a key here
             self._known[key] = row

@@ -58,7 +58,7 @@ class UpstreamAgent:
         bodyProducer: IBodyProducer | None = None,  # noqa: N803  # IAgent's name, given by keyword
     ) -> Deferred[IResponse]:
         """Send a request; fires with the response when its head is there."""
-        request = _ClientRequest(method, uri, headers or Headers())
+        request = _AgentRequest(method, uri, headers or Headers())
         return Deferred.fromCoroutine(self._request(request, bodyProducer))
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class UpstreamAgent:
             upstream.close()
         self._upstreams.clear()
 
-    async def _request(self, request: _ClientRequest, producer: IBodyProducer | None) -> IResponse:
+    async def _request(self, request: _AgentRequest, producer: IBodyProducer | None) -> IResponse:
         origin, target = _split(request.absoluteURI)
         upstream = self._upstream_for(origin)
         body = b"" if producer is None else await _read_body(producer)
@@ -151,7 +151,7 @@ async def _read_body(producer: IBodyProducer) -> bytes:
 
 
 @implementer(IClientRequest)
-class _ClientRequest:
+class _AgentRequest:
     """The request that a response answers."""
 
     def __init__(self, method: bytes, uri: bytes, headers: Headers) -> None:
@@ -166,7 +166,7 @@ class _Response:
 
     version = (b"HTTP", 1, 1)
 
-    def __init__(self, response: UpstreamResponse, request: _ClientRequest) -> None:
+    def __init__(self, response: UpstreamResponse, request: _AgentRequest) -> None:
         self._response = response
         self.request = request
         self.code = response.status

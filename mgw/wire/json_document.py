@@ -6,8 +6,8 @@
 * A value in Python takes up to thirty times the bytes that it has in JSON, and every object of a request is
   opened, read and written anew.  So bodies that are to be parsed are counted first: the commas and brackets
   outside of strings.  A body without many of them anywhere is not looked at any closer.
-* A :class:`Document` tells where the members and elements of a body stand.  It is checked whole when it is
-  opened, so that the walk meets valid JSON only.  One level is walked at a time, from sibling to sibling, and
+* A :class:`JsonDocument` tells where the members and elements of a body stand.  It is checked whole when it
+  is opened, so that the walk meets valid JSON only.  One level is walked at a time, from sibling to sibling, and
   only what is asked for is opened.  Where an array or object ends is found by ``msgspec``: it is shown all
   that begins there and names the byte at which it finds more than one value.  A pattern that does the same is
   a hundred times slower where brackets are nested.  Steps are counted, so the time is bounded whatever the
@@ -204,7 +204,7 @@ class JsonNode(Struct, frozen=True, gc=False):
     """Where the next sibling begins; ``None``: it is the last."""
 
 
-class Document:
+class JsonDocument:
     """A JSON body, checked, and read by where its values stand.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, what is nested too deeply, and from any

@@ -46,7 +46,7 @@ from mgw.dialects.refusal import AnswerError
 from mgw.dialects.speech import ANYTHING, CARRIED, PCM, add_wave_header, audio_type, bare_type
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
-from mgw.wire.json_document import Document, JsonNode
+from mgw.wire.json_document import JsonDocument, JsonNode
 from mgw.wire.json_spans import Edit, apply_edits
 
 _AUDIO: Final = "AUDIO"
@@ -284,7 +284,7 @@ def add_audio_modality(body: bytes) -> bytes:
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, or is nested too deeply.
     """
-    document = Document(body)
+    document = JsonDocument(body)
     if not _is_object(body, document.root):
         return body
     config, spelling = _find_member(document, document.root, _CONFIG_KEYS)
@@ -305,7 +305,7 @@ def add_audio_modality(body: bytes) -> bytes:
 
 
 def _find_member(
-    document: Document, holder: JsonNode, spellings: tuple[str, ...]
+    document: JsonDocument, holder: JsonNode, spellings: tuple[str, ...]
 ) -> tuple[JsonNode | None, int]:
     """Return the member that counts, and which spelling it has: the last one that is not null."""
     members = document.members(holder)
@@ -320,7 +320,7 @@ def _is_object(body: bytes, node: JsonNode) -> bool:
     return body.startswith(b"{", node.value)
 
 
-def _insert(document: Document, holder: JsonNode, member: bytes) -> Edit:
+def _insert(document: JsonDocument, holder: JsonNode, member: bytes) -> Edit:
     """Return the edit that makes ``member`` the first of an object."""
     behind = holder.value + 1
     return (behind, behind), member + (b"," if document.members(holder) else b"")

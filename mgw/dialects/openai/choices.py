@@ -72,7 +72,7 @@ _HUGE: Final = 2**63
 """No logarithm is as large, though an integer of JSON may be larger than any float."""
 
 
-class Delta(Struct):
+class ChoiceDelta(Struct):
     """The fields of a delta, and of a message, that are read; Any: hosts write all kinds of types."""
 
     content: Any = None
@@ -87,15 +87,15 @@ class Delta(Struct):
     extra_content: Any = None
 
 
-_EMPTY_DELTA: Final = Delta()
+_EMPTY_DELTA: Final = ChoiceDelta()
 
 
 class Choice(Struct):
     """The fields of a choice that are read, in a stream or not."""
 
     index: Any = 0  # Any: hosts write all kinds of types
-    delta: Delta | None = None
-    message: Delta | None = None
+    delta: ChoiceDelta | None = None
+    message: ChoiceDelta | None = None
     finish_reason: Any = None
     logprobs: Any = None
     error: Any = None
@@ -165,7 +165,7 @@ class ChoiceReader:
             return StopReason.REFUSAL
         return StopReason.STOP_SEQUENCE if stop is StopReason.STOP_SEQUENCE else StopReason.END
 
-    def _on_reasoning(self, delta: Delta, events: list[ReplyEvent]) -> None:
+    def _on_reasoning(self, delta: ChoiceDelta, events: list[ReplyEvent]) -> None:
         reasoning = _string(delta.reasoning_content) or _string(delta.reasoning)
         details = delta.reasoning_details
         entries = [entry for entry in details if type(entry) is dict] if type(details) is list else []
@@ -221,7 +221,7 @@ class ChoiceReader:
                 self._calls.begin_waiting(events)
             events.append(TextAdded(text, self.candidate))
 
-    def _on_rare_fields(self, delta: Delta, events: list[ReplyEvent]) -> None:
+    def _on_rare_fields(self, delta: ChoiceDelta, events: list[ReplyEvent]) -> None:
         """Read what few deltas have."""
         if delta.refusal and type(delta.refusal) is str:
             self._close_thought(events)

@@ -56,13 +56,13 @@ class _Counts(Struct, frozen=True):
     output_tokens: Count | None = None
 
 
-class _Event(Struct, frozen=True):
+class _SpeechEvent(Struct, frozen=True):
     type: str = ""
     audio: str | None = None
     usage: _Counts | None = None
 
 
-_DECODER: Final = Decoder(_Event, strict=False)
+_DECODER: Final = Decoder(_SpeechEvent, strict=False)
 
 
 def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:  # noqa: ARG001 - the sound and no more

@@ -44,9 +44,9 @@ from mgw.canonical.conversation import (
 from mgw.canonical.features import Feature
 from mgw.canonical.history import (
     NO_RESULT,
+    HistoryMessage,
     HistoryPolicy,
     HistoryTurn,
-    Message,
     PairedCall,
     SystemTurns,
     pair_calls,
@@ -235,7 +235,7 @@ def render_turns(
     renderer = _TurnRenderer(kind, row, names, lost)
     history = render_history(pair_calls(conversation.turns, _POLICY.call_ids), _POLICY, renderer)
     system = _render_texts(conversation.system)
-    leading = [Message(Role.SYSTEM, system)] if system else []
+    leading = [HistoryMessage(Role.SYSTEM, system)] if system else []
     return [renderer.render_message(message) for message in (*leading, *history)]
 
 
@@ -260,7 +260,7 @@ class _TurnRenderer:
         self._names = names
         self._lost = lost
 
-    def render_message(self, message: Message) -> JsonObject:
+    def render_message(self, message: HistoryMessage) -> JsonObject:
         """Return the message that these blocks make."""
         if message.is_result or message.role is Role.ASSISTANT:
             return message.blocks[0]

@@ -25,9 +25,9 @@ from mgw.canonical.history import (
     BEGIN,
     CONTINUE,
     NO_RESULT,
+    HistoryMessage,
     HistoryPolicy,
     HistoryTurn,
-    Message,
     PairedCall,
     SystemTurns,
     pair_calls,
@@ -80,7 +80,7 @@ class Plain:
         return found
 
 
-def rendered(turns: list[Turn], policy: HistoryPolicy) -> list[Message]:
+def rendered(turns: list[Turn], policy: HistoryPolicy) -> list[HistoryMessage]:
     return render_history(pair_calls(turns, policy.call_ids), policy, Plain())
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mgw.errors import GatewayError, Reason
-from mgw.wire.json_document import Document, JsonNode, Span, are_all_siblings, removal_spans
+from mgw.wire.json_document import JsonDocument, JsonNode, Span, are_all_siblings, removal_spans
 from mgw.wire.json_spans import Edit, apply_edits
 
 MARK = b"mark"
@@ -56,7 +56,7 @@ def parsed(text: bytes) -> Any:
     return json.loads(text, object_pairs_hook=Pairs, parse_int=str, parse_float=str)
 
 
-def elements(document: Document, place: JsonNode, holding: bytes = b"") -> list[JsonNode]:
+def elements(document: JsonDocument, place: JsonNode, holding: bytes = b"") -> list[JsonNode]:
     return list(document.elements(place, holding))
 
 
@@ -67,7 +67,7 @@ def without(body: bytes, siblings: list[JsonNode]) -> bytes:
 # --- where things stand ------------------------------------------------------------------------------------
 
 
-def same(document: Document, body: bytes, place: JsonNode, value: Any) -> None:
+def same(document: JsonDocument, body: bytes, place: JsonNode, value: Any) -> None:
     """Hold a place and all below it against what a parser read there."""
     assert parsed(body[place.value : place.end]) == value
     assert document.string(place) == (value if body[place.value : place.value + 1] == b'"' else None)
@@ -87,14 +87,14 @@ def same(document: Document, body: bytes, place: JsonNode, value: Any) -> None:
 
 @given(body=around(VALUES))
 def test_every_value_is_found_where_a_parser_finds_it(body: bytes) -> None:
-    document = Document(body)
+    document = JsonDocument(body)
     root = document.root
     same(document, body, JsonNode(root.start, root.value, len(body.rstrip())), parsed(body))
 
 
 @given(body=around(arrays(VALUES)))
 def test_the_elements_that_hold_some_bytes_are_those_in_which_they_occur(body: bytes) -> None:
-    document = Document(body)
+    document = JsonDocument(body)
     everything = elements(document, document.root)
     holding = [place for place in everything if MARK in body[place.value : place.end]]
     assert elements(document, document.root, MARK) == holding
@@ -102,7 +102,7 @@ def test_the_elements_that_hold_some_bytes_are_those_in_which_they_occur(body: b
 
 def test_lone_surrogates_change_no_places() -> None:
     body = rb'{"\ud800":"\\ud800\"","a":["\udfff\ud800"],"b":"\u0061"}'
-    document = Document(body)
+    document = JsonDocument(body)
     members = document.members(document.root)
     assert document.string(members["b"][-1]) == "a"
     assert [body[place.value : place.end] for place in elements(document, members["a"][0])] == [
@@ -111,7 +111,7 @@ def test_lone_surrogates_change_no_places() -> None:
 
 
 def test_what_is_not_utf8_is_no_name() -> None:
-    document = Document(b'{"\xff":1,"\\n\xff":"a","b":2}')
+    document = JsonDocument(b'{"\xff":1,"\\n\xff":"a","b":2}')
     assert "b" in document.members(document.root)
 
 
@@ -122,7 +122,7 @@ def test_what_is_not_utf8_is_no_name() -> None:
 )
 def test_what_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(GatewayError) as refusal:
-        Document(body)
+        JsonDocument(body)
     assert refusal.value.reason is Reason.MALFORMED
 
 
@@ -130,13 +130,13 @@ def test_deep_nesting_is_skipped_or_refused() -> None:
     for depth in (500, 900, 990, 1000, 100_000):
         deep = b"[" * depth + b"]" * depth
         with suppress(GatewayError):
-            document = Document(b'{"x":[%b,%b],"a":"mark"}' % (deep, deep))
+            document = JsonDocument(b'{"x":[%b,%b],"a":"mark"}' % (deep, deep))
             assert document.string(document.members(document.root)["a"][0]) == "mark"
 
 
 def test_a_document_of_too_many_places_is_refused() -> None:
     body = b"[0,1,2,3,4]"
-    document = Document(body, max_nodes=5)
+    document = JsonDocument(body, max_nodes=5)
     assert len(elements(document, document.root)) == 5
     with pytest.raises(GatewayError):
         elements(document, document.root)
@@ -156,7 +156,7 @@ def test_a_document_of_too_many_places_is_refused() -> None:
 def test_a_long_document_takes_no_long_time(filler: bytes) -> None:
     body = b'{"x":%b,"a":[%b,"mark"]}' % (filler, filler)
     begun = process_time()
-    document = Document(body)
+    document = JsonDocument(body)
     (found,) = elements(document, document.members(document.root)["a"][-1], MARK)
     assert document.string(found) == "mark"
     assert process_time() - begun < 2  # measured: 0.3 at the most
@@ -178,7 +178,7 @@ def test_a_long_document_takes_no_long_time(filler: bytes) -> None:
     ],
 )
 def test_one_comma_goes_with_each(body: bytes, chosen: tuple[int, ...], left: bytes) -> None:
-    document = Document(body)
+    document = JsonDocument(body)
     found = elements(document, document.root)
     assert without(body, [found[index] for index in chosen]) == left
 
@@ -186,7 +186,7 @@ def test_one_comma_goes_with_each(body: bytes, chosen: tuple[int, ...], left: by
 @given(body=around(arrays(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
 @example(b"[1,2,3]", [False, True, True, True, True, True])
 def test_a_parser_misses_the_elements_that_were_cut_and_no_others(body: bytes, choices: list[bool]) -> None:
-    document = Document(body)
+    document = JsonDocument(body)
     found = elements(document, document.root)
     chosen = [place for place, choice in zip(found, choices, strict=False) if choice]
     left = [value for value, choice in zip(parsed(body), choices, strict=False) if not choice]
@@ -196,7 +196,7 @@ def test_a_parser_misses_the_elements_that_were_cut_and_no_others(body: bytes, c
 
 @given(body=around(objects(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_a_parser_misses_the_members_that_were_cut_and_no_others(body: bytes, choices: list[bool]) -> None:
-    document = Document(body)
+    document = JsonDocument(body)
     found = sorted(
         (place for places in document.members(document.root).values() for place in places),
         key=lambda place: place.start,
@@ -208,7 +208,7 @@ def test_a_parser_misses_the_members_that_were_cut_and_no_others(body: bytes, ch
 
 @given(body=around(arrays(VALUES)), choices=st.lists(st.booleans(), min_size=6, max_size=6))
 def test_nothing_is_cut_but_what_was_chosen_and_commas(body: bytes, choices: list[bool]) -> None:
-    document = Document(body)
+    document = JsonDocument(body)
     found = elements(document, document.root)
     chosen = [place for place, choice in zip(found, choices, strict=False) if choice]
     gone = b"".join(body[start:end] for start, end in removal_spans(chosen))
