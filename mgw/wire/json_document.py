@@ -9,10 +9,10 @@
 * A :class:`JsonDocument` tells where the members and elements of a body stand.  It is checked whole when it
   is opened, so that the walk meets valid JSON only.  One level is walked at a time, from sibling to sibling,
   and only what is asked for is opened.  Where an array or object ends is found by ``msgspec``: it is shown
-  all that begins there and names the byte at which it finds more than one value.  A pattern that does the same
-  is a hundred times slower where brackets are nested.  Steps are counted, so the time is bounded whatever the
-  brackets look like, and nothing calls itself: depth is ``msgspec``'s business, and it refuses what is nested
-  too deeply.
+  all that begins there and names the byte at which it finds more than one value.  A pattern that does the
+  same is a hundred times slower where brackets are nested.  Steps are counted, so the time is bounded
+  whatever the brackets look like, and nothing calls itself: depth is ``msgspec``'s business, and it refuses
+  what is nested too deeply.
 """
 
 from __future__ import annotations
