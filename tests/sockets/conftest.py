@@ -17,7 +17,8 @@ from google.genai import types as genai_types
 
 from tests.support.certificates import Authority, authority
 from tests.support.gateway import GatewayProcess, start_gateway
-from tests.support.raw import RawClient, RawUpstream, start_upstream
+from tests.support.raw_client import RawClient
+from tests.support.raw_upstream import RawUpstream, start_upstream
 from tests.support.simulator import SimulatorProcess, start_simulator
 from tests.support.stage import Stage, start_stage
 

@@ -15,8 +15,7 @@ import pytest
 from mgw import __version__
 from tests.support.gateway import Collected
 from tests.support.operations import ROOT, ask, twistd, write_config
-from tests.support.patience import PATIENCE
-from tests.support.raw import eventually
+from tests.support.patience import PATIENCE, eventually
 
 VALID = """
 providers:

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.patience import PATIENCE
-from tests.support.raw import RawAnswer, RawClient, request
+from tests.support.raw_client import RawAnswer, RawClient, request
 from tests.support.simulator import SimulatorProcess
 
 EDGE: Final = b"Authorization: Bearer edge-canary-1"

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.operations import ROOT, Daemon, start_twistd, twistd
-from tests.support.patience import PATIENCE
-from tests.support.raw import eventually
+from tests.support.patience import PATIENCE, eventually
 
 DEMO = ROOT / "etc/mgw-demo.yaml"
 

@@ -14,19 +14,9 @@ import pytest
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.patience import PATIENCE
-from tests.support.raw import (
-    CHAT,
-    STREAM_HEAD,
-    RawClient,
-    RawUpstream,
-    Turn,
-    asking,
-    chat,
-    chunk,
-    eventually,
-    start_upstream,
-)
+from tests.support.patience import PATIENCE, eventually
+from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk
+from tests.support.raw_upstream import STREAM_HEAD, RawUpstream, Turn, start_upstream
 
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
 LAST: Final = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n'

@@ -17,20 +17,10 @@ import pytest
 import zstandard
 
 from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.ledger import Ledger
 from tests.support.patience import PATIENCE
-from tests.support.raw import (
-    JSON,
-    STREAM_HEAD,
-    Ledger,
-    RawClient,
-    RawUpstream,
-    Turn,
-    asking,
-    chat,
-    chunk,
-    counted,
-    request,
-)
+from tests.support.raw_client import RawClient, asking, chat, chunk, request
+from tests.support.raw_upstream import JSON, STREAM_HEAD, RawUpstream, Turn, counted
 from tests.support.simulator import SimulatorProcess
 
 MAX_BODY = 100_000

@@ -15,24 +15,19 @@ from typing import Any
 import pytest
 
 from tests.support.gateway import GatewayProcess
+from tests.support.ledger import Ledger
 from tests.support.patience import PATIENCE
-from tests.support.raw import (
+from tests.support.raw_client import RawAnswer, RawClient, asking, chat, chunk, request
+from tests.support.raw_upstream import (
     COMPLETION,
     EVENTS,
     JSON,
     STREAM_HEAD,
-    Ledger,
-    RawAnswer,
-    RawClient,
     RawUpstream,
     Script,
     Turn,
-    asking,
-    chat,
-    chunk,
     complete,
     counted,
-    request,
 )
 
 LIMIT = 1.0

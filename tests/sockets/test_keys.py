@@ -18,21 +18,9 @@ import pytest
 
 from tests.support.gateway import CANARY, Collected, GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, write_config
-from tests.support.patience import PATIENCE
-from tests.support.raw import (
-    CHAT,
-    COMPLETION,
-    JSON,
-    RawAnswer,
-    RawClient,
-    RawUpstream,
-    Turn,
-    asking,
-    chunk,
-    counted,
-    eventually,
-    start_upstream,
-)
+from tests.support.patience import PATIENCE, eventually
+from tests.support.raw_client import CHAT, RawAnswer, RawClient, asking, chunk
+from tests.support.raw_upstream import COMPLETION, JSON, RawUpstream, Turn, counted, start_upstream
 from tests.support.simulator import SimulatorProcess
 
 EDGE: Final = b"x-api-key: edge-canary-1"

@@ -17,7 +17,8 @@ import pytest
 
 from tests.support.certificates import Authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
-from tests.support.raw import CHAT, JSON, Incoming, RawClient, RawUpstream, asking, request
+from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
+from tests.support.raw_upstream import JSON, RawUpstream
 
 LARGE: Final = 135_000_000
 """Bytes of a body above ``max_body_bytes``, more than all buffers between the two hold."""

@@ -12,15 +12,9 @@ from pathlib import Path
 from tests.support.certificates import authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.raw import (
-    CHAT,
-    Incoming,
-    RawClient,
-    RawUpstream,
-    asking,
-    eventually,
-    request,
-)
+from tests.support.patience import eventually
+from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
+from tests.support.raw_upstream import RawUpstream
 
 HEALTH = request(None, path="/healthz", method="GET")
 

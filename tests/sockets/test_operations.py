@@ -18,8 +18,8 @@ import pytest
 
 from tests.support.gateway import Collected, GatewayProcess, start_gateway
 from tests.support.operations import ROOT, Daemon, ask, cpu_of_children, start_twistd, write_config
-from tests.support.patience import PATIENCE
-from tests.support.raw import CHAT, RawAnswer, RawClient, asking, chat, eventually, request
+from tests.support.patience import PATIENCE, eventually
+from tests.support.raw_client import CHAT, RawAnswer, RawClient, asking, chat, request
 from tests.support.simulator import SimulatorProcess
 
 KEY: Final = b"x-api-key: edge-canary-1"

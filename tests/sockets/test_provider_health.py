@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from tests.support.gateway import start_gateway
 from tests.support.operations import ask
-from tests.support.raw import eventually
+from tests.support.patience import eventually
 from tests.support.simulator import SimulatorProcess
 
 KEY: Final = b"x-api-key: edge-canary-1"

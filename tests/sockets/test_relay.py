@@ -15,22 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.gateway import GatewayProcess
+from tests.support.ledger import Ledger, event_of
 from tests.support.patience import PATIENCE
-from tests.support.raw import (
-    EVENTS,
-    JSON,
-    STREAM_HEAD,
-    Ledger,
-    RawClient,
-    RawUpstream,
-    Script,
-    Turn,
-    chat,
-    chunk,
-    counted,
-    event_of,
-    request,
-)
+from tests.support.raw_client import RawClient, chat, chunk, request
+from tests.support.raw_upstream import EVENTS, JSON, STREAM_HEAD, RawUpstream, Script, Turn, counted
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

@@ -15,20 +15,15 @@ import pytest
 from tests.support.certificates import authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.patience import PATIENCE
-from tests.support.raw import (
-    CHAT,
+from tests.support.patience import PATIENCE, eventually
+from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk
+from tests.support.raw_upstream import (
     COMPLETION,
     JSON,
     STREAM_HEAD,
-    RawClient,
     RawUpstream,
     Turn,
-    asking,
-    chat,
-    chunk,
     counted,
-    eventually,
     start_upstream,
 )
 

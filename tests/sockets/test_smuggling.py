@@ -16,23 +16,10 @@ import pytest
 
 from tests.memory.web.test_smuggling import CHUNKS, HEADS
 from tests.support.gateway import GatewayProcess
-from tests.support.raw import (
-    CHAT,
-    COMPLETION,
-    EVENTS,
-    JSON,
-    Ledger,
-    RawClient,
-    RawUpstream,
-    Turn,
-    asking,
-    chat,
-    chunk,
-    counted,
-    event_of,
-    eventually,
-    request,
-)
+from tests.support.ledger import Ledger, event_of
+from tests.support.patience import eventually
+from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk, request
+from tests.support.raw_upstream import COMPLETION, EVENTS, JSON, RawUpstream, Turn, counted
 
 LIMIT: Final = 1.5
 """Seconds of silence, on either side."""

@@ -18,7 +18,7 @@ from mgw.routing.route import Route, Treatment
 from mgw.routing.routes import ROUTES
 from mgw.wire.headers import RawHeaders
 from tests.support.grid import GRID
-from tests.support.raw import RawClient
+from tests.support.raw_client import RawClient
 from tests.support.sdk_walk import listed, walk
 from tests.support.sdk_walk.calls import SDKS
 from tests.support.sdk_walk.records import Recorded

@@ -17,7 +17,7 @@ from tests.support.certificates import Authority, Issued, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, twistd, write_config
 from tests.support.patience import PATIENCE
-from tests.support.raw import CHAT, Incoming, RawClient, asking, request
+from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
 from tests.support.simulator import SimulatorProcess
 
 HEALTH: Final = request(None, path="/healthz", method="GET")

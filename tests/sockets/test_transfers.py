@@ -11,16 +11,10 @@ from typing import Final
 import pytest
 
 from tests.support.gateway import start_gateway
-from tests.support.patience import PATIENCE
-from tests.support.raw import (
-    Ledger,
-    RawClient,
-    RawUpstream,
-    Turn,
-    chat,
-    eventually,
-    request,
-)
+from tests.support.ledger import Ledger
+from tests.support.patience import PATIENCE, eventually
+from tests.support.raw_client import RawClient, chat, request
+from tests.support.raw_upstream import RawUpstream, Turn
 from tests.support.transfers import FORM, MIB, Footprint, file_of, form, giving, taking
 
 FILE: Final = file_of(30 * MIB)

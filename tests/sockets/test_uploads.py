@@ -20,8 +20,8 @@ from mgw.secret import Secret
 from tests.support.gateway import start_gateway
 from tests.support.grid import ANTHROPIC, GEMINI, OPENAI
 from tests.support.operations import ask
-from tests.support.raw import RawAnswer, RawClient
-from tests.support.raw import request as in_http
+from tests.support.raw_client import RawAnswer, RawClient
+from tests.support.raw_client import request as in_http
 from tests.support.simulator import SeenRequest
 from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, providers
 

@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from tests.support.gateway import Collected
 from tests.support.patience import PATIENCE
-from tests.support.raw import RawAnswer, RawClient, request
+from tests.support.raw_client import RawAnswer, RawClient, request
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 

@@ -14,7 +14,8 @@ from typing import Final
 
 from tests.support.gateway import GatewayProcess
 from tests.support.patience import PATIENCE
-from tests.support.raw import JSON, Script, Turn, chunk, counted
+from tests.support.raw_client import chunk
+from tests.support.raw_upstream import JSON, Script, Turn, counted
 
 MIB: Final = 1024 * 1024
 BOUNDARY: Final = b"4858d12029c95cf3db925fba3f28cf5d"

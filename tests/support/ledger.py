@@ -1,0 +1,67 @@
+"""Usage events of a gateway process, each asked for by the test that caused it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.gateway import GatewayProcess
+from tests.support.patience import PATIENCE
+from tests.support.raw_client import RawAnswer, RawClient, chat
+
+
+@dataclass
+class Ledger:
+    """What a gateway records while one test runs: every event is asked for, and none comes twice."""
+
+    gateway: GatewayProcess
+    _taken: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._taken = self.gateway.stdout.data.count(b"\n")
+
+    def take(self, count: int = 1) -> list[dict[str, Any]]:
+        """Wait for the next usage events."""
+        events = self.gateway.events(self._taken + count, PATIENCE)
+        events = events[self._taken : self._taken + count]
+        self._taken += count
+        return events
+
+    def one(self, **expected: Any) -> dict[str, Any]:
+        """Wait for the next usage event; it must say what is expected (``None``: the field is absent)."""
+        (event,) = self.take()
+        assert {name: event.get(name) for name in expected} == expected, event
+        assert event["request_id"].startswith("req_")
+        assert event["latency_ms"] >= event.get("ttft_ms", 0)
+        return event
+
+    def balance(self, model: str) -> None:
+        """The gateway answers the next request, and its event is the only one that was not asked for yet."""
+        assert self.rest(model) == []
+
+    def rest(self, model: str) -> list[dict[str, Any]]:
+        """The gateway answers the next request; return the events before its own that nobody asked for."""
+        with RawClient(self.gateway.port) as client:
+            client.send(chat(model))
+            answer = client.answer()
+        assert (answer.status, answer.whole) == (200, True), answer
+        last = event_of(self.gateway, answer)
+        assert (last["status"], last["http_status"], last["model"]) == ("ok", 200, model), last
+        events = self.gateway.events()[self._taken :]
+        self._taken += len(events)
+        assert events.pop() == last
+        return events
+
+
+def event_of(gateway: GatewayProcess, answer: RawAnswer) -> dict[str, Any]:
+    """Wait for the usage event of an answer."""
+    request_id = answer.value(b"x-gateway-request-id")
+    assert request_id is not None
+    mark = b'"request_id":"%b"' % request_id
+    lines: bytes = gateway.stdout.wait_for(
+        lambda data: mark in data[: data.rfind(b"\n") + 1] and data, PATIENCE, "the event of an answer"
+    )
+    (event,) = [json.loads(line) for line in lines.splitlines() if mark in line]
+    assert isinstance(event, dict)
+    return event

@@ -1,0 +1,233 @@
+"""A provider on plain sockets that responds by script."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tests.support.patience import PATIENCE
+from tests.support.raw_client import Incoming, find_value, reset_connection
+
+
+def counted(body: bytes, *headers: bytes, status: int = 200) -> bytes:
+    """Return an answer whose length is told."""
+    lines = [b"HTTP/1.1 %d Whatever" % status, b"Content-Length: %d" % len(body), *headers]
+    return b"\r\n".join([*lines, b"", body])
+
+
+COMPLETION: Final = json.dumps(
+    {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-real",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+    }
+).encode()
+JSON: Final = b"Content-Type: application/json"
+EVENTS: Final = b"Content-Type: text/event-stream"
+STREAM_HEAD: Final = b"\r\n".join([b"HTTP/1.1 200 OK", EVENTS, b"Transfer-Encoding: chunked", b"", b""])
+
+
+@dataclass
+class Turn:
+    """One request that a :class:`RawUpstream` got, and the connection to answer it on."""
+
+    method: str
+    target: str
+    headers: list[tuple[bytes, bytes]]
+    connection: int
+    """The connection's number, from 1."""
+    number: int
+    """The request's number on its connection, from 1."""
+    _upstream: RawUpstream = field(repr=False)
+    _socket: socket.socket = field(repr=False)
+    _incoming: Incoming = field(repr=False)
+    _body: bytes | None = field(default=None, repr=False)
+    closed: bool = False
+
+    def value(self, lower_name: bytes) -> bytes | None:
+        """Return the first value of a header, or ``None``."""
+        return find_value(self.headers, lower_name)
+
+    @property
+    def body(self) -> bytes:
+        """The body; the first look waits for all of it."""
+        if self._body is None:
+            length = int(self.value(b"content-length") or 0)
+            self._body = self._incoming.up_to(length)
+            assert len(self._body) == length or self._incoming.ended
+        return self._body
+
+    def model(self) -> Any:
+        """Return the model that the body names."""
+        return json.loads(self.body)["model"]
+
+    def send(self, *pieces: bytes) -> None:
+        """Send each piece as a write of its own.
+
+        :raises OSError: the gateway has closed the connection.
+        """
+        for piece in pieces:
+            self._socket.sendall(piece)
+
+    def push(self, piece: bytes, silent_seconds: float) -> int:
+        """Send a piece over and over until the other side takes no byte of it any more; return how much."""
+        sent = 0
+        self._socket.settimeout(silent_seconds)
+        try:
+            while True:
+                sent += self._socket.send(memoryview(piece)[sent % len(piece) :])
+        except TimeoutError:
+            return sent
+        finally:
+            self._socket.settimeout(PATIENCE)
+
+    def close(self) -> None:
+        """Close in order."""
+        self.closed = True
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def reset(self) -> None:
+        """Break the connection."""
+        self.closed = True
+        reset_connection(self._socket)
+
+    def wait_until_left(self) -> None:
+        """Wait until the gateway has closed the connection."""
+        self._incoming.rest()
+        self._upstream.note_left()
+
+
+Script = Callable[[Turn], None]
+
+
+def complete(turn: Turn) -> None:
+    """Answer with a whole completion."""
+    assert turn.body is not None
+    turn.send(counted(COMPLETION, JSON))
+
+
+class RawUpstream:
+    """A provider on the loopback; ``script`` is called for each request once its head has come.
+
+    A script that does not look at the body has it read behind its answer.  It ends with the gateway's
+    leaving: what it then sends raises ``OSError``, which is no failure.  Any other exception fails the test
+    that closes the provider.
+    """
+
+    def __init__(self) -> None:
+        self.script: Script = complete
+        self.turns: list[Turn] = []
+        self.accepted = 0
+        self.left = 0
+        """How often a script has seen the gateway leave."""
+        self._changed = threading.Condition()
+        self._failures: list[BaseException] = []
+        self._sockets: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port: int = self._listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait until something about this provider is true."""
+        with self._changed:
+            assert self._changed.wait_for(condition, PATIENCE), f"waited in vain for {what}"
+
+    def wait_until_left(self, times: int = 1) -> None:
+        """Wait until scripts have seen the gateway leave so often."""
+        self.wait_for(lambda: self.left >= times, "the gateway to leave")
+
+    def begin(self, script: Script = complete) -> None:
+        """Answer by another script, and forget what was asked until now."""
+        self.script = script
+        with self._changed:
+            self.turns.clear()
+            self.left = 0
+
+    def close(self) -> None:
+        """End it; fail where a script has failed."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which wakes whoever accepts
+        self._listener.close()
+        with self._changed:
+            for connection in self._sockets:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        for failure in self._failures:
+            raise failure
+
+    def note_left(self) -> None:
+        """A script has seen the gateway leave."""
+        with self._changed:
+            self.left += 1
+            self._changed.notify_all()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:  # closed
+                return
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._changed:
+                self.accepted += 1
+                self._sockets.add(connection)
+                self._changed.notify_all()
+            threading.Thread(target=self._serve, args=(connection, self.accepted), daemon=True).start()
+
+    def _serve(self, connection: socket.socket, number: int) -> None:
+        try:
+            self._take_turns(connection, number)
+        except OSError:
+            pass
+        except BaseException as failure:  # told by close()
+            self._failures.append(failure)
+        finally:
+            with self._changed:
+                self._sockets.discard(connection)
+            connection.close()
+
+    def _take_turns(self, connection: socket.socket, number: int) -> None:
+        incoming = Incoming(connection)
+        taken = 0
+        while (found := _patiently(connection, incoming)) is not None:
+            taken += 1
+            method, target, _ = found[0].decode("latin-1").split(" ")
+            turn = Turn(method, target, found[1], number, taken, self, connection, incoming)
+            with self._changed:
+                self.turns.append(turn)
+                self._changed.notify_all()
+            self.script(turn)
+            if turn.closed:
+                if connection.fileno() >= 0:
+                    incoming.rest()
+                return
+            assert turn.body is not None
+
+
+def _patiently(
+    connection: socket.socket, incoming: Incoming
+) -> tuple[bytes, list[tuple[bytes, bytes]]] | None:
+    """Wait for the next request for as long as the connection lasts."""
+    connection.settimeout(None)
+    found = incoming.head()
+    connection.settimeout(PATIENCE)
+    return found
+
+
+@contextmanager
+def start_upstream() -> Iterator[RawUpstream]:
+    """Start a scripted provider; it is ended at the end of the block."""
+    upstream = RawUpstream()
+    try:
+        yield upstream
+    finally:
+        upstream.close()
