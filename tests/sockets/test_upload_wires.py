@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import pytest
 from OpenSSL import SSL
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.interfaces import IListeningPort
 from twisted.internet.ssl import DefaultOpenSSLContextFactory
 from twisted.internet.task import Clock, deferLater
 from twisted.internet.threads import deferToThreadPool
@@ -20,7 +21,7 @@ from mgw.bodies.budget import BodyBudget
 from mgw.bodies.source import BodySource, edit_source
 from mgw.bodies.spool import Spool, SpooledBody
 from mgw.errors import GatewayError
-from mgw.upstream.client import UpstreamLimits, UpstreamRequest, build_upstream
+from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
 from tests.support.bodies import patterned, spooled
 from tests.support.certificates import authority, issue
 from tests.support.listening import Provider, Server, body_of
@@ -97,6 +98,22 @@ class Listening(Server):
         return Hearing(self)
 
 
+def listen_tcp(server: Listening) -> tuple[IListeningPort, Upstream]:
+    reactor = running_reactor()
+    port = reactor.listenTCP(0, server, interface="127.0.0.1")
+    return port, build_upstream("main", f"http://127.0.0.1:{port.getHost().port}/v1", LIMITS, reactor)
+
+
+def listen_tls(server: Listening, folder: Path) -> tuple[IListeningPort, Upstream]:
+    reactor = running_reactor()
+    ca = authority(folder)
+    issued = issue(ca, "localhost")
+    context = DefaultOpenSSLContextFactory(str(issued.key_file), str(issued.cert_file), SSL.TLS_METHOD)
+    port = reactor.listenSSL(0, server, context, interface="127.0.0.1")
+    url = f"https://localhost:{port.getHost().port}/v1"
+    return port, build_upstream("main", url, LIMITS, reactor, str(ca.ca_file))
+
+
 @pytest.mark.parametrize("tls", [False, True], ids=["tcp", "tls"])
 def test_a_large_body_goes_up_with_little_memory_even_to_a_slow_provider(
     tmp_path: Path, pool: ThreadPool, tls: bool
@@ -117,19 +134,7 @@ def test_a_large_body_goes_up_with_little_memory_even_to_a_slow_provider(
                 reactor.callLater(0.01, provider.transport.resumeProducing)
 
         server = Listening(take)
-        if tls:
-            ca = authority(tmp_path)
-            issued = issue(ca, "localhost")
-            context = DefaultOpenSSLContextFactory(
-                str(issued.key_file), str(issued.cert_file), SSL.TLS_METHOD
-            )
-            port = reactor.listenSSL(0, server, context, interface="127.0.0.1")
-            upstream = build_upstream(
-                "main", f"https://localhost:{port.getHost().port}/v1", LIMITS, reactor, str(ca.ca_file)
-            )
-        else:
-            port = reactor.listenTCP(0, server, interface="127.0.0.1")
-            upstream = build_upstream("main", f"http://127.0.0.1:{port.getHost().port}/v1", LIMITS, reactor)
+        port, upstream = listen_tls(server, tmp_path) if tls else listen_tcp(server)
         spooling, source = await on_disk(tmp_path / "spool", pool, body)
         tracemalloc.start()
         answer = await upstream.open(UpstreamRequest(b"POST", b"/v1/files", [], edit_source(source, [edit])))
@@ -141,7 +146,7 @@ def test_a_large_body_goes_up_with_little_memory_even_to_a_slow_provider(
         upstream.close()
         server.hang_up()
         await upstream.when_closed()
-        await port.stopListening()
+        await maybeDeferred(port.stopListening)
 
     in_reactor(run)
     assert peaks[0] < 4 * MIB

@@ -136,15 +136,28 @@ class GatewayProcess:
         assert b"Traceback" not in self.stderr.data, self.stderr.data.decode(errors="replace")
 
 
+def _run_twistd(
+    file: Path, environ: Mapping[str, str], arguments: tuple[str, ...]
+) -> subprocess.Popen[bytes]:
+    twistd = str(Path(sys.executable).parent / "twistd")
+    return subprocess.Popen(
+        [twistd, "-n", "--pidfile=", *arguments, "mgw", "-c", str(file)],
+        cwd=file.parent,
+        env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1", **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
 @contextmanager
 def start_gateway(
     config: str, environ: Mapping[str, str] | None = None, arguments: tuple[str, ...] = ()
 ) -> Iterator[GatewayProcess]:
     """Start a gateway on a free port; it is stopped, and its output searched, at the end of the block.
 
-    :param config: its YAML; a line ``listen: 127.0.0.1:0`` is added where there is none, and usage events
-    go to
-        standard output unless it says otherwise.
+    :param config: its YAML; a line ``listen: 127.0.0.1:0`` is added where there is none, and usage events go
+        to standard output unless it says otherwise.
     """
     if "\nlisten:" not in f"\n{config}":
         config += "\nlisten: 127.0.0.1:0\n"
@@ -153,22 +166,7 @@ def start_gateway(
     with TemporaryDirectory(prefix="mgw-test-") as folder:
         file = Path(folder) / "mgw.yaml"
         file.write_text(config, encoding="utf-8")
-        process = subprocess.Popen(
-            [
-                str(Path(sys.executable).parent / "twistd"),
-                "-n",
-                "--pidfile=",
-                *arguments,
-                "mgw",
-                "-c",
-                str(file),
-            ],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1", **(environ or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        process = _run_twistd(file, environ or {}, arguments)
         assert process.stdout is not None
         assert process.stderr is not None
         gateway = GatewayProcess(process, file, Collected(process.stdout), Collected(process.stderr))

@@ -59,8 +59,7 @@ def test_a_row_leaves_unstated_what_it_does_not_say() -> None:
     assert stated == {"match", "family"}
 
 
-def test_a_row_says_what_it_says() -> None:
-    text = """\
+ROW_TEXT = """\
 translation:
   models:
     - match: "Claude-[45]*"
@@ -92,38 +91,40 @@ translation:
       addresses: false
       tokens: 1.06
 """
-    assert config_of(text).translation.models == (
-        ModelRowSettings(
-            match="claude-[45]*",
-            family=Family.ANTHROPIC,
-            efforts=(Effort.MAX, Effort.NONE),
-            budget=(0, 32000),
-            off=False,
-            default=Effort.MEDIUM,
-            adaptive=True,
-            between_tools=True,
-            hides_thoughts=True,
-            forced_tools=ForcedTools.NEVER,
-            sampling=False,
-            off_sampling=True,
-            penalties=False,
-            logprobs=False,
-            candidates=3,
-            stop=False,
-            chat_tools=ChatTools.UNREASONED,
-            max_completion_tokens=True,
-            parallel_calls=False,
-            tools=False,
-            json_with_tools=False,
-            signatures=True,
-            prefill=False,
-            max_output=5000,
-            system=False,
-            system_turns=True,
-            addresses=False,
-            tokens=1.06,
-        ),
-    )
+ROW = ModelRowSettings(
+    match="claude-[45]*",
+    family=Family.ANTHROPIC,
+    efforts=(Effort.MAX, Effort.NONE),
+    budget=(0, 32000),
+    off=False,
+    default=Effort.MEDIUM,
+    adaptive=True,
+    between_tools=True,
+    hides_thoughts=True,
+    forced_tools=ForcedTools.NEVER,
+    sampling=False,
+    off_sampling=True,
+    penalties=False,
+    logprobs=False,
+    candidates=3,
+    stop=False,
+    chat_tools=ChatTools.UNREASONED,
+    max_completion_tokens=True,
+    parallel_calls=False,
+    tools=False,
+    json_with_tools=False,
+    signatures=True,
+    prefill=False,
+    max_output=5000,
+    system=False,
+    system_turns=True,
+    addresses=False,
+    tokens=1.06,
+)
+
+
+def test_a_row_says_what_it_says() -> None:
+    assert config_of(ROW_TEXT).translation.models == (ROW,)
 
 
 def test_rows_keep_the_order_of_the_file() -> None:

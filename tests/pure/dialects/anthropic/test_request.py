@@ -158,34 +158,38 @@ RICH: dict[str, Any] = {
 }
 
 
+RICH_RESPONSE = (
+    Thinking("Hm.", Signature(Family.ANTHROPIC, "c2ln")),
+    Thinking("", GEMINIS),
+    Thinking("", Signature(Family.ANTHROPIC, "cmVk", redacted=True)),
+    Text("I look."),
+    ToolCall("toolu_1", "look", '{"z":1,"a":[2.5,"é"]}'),
+)
+RICH_RESULTS = (
+    ToolResult(
+        "toolu_1",
+        (
+            Text("broken"),
+            Media(MediaKind.IMAGE, "image/png", data="iVBORw0KGgo="),
+            Text("grep"),
+        ),
+        is_error=True,
+        cache=CacheMark(),
+    ),
+    Media(MediaKind.IMAGE, url="https://example.com/a.png"),
+    Media(MediaKind.DOCUMENT, "application/pdf", data="JVBERi0=", name="Paper", context="Old."),
+    Media(MediaKind.DOCUMENT, "text/plain", text="notes"),
+    Media(MediaKind.DOCUMENT, file_id="file_1"),
+    Text("T (https://s)\nfound"),
+)
+
+
 def test_a_rich_request_is_parsed() -> None:
     conversation = parse_request(json.dumps(RICH).encode(), ASKED).request
     assert conversation.system == (Text("Be brief.", CacheMark("1h")),)
     assert [turn.role for turn in conversation.turns] == [Role.USER, Role.ASSISTANT, Role.USER, Role.SYSTEM]
-    assert conversation.turns[1].parts == (
-        Thinking("Hm.", Signature(Family.ANTHROPIC, "c2ln")),
-        Thinking("", GEMINIS),
-        Thinking("", Signature(Family.ANTHROPIC, "cmVk", redacted=True)),
-        Text("I look."),
-        ToolCall("toolu_1", "look", '{"z":1,"a":[2.5,"é"]}'),
-    )
-    assert conversation.turns[2].parts == (
-        ToolResult(
-            "toolu_1",
-            (
-                Text("broken"),
-                Media(MediaKind.IMAGE, "image/png", data="iVBORw0KGgo="),
-                Text("grep"),
-            ),
-            is_error=True,
-            cache=CacheMark(),
-        ),
-        Media(MediaKind.IMAGE, url="https://example.com/a.png"),
-        Media(MediaKind.DOCUMENT, "application/pdf", data="JVBERi0=", name="Paper", context="Old."),
-        Media(MediaKind.DOCUMENT, "text/plain", text="notes"),
-        Media(MediaKind.DOCUMENT, file_id="file_1"),
-        Text("T (https://s)\nfound"),
-    )
+    assert conversation.turns[1].parts == RICH_RESPONSE
+    assert conversation.turns[2].parts == RICH_RESULTS
     assert conversation.turns[3] == Turn(Role.SYSTEM, (Text("Now in French."),))
     assert conversation.tools[0] == Tool(
         "look", "Looks.", RICH["tools"][0]["input_schema"], strict=True, cache=CacheMark()

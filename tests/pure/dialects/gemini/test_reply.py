@@ -240,17 +240,19 @@ def test_what_is_malformed_beside_a_text_does_not_take_the_text(field: str, valu
 # Written --------------------------------------------------------------------------------------------------
 
 
+TWO_CANDIDATES = Reply(
+    (
+        Candidate((Text("a"), ToolCall("1", "f", '{"z":1,"a":2}')), StopReason.TOOL_USE),
+        Candidate((Text("b", citations=(Citation("u", None, 0, 1),)),), StopReason.LENGTH),
+    ),
+    "r1",
+    "gpt-x",
+    TokenUsage(10, 7, cache_read=2, reasoning=3),
+)
+
+
 def test_an_answer_is_written_whole() -> None:
-    reply = Reply(
-        (
-            Candidate((Text("a"), ToolCall("1", "f", '{"z":1,"a":2}')), StopReason.TOOL_USE),
-            Candidate((Text("b", citations=(Citation("u", None, 0, 1),)),), StopReason.LENGTH),
-        ),
-        "r1",
-        "gpt-x",
-        TokenUsage(10, 7, cache_read=2, reasoning=3),
-    )
-    assert render(reply) == {
+    assert render(TWO_CANDIDATES) == {
         "candidates": [
             {
                 "content": {

@@ -191,34 +191,35 @@ def test_every_feature_is_noted_where_the_client_says_it() -> None:
     }
 
 
+GEMINI_ONLY: Final[Json] = {
+    "model": "models/m",
+    "contents": [
+        user(
+            {"fileData": {"fileUri": "gs://b/v.mp4"}, "videoMetadata": {"fps": 2}},
+            {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
+            {"functionResponse": {"name": "f", "response": {}, "willContinue": True}},
+        ),
+        model({"executableCode": {"code": "1", "language": "PYTHON"}}, {"text": "1"}),
+    ],
+    "tools": [{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING", "response": {}}]}],
+    "toolConfig": {"retrievalConfig": {"languageCode": "de"}},
+    "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
+    "cachedContent": "cachedContents/1",
+    "labels": {"a": "b"},
+    "serviceTier": "flex",
+    "store": False,
+    "generationConfig": {
+        "responseModalities": ["TEXT", "IMAGE"],
+        "speechConfig": {},
+        "mediaResolution": "MEDIA_RESOLUTION_UNHEARD_OF",
+        "responseMimeType": "text/x.enum",
+        "responseSchema": {"type": "STRING", "enum": ["a"]},
+    },
+}
+
+
 def test_what_no_other_family_has_is_reported() -> None:
-    found = parse(
-        {
-            "model": "models/m",
-            "contents": [
-                user(
-                    {"fileData": {"fileUri": "gs://b/v.mp4"}, "videoMetadata": {"fps": 2}},
-                    {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
-                    {"functionResponse": {"name": "f", "response": {}, "willContinue": True}},
-                ),
-                model({"executableCode": {"code": "1", "language": "PYTHON"}}, {"text": "1"}),
-            ],
-            "tools": [{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING", "response": {}}]}],
-            "toolConfig": {"retrievalConfig": {"languageCode": "de"}},
-            "safetySettings": [{"category": "HARM_CATEGORY_HARASSMENT", "threshold": "BLOCK_NONE"}],
-            "cachedContent": "cachedContents/1",
-            "labels": {"a": "b"},
-            "serviceTier": "flex",
-            "store": False,
-            "generationConfig": {
-                "responseModalities": ["TEXT", "IMAGE"],
-                "speechConfig": {},
-                "mediaResolution": "MEDIA_RESOLUTION_UNHEARD_OF",
-                "responseMimeType": "text/x.enum",
-                "responseSchema": {"type": "STRING", "enum": ["a"]},
-            },
-        }
-    )
+    found = parse(GEMINI_ONLY)
     assert found.unread == {
         "contents[].parts[].videoMetadata",
         "contents[].parts[codeExecutionResult]",
