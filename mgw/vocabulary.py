@@ -31,7 +31,7 @@ class DialectName(StrEnum):
 
     @property
     def family(self) -> Family:
-        """The family that this wire format belongs to."""
+        """The family that this dialect belongs to."""
         return _FAMILY_OF[self]
 
 

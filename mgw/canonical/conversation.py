@@ -119,7 +119,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result"):
     call_id: str
     parts: tuple[Text | Media, ...]
     name: str | None = None
-    """The tool's name where the wire says it."""
+    """The tool's name where the dialect has a place for it."""
     is_error: bool = False
     cache: CacheMark | None = None
 
@@ -149,7 +149,7 @@ class Turn(Struct, frozen=True):
     role: Role
     parts: tuple[Part, ...]
     name: str | None = None
-    """The participant's name where the wire has one."""
+    """The participant's name where the dialect has one."""
 
 
 class Tool(Struct, frozen=True):

@@ -38,7 +38,7 @@ class Feature(Enum):
     TOOL_STRICT = auto()
     TOOL_CHOICE = auto()
     TOOL_CHOICE_NAMES = auto()
-    """Several tools to choose from, where the wire names one or all."""
+    """Several tools to choose from, where other dialects name one or all."""
     PARALLEL_CALLS = auto()
     TEMPERATURE = auto()
     TOP_P = auto()

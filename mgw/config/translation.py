@@ -54,7 +54,7 @@ class CacheTarget(StrEnum):
 
 
 class ExtraField(StrEnum):
-    """A field beyond OpenAI's own that some hosts of its wire take."""
+    """A field beyond OpenAI's own that some hosts of its API take."""
 
     TOP_K = "top_k"
 

@@ -1,7 +1,7 @@
 """The arguments of tool calls: JSON text in the canonical form and in chat, an object elsewhere.
 
 What is no object (a call that was cut off, or a model that wrote something else) travels as
-``{"arguments": "<the text>"}`` where the wire takes objects alone.  No text, and ``null``, are no arguments.
+``{"arguments": "<the text>"}`` where the API takes objects alone.  No text, and ``null``, are no arguments.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def embed_arguments(arguments: str) -> Raw:
 
 
 def compact_arguments(value: Raw) -> str:
-    """Return an object of the wire as text: without white space, all else as it was spelled.
+    """Return an object of the body as text: without white space, all else as it was spelled.
 
     A string in place of an object may hold one.
     """

@@ -1,6 +1,6 @@
 """Read token counts from passing bytes: the machinery that all dialects share.
 
-A dialect brings a :data:`UsageReader`, which knows one JSON document of its wire: the whole body of a unary
+A dialect brings a :data:`UsageReader`, which knows one JSON document of its API: the whole body of a unary
 answer, or the data of one event of a stream.  The meters here bring the document to it, however the bytes
 were cut (contract 5.8: metering reads a copy).
 

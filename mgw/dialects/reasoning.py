@@ -51,7 +51,7 @@ class OpenAIReasoning(Struct, frozen=True):
     lost: bool = False
     """The wish could not be said."""
     thoughts_lost: bool = False
-    """The client wants to read thoughts, and this wire cannot ask for them."""
+    """The client wants to read thoughts, and this dialect cannot ask for them."""
     sampling: bool = True
     """``temperature`` and ``top_p`` may go with it."""
 

@@ -66,7 +66,7 @@ _PCM_FORMAT: Final = 1
 _SAMPLE_BITS: Final = 16
 
 
-def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - this wire says all in its body
+def parse_speech(body: bytes, context: RequestContext) -> Parsed[SpeechRequest]:  # noqa: ARG001 - this API says all in its body
     """Understand a speech request in OpenAI's words; the ledger knows what was not understood.
 
     A voice of the client's own making (``{"id": ...}``) is known to OpenAI alone, as are compressed formats.

@@ -140,7 +140,7 @@ class UnwrappedReader(StreamReader):
 
     @property
     def ended(self) -> bool:
-        """Whether the wire's own last event has come."""
+        """Whether the dialect's own last event has come."""
         return self._reader.ended
 
     @property

@@ -21,7 +21,7 @@ _UNAUTHORIZED: Final = 401
 _REQUEST_IDS: Final = frozenset(
     {b"x-request-id", b"request-id", b"x-goog-request-id", b"apim-request-id", b"x-ms-request-id"}
 )
-"""OpenAI and most hosts of its wire, Anthropic, Google, Azure."""
+"""OpenAI and most hosts of its API, Anthropic, Google, Azure."""
 _ID: Final = re.compile(rb"[!-~]{1,128}").fullmatch
 
 

@@ -21,7 +21,7 @@ from mgw.wire.json_spans import NestedString
 from mgw.wire.target import query_value
 
 MAX_MODEL_CHARS = 4096
-"""No name of a model is longer, and some wires repeat it for each input."""
+"""No name of a model is longer, and some formats repeat it for each input."""
 
 
 def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody) -> Target:

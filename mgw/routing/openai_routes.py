@@ -1,6 +1,6 @@
 """What OpenAI's clients ask for beside text and media (contract 4.4, 4.6).
 
-The paths are those of OpenAI's SDK and of its OpenAPI document, and those of hosts that speak its wire.
+The paths are those of OpenAI's SDK and of its OpenAPI document, and those of hosts of its API.
 """
 
 from __future__ import annotations
