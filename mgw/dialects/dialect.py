@@ -244,7 +244,7 @@ class ModelPage(Struct, frozen=True):
 
 
 class ModelLister(Struct, frozen=True):
-    """How an upstream that speaks this dialect is asked for its models, at ``/models`` below its base address."""
+    """How an upstream of this dialect is asked for its models, at ``/models`` below its base address."""
 
     query: Callable[[int, str | None], str]
     """From how many models a page may hold, and what the page before said of the next, to the query."""
