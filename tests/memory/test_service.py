@@ -82,7 +82,7 @@ def same_signals() -> Iterator[None]:
 
 
 @dataclass
-class Bench:
+class ServiceHarness:
     """A service that has started, and the file that it reads."""
 
     reactor: Reactor
@@ -120,102 +120,102 @@ class Bench:
             self.reactor.advance(0)
 
 
-def made(settings: Config, log_file: LogFile | None = None) -> Bench:
+def made(settings: Config, log_file: LogFile | None = None) -> ServiceHarness:
     reactor = Reactor()
 
     def reread() -> Config:
-        if isinstance(bench.settings, ConfigError):
-            raise bench.settings
-        return bench.settings
+        if isinstance(harness.settings, ConfigError):
+            raise harness.settings
+        return harness.settings
 
-    bench = Bench(reactor, GatewayService(settings, reread, reactor, log_file), settings)
-    return bench
+    harness = ServiceHarness(reactor, GatewayService(settings, reread, reactor, log_file), settings)
+    return harness
 
 
-def started(text: str = THREE_FAMILIES, log_file: LogFile | None = None) -> Bench:
-    bench = made(config(text), log_file)
-    bench.service.privilegedStartService()
-    bench.service.startService()
-    bench.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
-    bench.reactor.stops = 0  # a run in memory ends by itself
-    return bench
+def started(text: str = THREE_FAMILIES, log_file: LogFile | None = None) -> ServiceHarness:
+    harness = made(config(text), log_file)
+    harness.service.privilegedStartService()
+    harness.service.startService()
+    harness.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
+    harness.reactor.stops = 0  # a run in memory ends by itself
+    return harness
 
 
 UPLOADING = post(b"{}", path="/v1/messages")[:-1]
 
 
 @contextmanager
-def ended(bench: Bench) -> Iterator[None]:
+def ended(harness: ServiceHarness) -> Iterator[None]:
     """Stop the service behind a test, so that its threads end."""
     try:
         yield
     finally:
-        done = bench.stop()
-        bench.hang_up()
-        bench.until(done)
+        done = harness.stop()
+        harness.hang_up()
+        harness.until(done)
 
 
 def test_it_listens_where_the_configuration_says() -> None:
-    bench = started(THREE_FAMILIES + "listen: 127.0.0.9:1234\n")
-    with ended(bench):
-        ((port, _, _, interface),) = bench.reactor.tcpServers
+    harness = started(THREE_FAMILIES + "listen: 127.0.0.9:1234\n")
+    with ended(harness):
+        ((port, _, _, interface),) = harness.reactor.tcpServers
         assert (interface, port) == ("127.0.0.9", 1234)
 
 
 def test_it_says_that_it_serves_only_once_the_reactor_runs(log: Log) -> None:
-    bench = made(config())
-    bench.service.privilegedStartService()
-    bench.service.startService()
-    with ended(bench):
+    harness = made(config())
+    harness.service.privilegedStartService()
+    harness.service.startService()
+    with ended(harness):
         assert not log.has("mgw serves")
-        bench.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
+        harness.reactor.run()  # type: ignore[no-untyped-call]  # Twisted's
         assert log.has("mgw serves http://")
 
 
 def test_a_second_reload_is_a_third_generation() -> None:
-    bench = started()
-    with ended(bench):
-        bench.reload(config())
-        bench.reload(config(THREE_FAMILIES + "drain_seconds: 5\n"))
-        generation = bench.service.server.generation
+    harness = started()
+    with ended(harness):
+        harness.reload(config())
+        harness.reload(config(THREE_FAMILIES + "drain_seconds: 5\n"))
+        generation = harness.service.server.generation
         assert (generation.number, generation.config.drain_seconds) == (3, 5)
 
 
 def test_a_reload_reaches_whatever_outlives_a_configuration() -> None:
-    bench = started()
-    with ended(bench):
+    harness = started()
+    with ended(harness):
         more = (
             "spool: {body_memory: 77}\ntimeouts: {client_idle: 7}\nedge_auth: {enabled: true, keys: [edge]}\n"
         )
-        bench.reload(config(THREE_FAMILIES + more))
-        assert bench.service.server.budget.max_bytes == 77
-        assert bench.service.channels.limits.client_idle == 7
-        assert bench.request(get("/v1/models")).value().startswith(b"HTTP/1.1 401 ")
+        harness.reload(config(THREE_FAMILIES + more))
+        assert harness.service.server.budget.max_bytes == 77
+        assert harness.service.channels.limits.client_idle == 7
+        assert harness.request(get("/v1/models")).value().startswith(b"HTTP/1.1 401 ")
 
 
 def test_an_invalid_file_leaves_all_as_it_is(log: Log) -> None:
-    bench = started()
-    with ended(bench):
-        before = bench.service.server.generation
+    harness = started()
+    with ended(harness):
+        before = harness.service.server.generation
         with pytest.raises(ConfigError) as wrong:
             config("providers: {}")
-        bench.reload(wrong.value)
-        assert bench.service.server.generation is before
+        harness.reload(wrong.value)
+        assert harness.service.server.generation is before
         assert log.has("the configuration was not reloaded, the old one stays")
-        bench.reload(config())
-        assert bench.service.server.generation.number == 2
+        harness.reload(config())
+        assert harness.service.server.generation.number == 2
 
 
 def test_a_certificate_that_cannot_be_read_leaves_the_old_output_too(tmp_path: Path, log: Log) -> None:
     files = issue(authority(tmp_path), "localhost")
     old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
     text = THREE_FAMILIES + f"tls: {{cert_file: {files.cert_file}, key_file: {files.key_file}}}\n"
-    bench = started(text + f"hooks: {{jsonl: {{output: {old}}}}}\n")
-    with ended(bench):
+    harness = started(text + f"hooks: {{jsonl: {{output: {old}}}}}\n")
+    with ended(harness):
         files.cert_file.write_text("nothing")
-        bench.reload(config(text + f"hooks: {{jsonl: {{output: {new}}}}}\n"))
+        harness.reload(config(text + f"hooks: {{jsonl: {{output: {new}}}}}\n"))
         assert log.has("contains no PEM certificate")
-        bench.request(post(b"{}", path="/v1/messages"))
+        harness.request(post(b"{}", path="/v1/messages"))
     assert b'"http_status":400' in old.read_bytes()
     assert new.read_bytes() == b""
 
@@ -234,10 +234,10 @@ class Stream(LogFile):
 
 def test_the_log_forgets_no_secret_of_an_older_configuration() -> None:
     stream, application = Stream(), Application("mgw")
-    bench = started(THREE_FAMILIES.replace("sk-main-0001", "an-older-word"), stream)
-    with ended(bench):
-        bench.service.take_over_log(application)
-        bench.reload(config(THREE_FAMILIES.replace("sk-main-0001", "a-newer-word")))
+    harness = started(THREE_FAMILIES.replace("sk-main-0001", "an-older-word"), stream)
+    with ended(harness):
+        harness.service.take_over_log(application)
+        harness.reload(config(THREE_FAMILIES.replace("sk-main-0001", "a-newer-word")))
         observer: Any = ILogObserver(application)
         observer({"log_format": "{a} and {b}", "a": "an-older-word", "b": "a-newer-word", "log_time": 0.0})
         assert "[redacted] and [redacted]" in stream.written[-1]
@@ -251,61 +251,61 @@ def test_every_secret_of_a_configuration_is_known() -> None:
 
 
 def test_a_stop_with_nothing_in_flight_waits_for_no_clock() -> None:
-    bench = started()
-    bench.until(bench.stop())
-    assert not bench.reactor.getDelayedCalls()
+    harness = started()
+    harness.until(harness.stop())
+    assert not harness.reactor.getDelayedCalls()
 
 
 def test_a_stop_waits_for_what_is_in_flight() -> None:
-    bench = started()
-    transport = bench.request(UPLOADING)
-    done = bench.stop()
+    harness = started()
+    transport = harness.request(UPLOADING)
+    done = harness.stop()
     assert not done
-    assert bench.service.server.draining
-    bench.request(get("/healthz"))
+    assert harness.service.server.draining
+    harness.request(get("/healthz"))
     assert transport.value() == b""
-    bench.reactor.advance(29)
+    harness.reactor.advance(29)
     assert not done
-    bench.hang_up()
-    bench.until(done)
+    harness.hang_up()
+    harness.until(done)
 
 
 def test_a_drain_ends_with_its_time() -> None:
-    bench = started(THREE_FAMILIES + "drain_seconds: 5\n")
-    transport = bench.request(UPLOADING)
-    done = bench.stop()
-    bench.reactor.advance(4.9)
+    harness = started(THREE_FAMILIES + "drain_seconds: 5\n")
+    transport = harness.request(UPLOADING)
+    done = harness.stop()
+    harness.reactor.advance(4.9)
     assert transport.value() == b""
-    bench.reactor.advance(0.2)
+    harness.reactor.advance(0.2)
     assert transport.value().startswith(b"HTTP/1.1 503 ")
-    assert bench.service.server.in_flight == 0
-    bench.hang_up()
-    bench.until(done)
+    assert harness.service.server.in_flight == 0
+    harness.hang_up()
+    harness.until(done)
 
 
 def test_asking_twice_cuts_what_is_left(log: Log) -> None:
-    bench = started()
-    bench.service.asked_to_stop()
-    assert bench.reactor.stops == 1
-    transport = bench.request(UPLOADING)
-    done = bench.stop()
-    bench.service.asked_to_stop()
-    assert bench.reactor.stops == 1
+    harness = started()
+    harness.service.asked_to_stop()
+    assert harness.reactor.stops == 1
+    transport = harness.request(UPLOADING)
+    done = harness.stop()
+    harness.service.asked_to_stop()
+    assert harness.reactor.stops == 1
     assert log.has("asked to stop again: 1 requests are cut")
     assert transport.value().startswith(b"HTTP/1.1 503 ")
-    bench.hang_up()
-    bench.until(done)
+    harness.hang_up()
+    harness.until(done)
 
 
 @pytest.mark.parametrize(("number", "stops"), [(signal.SIGTERM, 1), (signal.SIGINT, 1), (signal.SIGHUP, 0)])
 def test_a_signal_acts_on_the_reactors_turn(number: signal.Signals, stops: int) -> None:
-    bench = started()
-    with ended(bench):
+    harness = started()
+    with ended(harness):
         handler: Any = signal.getsignal(number)
         handler(number, None)
-        assert (bench.reactor.stops, bench.service.server.generation.number) == (0, 1)
-        bench.reactor.turn()
-        assert (bench.reactor.stops, bench.service.server.generation.number) == (stops, 2 - stops)
+        assert (harness.reactor.stops, harness.service.server.generation.number) == (0, 1)
+        harness.reactor.turn()
+        assert (harness.reactor.stops, harness.service.server.generation.number) == (stops, 2 - stops)
 
 
 def test_an_interrupt_that_the_shell_ignores_stays_ignored() -> None:
@@ -329,11 +329,11 @@ def test_a_provider_whose_ca_file_is_missing_stops_the_start() -> None:
 
 
 def test_a_change_of_the_address_is_warned_about(log: Log) -> None:
-    bench = started()
-    with ended(bench):
-        bench.reload(config())
+    harness = started()
+    with ended(harness):
+        harness.reload(config())
         assert not log.has("needs a restart")
-        bench.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
+        harness.reload(config(THREE_FAMILIES + "listen: 127.0.0.1:1\n"))
         assert log.has("a change of listen, or of tls from on to off, needs a restart")
 
 
@@ -345,19 +345,19 @@ def test_a_stop_waits_for_the_output_that_a_reload_has_just_replaced(tmp_path: P
     with suppress(BlockingIOError):
         while os.write(filling, b"x" * 4096):
             pass
-    bench = started(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {pipe}}}}}\n")
-    bench.request(post(b"{}", path="/v1/messages"))
-    bench.reload(config(THREE_FAMILIES))
-    done = bench.stop()
-    bench.hang_up()
+    harness = started(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {pipe}}}}}\n")
+    harness.request(post(b"{}", path="/v1/messages"))
+    harness.reload(config(THREE_FAMILIES))
+    done = harness.stop()
+    harness.hang_up()
     for _ in range(2):  # the lines of the process log are written, and their output is closed
-        bench.reactor.advance(0)
-        bench.reactor.turn()
-    bench.reactor.advance(0)
+        harness.reactor.advance(0)
+        harness.reactor.turn()
+    harness.reactor.advance(0)
     assert not done
     os.close(filling)
     os.set_blocking(reading, True)
     while b"http_status" not in os.read(reading, 65536):
         pass
-    bench.until(done)
+    harness.until(done)
     os.close(reading)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from mgw.upstream.client import UpstreamFailure
 from mgw.upstream.connection import MAX_UNWATCHED_BYTES
 from mgw.upstream.response import UpstreamResponse
-from tests.support.upstreams import Bench, Result, bench, outcome_of, post
+from tests.support.upstreams import Result, UpstreamHarness, memory_upstream, outcome_of, post
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
-def asked(body: bytes = b"{}") -> tuple[Bench, Result]:
-    b = bench()
+def asked(body: bytes = b"{}") -> tuple[UpstreamHarness, Result]:
+    b = memory_upstream()
     return b, outcome_of(b.upstream.open(post(body)))
 
 
-def answering(head: bytes = CHUNKED) -> tuple[Bench, UpstreamResponse]:
+def answering(head: bytes = CHUNKED) -> tuple[UpstreamHarness, UpstreamResponse]:
     b, result = asked()
     b.wire.says(head)
     return b, result.response
@@ -29,8 +29,8 @@ def failure_of(result: Result) -> UpstreamFailure:
 LARGE = b"x" * (MAX_UNWATCHED_BYTES + 1)
 
 
-def asked_at_length() -> tuple[Bench, Result]:
+def asked_at_length() -> tuple[UpstreamHarness, Result]:
     """A request with a large body, of which the transport has not sent all."""
-    b = bench()
+    b = memory_upstream()
     b.endpoint.full = True
     return b, outcome_of(b.upstream.open(post(LARGE)))

@@ -25,7 +25,7 @@ defaults: {openai_dialect: main, anthropic_dialect: claude}
 """
 
 
-class Bench(Providers):
+class LiveModelsHarness(Providers):
     """Live lists over providers in memory."""
 
     def __init__(self, text: str = THREE_FAMILIES) -> None:

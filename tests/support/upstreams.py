@@ -131,7 +131,7 @@ class MemoryEndpoint:
 
 
 @dataclass(slots=True)
-class Bench:
+class UpstreamHarness:
     """An upstream over memory, its clock and its other side."""
 
     clock: Clock
@@ -148,11 +148,11 @@ class Bench:
         return len(self.clock.getDelayedCalls())
 
 
-def bench(max_connections: int | None = None, limits: UpstreamLimits = LIMITS) -> Bench:
+def memory_upstream(max_connections: int | None = None, limits: UpstreamLimits = LIMITS) -> UpstreamHarness:
     """Return an upstream in memory, named ``main`` at ``http://api.example/v1``."""
     clock, endpoint = Clock(), MemoryEndpoint()
     upstream = Upstream("main", "http://api.example/v1", limits, endpoint, clock, max_connections)
-    return Bench(clock, endpoint, upstream)
+    return UpstreamHarness(clock, endpoint, upstream)
 
 
 def post(body: bytes = b"{}") -> UpstreamRequest:

@@ -73,7 +73,7 @@ def at_once(work: Callable[[], T], /) -> Deferred[T]:
     return maybeDeferred(work)
 
 
-class Bench:
+class WebServerHarness:
     """A web server with edge auth, one client's connection to it, and a provider in memory."""
 
     def __init__(self, text: str = THREE_FAMILIES) -> None:
@@ -130,6 +130,6 @@ class Bench:
         return self.pipeline.wire
 
 
-def settled(bench: Bench) -> tuple[int, int, int]:
+def settled(harness: WebServerHarness) -> tuple[int, int, int]:
     """Return what is still held: requests, users of the generation, bytes of bodies."""
-    return bench.server.in_flight, bench.generation.in_use, bench.server.budget.held
+    return harness.server.in_flight, harness.generation.in_use, harness.server.budget.held

@@ -21,7 +21,7 @@ from tests.support.bodies import SteppedDisk, spooled
 from tests.support.deferreds import result_of
 
 
-class Bench:
+class SpoolFileHarness:
     """One file, its disk, and what was reported."""
 
     def __init__(self, directory: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_file_where_the_directory_should_be_is_an_error(tmp_path: Path) -> Non
 
 
 def test_nothing_is_opened_before_there_is_something_to_keep(tmp_path: Path) -> None:
-    b = Bench(tmp_path / "never")
+    b = SpoolFileHarness(tmp_path / "never")
     b.file.close()
     assert not b.disk.waiting
     assert not (tmp_path / "never").exists()
@@ -102,7 +102,7 @@ def test_nothing_is_opened_before_there_is_something_to_keep(tmp_path: Path) -> 
 def test_a_disk_that_takes_little_at_a_time_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda to, data, position: write(to, data[:3], position))
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123456")
     b.append(b"789")
     reading = b.file.read(0, 10)
@@ -113,7 +113,7 @@ def test_a_disk_that_takes_little_at_a_time_gets_all(tmp_path: Path, monkeypatch
 
 
 def test_reads_give_what_was_appended_from_any_position_several_at_a_time(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     b.append(b"4567")
     reads = [b.file.read(position, 3) for position in (5, 0, 6, 9)]
@@ -124,7 +124,7 @@ def test_reads_give_what_was_appended_from_any_position_several_at_a_time(tmp_pa
 
 
 def test_a_file_is_closed_when_no_thread_is_at_it_and_its_room_given_back_then(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     reading = b.file.read(0, 4)
     b.file.close()
@@ -139,7 +139,7 @@ def test_a_file_is_closed_when_no_thread_is_at_it_and_its_room_given_back_then(t
 
 
 def test_a_cancelled_read_keeps_the_file_open_until_its_thread_is_done(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     reading = b.file.read(0, 4)
     reading.cancel()
@@ -155,7 +155,7 @@ def test_a_cancelled_read_keeps_the_file_open_until_its_thread_is_done(tmp_path:
 
 
 def test_a_file_closed_while_it_is_being_opened_is_closed_behind_that(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     adding = Deferred.fromCoroutine(b.file.append(b"0123"))
     b.file.close()
     b.disk.run()
@@ -164,7 +164,7 @@ def test_a_file_closed_while_it_is_being_opened_is_closed_behind_that(tmp_path: 
 
 
 def test_a_closed_file_says_that_its_body_is_gone(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     b.file.close()
     with pytest.raises(BodyGoneError):
@@ -173,7 +173,7 @@ def test_a_closed_file_says_that_its_body_is_gone(tmp_path: Path) -> None:
 
 
 def test_what_the_disk_says_is_reported_and_told(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     reading = b.file.read(0, 4)
     error = OSError(errno.EIO, "Input/output error")
@@ -186,7 +186,7 @@ def test_what_the_disk_says_is_reported_and_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_lost_its_end_is_an_error_and_not_a_shorter_body(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     (descriptor,) = spooled(tmp_path)
     os.ftruncate(descriptor, 2)
@@ -199,7 +199,7 @@ def test_a_file_that_lost_its_end_is_an_error_and_not_a_shorter_body(tmp_path: P
 
 
 def test_a_read_that_does_not_come_back_fails_in_time_and_its_thread_keeps_the_file(tmp_path: Path) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     reading = b.file.read(0, 4)
     b.clock.advance(DISK_SECONDS - 1)
@@ -216,7 +216,7 @@ def test_a_read_that_does_not_come_back_fails_in_time_and_its_thread_keeps_the_f
 
 @pytest.mark.parametrize("how", ["read", "left"])
 def test_a_disk_that_answers_or_whose_answer_nobody_wants_leaves_no_timer(tmp_path: Path, how: str) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     b.append(b"0123")
     reading = b.file.read(0, 4)
     assert b.clock.getDelayedCalls()
@@ -234,7 +234,7 @@ def test_a_disk_that_answers_or_whose_answer_nobody_wants_leaves_no_timer(tmp_pa
 
 
 def test_a_thread_that_comes_to_a_closed_file_neither_opens_nor_writes_it(tmp_path: Path) -> None:
-    b = Bench(tmp_path / "never")
+    b = SpoolFileHarness(tmp_path / "never")
     adding = Deferred.fromCoroutine(b.file.append(b"0123"))
     b.file.close()
     b.disk.run()
@@ -246,7 +246,7 @@ def test_a_thread_that_comes_to_a_closed_file_neither_opens_nor_writes_it(tmp_pa
 def test_a_thread_whose_file_is_closed_while_it_opens_it_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    b = Bench(tmp_path)
+    b = SpoolFileHarness(tmp_path)
     written: list[object] = []
 
     def slowly(directory: str) -> int:

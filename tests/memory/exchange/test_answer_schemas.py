@@ -36,22 +36,22 @@ class Provider:
 
     def told(self, raw_path: bytes, body: bytes) -> tuple[bytes, bytes]:
         """Return the client's answer, and its media type."""
-        bench = Pipeline()
+        pipeline = Pipeline()
         path, _, query = raw_path.decode().partition("?")
-        client, _ = bench.ask(path, body, query=query.encode() or None)
-        asked = json.loads(bench.heard()[2])
+        client, _ = pipeline.ask(path, body, query=query.encode() or None)
+        asked = json.loads(pipeline.heard()[2])
         self.schemas.append(asked["response_format"]["json_schema"]["schema"])
         if asked.get("stream"):
             pieces = [{"delta": {"content": piece}} for piece in ANSWER]
             ended = {"delta": {}, "finish_reason": "stop"}
             sent = [b"data: %b\n\n" % json.dumps({"choices": [c]}).encode() for c in [*pieces, ended]]
-            bench.wire.says(
+            pipeline.wire.says(
                 answered(b"".join([*sent, b"data: [DONE]\n\n"]), content_type=b"text/event-stream")
             )
         else:
             message = {"role": "assistant", "content": ANSWER}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            bench.wire.says(answered(json.dumps({"id": "c", "choices": [choice]}).encode()))
+            pipeline.wire.says(answered(json.dumps({"id": "c", "choices": [choice]}).encode()))
         headers = {name.lower(): value for name, value in client.headers}
         return client.body, headers[b"content-type"]
 

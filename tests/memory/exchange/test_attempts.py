@@ -22,7 +22,7 @@ def token(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def bench(token: Path) -> Pipeline:
+def pipeline(token: Path) -> Pipeline:
     provider = f"{{kind: openai, base_url: 'https://h.example/v1', token_file: '{token}'}}"
     return Pipeline(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
 
@@ -32,68 +32,70 @@ def renew(token: Path, number: int) -> None:
     os.utime(token, ns=(number, number))
 
 
-def test_a_refused_token_is_replaced_by_the_newer_one_of_its_file(bench: Pipeline, token: Path) -> None:
-    client, _ = bench.ask()
+def test_a_refused_token_is_replaced_by_the_newer_one_of_its_file(pipeline: Pipeline, token: Path) -> None:
+    client, _ = pipeline.ask()
     renew(token, 2)
-    bench.wire.says(REFUSED)
+    pipeline.wire.says(REFUSED)
     assert not client.started
-    assert value_of(bench.heard()[1], b"authorization") == b"Bearer token-1"
-    first, second = bench.wire.heard.split(b"POST ")[1:]  # the refused answer was read whole: one connection
+    assert value_of(pipeline.heard()[1], b"authorization") == b"Bearer token-1"
+    first, second = pipeline.wire.heard.split(b"POST ")[
+        1:
+    ]  # the refused answer was read whole: one connection
     assert second == first.replace(b"token-1", b"token-2")
-    bench.wire.says(answered())
+    pipeline.wire.says(answered())
     assert (client.status, client.finished) == (200, True)
-    assert (bench.event().attempts, bench.event().status) == (2, Outcome.OK)
+    assert (pipeline.event().attempts, pipeline.event().status) == (2, Outcome.OK)
 
 
-def test_a_refused_answer_that_has_not_ended_costs_its_connection(bench: Pipeline, token: Path) -> None:
-    client, _ = bench.ask()
+def test_a_refused_answer_that_has_not_ended_costs_its_connection(pipeline: Pipeline, token: Path) -> None:
+    client, _ = pipeline.ask()
     renew(token, 2)
-    bench.wire.says(REFUSED[:-3])
-    first, second = bench.endpoint.wires
+    pipeline.wire.says(REFUSED[:-3])
+    first, second = pipeline.endpoint.wires
     assert first.aborted
     second.says(answered())
     assert client.finished
 
 
-def test_a_token_without_a_newer_one_gives_the_client_the_upstreams_401(bench: Pipeline) -> None:
-    client, _ = bench.ask()
-    bench.wire.says(REFUSED)
+def test_a_token_without_a_newer_one_gives_the_client_the_upstreams_401(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask()
+    pipeline.wire.says(REFUSED)
     assert (client.status, client.body) == (401, b'{"error":{}}')
-    assert (bench.event().attempts, bench.event().status) == (1, Outcome.UPSTREAM_ERROR)
+    assert (pipeline.event().attempts, pipeline.event().status) == (1, Outcome.UPSTREAM_ERROR)
 
 
-def test_a_token_is_replaced_once_however_often_its_file_changes(bench: Pipeline, token: Path) -> None:
-    client, _ = bench.ask()
+def test_a_token_is_replaced_once_however_often_its_file_changes(pipeline: Pipeline, token: Path) -> None:
+    client, _ = pipeline.ask()
     renew(token, 2)
-    bench.wire.says(REFUSED)
+    pipeline.wire.says(REFUSED)
     renew(token, 3)
-    bench.wire.says(REFUSED)
+    pipeline.wire.says(REFUSED)
     assert (client.status, client.finished) == (401, True)
-    assert bench.event().attempts == 2
+    assert pipeline.event().attempts == 2
 
 
 def test_a_client_that_leaves_after_a_refused_token_stops_the_second_attempt(
-    bench: Pipeline, token: Path
+    pipeline: Pipeline, token: Path
 ) -> None:
-    _, work = bench.ask()
+    _, work = pipeline.ask()
     renew(token, 2)
-    bench.wire.says(REFUSED)
+    pipeline.wire.says(REFUSED)
     work.cancel()
-    assert bench.wire.aborted
-    event = bench.event()
+    assert pipeline.wire.aborted
+    event = pipeline.event()
     assert (event.status, event.http_status, event.attempts) == (Outcome.CLIENT_ABORT, 499, 2)
     _ = work.addErrback(lambda _: None)
 
 
 @pytest.mark.parametrize("headers", [[], [(b"Idempotency-Key", b"once")]])
 def test_the_second_attempt_on_a_stale_connection_is_the_last(headers: list[tuple[bytes, bytes]]) -> None:
-    bench = Pipeline()
-    bench.ask(headers=headers)
-    bench.wire.says(answered())
-    _, work = bench.ask(headers=headers)
-    bench.wire.closes()
-    bench.wire.closes()
-    assert len(bench.endpoint.wires) == 2
+    pipeline = Pipeline()
+    pipeline.ask(headers=headers)
+    pipeline.wire.says(answered())
+    _, work = pipeline.ask(headers=headers)
+    pipeline.wire.closes()
+    pipeline.wire.closes()
+    assert len(pipeline.endpoint.wires) == 2
     assert work.called
-    assert (bench.events[-1].attempts, bench.events[-1].http_status) == (2, 502)
+    assert (pipeline.events[-1].attempts, pipeline.events[-1].http_status) == (2, 502)
     _ = work.addErrback(lambda _: None)

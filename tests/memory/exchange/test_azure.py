@@ -65,10 +65,10 @@ def asked(
     settings: str, path: str, body: bytes, *, query: bytes | None = None, key: ClientKey | None = None
 ) -> tuple[bytes, RawHeaders, bytes]:
     """Return what reached Azure, after its answer has reached the client."""
-    bench = Pipeline(settings)
-    client, _ = bench.ask(path, body, query=query, key=key)
-    heard = bench.heard()
-    bench.wire.says(answered(COMPLETION))
+    pipeline = Pipeline(settings)
+    client, _ = pipeline.ask(path, body, query=query, key=key)
+    heard = pipeline.heard()
+    pipeline.wire.says(answered(COMPLETION))
     assert (client.status, b"Hello" in client.body) == (200, True)
     return heard
 
@@ -138,15 +138,15 @@ def test_one_of_several_tools_cannot_be_asked_for() -> None:
 @pytest.mark.parametrize(("settings", "base", "query"), FORMS)
 def test_a_probe_and_a_live_list_ask_at_the_same_address(settings: str, base: str, query: str) -> None:
     target = f"{base}/models" + (f"?{query}" if query else "")
-    bench = Providers(text_of(settings) + "\nhealth_checks: {enabled: true}")
-    probe = Deferred.fromCoroutine(ProviderHealth(bench.probe).report(bench.generation))
-    assert (bench.target("azure"), bench.headers("azure")["api-key"]) == (target, KEY)
-    bench.says("azure", LISTS["main"])
+    pipeline = Providers(text_of(settings) + "\nhealth_checks: {enabled: true}")
+    probe = Deferred.fromCoroutine(ProviderHealth(pipeline.probe).report(pipeline.generation))
+    assert (pipeline.target("azure"), pipeline.headers("azure")["api-key"]) == (target, KEY)
+    pipeline.says("azure", LISTS["main"])
     assert json.loads(result_of(probe))["status"] == "ok"
-    lists = LiveModels(bench.probe, lambda name: None)
-    listed = Deferred.fromCoroutine(lists.ask(bench.generation, None))
-    assert (bench.target("azure"), bench.headers("azure")["api-key"]) == (target, KEY)
-    bench.says("azure", LISTS["main"])
+    lists = LiveModels(pipeline.probe, lambda name: None)
+    listed = Deferred.fromCoroutine(lists.ask(pipeline.generation, None))
+    assert (pipeline.target("azure"), pipeline.headers("azure")["api-key"]) == (target, KEY)
+    pipeline.says("azure", LISTS["main"])
     assert [model.id for model in result_of(listed)["azure"]] == ["gpt-c", "gpt-live"]
 
 

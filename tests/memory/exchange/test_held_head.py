@@ -77,10 +77,10 @@ KEEPALIVE = THREE_FAMILIES + "stream_keepalive: {interval: 15}\n"
 def opened(
     ask: tuple[str, bytes, bytes | None], text: str = THREE_FAMILIES
 ) -> tuple[Pipeline, FakeClient, Deferred[None]]:
-    bench = Pipeline(text)
+    pipeline = Pipeline(text)
     path, body, query = ask
-    client, work = bench.ask(path, body, query=query)
-    return bench, client, work
+    client, work = pipeline.ask(path, body, query=query)
+    return pipeline, client, work
 
 
 def refusal_of(work: Deferred[None]) -> GatewayError:
@@ -94,10 +94,10 @@ def refusal_of(work: Deferred[None]) -> GatewayError:
 def test_an_error_as_the_first_event_is_an_answer_with_its_status(
     ask: tuple[str, bytes, bytes | None], model: str, status: int
 ) -> None:
-    bench, client, work = opened(ask)
-    bench.wire.says(begun(b": hello\n\n"))
+    pipeline, client, work = opened(ask)
+    pipeline.wire.says(begun(b": hello\n\n"))
     assert not client.started
-    bench.wire.says(chunk(ERRORS[model]))
+    pipeline.wire.says(chunk(ERRORS[model]))
     assert client.status == status
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert value_of(client.headers, b"retry-after") == b"5"
@@ -105,22 +105,22 @@ def test_an_error_as_the_first_event_is_an_answer_with_its_status(
     assert json.loads(client.body)["error"]["message"] == WORDS
     assert client.finished
     assert work.called
-    assert bench.wire.aborted
-    told = bench.event()
+    assert pipeline.wire.aborted
+    told = pipeline.event()
     assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, status, False)
-    assert not bench.clock.getDelayedCalls()
+    assert not pipeline.clock.getDelayedCalls()
 
 
 @each_pair
 def test_an_error_in_one_piece_with_the_empty_beginning_is_the_first_thing_said(
     ask: tuple[str, bytes, bytes | None], model: str, status: int
 ) -> None:
-    bench, client, _ = opened(ask)
-    bench.wire.says(begun(BEGINNINGS[model] + ERRORS[model]))
+    pipeline, client, _ = opened(ask)
+    pipeline.wire.says(begun(BEGINNINGS[model] + ERRORS[model]))
     assert client.status == status
     assert json.loads(client.body)["error"]["message"] == WORDS
     if model == CLAUDE:
-        assert bench.event().tokens_in == 4
+        assert pipeline.event().tokens_in == 4
 
 
 @each_pair
@@ -129,22 +129,22 @@ def test_an_error_behind_content_breaks_the_stream(
     ask: tuple[str, bytes, bytes | None], model: str, status: int, pieces: str
 ) -> None:
     del status
-    bench, client, work = opened(ask)
+    pipeline, client, work = opened(ask)
     if pieces == "one":
-        bench.wire.says(begun(TEXTS[model] + ERRORS[model]))
+        pipeline.wire.says(begun(TEXTS[model] + ERRORS[model]))
     else:
-        bench.wire.says(begun(TEXTS[model], ERRORS[model]))
+        pipeline.wire.says(begun(TEXTS[model], ERRORS[model]))
     assert client.status == 200
     assert b"so far" in client.body
     assert WORDS.encode() in client.body
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, 200, True)
 
 
 def test_the_head_of_the_provider_says_when_to_come_again() -> None:
-    bench, client, _ = opened((CHAT, asked(CLAUDE), None))
-    bench.wire.says(begun(ERRORS[CLAUDE], headers=b"Retry-After: 7\r\n"))
+    pipeline, client, _ = opened((CHAT, asked(CLAUDE), None))
+    pipeline.wire.says(begun(ERRORS[CLAUDE], headers=b"Retry-After: 7\r\n"))
     assert value_of(client.headers, b"retry-after") == b"7"
 
 
@@ -155,38 +155,38 @@ def test_the_head_of_the_provider_says_when_to_come_again() -> None:
 )
 @pytest.mark.parametrize("before", [b"", TEXTS[CLAUDE]], ids=["first", "behind content"])
 def test_the_event_tells_why_a_stream_of_good_status_failed(before: bytes, said: bytes, word: str) -> None:
-    bench = Pipeline()
-    _, work = bench.ask(CHAT, asked(CLAUDE))
-    bench.wire.says(begun(before) if before else begun())
-    bench.wire.says(chunk(said) + CLOSE)
+    pipeline = Pipeline()
+    _, work = pipeline.ask(CHAT, asked(CLAUDE))
+    pipeline.wire.says(begun(before) if before else begun())
+    pipeline.wire.says(chunk(said) + CLOSE)
     _ = work.addErrback(lambda _: None)
-    event = bench.event()
+    event = pipeline.event()
     assert (event.status, event.error) == (Outcome.UPSTREAM_ERROR, word)
 
 
 def test_an_error_that_is_no_overload_says_nothing_of_another_try() -> None:
-    bench, client, _ = opened((CHAT, asked(CLAUDE), None))
-    bench.wire.says(begun(ERRORS[CLAUDE].replace(b"overloaded_error", b"invalid_request_error")))
+    pipeline, client, _ = opened((CHAT, asked(CLAUDE), None))
+    pipeline.wire.says(begun(ERRORS[CLAUDE].replace(b"overloaded_error", b"invalid_request_error")))
     assert client.status == 400
     assert value_of(client.headers, b"retry-after") is None
 
 
 def test_a_stream_that_never_says_anything_is_a_bad_gateway() -> None:
-    bench, client, work = opened((CHAT, asked(CLAUDE), None))
-    bench.wire.says(begun() + CLOSE)
+    pipeline, client, work = opened((CHAT, asked(CLAUDE), None))
+    pipeline.wire.says(begun() + CLOSE)
     assert not client.started
     error = refusal_of(work)
     assert (error.reason, error.status) == (Reason.UPSTREAM_BROKEN, 502)
-    assert bench.event().http_status == 502
+    assert pipeline.event().http_status == 502
 
 
 def test_a_provider_that_stays_silent_behind_its_head_runs_into_the_time_limit() -> None:
-    bench, client, work = opened((CHAT, asked(CLAUDE), None))
-    bench.wire.says(begun())
-    bench.clock.advance(LIMITS.idle + 1)
+    pipeline, client, work = opened((CHAT, asked(CLAUDE), None))
+    pipeline.wire.says(begun())
+    pipeline.clock.advance(LIMITS.idle + 1)
     assert not client.started
     assert refusal_of(work).reason is Reason.UPSTREAM_TOO_SLOW
-    assert bench.event().http_status == 504
+    assert pipeline.event().http_status == 504
 
 
 @each_pair
@@ -194,34 +194,34 @@ def test_a_silent_provider_lets_the_head_go_with_the_first_sign_of_life(
     ask: tuple[str, bytes, bytes | None], model: str, status: int
 ) -> None:
     del status
-    bench, client, _ = opened(ask, KEEPALIVE)
-    bench.wire.says(begun())
-    bench.clock.advance(14.9)
+    pipeline, client, _ = opened(ask, KEEPALIVE)
+    pipeline.wire.says(begun())
+    pipeline.clock.advance(14.9)
     assert not client.started
-    bench.clock.advance(0.2)
+    pipeline.clock.advance(0.2)
     assert client.status == 200
     assert client.body
-    bench.wire.says(chunk(ERRORS[model]))
+    pipeline.wire.says(chunk(ERRORS[model]))
     assert WORDS.encode() in client.body
     assert client.finished
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, 200, True)
-    assert not bench.clock.getDelayedCalls()
+    assert not pipeline.clock.getDelayedCalls()
 
 
 def test_a_client_that_leaves_while_the_head_is_held_stops_the_provider() -> None:
-    bench, client, work = opened((CHAT, asked(CLAUDE), None), KEEPALIVE)
-    bench.wire.says(begun())
+    pipeline, client, work = opened((CHAT, asked(CLAUDE), None), KEEPALIVE)
+    pipeline.wire.says(begun())
     _ = work.addErrback(lambda _: None)
     work.cancel()
-    assert bench.wire.aborted
+    assert pipeline.wire.aborted
     assert not client.started
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.http_status) == (Outcome.CLIENT_ABORT, 499)
-    assert not bench.clock.getDelayedCalls()
+    assert not pipeline.clock.getDelayedCalls()
 
 
 def test_an_error_in_the_first_event_hides_the_key_that_was_sent() -> None:
-    bench, client, _ = opened((CHAT, asked(CLAUDE), None))
-    bench.wire.says(begun(ERRORS[CLAUDE].replace(WORDS.encode(), b"bad key sk-ant-0003")))
+    pipeline, client, _ = opened((CHAT, asked(CLAUDE), None))
+    pipeline.wire.says(begun(ERRORS[CLAUDE].replace(WORDS.encode(), b"bad key sk-ant-0003")))
     assert json.loads(client.body)["error"]["message"] == "bad key [key]"

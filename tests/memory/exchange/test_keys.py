@@ -69,19 +69,19 @@ FIELDS = st.builds(
 def test_no_carrier_takes_an_edge_key_to_a_provider(
     family: Family, headers: RawHeaders, fields: list[bytes] | None, configured: bool
 ) -> None:
-    bench = Pipeline(providers(f", api_key: {CONFIGURED}" if configured else ""))
+    pipeline = Pipeline(providers(f", api_key: {CONFIGURED}" if configured else ""))
     query = None if fields is None else b"&".join(fields)
     path, body = REQUESTS[family]
     caller = GATE.admit(family, [*headers, (b"x-api-key", EDGE)], query)
-    _, work = bench.ask(path, body, headers, caller.raw_query, caller.key)
+    _, work = pipeline.ask(path, body, headers, caller.raw_query, caller.key)
     _ = work.addErrback(lambda _: None)
-    if not bench.endpoint.wires:  # nothing is left to send
+    if not pipeline.endpoint.wires:  # nothing is left to send
         assert not configured
-        assert bench.event().http_status == 401
+        assert pipeline.event().http_status == 401
         return
-    line, sent, _ = bench.heard()
-    assert EDGE not in bench.wire.heard
-    assert EDGE.replace(b"-", b"%2D") not in bench.wire.heard
+    line, sent, _ = pipeline.heard()
+    assert EDGE not in pipeline.wire.heard
+    assert EDGE.replace(b"-", b"%2D") not in pipeline.wire.heard
     carriers = [value for name, value in sent if name.lower() in CREDENTIALS]
     assert len(carriers) == 1
     assert carriers[0].endswith(CONFIGURED.encode() if configured else OWN)

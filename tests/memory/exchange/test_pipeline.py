@@ -21,13 +21,13 @@ from tests.support.upstreams import LIMITS
 
 
 def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> None:
-    bench = Pipeline()
-    client, work = bench.ask()
-    line, headers, body = bench.heard()
+    pipeline = Pipeline()
+    client, work = pipeline.ask()
+    line, headers, body = pipeline.heard()
     assert line == b"POST /v1/chat/completions HTTP/1.1"
     assert body == b'{ "model" : "gpt-b", "messages": [] }'
     assert value_of(headers, b"authorization") == b"Bearer sk-main-0001"
-    bench.wire.says(answered())
+    pipeline.wire.says(answered())
     assert (client.status, client.body, client.finished) == (200, ANSWER, True)
     assert value_of(client.headers, b"x-up") == b"1"
     assert value_of(client.headers, b"x-gateway-request-id") == b"req_1"
@@ -36,11 +36,11 @@ def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> N
 
 
 def test_the_event_says_what_happened() -> None:
-    bench = Pipeline()
-    bench.ask()
-    bench.clock.advance(0.25)
-    bench.wire.says(answered())
-    event = bench.event()
+    pipeline = Pipeline()
+    pipeline.ask()
+    pipeline.clock.advance(0.25)
+    pipeline.wire.says(answered())
+    event = pipeline.event()
     assert (event.provider, event.model, event.upstream_model) == ("main", "fast", "gpt-b")
     assert (event.status, event.http_status, event.tokens_in, event.tokens_out) == (Outcome.OK, 200, 7, 5)
     assert (event.latency_ms, event.ttft_ms, event.attempts, event.stream) == (250.0, 250.0, 1, False)
@@ -48,24 +48,24 @@ def test_the_event_says_what_happened() -> None:
 
 
 def test_a_body_that_needs_no_change_is_the_very_same() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = b'{"model":"gpt-9",\r\n "x": 1e400}'
-    bench.ask(body=body)
-    assert bench.heard()[2] == body
+    pipeline.ask(body=body)
+    assert pipeline.heard()[2] == body
 
 
 def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     encoded = gzip.compress(CHAT)
-    bench.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
-    _, headers, body = bench.heard()
+    pipeline.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
+    _, headers, body = pipeline.heard()
     assert body == CHAT.replace(b"fast", b"gpt-b")
     assert value_of(headers, b"content-encoding") is None
 
     encoded = gzip.compress(b'{"model":"gpt-9"}')
-    bench = Pipeline()
-    bench.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
-    _, headers, body = bench.heard()
+    pipeline = Pipeline()
+    pipeline.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
+    _, headers, body = pipeline.heard()
     assert body == encoded
     assert value_of(headers, b"content-encoding") == b"gzip"
 
@@ -90,10 +90,10 @@ def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
 def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
     path: str, query: bytes | None, line: bytes
 ) -> None:
-    bench = Pipeline()
-    bench.ask(path, b"not json", query=query)
-    assert bench.heard()[0] == b"POST " + line + b" HTTP/1.1"
-    assert bench.heard()[2] == b"not json"
+    pipeline = Pipeline()
+    pipeline.ask(path, b"not json", query=query)
+    assert pipeline.heard()[0] == b"POST " + line + b" HTTP/1.1"
+    assert pipeline.heard()[2] == b"not json"
 
 
 @pytest.mark.parametrize(
@@ -113,37 +113,37 @@ def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
     ],
 )
 def test_a_body_that_repeats_the_paths_model_follows_it(verb: str, body: bytes, expected: bytes) -> None:
-    bench = Pipeline()
-    bench.ask(f"/v1beta/models/gem/p:{verb}", body)
-    assert bench.heard()[2] == expected
-    bench = Pipeline()
-    bench.ask(f"/v1beta/models/p:{verb}", body)
-    assert bench.heard()[2] == body
+    pipeline = Pipeline()
+    pipeline.ask(f"/v1beta/models/gem/p:{verb}", body)
+    assert pipeline.heard()[2] == expected
+    pipeline = Pipeline()
+    pipeline.ask(f"/v1beta/models/p:{verb}", body)
+    assert pipeline.heard()[2] == body
 
 
 def test_the_beta_path_takes_the_place_of_the_version_in_the_base_address() -> None:
-    bench = Pipeline()
-    bench.ask("/beta/completions", b'{"model":"host/m"}')
-    assert bench.heard()[0] == b"POST /beta/completions HTTP/1.1"
+    pipeline = Pipeline()
+    pipeline.ask("/beta/completions", b'{"model":"host/m"}')
+    assert pipeline.heard()[0] == b"POST /beta/completions HTTP/1.1"
 
 
 def test_anthropics_version_is_sent_unless_the_client_sent_one() -> None:
-    bench = Pipeline()
-    bench.ask("/v1/messages", b'{"model":"m"}')
-    assert value_of(bench.heard()[1], b"anthropic-version") == b"2023-06-01"
-    assert value_of(bench.heard()[1], b"x-api-key") == b"sk-ant-0003"
-    bench = Pipeline()
-    bench.ask("/v1/messages", b'{"model":"m"}', [(b"Anthropic-Version", b"2099-01-01")])
-    versions = [pair for pair in bench.heard()[1] if pair[0].lower() == b"anthropic-version"]
+    pipeline = Pipeline()
+    pipeline.ask("/v1/messages", b'{"model":"m"}')
+    assert value_of(pipeline.heard()[1], b"anthropic-version") == b"2023-06-01"
+    assert value_of(pipeline.heard()[1], b"x-api-key") == b"sk-ant-0003"
+    pipeline = Pipeline()
+    pipeline.ask("/v1/messages", b'{"model":"m"}', [(b"Anthropic-Version", b"2099-01-01")])
+    versions = [pair for pair in pipeline.heard()[1] if pair[0].lower() == b"anthropic-version"]
     assert versions == [(b"Anthropic-Version", b"2099-01-01")]
 
 
 def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
     edits = "{set: {X-Team: blue}, remove: [user-agent], forward: [x-mine]}"
     provider = f"{{kind: openai, api_key: k, headers: {edits}}}"
-    bench = Pipeline(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
-    bench.ask(headers=[(b"User-Agent", b"u"), (b"X-Mine", b"m"), (b"X-Other", b"o")])
-    headers = bench.heard()[1]
+    pipeline = Pipeline(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
+    pipeline.ask(headers=[(b"User-Agent", b"u"), (b"X-Mine", b"m"), (b"X-Other", b"o")])
+    headers = pipeline.heard()[1]
     assert value_of(headers, b"x-team") == b"blue"
     assert value_of(headers, b"x-mine") == b"m"
     assert value_of(headers, b"user-agent") is None
@@ -167,134 +167,134 @@ def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
 def test_a_refusal_reaches_no_upstream_and_leaves_one_event(
     path: str, body: bytes, reason: Reason | None
 ) -> None:
-    bench = Pipeline()
-    _, work = bench.ask(path, body)
+    pipeline = Pipeline()
+    _, work = pipeline.ask(path, body)
     if reason is None:  # the path as sent is the client's own affair
-        assert bench.heard()[0] == b"POST /v1beta/models/x%3Fy:generateContent HTTP/1.1"
+        assert pipeline.heard()[0] == b"POST /v1beta/models/x%3Fy:generateContent HTTP/1.1"
         return
     assert refusal_of(work).reason is reason
-    assert not bench.endpoint.wires
-    event = bench.event()
+    assert not pipeline.endpoint.wires
+    event = pipeline.event()
     assert (event.status, event.http_status) == (Outcome.REJECTED, reason.status)
 
 
 def test_an_optional_model_that_is_absent_goes_to_the_default() -> None:
-    bench = Pipeline()
-    bench.ask("/v1/moderations", b'{"input":"x"}')
-    assert bench.heard()[2] == b'{"input":"x"}'
+    pipeline = Pipeline()
+    pipeline.ask("/v1/moderations", b'{"input":"x"}')
+    assert pipeline.heard()[2] == b'{"input":"x"}'
 
 
 def test_an_upstreams_own_error_is_passed_on_and_is_an_upstream_error() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask()
-    bench.wire.says(answered(b'{"error":{}}', b"429 Slow Down"))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask()
+    pipeline.wire.says(answered(b'{"error":{}}', b"429 Slow Down"))
     assert (client.status, client.body, client.finished) == (429, b'{"error":{}}', True)
-    assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
+    assert (pipeline.event().status, pipeline.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
 
 
 def test_a_client_that_leaves_cancels_its_upstream_at_once() -> None:
-    bench = Pipeline()
-    _, work = bench.ask()
+    pipeline = Pipeline()
+    _, work = pipeline.ask()
     work.cancel()
-    assert bench.wire.aborted
-    event = bench.event()
+    assert pipeline.wire.aborted
+    event = pipeline.event()
     assert (event.status, event.http_status) == (Outcome.CLIENT_ABORT, 499)
     _ = work.addErrback(lambda _: None)
 
 
 def test_a_client_that_leaves_in_mid_stream_cancels_its_upstream_and_keeps_the_counts() -> None:
-    bench = Pipeline()
-    _, work = bench.ask()
-    bench.wire.says(answered(content_type=b"text/event-stream")[:-10].replace(ANSWER[:-10], b""))
-    bench.wire.says(b'data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'[:40])
+    pipeline = Pipeline()
+    _, work = pipeline.ask()
+    pipeline.wire.says(answered(content_type=b"text/event-stream")[:-10].replace(ANSWER[:-10], b""))
+    pipeline.wire.says(b'data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'[:40])
     work.cancel()
-    assert bench.wire.aborted
-    event = bench.event()
+    assert pipeline.wire.aborted
+    event = pipeline.event()
     assert (event.status, event.http_status, event.stream) == (Outcome.CLIENT_ABORT, 499, True)
     _ = work.addErrback(lambda _: None)
 
 
 def test_an_upstream_that_breaks_in_mid_body_breaks_the_clients_connection() -> None:
-    bench = Pipeline()
-    client, work = bench.ask()
-    bench.wire.says(answered()[:-10])
-    bench.wire.breaks()
+    pipeline = Pipeline()
+    client, work = pipeline.ask()
+    pipeline.wire.says(answered()[:-10])
+    pipeline.wire.breaks()
     assert client.aborted
     assert not client.finished
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
-    event = bench.event()
+    event = pipeline.event()
     assert (event.status, event.http_status) == (Outcome.UPSTREAM_ERROR, 200)
 
 
 def test_a_stalled_upstream_is_504_before_its_head() -> None:
-    bench = Pipeline()
-    client, work = bench.ask()
-    bench.clock.advance(LIMITS.first_byte)
+    pipeline = Pipeline()
+    client, work = pipeline.ask()
+    pipeline.clock.advance(LIMITS.first_byte)
     assert refusal_of(work).reason is Reason.UPSTREAM_TOO_SLOW
     assert not client.started
-    assert bench.event().http_status == 504
+    assert pipeline.event().http_status == 504
 
 
 def test_a_slow_client_holds_the_upstream_back() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask()
-    bench.wire.says(answered()[:-10])
+    pipeline = Pipeline()
+    client, _ = pipeline.ask()
+    pipeline.wire.says(answered()[:-10])
     assert client.source is not None
     client.source.pause()
-    assert bench.wire.paused
+    assert pipeline.wire.paused
     client.source.resume()
-    assert not bench.wire.paused
+    assert not pipeline.wire.paused
 
 
 def test_a_stale_connection_is_tried_again_once_with_the_same_bytes() -> None:
-    bench = Pipeline()
-    bench.ask()
-    bench.wire.says(answered())
-    client, _ = bench.ask()
-    first = bench.wire
-    assert len(bench.endpoint.wires) == 1
+    pipeline = Pipeline()
+    pipeline.ask()
+    pipeline.wire.says(answered())
+    client, _ = pipeline.ask()
+    first = pipeline.wire
+    assert len(pipeline.endpoint.wires) == 1
     first.closes()
-    assert len(bench.endpoint.wires) == 2
-    bench.wire.says(answered())
+    assert len(pipeline.endpoint.wires) == 2
+    pipeline.wire.says(answered())
     assert client.finished
-    assert first.heard == bench.wire.heard * 2
-    assert bench.events[-1].attempts == 2
+    assert first.heard == pipeline.wire.heard * 2
+    assert pipeline.events[-1].attempts == 2
 
 
 def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
-    bench = Pipeline()
-    _, work = bench.ask()
-    bench.wire.closes()
+    pipeline = Pipeline()
+    _, work = pipeline.ask()
+    pipeline.wire.closes()
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
-    assert bench.event().attempts == 1
+    assert pipeline.event().attempts == 1
 
 
 def test_no_timer_is_left_when_all_is_done() -> None:
-    bench = Pipeline()
-    bench.ask()
-    bench.wire.says(answered())
-    bench.generation.retire()
-    bench.endpoint.settle()
-    assert not bench.clock.getDelayedCalls()
+    pipeline = Pipeline()
+    pipeline.ask()
+    pipeline.wire.says(answered())
+    pipeline.generation.retire()
+    pipeline.endpoint.settle()
+    assert not pipeline.clock.getDelayedCalls()
 
 
 def test_the_generation_closes_when_its_last_request_is_done() -> None:
-    bench = Pipeline()
-    bench.ask()
-    bench.generation.retire()
-    assert not bench.wire.closing
-    bench.wire.says(answered())
-    assert bench.wire.closing
-    assert bench.generation.in_use == 0
+    pipeline = Pipeline()
+    pipeline.ask()
+    pipeline.generation.retire()
+    assert not pipeline.wire.closing
+    pipeline.wire.says(answered())
+    assert pipeline.wire.closing
+    assert pipeline.generation.in_use == 0
 
 
 def test_a_gzipped_answer_is_metered_and_passes_untouched() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask()
+    pipeline = Pipeline()
+    client, _ = pipeline.ask()
     body = gzip.compress(json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode())
-    bench.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
+    pipeline.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
     assert client.body == body
-    assert bench.event().tokens_in == 9
+    assert pipeline.event().tokens_in == 9
 
 
 PIECES = st.lists(
@@ -320,19 +320,19 @@ PIECES = st.lists(
 def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
     pieces: list[bytes], content_type: bytes
 ) -> None:
-    bench = Pipeline()
-    client, work = bench.ask()
-    bench.wire.says(
+    pipeline = Pipeline()
+    client, work = pipeline.ask()
+    pipeline.wire.says(
         b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n" % content_type
     )
     for piece in pieces:
         if piece:
-            bench.wire.says(b"%x\r\n%b\r\n" % (len(piece), piece))
+            pipeline.wire.says(b"%x\r\n%b\r\n" % (len(piece), piece))
     assert client.body == b"".join(pieces)
     assert not work.called
-    bench.wire.says(b"0\r\n\r\n")
+    pipeline.wire.says(b"0\r\n\r\n")
     assert client.finished
-    assert bench.event().status is Outcome.OK
+    assert pipeline.event().status is Outcome.OK
 
 
 @pytest.mark.parametrize(
@@ -345,26 +345,26 @@ def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
     ],
 )
 def test_tuned_models_stand_beside_the_others_at_google(path: str, target: bytes) -> None:
-    bench = Pipeline()
-    bench.ask(path, b"{}")
-    assert bench.heard()[0] == b"POST " + target + b" HTTP/1.1"
+    pipeline = Pipeline()
+    pipeline.ask(path, b"{}")
+    assert pipeline.heard()[0] == b"POST " + target + b" HTTP/1.1"
 
 
 def test_every_model_of_the_body_follows_the_path_or_its_own_prefix() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     sent = [b"models/gem/p", b"x", b"gem/p", b"models/gem/p", b"gem/other"] * 300
     body = b'{"requests":[' + b", ".join(b'{"model" :"%b"}' % model for model in sent) + b"]}"
-    bench.ask("/v1beta/models/gem/p:batchEmbedContents", body)
+    pipeline.ask("/v1beta/models/gem/p:batchEmbedContents", body)
     expected = body.replace(b'"gem/p"', b'"p"').replace(b'"models/gem/p"', b'"models/p"')
     expected = expected.replace(b'"gem/other"', b'"other"')
-    assert bench.heard()[2] == expected
+    assert pipeline.heard()[2] == expected
 
 
 def test_a_version_that_an_operator_removes_stays_removed() -> None:
     provider = "{kind: anthropic, api_key: k, headers: {remove: [anthropic-version]}}"
-    bench = Pipeline(f"providers: {{claude: {provider}}}\ndefaults: {{anthropic_dialect: claude}}")
-    bench.ask("/v1/messages", b'{"model":"m"}', [(b"anthropic-version", b"2023-06-01")])
-    assert value_of(bench.heard()[1], b"anthropic-version") is None
+    pipeline = Pipeline(f"providers: {{claude: {provider}}}\ndefaults: {{anthropic_dialect: claude}}")
+    pipeline.ask("/v1/messages", b'{"model":"m"}', [(b"anthropic-version", b"2023-06-01")])
+    assert value_of(pipeline.heard()[1], b"anthropic-version") is None
 
 
 def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> None:
@@ -394,9 +394,9 @@ def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> Non
 def test_a_request_without_a_model_chooses_its_provider(
     query: bytes | None, headers: list[tuple[bytes, bytes]], host: bytes, sent_query: bytes
 ) -> None:
-    bench = Pipeline()
-    bench.ask("/v1/responses", b'{"input":"x"}', headers, query)
-    line, sent, _ = bench.heard()
+    pipeline = Pipeline()
+    pipeline.ask("/v1/responses", b'{"input":"x"}', headers, query)
+    line, sent, _ = pipeline.heard()
     assert line == b"POST /v1/responses%b HTTP/1.1" % sent_query
     assert value_of(sent, b"host") == host
     assert value_of(sent, b"x-provider") is None
@@ -406,41 +406,41 @@ def test_a_request_without_a_model_chooses_its_provider(
     ("name", "reason"), [("nobody", Reason.UNKNOWN_MODEL), ("claude", Reason.UNSUPPORTED_BY_KIND)]
 )
 def test_a_provider_that_cannot_serve_is_refused(name: str, reason: Reason) -> None:
-    bench = Pipeline()
-    _, work = bench.ask("/v1/responses", b"{}", query=f"provider={name}".encode())
+    pipeline = Pipeline()
+    _, work = pipeline.ask("/v1/responses", b"{}", query=f"provider={name}".encode())
     assert refusal_of(work).reason is reason
 
 
 def test_a_parameter_named_provider_travels_on_where_the_model_decides() -> None:
-    bench = Pipeline()
-    bench.ask(query=b"provider=host")
-    line, headers, _ = bench.heard()
+    pipeline = Pipeline()
+    pipeline.ask(query=b"provider=host")
+    line, headers, _ = pipeline.heard()
     assert line == b"POST /v1/chat/completions?provider=host HTTP/1.1"
     assert value_of(headers, b"host") == b"openai.example"
 
 
 def test_an_upstreams_word_for_the_request_id_gives_way_to_ours() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask()
-    bench.wire.says(answered().replace(b"X-Up: 1", b"X-Gateway-Request-Id: theirs"))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask()
+    pipeline.wire.says(answered().replace(b"X-Up: 1", b"X-Gateway-Request-Id: theirs"))
     assert [value for name, value in client.headers if name.lower() == b"x-gateway-request-id"] == [b"req_1"]
 
 
 def test_a_gzipped_answer_that_swells_is_not_metered_and_passes_untouched() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(headers=[(b"Accept-Encoding", b"gzip")])
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(headers=[(b"Accept-Encoding", b"gzip")])
     usage = json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode()
     body = gzip.compress(usage + b" " * 5_000_000)
-    bench.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
+    pipeline.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
     assert client.body == body
-    assert bench.event().tokens_in is None
+    assert pipeline.event().tokens_in is None
 
 
 def test_a_model_with_an_endless_name_is_refused() -> None:
-    bench = Pipeline()
-    _, work = bench.ask(body=b'{"model":"main/%b"}' % (b"m" * 5000))
+    pipeline = Pipeline()
+    _, work = pipeline.ask(body=b'{"model":"main/%b"}' % (b"m" * 5000))
     failures: list[Any] = []
     _ = work.addErrback(failures.append)
     assert failures[0].value.reason is Reason.MALFORMED
     assert failures[0].value.param == "model"
-    assert bench.event().model is None
+    assert pipeline.event().model is None

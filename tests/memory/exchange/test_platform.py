@@ -67,9 +67,9 @@ def form(*parts: tuple[str, bytes], boundary: str = "xyz") -> bytes:
 def test_the_client_or_the_default_says_which_provider_serves(
     query: bytes | None, headers: RawHeaders, host: bytes, target: bytes
 ) -> None:
-    bench = Pipeline()
-    bench.ask("/v1/files", b"", headers, query, method="GET")
-    line, sent, body = bench.heard()
+    pipeline = Pipeline()
+    pipeline.ask("/v1/files", b"", headers, query, method="GET")
+    line, sent, body = pipeline.heard()
     assert line == b"GET " + target + b" HTTP/1.1"
     assert value_of(sent, b"host") == host
     assert value_of(sent, b"x-provider") is None
@@ -88,13 +88,13 @@ def test_the_client_or_the_default_says_which_provider_serves(
 def test_a_provider_of_another_family_is_refused_by_name(
     path: str, query: bytes, headers: RawHeaders, reason: Reason
 ) -> None:
-    bench = Pipeline()
-    _, work = bench.ask(path, b"", headers, query, method="GET")
+    pipeline = Pipeline()
+    _, work = pipeline.ask(path, b"", headers, query, method="GET")
     error = refusal_of(work)
     assert error.reason is reason
     assert error.param == "provider"
-    assert not bench.endpoint.wires
-    assert bench.event().status is Outcome.REJECTED
+    assert not pipeline.endpoint.wires
+    assert pipeline.event().status is Outcome.REJECTED
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,9 @@ def test_a_provider_of_another_family_is_refused_by_name(
 def test_a_model_in_a_body_is_replaced_at_its_place_and_chooses_by_alias_or_prefix(
     path: str, body: bytes, query: bytes | None, host: bytes, arrives: bytes
 ) -> None:
-    bench = Pipeline()
-    bench.ask(path, body, JSON, query)
-    line, headers, sent = bench.heard()
+    pipeline = Pipeline()
+    pipeline.ask(path, body, JSON, query)
+    line, headers, sent = pipeline.heard()
     assert value_of(headers, b"host") == host
     before, _, rest = body.partition(b' : "')
     assert sent == before + b' : "' + arrives + b'"' + rest.partition(b'"')[2]
@@ -127,15 +127,15 @@ def test_a_model_in_a_body_is_replaced_at_its_place_and_chooses_by_alias_or_pref
 
 def test_a_platform_body_without_a_model_goes_as_it_is() -> None:
     for body in (b'{"name":"x"}', b'{"model":{"id":7}}', b""):
-        bench = Pipeline()
-        bench.ask("/v1/assistants/asst_1", body, JSON)
-        assert bench.heard()[2] == body
+        pipeline = Pipeline()
+        pipeline.ask("/v1/assistants/asst_1", body, JSON)
+        assert pipeline.heard()[2] == body
 
 
 def test_models_of_two_providers_in_one_body_are_refused_by_place() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = b'{"session":{"model":"fast","audio":{"input":{"transcription":{"model":"host/w"}}}}}'
-    _, work = bench.ask("/v1/realtime/client_secrets", body, JSON)
+    _, work = pipeline.ask("/v1/realtime/client_secrets", body, JSON)
     error = refusal_of(work)
     assert (error.reason, error.param) == (Reason.MALFORMED, "session.audio.input.transcription.model")
 
@@ -154,10 +154,10 @@ def batch(*models: str) -> bytes:
 )
 def test_each_model_of_a_batch_is_replaced_and_nothing_else(models: list[str], spaces: bytes) -> None:
     known = {"smart": "claude-x", "claude/claude-y": "claude-y", "claude/a/b": "a/b"}
-    bench = Pipeline()
-    bench.ask("/v1/messages/batches", spaces + batch(*models) + spaces, ANTHROPIC)
+    pipeline = Pipeline()
+    pipeline.ask("/v1/messages/batches", spaces + batch(*models) + spaces, ANTHROPIC)
     expected = spaces + batch(*(known.get(model, model) for model in models)) + spaces
-    assert bench.heard()[2] == expected
+    assert pipeline.heard()[2] == expected
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_each_model_of_a_batch_is_replaced_and_nothing_else(models: list[str], s
 def test_a_batch_goes_to_the_chosen_provider_alone(
     models: list[str], query: bytes | None, name: str, index: int
 ) -> None:
-    bench = Pipeline(TWO_MORE)
-    _, work = bench.ask("/v1/messages/batches", batch(*models), ANTHROPIC, query)
+    pipeline = Pipeline(TWO_MORE)
+    _, work = pipeline.ask("/v1/messages/batches", batch(*models), ANTHROPIC, query)
     error = refusal_of(work)
     assert error.reason is Reason.MALFORMED
     assert error.param == f"requests[{index}].params.model"
@@ -180,16 +180,16 @@ def test_a_batch_goes_to_the_chosen_provider_alone(
 
 
 def test_a_batch_goes_to_providers_of_its_family_only() -> None:
-    bench = Pipeline()
-    _, work = bench.ask("/v1/messages/batches", batch("x"), ANTHROPIC, b"provider=main")
+    pipeline = Pipeline()
+    _, work = pipeline.ask("/v1/messages/batches", batch("x"), ANTHROPIC, b"provider=main")
     assert refusal_of(work).reason is Reason.UNSUPPORTED_BY_KIND
 
 
 def test_a_batch_in_gemini_repeats_the_model_of_its_path() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = b'{"batch":{"inputConfig":{"requests":{"requests":[{"request":{"model":"models/gem/p"}}]}}}}'
-    bench.ask("/v1beta/models/gem/p:batchGenerateContent", body, JSON)
-    line, _, sent = bench.heard()
+    pipeline.ask("/v1beta/models/gem/p:batchGenerateContent", body, JSON)
+    line, _, sent = pipeline.heard()
     assert line == b"POST /v1beta/models/p:batchGenerateContent HTTP/1.1"
     assert sent == body.replace(b"models/gem/p", b"models/p")
 
@@ -206,26 +206,26 @@ def test_a_batch_in_gemini_repeats_the_model_of_its_path() -> None:
     ],
 )
 def test_a_batch_in_gemini_names_models_of_one_provider(path: str, body: bytes, name: str) -> None:
-    bench = Pipeline(TWO_MORE)
-    _, work = bench.ask(path, body, JSON)
+    pipeline = Pipeline(TWO_MORE)
+    _, work = pipeline.ask(path, body, JSON)
     error = refusal_of(work)
     assert (error.reason, error.param) == (Reason.MALFORMED, name)
-    assert not bench.endpoint.wires
+    assert not pipeline.endpoint.wires
 
 
 def test_each_model_of_a_batch_in_gemini_is_told_as_its_provider_knows_it() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = b'{"batch":{"model":"models/gem/p","inputConfig":{"requests":{"requests":[%b]}}}}'
     named = b'{"request":{"model":"models/gem/other"}}, {"request":{"model":"gem/p"}}, {"request":{}}'
-    bench.ask("/v1beta/models/gem/p:batchGenerateContent", body % named, JSON)
-    assert bench.heard()[2] == (body % named).replace(b"gem/", b"")
+    pipeline.ask("/v1beta/models/gem/p:batchGenerateContent", body % named, JSON)
+    assert pipeline.heard()[2] == (body % named).replace(b"gem/", b"")
 
 
 def test_a_provider_that_the_client_names_takes_a_bare_model_of_a_path() -> None:
     for query, headers in ((b"provider=host", []), (None, [(b"X-Provider", b"host")])):
-        bench = Pipeline()
-        bench.ask("/v1/models/ft:gpt:acme::abc", b"", headers, query, method="DELETE")
-        line, sent, _ = bench.heard()
+        pipeline = Pipeline()
+        pipeline.ask("/v1/models/ft:gpt:acme::abc", b"", headers, query, method="DELETE")
+        line, sent, _ = pipeline.heard()
         assert line == b"DELETE /v1/models/ft:gpt:acme::abc HTTP/1.1"
         assert value_of(sent, b"host") == b"host.example"
 
@@ -236,60 +236,60 @@ def test_a_provider_that_the_client_names_takes_a_bare_model_of_a_path() -> None
     [(b"whisper-1", b"openai.example", b"whisper-1"), (b"fast", b"openai.example", b"gpt-b")],
 )
 def test_a_form_keeps_every_byte_but_its_model(kept: bool, model: bytes, host: bytes, arrives: bytes) -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     audio = bytes(range(256)) * 4096
     body = form(("file", audio), ("model", model), ("prompt", b"model"))
-    bench.ask("/v1/audio/transcriptions", Kept(body) if kept else body, FORM)
-    _, headers, sent = bench.heard()
+    pipeline.ask("/v1/audio/transcriptions", Kept(body) if kept else body, FORM)
+    _, headers, sent = pipeline.heard()
     assert value_of(headers, b"host") == host
     assert sent == form(("file", audio), ("model", arrives), ("prompt", b"model"))
 
 
 def test_a_form_without_a_model_goes_where_the_client_says() -> None:
-    bench = Pipeline(
+    pipeline = Pipeline(
         THREE_FAMILIES.replace("api_key: sk-host-0002", "api_key: k, capabilities: {image_gen: true}")
     )
-    bench.ask("/v1/images/edits", form(("prompt", b"p")), FORM, b"provider=host")
-    line, headers, _ = bench.heard()
+    pipeline.ask("/v1/images/edits", form(("prompt", b"p")), FORM, b"provider=host")
+    line, headers, _ = pipeline.heard()
     assert line == b"POST /v1/images/edits HTTP/1.1"
     assert value_of(headers, b"host") == b"host.example"
 
 
 def test_json_in_place_of_a_form_is_read_as_such() -> None:
-    bench = Pipeline()
-    bench.ask("/v1/videos", b'{"model":"fast","prompt":"p"}', JSON)
-    assert bench.heard()[2] == b'{"model":"gpt-b","prompt":"p"}'
+    pipeline = Pipeline()
+    pipeline.ask("/v1/videos", b'{"model":"fast","prompt":"p"}', JSON)
+    assert pipeline.heard()[2] == b'{"model":"gpt-b","prompt":"p"}'
 
 
 def test_the_session_of_a_call_may_be_json_alone() -> None:
-    bench = Pipeline()
-    bench.ask("/v1/realtime/calls", b'{"sdp":"v=0","session":{"model" : "fast"}}', JSON)
-    assert bench.heard()[2] == b'{"sdp":"v=0","session":{"model" : "gpt-b"}}'
+    pipeline = Pipeline()
+    pipeline.ask("/v1/realtime/calls", b'{"sdp":"v=0","session":{"model" : "fast"}}', JSON)
+    assert pipeline.heard()[2] == b'{"sdp":"v=0","session":{"model" : "gpt-b"}}'
 
 
 def test_the_session_of_a_call_is_json_in_a_part() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = form(("sdp", b"v=0"), ("session", b'{"type":"realtime","model" : "fast"}'))
-    bench.ask("/v1/realtime/calls", body, FORM)
-    assert bench.heard()[2] == body.replace(b'"fast"', b'"gpt-b"')
+    pipeline.ask("/v1/realtime/calls", body, FORM)
+    assert pipeline.heard()[2] == body.replace(b'"fast"', b'"gpt-b"')
 
 
 def test_an_encoded_form_goes_as_it_came_unless_its_model_changes() -> None:
     for model, changes in ((b"whisper-1", False), (b"fast", True)):
-        bench = Pipeline()
+        pipeline = Pipeline()
         plain = form(("model", model))
         sent = gzip.compress(plain, mtime=0)
-        bench.ask("/v1/audio/transcriptions", sent, [*FORM, (b"Content-Encoding", b"gzip")])
-        _, headers, arrived = bench.heard()
+        pipeline.ask("/v1/audio/transcriptions", sent, [*FORM, (b"Content-Encoding", b"gzip")])
+        _, headers, arrived = pipeline.heard()
         assert arrived == (form(("model", b"gpt-b")) if changes else sent)
         assert value_of(headers, b"content-encoding") == (None if changes else b"gzip")
 
 
 def test_a_malformed_form_is_refused_without_a_call() -> None:
-    bench = Pipeline()
-    _, work = bench.ask("/v1/audio/transcriptions", b"--xyz\r\nnothing", FORM)
+    pipeline = Pipeline()
+    _, work = pipeline.ask("/v1/audio/transcriptions", b"--xyz\r\nnothing", FORM)
     assert refusal_of(work).reason is Reason.MALFORMED
-    assert not bench.endpoint.wires
+    assert not pipeline.endpoint.wires
 
 
 def test_a_model_that_is_deleted_is_named_as_the_provider_knows_it() -> None:
@@ -299,40 +299,40 @@ def test_a_model_that_is_deleted_is_named_as_the_provider_knows_it() -> None:
         ("/v1/models/host/a%3Fb", None),
         ("/v1/models/gpt-z", b"DELETE /v1/models/gpt-z HTTP/1.1"),
     ):
-        bench = Pipeline()
-        _, work = bench.ask(path, b"", method="DELETE")
+        pipeline = Pipeline()
+        _, work = pipeline.ask(path, b"", method="DELETE")
         if line is None:
             assert refusal_of(work).reason is Reason.MALFORMED
         else:
-            assert bench.heard()[0] == line
+            assert pipeline.heard()[0] == line
 
 
 def test_an_operation_of_a_model_is_asked_of_whom_the_client_names() -> None:
     for query, host in ((None, b"gemini.example"), (b"provider=gem2", b"gem2.example")):
-        bench = Pipeline(TWO_MORE)
-        bench.ask("/v1beta/models/gem/veo/operations/op", b"", query=query, method="GET")
-        line, headers, _ = bench.heard()
+        pipeline = Pipeline(TWO_MORE)
+        pipeline.ask("/v1beta/models/gem/veo/operations/op", b"", query=query, method="GET")
+        line, headers, _ = pipeline.heard()
         assert line == b"GET /v1beta/models/gem/veo/operations/op HTTP/1.1"
         assert value_of(headers, b"host") == host
 
 
 @pytest.mark.parametrize("path", ["/v1/responses/resp_1", "/v1/threads/thread_1/runs"])
 def test_what_is_fetched_again_is_not_metered_again(path: str) -> None:
-    bench = Pipeline()
-    _, work = bench.ask(path, b"", method="GET")
-    bench.wire.says(answered())
+    pipeline = Pipeline()
+    _, work = pipeline.ask(path, b"", method="GET")
+    pipeline.wire.says(answered())
     assert work.called
-    event = bench.event()
+    event = pipeline.event()
     assert (event.tokens_in, event.tokens_out, event.modality) == (None, None, "platform")
 
 
 def test_conversations_are_not_implemented_for_any_provider() -> None:
-    bench = Pipeline()
-    _, work = bench.ask("/v1/conversations/conv_1/items", b"", method="GET")
+    pipeline = Pipeline()
+    _, work = pipeline.ask("/v1/conversations/conv_1/items", b"", method="GET")
     error = refusal_of(work)
     assert error.reason is Reason.NOT_IMPLEMENTED
-    assert not bench.endpoint.wires
-    assert bench.event().http_status == 501
+    assert not pipeline.endpoint.wires
+    assert pipeline.event().http_status == 501
 
 
 @pytest.mark.parametrize("path", ["/v1/images/generations", "/v1/rerank", "/v1/fine_tuning/jobs"])
@@ -346,16 +346,16 @@ def test_conversations_are_not_implemented_for_any_provider() -> None:
 def test_of_two_models_at_one_place_the_last_counts_and_each_is_replaced(
     path: str, first: str, last: str, host: bytes, arrives: str
 ) -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = b'{"model":"%b","x":1,"model":"%b"}'
-    bench.ask(path, body % (first.encode(), last.encode()), JSON)
-    _, headers, sent = bench.heard()
+    pipeline.ask(path, body % (first.encode(), last.encode()), JSON)
+    _, headers, sent = pipeline.heard()
     assert value_of(headers, b"host") == host
     assert sent == body % (arrives.encode(), arrives.encode())
 
 
 def test_what_chooses_a_provider_goes_no_further_though_a_model_chose_already() -> None:
     for path in ("/v1/images/generations", "/v1/moderations"):
-        bench = Pipeline()
-        bench.ask(path, b'{"model":"fast"}', JSON, b"a=1&provider=host")
-        assert bench.heard()[0] == f"POST {path}?a=1 HTTP/1.1".encode()
+        pipeline = Pipeline()
+        pipeline.ask(path, b'{"model":"fast"}', JSON, b"a=1&provider=host")
+        assert pipeline.heard()[0] == f"POST {path}?a=1 HTTP/1.1".encode()

@@ -15,7 +15,7 @@ from mgw.exchange.relay import relay
 from mgw.exchange.request import Producer
 from mgw.usage.event import Outcome, UsageEvent
 from tests.support.pipelines import FakeClient, Pipeline, answered
-from tests.support.upstreams import Bench, ProviderConnection, bench, outcome_of, post
+from tests.support.upstreams import ProviderConnection, UpstreamHarness, memory_upstream, outcome_of, post
 
 
 class BugError(Exception):
@@ -73,16 +73,16 @@ class Run:
         says: bytes = b"",
         keepalive_seconds: float | None = None,
     ) -> None:
-        self.bench: Bench = bench()
+        self.harness: UpstreamHarness = memory_upstream()
         self.client = client or FakeClient()
         self.events: list[UsageEvent] = []
         self.errors: list[BaseException] = []
         pipeline = Pipeline()
         matched = pipeline.generation.table.match("POST", "/v1/chat/completions", None, [])
         exchange = Exchange(
-            "r", matched.route, pipeline.generation, self.bench.clock, self.events.append, 0.0
+            "r", matched.route, pipeline.generation, self.harness.clock, self.events.append, 0.0
         )
-        opened = outcome_of(self.bench.upstream.open(post()))
+        opened = outcome_of(self.harness.upstream.open(post()))
         self.wire.says(says or answered(b"0123456789")[:-5])
 
         async def run() -> None:
@@ -99,7 +99,7 @@ class Run:
 
     @property
     def wire(self) -> ProviderConnection:
-        return self.bench.wire
+        return self.harness.wire
 
 
 def test_a_client_that_is_full_from_the_beginning_holds_the_upstream_back() -> None:
@@ -149,32 +149,32 @@ def test_a_bug_while_a_body_breaks_ends_the_exchange() -> None:
 def test_a_silent_provider_leaves_the_client_with_signs_of_life() -> None:
     run = Run(Filter(), keepalive_seconds=15.0)
     begun = run.client.body
-    run.bench.clock.advance(14.9)
+    run.harness.clock.advance(14.9)
     assert run.client.body == begun
-    run.bench.clock.advance(0.2)
+    run.harness.clock.advance(0.2)
     assert run.client.body == begun + b"~"
-    run.bench.clock.advance(15.1)
+    run.harness.clock.advance(15.1)
     assert run.client.body == begun + b"~~"
 
 
 def test_a_piece_puts_the_next_sign_of_life_off() -> None:
     run = Run(Filter(), keepalive_seconds=15.0)
-    run.bench.clock.advance(14.0)
+    run.harness.clock.advance(14.0)
     run.wire.says(b"5")
-    run.bench.clock.advance(14.0)
+    run.harness.clock.advance(14.0)
     assert b"~" not in run.client.body
 
 
 def test_a_client_that_does_not_read_gets_no_signs_of_life() -> None:
     run = Run(Filter(), FullClient(), keepalive_seconds=15.0)
-    run.bench.clock.advance(100.0)
+    run.harness.clock.advance(100.0)
     assert b"~" not in run.client.body
 
 
 def test_signs_of_life_do_not_stop_the_limits_of_a_silent_provider() -> None:
     run = Run(Filter(), keepalive_seconds=15.0)
     for _ in range(40):
-        run.bench.clock.advance(15.0)
+        run.harness.clock.advance(15.0)
     assert run.client.aborted
     assert run.events[0].status is Outcome.UPSTREAM_ERROR
 
@@ -189,5 +189,5 @@ def test_no_timer_outlives_the_stream(ends: str) -> None:
     else:
         run.wire.breaks()
     written = run.client.body
-    run.bench.clock.advance(20.0)
+    run.harness.clock.advance(20.0)
     assert run.client.body == written

@@ -27,9 +27,9 @@ def refusal(key: bytes = KEY, padding: int = 0) -> bytes:
 
 
 def asked(wire_says: bytes, text: str = TEXT, key: ClientKey | None = None) -> FakeClient:
-    bench = Pipeline(text)
-    client, work = bench.ask(key=key)
-    bench.wire.says(wire_says)
+    pipeline = Pipeline(text)
+    client, work = pipeline.ask(key=key)
+    pipeline.wire.says(wire_says)
     assert work.called
     return client
 
@@ -94,27 +94,27 @@ def chunked(pieces: list[bytes]) -> bytes:
 @given(pieces=st.lists(st.sampled_from([KEY, KEY[:5], KEY[5:], b"word", b'"', b" "]), min_size=1, max_size=8))
 def test_a_key_is_found_wherever_the_chunks_are_cut(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
-    bench = Pipeline(TEXT)
-    client, work = bench.ask()
-    bench.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n" % len(body))
+    pipeline = Pipeline(TEXT)
+    client, work = pipeline.ask()
+    pipeline.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n" % len(body))
     for piece in pieces:
-        bench.wire.says(piece)
+        pipeline.wire.says(piece)
     assert work.called
     assert client.body == overwritten(body, [Secret(KEY.decode())])
 
 
 def test_a_stream_is_not_held_back() -> None:
-    bench = Pipeline(TEXT)
-    client, _ = bench.ask()
-    bench.wire.says(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: " + KEY)
+    pipeline = Pipeline(TEXT)
+    client, _ = pipeline.ask()
+    pipeline.wire.says(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: " + KEY)
     assert client.body == b"data: " + KEY
 
 
 def test_an_error_that_breaks_off_is_an_aborted_answer() -> None:
-    bench = Pipeline(TEXT)
-    client, work = bench.ask()
-    bench.wire.says(answered(refusal(), b"401 No")[:-5])
-    bench.wire.closes()
+    pipeline = Pipeline(TEXT)
+    client, work = pipeline.ask()
+    pipeline.wire.says(answered(refusal(), b"401 No")[:-5])
+    pipeline.wire.closes()
     _ = work.addErrback(lambda _: None)
     assert client.aborted
     assert KEY not in client.body
@@ -139,19 +139,19 @@ def test_a_credential_behind_its_scheme_in_a_header_of_the_operators_is_overwrit
     "path", ["/v1/messages", "/v1/chat/completions"], ids=["another family", "the same family"]
 )
 def test_nothing_is_sent_to_a_provider_that_wants_no_credential(path: str) -> None:
-    bench = Pipeline(TEXT)
+    pipeline = Pipeline(TEXT)
     request = {"model": "host/m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     own = ClientKey(Secret("own-key-0001"), b"Bearer", Family.OPENAI)
-    bench.ask(path, json.dumps(request).encode(), key=own)
-    _, headers, _ = bench.heard()
+    pipeline.ask(path, json.dumps(request).encode(), key=own)
+    _, headers, _ = pipeline.heard()
     names = {name.lower() for name, _ in headers}
     assert not names & {b"authorization", b"x-api-key", b"x-goog-api-key"}
 
 
 def test_across_families_words_that_a_key_begins_stay() -> None:
-    bench = Pipeline(TEXT.replace("sk-ant-0003", "none"))
+    pipeline = Pipeline(TEXT.replace("sk-ant-0003", "none"))
     asking = {"model": "smart", "messages": [{"role": "user", "content": "x"}]}
-    client, _ = bench.ask(body=json.dumps(asking).encode())
+    client, _ = pipeline.ask(body=json.dumps(asking).encode())
     error = {"type": "error", "error": {"type": "not_found_error", "message": "model: missing-none"}}
-    bench.wire.says(answered(json.dumps(error).encode(), b"404 Not Found"))
+    pipeline.wire.says(answered(json.dumps(error).encode(), b"404 Not Found"))
     assert json.loads(client.body)["error"]["message"] == "model: missing-none"

@@ -15,11 +15,11 @@ RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 
 
 def asked(path: str, *, stream: bool) -> tuple[Pipeline, FakeClient]:
-    bench = Pipeline()
+    pipeline = Pipeline()
     messages = [{"role": "user", "content": "hello"}]
     body = {"model": "gem/gemini-3-pro", "messages": messages, "max_tokens": 9, "stream": stream}
-    client, _ = bench.ask(path, json.dumps(body).encode())
-    return bench, client
+    client, _ = pipeline.ask(path, json.dumps(body).encode())
+    return pipeline, client
 
 
 def refused(delay: str | None, header: bytes = b"") -> bytes:
@@ -33,23 +33,23 @@ def refused(delay: str | None, header: bytes = b"") -> bytes:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("delay", "seconds"), [("27s", b"27"), ("1.5s", b"2"), ("0s", b"0")])
 def test_the_time_in_googles_words_is_a_header(path: str, stream: bool, delay: str, seconds: bytes) -> None:
-    bench, client = asked(path, stream=stream)
-    bench.wire.says(refused(delay))
+    pipeline, client = asked(path, stream=stream)
+    pipeline.wire.says(refused(delay))
     assert client.status == 429
     assert value_of(client.headers, b"retry-after") == seconds
 
 
 @pytest.mark.parametrize("name", [b"Retry-After", b"retry-after-ms"])
 def test_the_providers_own_header_counts_more_than_its_words(name: bytes) -> None:
-    bench, client = asked(CHAT, stream=False)
-    bench.wire.says(refused("27s", name + b": 5\r\n"))
+    pipeline, client = asked(CHAT, stream=False)
+    pipeline.wire.says(refused("27s", name + b": 5\r\n"))
     waits = [pair for pair in client.headers if pair[0].lower().startswith(b"retry-after")]
     assert waits == [(name, b"5")]
 
 
 @pytest.mark.parametrize("delay", [None, "soon", "-1s"])
 def test_no_time_is_made_up(delay: str | None) -> None:
-    bench, client = asked(CHAT, stream=False)
-    bench.wire.says(refused(delay))
+    pipeline, client = asked(CHAT, stream=False)
+    pipeline.wire.says(refused(delay))
     assert client.status == 429
     assert value_of(client.headers, b"retry-after") is None

@@ -20,22 +20,22 @@ def start(
     upload_url: str, text: str = THREE_FAMILIES, own: str | None = OWN, path: str = "/upload/v1/files"
 ) -> tuple[Pipeline, bytes | None]:
     """Start an upload; return the pipeline and the address that the client gets."""
-    bench = Pipeline(text)
-    client, _ = bench.ask(path, b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=own)
-    bench.wire.says(
+    pipeline = Pipeline(text)
+    client, _ = pipeline.ask(path, b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=own)
+    pipeline.wire.says(
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Goog-Upload-Status: active\r\n"
         b"X-Goog-Upload-URL: " + upload_url.encode() + b"\r\n\r\n"
     )
     assert client.finished
-    return bench, value_of(client.headers, b"x-goog-upload-url")
+    return pipeline, value_of(client.headers, b"x-goog-upload-url")
 
 
 UPSTREAM = "https://gemini.example/upload/v1beta/files?upload_id=abc&upload_protocol=resumable"
 
 
 def test_an_upload_is_started_beside_the_base_address() -> None:
-    bench, _ = start(UPSTREAM)
-    line, headers, _ = bench.heard()
+    pipeline, _ = start(UPSTREAM)
+    line, headers, _ = pipeline.heard()
     assert line == b"POST /upload/v1beta/files HTTP/1.1"
     assert value_of(headers, b"x-goog-upload-command") == b"start"
 
@@ -73,19 +73,21 @@ def test_an_address_that_is_not_the_providers_stays(url: str, text: str, own: st
 
 @pytest.mark.parametrize("name", ["X-Goog-Upload-Control-URL", "location"])
 def test_each_address_of_an_upload_is_turned(name: str) -> None:
-    bench = Pipeline(EDGE)
-    client, _ = bench.ask("/upload/v1/files", b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=OWN)
-    bench.wire.says(f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{name}: {UPSTREAM}\r\n\r\n".encode())
+    pipeline = Pipeline(EDGE)
+    client, _ = pipeline.ask(
+        "/upload/v1/files", b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=OWN
+    )
+    pipeline.wire.says(f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{name}: {UPSTREAM}\r\n\r\n".encode())
     turned = value_of(client.headers, name.lower().encode()) or b""
     assert turned.startswith(b"http://gateway:8787/upload/v1/files?upload_id=abc&upload_protocol=resumable")
     assert b"&mgw=" in turned
 
 
 def test_a_location_that_is_no_uploads_stays() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask("/v1beta/files/f", b"", [], method="GET", own_address=OWN)
+    pipeline = Pipeline()
+    client, _ = pipeline.ask("/v1beta/files/f", b"", [], method="GET", own_address=OWN)
     place = b"https://gemini.example/v1beta/files/g"
-    bench.wire.says(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + place + b"\r\n\r\n")
+    pipeline.wire.says(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + place + b"\r\n\r\n")
     assert value_of(client.headers, b"location") == place
 
 
@@ -107,19 +109,19 @@ def test_with_edge_auth_the_address_carries_a_token() -> None:
 
 
 def test_a_chunk_goes_to_the_provider_of_its_address_without_our_parameters() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     query = b"upload_id=abc&upload_protocol=resumable&provider=gem"
-    bench.ask("/upload/v1/files", b"chunk", [(b"X-Goog-Upload-Offset", b"0")], query)
-    line, headers, body = bench.heard()
+    pipeline.ask("/upload/v1/files", b"chunk", [(b"X-Goog-Upload-Offset", b"0")], query)
+    line, headers, body = pipeline.heard()
     assert line == b"POST /upload/v1beta/files?upload_id=abc&upload_protocol=resumable HTTP/1.1"
     assert value_of(headers, b"x-goog-api-key") == b"AIza-0004"
     assert body == b"chunk"
 
 
 def test_a_chunk_needs_no_key_where_there_is_none_to_send() -> None:
-    bench = Pipeline(THREE_FAMILIES.replace(", api_key: AIza-0004", ""))
-    bench.ask("/upload/v1/files", b"chunk", [], b"upload_id=abc&provider=gem")
-    _, headers, _ = bench.heard()
+    pipeline = Pipeline(THREE_FAMILIES.replace(", api_key: AIza-0004", ""))
+    pipeline.ask("/upload/v1/files", b"chunk", [], b"upload_id=abc&provider=gem")
+    _, headers, _ = pipeline.heard()
     assert value_of(headers, b"x-goog-api-key") is None
     assert value_of(headers, b"authorization") is None
 
@@ -127,11 +129,11 @@ def test_a_chunk_needs_no_key_where_there_is_none_to_send() -> None:
 def results(
     body: bytes, query: bytes | None = None, headers: bytes = b"", text: str = THREE_FAMILIES
 ) -> FakeClient:
-    bench = Pipeline(text)
+    pipeline = Pipeline(text)
     path = "/v1/messages/batches"
-    client, _ = bench.ask(path, b"", ANTHROPIC, query, method="GET", own_address=OWN)
-    assert value_of(bench.heard()[1], b"accept-encoding") == b"identity"
-    bench.wire.says(answered(body).replace(b"X-Up: 1\r\n", b"X-Up: 1\r\n" + headers))
+    client, _ = pipeline.ask(path, b"", ANTHROPIC, query, method="GET", own_address=OWN)
+    assert value_of(pipeline.heard()[1], b"accept-encoding") == b"identity"
+    pipeline.wire.says(answered(body).replace(b"X-Up: 1\r\n", b"X-Up: 1\r\n" + headers))
     assert client.finished
     return client
 
@@ -153,13 +155,13 @@ def test_each_results_url_is_turned_at_its_place() -> None:
 
 def test_a_key_in_any_spelling_and_a_body_of_any_type_are_turned() -> None:
     body = b'{"results_\\u0075rl": "https://anthropic.example/v1/messages/batches/b/results"}'
-    bench = Pipeline()
+    pipeline = Pipeline()
     headers: RawHeaders = [*ANTHROPIC, (b"Range", b"bytes=0-5"), (b"If-Range", b"x")]
     path = "/v1/messages/batches/b"
-    client, _ = bench.ask(path, b"", headers, method="GET", own_address=OWN)
-    sent = bench.heard()[1]
+    client, _ = pipeline.ask(path, b"", headers, method="GET", own_address=OWN)
+    sent = pipeline.heard()[1]
     assert (value_of(sent, b"range"), value_of(sent, b"if-range")) == (None, None)
-    bench.wire.says(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+    pipeline.wire.says(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
     assert client.body == body.replace(b"https://anthropic.example", OWN.encode())
     assert value_of(client.headers, b"etag") is None
 
@@ -190,9 +192,9 @@ def test_what_cannot_be_turned_comes_as_it_is(body: bytes) -> None:
 
 
 def test_a_list_that_is_far_larger_than_any_page_is_refused() -> None:
-    bench, failures = Pipeline(), list[Failure]()
-    client, work = bench.ask("/v1/messages/batches", b"", ANTHROPIC, method="GET", own_address=OWN)
+    pipeline, failures = Pipeline(), list[Failure]()
+    client, work = pipeline.ask("/v1/messages/batches", b"", ANTHROPIC, method="GET", own_address=OWN)
     _ = work.addErrback(failures.append)
-    bench.wire.says(answered(b'{"data":[' + b"{}," * (6 * 1024 * 1024) + b"{}]}"))
+    pipeline.wire.says(answered(b'{"data":[' + b"{}," * (6 * 1024 * 1024) + b"{}]}"))
     assert not client.started
     assert "more than 16777216 bytes" in str(failures[0].value)

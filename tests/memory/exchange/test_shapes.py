@@ -133,11 +133,11 @@ def test_the_reactor_turns_while_a_body_is_understood(name: str) -> None:
     path, make = SHAPES[name]
     body = make()
     with threads() as (reactor, work):
-        bench = Pipeline(offload=work.run)
+        pipeline = Pipeline(offload=work.run)
         reactor.begin()
-        _, served = bench.ask(path, body)
+        _, served = pipeline.ask(path, body)
         failures = failures_of(served)
-        reactor.turn_until(lambda: served.called or bench.endpoint.wires)
+        reactor.turn_until(lambda: served.called or pipeline.endpoint.wires)
         assert are_refusals(failures)
         served.cancel()
     assert reactor.longest_ms < MOST_MS
@@ -158,12 +158,12 @@ ANSWERS = {
 def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
     answer = answered(ANSWERS[name]())
     with threads() as (reactor, work):
-        bench = Pipeline(offload=work.run)
-        _, served = bench.ask(body=_USER % b"smart" + b"}")
+        pipeline = Pipeline(offload=work.run)
+        _, served = pipeline.ask(body=_USER % b"smart" + b"}")
         failures = failures_of(served)
         reactor.begin()
         for at in range(0, len(answer), 65536):
-            bench.wire.says(answer[at : at + 65536])
+            pipeline.wire.says(answer[at : at + 65536])
             reactor.turn(0)
         reactor.turn_until(lambda: served.called)
     assert are_refusals(failures)
@@ -173,8 +173,8 @@ def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
 def test_a_coded_body_is_unfolded_aside() -> None:
     body = gzip.compress(filled(_USER % b"smart" + b',"z":[', b"[],", b"0]}", SIZE)())
     with threads() as (reactor, work):
-        bench = Pipeline(offload=work.run)
-        _, served = bench.ask(body=body, headers=[(b"Content-Encoding", b"gzip")])
+        pipeline = Pipeline(offload=work.run)
+        _, served = pipeline.ask(body=body, headers=[(b"Content-Encoding", b"gzip")])
         assert not served.called
         failures: list[Any] = []
         _ = served.addErrback(failures.append)
@@ -187,24 +187,26 @@ def test_a_large_body_is_translated_as_a_small_one_is() -> None:
     sent = []
     for text in texts:
         with threads() as (reactor, work):
-            bench = Pipeline(offload=work.run)
-            bench.ask(body=b'{"model":"smart","seed":1,"messages":[{"role":"user","content":"%b"}]}' % text)
-            reactor.turn_until(lambda bench=bench: bench.endpoint.wires)  # type: ignore[misc]  # of this turn
-            sent.append(bench.heard()[2].replace(text.rstrip(), b"T"))
+            pipeline = Pipeline(offload=work.run)
+            pipeline.ask(
+                body=b'{"model":"smart","seed":1,"messages":[{"role":"user","content":"%b"}]}' % text
+            )
+            reactor.turn_until(lambda pipeline=pipeline: pipeline.endpoint.wires)  # type: ignore[misc]  # of this turn
+            sent.append(pipeline.heard()[2].replace(text.rstrip(), b"T"))
     assert sent[0] == sent[1]
 
 
 def test_a_client_that_leaves_while_its_body_is_understood_is_recorded_once() -> None:
     with threads() as (reactor, work):
-        bench = Pipeline(offload=work.run)
-        _, served = bench.ask(body=filled(_USER % b"smart" + b',"z":"', b"a", b'"}', SIZE)())
+        pipeline = Pipeline(offload=work.run)
+        _, served = pipeline.ask(body=filled(_USER % b"smart" + b',"z":"', b"a", b'"}', SIZE)())
         _ = served.addErrback(lambda failure: failure.trap(CancelledError))
         served.cancel()
-        assert bench.event().status is Outcome.CLIENT_ABORT
+        assert pipeline.event().status is Outcome.CLIENT_ABORT
         waited: Deferred[int] = work.run(lambda: 1)
         reactor.turn_until(lambda: waited.called)
-        assert not bench.endpoint.wires
-    assert len(bench.events) == 1
+        assert not pipeline.endpoint.wires
+    assert len(pipeline.events) == 1
 
 
 def test_work_that_nobody_waits_for_any_more_is_not_begun() -> None:
@@ -277,10 +279,10 @@ def test_no_depth_of_nesting_is_a_bug(model: bytes, depth: int) -> None:
     form = b'"response_format":{"type":"json_schema","json_schema":{"name":"f","schema":%b}}' % schema
     values = b'"z":' + deep(depth, b"[", b"]")
     for more in (tool, strict, form, values):
-        bench = Pipeline()
-        _, served = bench.ask(body=_USER % model + b"," + more + b"}")
+        pipeline = Pipeline()
+        _, served = pipeline.ask(body=_USER % model + b"," + more + b"}")
         failures = failures_of(served)
-        assert bench.endpoint.wires or failures
+        assert pipeline.endpoint.wires or failures
         assert are_refusals(failures)
 
 
@@ -291,10 +293,10 @@ def test_no_depth_of_arguments_is_a_bug(model: bytes, depth: int) -> None:
         b'{"model":"%b","max_tokens":1,"messages":[{"role":"assistant","content":'
         b'[{"type":"tool_use","id":"a","name":"f","input":{"a":%b}}]}]}'
     )
-    bench = Pipeline()
-    _, served = bench.ask(MESSAGES, body % (model, deep(depth, b'{"a":', b"}")))
+    pipeline = Pipeline()
+    _, served = pipeline.ask(MESSAGES, body % (model, deep(depth, b'{"a":', b"}")))
     failures = failures_of(served)
-    assert bench.endpoint.wires or failures
+    assert pipeline.endpoint.wires or failures
     assert are_refusals(failures)
 
 
@@ -309,9 +311,9 @@ def test_no_depth_of_arguments_is_a_bug(model: bytes, depth: int) -> None:
 )
 @pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request"])
 def test_no_depth_of_an_answer_is_a_bug(answer: bytes, depth: int, status: bytes) -> None:
-    bench = Pipeline()
-    _, served = bench.ask(body=_USER % b"smart" + b"}")
+    pipeline = Pipeline()
+    _, served = pipeline.ask(body=_USER % b"smart" + b"}")
     failures = failures_of(served)
-    bench.wire.says(answered(answer % deep(depth, b'{"a":', b"}"), status))
+    pipeline.wire.says(answered(answer % deep(depth, b'{"a":', b"}"), status))
     assert served.called
     assert are_refusals(failures)

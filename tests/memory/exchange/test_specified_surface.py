@@ -20,7 +20,7 @@ from tests.support.channels import channel_of
 from tests.support.grid import ANTHROPIC, COMPAT, GEMINI, OPENAI
 from tests.support.surface import CONVERSATIONS, PLANNED, SURFACE
 from tests.support.surface.asked import ALIAS, ALIASES, SECOND, Asked
-from tests.support.web_servers import Bench
+from tests.support.web_servers import WebServerHarness
 
 KINDS: Final = {
     OPENAI: OPENAI,
@@ -86,7 +86,7 @@ def family_of(asked: Asked, shown: str) -> str:
     return TABLE.dialect_of(path, query.encode() or None, [(sign.encode(), value.encode())]).family.value
 
 
-class Door(Bench):
+class Door(WebServerHarness):
     """A site for many requests, each on a connection of its own."""
 
     def __init__(self) -> None:

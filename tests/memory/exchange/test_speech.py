@@ -56,12 +56,12 @@ def failure_of(work: Deferred[None]) -> GatewayError:
 
 
 def test_openais_client_hears_google() -> None:
-    bench = Pipeline(OBSERVED)
-    client, _ = bench.ask(
+    pipeline = Pipeline(OBSERVED)
+    client, _ = pipeline.ask(
         SPEECH,
         asked(instructions="Whisper.", response_format="pcm", speed=1.5, stream_format="sse", extra={"a": 1}),
     )
-    line, headers, body = bench.heard()
+    line, headers, body = pipeline.heard()
     assert line == b"POST /v1beta/models/gem-tts:generateContent HTTP/1.1"
     assert value_of(headers, b"x-goog-api-key") == b"AIza-0004"
     assert value_of(headers, b"accept") == b"*/*"
@@ -73,13 +73,13 @@ def test_openais_client_hears_google() -> None:
             "speechConfig": {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": "Kore"}}},
         },
     }
-    bench.wire.says(spoken(blob(SAMPLES[:100]), blob(SAMPLES[100:])))
+    pipeline.wire.says(spoken(blob(SAMPLES[:100]), blob(SAMPLES[100:])))
     assert client.body == SAMPLES
     assert value_of(client.headers, b"content-type") == L16.encode()
     assert value_of(client.headers, b"content-length") == b"%d" % len(SAMPLES)
     assert value_of(client.headers, b"x-gateway-dropped-fields") == b"extra, speed, stream_format"
     assert client.finished
-    told = bench.event()
+    told = pipeline.event()
     assert (told.route, told.modality, told.dialect) == ("audio_speech", "audio_speech", "openai")
     assert (told.tokens_in, told.tokens_out, told.stream) == (3, 9, False)
     assert (told.status, told.http_status) == (Outcome.OK, 200)
@@ -87,9 +87,9 @@ def test_openais_client_hears_google() -> None:
 
 
 def test_a_wave_file_is_a_head_before_the_unchanged_samples() -> None:
-    bench = Pipeline(OBSERVED)
-    client, _ = bench.ask(SPEECH, asked(response_format="wav"))
-    bench.wire.says(spoken(blob()))
+    pipeline = Pipeline(OBSERVED)
+    client, _ = pipeline.ask(SPEECH, asked(response_format="wav"))
+    pipeline.wire.says(spoken(blob()))
     assert client.body[:4] + client.body[8:16] == b"RIFFWAVEfmt "
     assert client.body[44:] == SAMPLES
     assert int.from_bytes(client.body[24:28], "little") == 24_000
@@ -101,18 +101,18 @@ def test_a_wave_file_is_a_head_before_the_unchanged_samples() -> None:
     ("fields", "dropped"), [({}, None), ({"response_format": "mp3"}, b"response_format")], ids=str
 )
 def test_who_wants_another_format_gets_what_there_is(fields: Json, dropped: bytes | None) -> None:
-    bench = Pipeline(OBSERVED)
-    client, _ = bench.ask(SPEECH, asked(**fields))
-    bench.wire.says(spoken(blob()))
+    pipeline = Pipeline(OBSERVED)
+    client, _ = pipeline.ask(SPEECH, asked(**fields))
+    pipeline.wire.says(spoken(blob()))
     assert (client.status, client.body) == (200, SAMPLES)
     assert value_of(client.headers, b"content-type") == L16.encode()
     assert value_of(client.headers, b"x-gateway-dropped-fields") == dropped
 
 
 def test_a_file_of_the_providers_own_goes_as_it_is() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(SPEECH, asked(response_format="wav"))
-    bench.wire.says(spoken(blob(b"RIFF....WAVE", "audio/wav")))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(SPEECH, asked(response_format="wav"))
+    pipeline.wire.says(spoken(blob(b"RIFF....WAVE", "audio/wav")))
     assert client.body == b"RIFF....WAVE"
     assert value_of(client.headers, b"content-type") == b"audio/wav"
 
@@ -133,10 +133,10 @@ def test_a_file_of_the_providers_own_goes_as_it_is() -> None:
 def test_voices_go_by_the_operators_table_then_by_ours(
     voice: Json, sent: str | None, dropped: bytes | None
 ) -> None:
-    bench = Pipeline(VOICES)
-    client, _ = bench.ask(SPEECH, asked(voice=voice))
-    config = json.loads(bench.heard()[2])["generationConfig"].get("speechConfig")
-    bench.wire.says(spoken(blob()))
+    pipeline = Pipeline(VOICES)
+    client, _ = pipeline.ask(SPEECH, asked(voice=voice))
+    config = json.loads(pipeline.heard()[2])["generationConfig"].get("speechConfig")
+    pipeline.wire.says(spoken(blob()))
     found = config and config["voiceConfig"]["prebuiltVoiceConfig"]["voiceName"]
     assert found == sent
     assert value_of(client.headers, b"x-gateway-dropped-fields") == dropped
@@ -151,30 +151,30 @@ def test_voices_go_by_the_operators_table_then_by_ours(
 def test_what_is_wrong_is_refused_before_anybody_is_asked(
     fields: Json, param: str, headers: RawHeaders
 ) -> None:
-    bench = Pipeline()
-    _, work = bench.ask(SPEECH, asked(**fields), headers=headers)
+    pipeline = Pipeline()
+    _, work = pipeline.ask(SPEECH, asked(**fields), headers=headers)
     error = failure_of(work)
     assert (error.reason, error.param) == (Reason.MALFORMED, param)
-    assert bench.endpoint.wires == []
-    assert bench.event().http_status == 400
+    assert pipeline.endpoint.wires == []
+    assert pipeline.event().http_status == 400
 
 
 def test_an_answer_without_sound_is_a_502() -> None:
-    bench = Pipeline()
-    client, work = bench.ask(SPEECH, asked())
-    bench.wire.says(spoken({"text": "Hello! AIza-0004"}))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(SPEECH, asked())
+    pipeline.wire.says(spoken({"text": "Hello! AIza-0004"}))
     error = failure_of(work)
     assert error.reason is Reason.UPSTREAM_BROKEN
     assert "no audio" in error.message
     assert not client.started
-    assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 502)
+    assert (pipeline.event().status, pipeline.event().http_status) == (Outcome.UPSTREAM_ERROR, 502)
 
 
 def test_what_google_refuses_to_say_is_an_error_of_the_clients_dialect() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(SPEECH, asked())
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(SPEECH, asked())
     blocked = {"blockReason": "SAFETY", "blockReasonMessage": "not with AIza-0004"}
-    bench.wire.says(answered(json.dumps({"promptFeedback": blocked}).encode()))
+    pipeline.wire.says(answered(json.dumps({"promptFeedback": blocked}).encode()))
     assert client.status == 400
     assert json.loads(client.body)["error"] == {
         "message": "not with [key]",
@@ -182,7 +182,7 @@ def test_what_google_refuses_to_say_is_an_error_of_the_clients_dialect() -> None
         "param": None,
         "code": "content_filter",
     }
-    assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 400)
+    assert (pipeline.event().status, pipeline.event().http_status) == (Outcome.UPSTREAM_ERROR, 400)
 
 
 @pytest.mark.parametrize(
@@ -191,10 +191,10 @@ def test_what_google_refuses_to_say_is_an_error_of_the_clients_dialect() -> None
     ids=["openai", "anthropic"],
 )
 def test_googles_errors_are_told_in_the_clients_dialect(headers: RawHeaders, kind: str) -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(SPEECH, asked(), headers=headers)
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(SPEECH, asked(), headers=headers)
     error = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
-    bench.wire.says(answered(json.dumps(error).encode(), b"429 Too Many Requests"))
+    pipeline.wire.says(answered(json.dumps(error).encode(), b"429 Too Many Requests"))
     assert client.status == 429
     told = json.loads(client.body)
     assert (told["error"]["message"], told["error"]["type"]) == ("slow down", kind)
@@ -203,9 +203,9 @@ def test_googles_errors_are_told_in_the_clients_dialect(headers: RawHeaders, kin
 
 def test_too_much_sound_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response, "MAX_BUFFERED_BYTES", 1_000)
-    bench = Pipeline()
-    _, work = bench.ask(SPEECH, asked())
-    bench.wire.says(spoken(blob()))
+    pipeline = Pipeline()
+    _, work = pipeline.ask(SPEECH, asked())
+    pipeline.wire.says(spoken(blob()))
     assert failure_of(work).reason is Reason.UPSTREAM_BROKEN
 
 
@@ -213,12 +213,12 @@ def test_too_much_sound_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_anthropics_client_hears_google() -> None:
-    bench = Pipeline(OBSERVED)
-    client, _ = bench.ask(SPEECH, asked(response_format="wav", speed=2), headers=VERSION)
-    line, headers, _ = bench.heard()
+    pipeline = Pipeline(OBSERVED)
+    client, _ = pipeline.ask(SPEECH, asked(response_format="wav", speed=2), headers=VERSION)
+    line, headers, _ = pipeline.heard()
     assert line == b"POST /v1beta/models/gem-tts:generateContent HTTP/1.1"
     assert value_of(headers, b"anthropic-version") is None
-    bench.wire.says(spoken(blob(), responseId="up_1"))
+    pipeline.wire.says(spoken(blob(), responseId="up_1"))
     message = json.loads(client.body)
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert (message["type"], message["role"], message["model"]) == ("message", "assistant", "gem-real")
@@ -228,48 +228,48 @@ def test_anthropics_client_hears_google() -> None:
     assert b64decode(content["source"]["data"])[44:] == SAMPLES
     assert (message["usage"]["input_tokens"], message["usage"]["output_tokens"]) == (3, 9)
     assert value_of(client.headers, b"x-gateway-dropped-fields") == b"speed"
-    assert bench.event().route == "anthropic_audio_speech"
-    assert bench.event().dialect == "anthropic"
+    assert pipeline.event().route == "anthropic_audio_speech"
+    assert pipeline.event().dialect == "anthropic"
 
 
 def test_anthropics_client_hears_openai_through_its_own_bytes() -> None:
-    bench = Pipeline(VOICES)
+    pipeline = Pipeline(VOICES)
     body = b'{ "input":"H\\u00e9llo","model":"tts-x", "voice" : "Puck","speed":1.50, "own":[1,2] }'
-    client, _ = bench.ask(SPEECH, body.replace(b'"tts-x"', b'"main/tts-x"'), headers=VERSION)
-    line, headers, sent = bench.heard()
+    client, _ = pipeline.ask(SPEECH, body.replace(b'"tts-x"', b'"main/tts-x"'), headers=VERSION)
+    line, headers, sent = pipeline.heard()
     assert line == b"POST /v1/audio/speech HTTP/1.1"
     assert value_of(headers, b"authorization") == b"Bearer sk-main-0001"
     assert sent == body.replace(b"Puck", b"verse")
-    bench.wire.says(answered(b"\x00\xffsound", content_type=b"audio/mpeg"))
+    pipeline.wire.says(answered(b"\x00\xffsound", content_type=b"audio/mpeg"))
     message = json.loads(client.body)
     source = message["content"][0]["source"]
     assert (source["media_type"], b64decode(source["data"])) == ("audio/mpeg", b"\x00\xffsound")
     assert (message["id"], message["model"]) == ("msg_req_1", "tts-x")
     assert value_of(client.headers, b"x-gateway-dropped-fields") is None
-    told = bench.event()
+    told = pipeline.event()
     assert (told.tokens_in, told.dropped_fields, told.status) == (None, None, Outcome.OK)
 
 
 def test_a_bare_model_of_anthropics_client_is_openais() -> None:
-    bench = Pipeline()
-    bench.ask(SPEECH, asked("tts-x"), headers=VERSION)
-    assert bench.heard()[0] == b"POST /v1/audio/speech HTTP/1.1"
-    assert bench.heard()[2] == asked("tts-x")
+    pipeline = Pipeline()
+    pipeline.ask(SPEECH, asked("tts-x"), headers=VERSION)
+    assert pipeline.heard()[0] == b"POST /v1/audio/speech HTTP/1.1"
+    assert pipeline.heard()[2] == asked("tts-x")
 
 
 def test_anthropics_client_gets_sound_whole_that_it_asked_for_in_events() -> None:
-    bench = Pipeline(OBSERVED)
-    client, _ = bench.ask(SPEECH, asked("main/tts-x", stream_format="sse"), headers=VERSION)
+    pipeline = Pipeline(OBSERVED)
+    client, _ = pipeline.ask(SPEECH, asked("main/tts-x", stream_format="sse"), headers=VERSION)
     events = (
         b'data: {"type":"speech.audio.delta","audio":"b25lIA=="}\n\n'
         b'data: {"type":"speech.audio.delta","audio":"dHdv"}\n\n'
         b'data: {"type":"speech.audio.done","usage":{"input_tokens":3,"output_tokens":9}}\n\n'
     )
-    bench.wire.says(answered(events, content_type=b"text/event-stream"))
+    pipeline.wire.says(answered(events, content_type=b"text/event-stream"))
     message = json.loads(client.body)
     assert b64decode(message["content"][0]["source"]["data"]) == b"one two"
     assert message["usage"]["output_tokens"] == 9
-    assert (bench.event().tokens_out, bench.event().stream) == (9, False)
+    assert (pipeline.event().tokens_out, pipeline.event().stream) == (9, False)
 
 
 # Google's clients -----------------------------------------------------------------------------------------
@@ -280,12 +280,12 @@ def contents(**fields: Json) -> bytes:
 
 
 def test_googles_client_hears_openai() -> None:
-    bench = Pipeline(OBSERVED)
+    pipeline = Pipeline(OBSERVED)
     voice = {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": "Kore"}}}
     config = {"responseModalities": ["AUDIO"], "speechConfig": voice, "temperature": 1}
     system = {"parts": [{"text": "Whisper."}]}
-    client, _ = bench.ask(GENERATE, contents(generationConfig=config, systemInstruction=system))
-    line, _, body = bench.heard()
+    client, _ = pipeline.ask(GENERATE, contents(generationConfig=config, systemInstruction=system))
+    line, _, body = pipeline.heard()
     assert line == b"POST /v1/audio/speech HTTP/1.1"
     assert json.loads(body) == {
         "model": "tts-x",
@@ -294,7 +294,7 @@ def test_googles_client_hears_openai() -> None:
         "response_format": "pcm",
         "instructions": "Whisper.",
     }
-    bench.wire.says(answered(SAMPLES, content_type=b"audio/pcm"))
+    pipeline.wire.says(answered(SAMPLES, content_type=b"audio/pcm"))
     answer = json.loads(client.body)
     (candidate,) = answer["candidates"]
     (part,) = candidate["content"]["parts"]
@@ -303,29 +303,29 @@ def test_googles_client_hears_openai() -> None:
     assert (candidate["finishReason"], answer["modelVersion"]) == ("STOP", "tts-x")
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert value_of(client.headers, b"x-gateway-dropped-fields") == b"generationConfig.temperature"
-    assert bench.event().route == "generate_speech"
+    assert pipeline.event().route == "generate_speech"
 
 
 def test_googles_client_without_words_is_refused() -> None:
-    bench = Pipeline()
-    _, work = bench.ask(GENERATE, b'{"contents":[{"parts":[{"text":""}]}]}')
+    pipeline = Pipeline()
+    _, work = pipeline.ask(GENERATE, b'{"contents":[{"parts":[{"text":""}]}]}')
     assert failure_of(work).param == "contents"
-    assert bench.endpoint.wires == []
+    assert pipeline.endpoint.wires == []
 
 
 def test_openais_errors_are_told_to_googles_client() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(GENERATE, contents())
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(GENERATE, contents())
     error = {"error": {"message": "no such voice", "type": "invalid_request_error", "code": None}}
-    bench.wire.says(answered(json.dumps(error).encode(), b"400 Bad Request"))
+    pipeline.wire.says(answered(json.dumps(error).encode(), b"400 Bad Request"))
     told = json.loads(client.body)["error"]
     assert (client.status, told["message"], told["status"]) == (400, "no such voice", "INVALID_ARGUMENT")
 
 
 def test_a_provider_that_answers_in_json_has_not_spoken() -> None:
-    bench = Pipeline()
-    _, work = bench.ask(GENERATE, contents())
-    bench.wire.says(answered(b"{}"))
+    pipeline = Pipeline()
+    _, work = pipeline.ask(GENERATE, contents())
+    pipeline.wire.says(answered(b"{}"))
     error = failure_of(work)
     assert error.reason is Reason.UPSTREAM_BROKEN
     assert "application/json" in error.message

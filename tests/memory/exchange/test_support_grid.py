@@ -46,7 +46,7 @@ from tests.support.grid import (
     configuration,
 )
 from tests.support.upstreams import ProviderConnection
-from tests.support.web_servers import Bench
+from tests.support.web_servers import WebServerHarness
 
 Json = Any  # JSON of whatever type
 
@@ -67,7 +67,7 @@ CELLS: Final = [
 
 
 @pytest.fixture(scope="module")
-def benches() -> dict[Flag, Bench]:
+def benches() -> dict[Flag, WebServerHarness]:
     """A gateway for each setting of the flags.
 
     With Anthropic's flags forced on, which the loader refuses: the gate behind it is asked all the same.
@@ -75,7 +75,7 @@ def benches() -> dict[Flag, Bench]:
     with pytest.MonkeyPatch.context() as patch:
         able = {kind: replace(row, impossible=frozenset()) for kind, row in KIND_ROWS.items()}
         patch.setattr(normalize, "KINDS", able)
-        return {flag: Bench(configuration(flag)) for flag in Flag}
+        return {flag: WebServerHarness(configuration(flag)) for flag in Flag}
 
 
 # What providers say, and what clients hear ----------------------------------------------------------------
@@ -199,14 +199,14 @@ class Seen:
     """The connections to providers that it has made."""
 
 
-def ask(bench: Bench, row: Row, kind: str) -> Seen:
+def ask(harness: WebServerHarness, row: Row, kind: str) -> Seen:
     """Send a row's request, let the provider answer if it is asked, and return what came."""
     transport = StringTransport()
-    channel = bench.factory.buildProtocol(None)
+    channel = harness.factory.buildProtocol(None)
     channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
-    before = len(bench.pipeline.endpoint.wires)
+    before = len(harness.pipeline.endpoint.wires)
     channel.dataReceived(row.request(kind, "edge"))
-    wires = bench.pipeline.endpoint.wires[before:]
+    wires = harness.pipeline.endpoint.wires[before:]
     for wire in wires:
         media_type, body = answer_of(row, kind)
         head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n" % len(body)
@@ -217,11 +217,11 @@ def ask(bench: Bench, row: Row, kind: str) -> Seen:
     return Seen(answer.status, answer.getheader("content-type"), answer.read(), wires)
 
 
-def check(bench: Bench, row: Row, kind: str, cell: Cell) -> None:
+def check(harness: WebServerHarness, row: Row, kind: str, cell: Cell) -> None:
     """Assert that a request ends as its cell says, with one event that tells the same."""
-    bench.observer.events.clear()
-    seen = ask(bench, row, kind)
-    (event,) = bench.observer.events
+    harness.observer.events.clear()
+    seen = ask(harness, row, kind)
+    (event,) = harness.observer.events
     assert (event.route, event.provider) == (row.name, kind)
     assert (event.dialect, event.modality) == (row.client, row.capability)
     assert event.http_status == seen.status
@@ -270,12 +270,12 @@ def check_refused(row: Row, kind: str, seen: Seen, cell: Cell) -> None:
 
 @pytest.mark.parametrize(("row", "kind", "flag"), CELLS)
 def test_each_cell_is_passed_through_translated_or_refused_without_a_call(
-    benches: dict[Flag, Bench], row: Row, kind: str, flag: Flag
+    benches: dict[Flag, WebServerHarness], row: Row, kind: str, flag: Flag
 ) -> None:
     check(benches[flag], row, kind, row.expected(kind, flag))
 
 
-def test_a_wrong_cell_is_found(benches: dict[Flag, Bench]) -> None:
+def test_a_wrong_cell_is_found(benches: dict[Flag, WebServerHarness]) -> None:
     missed = []
     for row in GRID:
         for kind in KINDS:

@@ -49,37 +49,37 @@ def refused(message: str, status: bytes = b"400 Bad Request") -> bytes:
 
 
 def began(text: str = OBSERVED, **fields: bool) -> tuple[Pipeline, FakeClient]:
-    bench = Pipeline(text)
-    client, work = bench.ask(body=asked(**fields))
+    pipeline = Pipeline(text)
+    client, work = pipeline.ask(body=asked(**fields))
     _ = work.addErrback(lambda _: None)
-    return bench, client
+    return pipeline, client
 
 
 @pytest.mark.parametrize("message", [BOUND, FIELD])
 @pytest.mark.parametrize("stream", [False, True])
 def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool) -> None:
-    bench, client = began(stream=stream)
-    _, headers, body = bench.heard()
+    pipeline, client = began(stream=stream)
+    _, headers, body = pipeline.heard()
     first = json.loads(body)
     assert first["messages"][1]["content"][0]["signature"] == "c2ln"
     assert first["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
     assert value_of(headers, b"anthropic-beta") == b"thinking-binding-controls-2026-08-01"
-    before = bench.wire.heard
-    bench.wire.says(refused(message))
+    before = pipeline.wire.heard
+    pipeline.wire.says(refused(message))
     assert not client.started
-    head, _, body = bench.wire.heard.removeprefix(before).partition(b"\r\n\r\n")
+    head, _, body = pipeline.wire.heard.removeprefix(before).partition(b"\r\n\r\n")
     assert b"anthropic-beta" not in head
     again = json.loads(body)
     assert again["messages"][1]["content"] == [{"type": "text", "text": "b"}]
     assert "thinking" not in again
-    bench.clock.advance(2)
-    bench.wire.says(answered(json.dumps(MESSAGE).encode()))
+    pipeline.clock.advance(2)
+    pipeline.wire.says(answered(json.dumps(MESSAGE).encode()))
     assert client.status == 200
     assert b"hi" in client.body
     dropped = value_of(client.headers, b"x-gateway-dropped-fields")
     assert dropped is not None
     assert b"messages[].reasoning_details" in dropped
-    told = bench.event()
+    told = pipeline.event()
     assert (told.attempts, told.status, told.http_status) == (2, Outcome.OK, 200)
     assert told.tokens_out == 5
     assert told.ttft_ms == pytest.approx(2000)
@@ -87,12 +87,12 @@ def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool)
 
 
 def test_a_second_refusal_is_the_clients() -> None:
-    bench, client = began()
-    bench.wire.says(refused(BOUND))
-    bench.wire.says(refused(BOUND))
+    pipeline, client = began()
+    pipeline.wire.says(refused(BOUND))
+    pipeline.wire.says(refused(BOUND))
     assert client.status == 400
     assert json.loads(client.body)["error"]["message"] == BOUND
-    told = bench.event()
+    told = pipeline.event()
     assert (told.attempts, told.status, told.http_status) == (2, Outcome.UPSTREAM_ERROR, 400)
 
 
@@ -107,26 +107,26 @@ def test_a_second_refusal_is_the_clients() -> None:
     ids=["other words", "no thoughts", "other status", "no words"],
 )
 def test_any_other_refusal_is_the_clients_at_once(reply: bytes, thoughts: bool) -> None:
-    bench, client = began(thoughts=thoughts)
-    bench.wire.says(reply)
+    pipeline, client = began(thoughts=thoughts)
+    pipeline.wire.says(reply)
     assert client.status in {400, 429}
-    assert bench.event().attempts == 1
+    assert pipeline.event().attempts == 1
 
 
 def test_a_client_that_leaves_between_the_two_stops_both() -> None:
-    bench = Pipeline(OBSERVED)
-    client, work = bench.ask(body=asked())
-    bench.wire.says(refused(BOUND))
+    pipeline = Pipeline(OBSERVED)
+    client, work = pipeline.ask(body=asked())
+    pipeline.wire.says(refused(BOUND))
     _ = work.addErrback(lambda _: None)
     work.cancel()
     assert not client.started
-    assert bench.wire.aborted
-    assert (bench.event().status, bench.event().attempts) == (Outcome.CLIENT_ABORT, 2)
-    assert not bench.clock.getDelayedCalls()
+    assert pipeline.wire.aborted
+    assert (pipeline.event().status, pipeline.event().attempts) == (Outcome.CLIENT_ABORT, 2)
+    assert not pipeline.clock.getDelayedCalls()
 
 
 def test_a_count_of_tokens_is_asked_for_again_as_well() -> None:
-    bench = Pipeline(OBSERVED)
+    pipeline = Pipeline(OBSERVED)
     part = {
         "text": "Hm.",
         "thought": True,
@@ -138,8 +138,8 @@ def test_a_count_of_tokens_is_asked_for_again_as_well() -> None:
         {"role": "user", "parts": [{"text": "c"}]},
     ]
     body = json.dumps({"contents": contents}).encode()
-    client, _ = bench.ask("/v1beta/models/claude%2Fclaude-opus-5-5:countTokens", body)
-    bench.wire.says(refused(FIELD))
-    bench.wire.says(answered(b'{"input_tokens": 9}'))
+    client, _ = pipeline.ask("/v1beta/models/claude%2Fclaude-opus-5-5:countTokens", body)
+    pipeline.wire.says(refused(FIELD))
+    pipeline.wire.says(answered(b'{"input_tokens": 9}'))
     assert json.loads(client.body)["totalTokens"] == 9
-    assert bench.event().attempts == 2
+    assert pipeline.event().attempts == 2

@@ -17,35 +17,35 @@ LONG = [{"role": "system", "content": "be kind " * 9}, *HELLO]
 
 
 def test_automatic_breakpoints_are_set_and_told() -> None:
-    bench = Pipeline(CACHED)
-    client, _ = bench.ask(body=asked("smart", messages=LONG))
-    assert json.loads(bench.heard()[2])["system"][-1]["cache_control"] == {"type": "ephemeral"}
-    bench.wire.says(said(MESSAGE))
+    pipeline = Pipeline(CACHED)
+    client, _ = pipeline.ask(body=asked("smart", messages=LONG))
+    assert json.loads(pipeline.heard()[2])["system"][-1]["cache_control"] == {"type": "ephemeral"}
+    pipeline.wire.says(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-cache-auto") == b"system"
 
 
 def test_a_client_can_switch_automatic_breakpoints_off() -> None:
-    bench = Pipeline(CACHED)
-    client, _ = bench.ask(body=asked("smart", messages=LONG), headers=[(b"X-Gateway-Cache-Auto", b"off")])
-    assert b"cache_control" not in bench.heard()[2]
-    bench.wire.says(said(MESSAGE))
+    pipeline = Pipeline(CACHED)
+    client, _ = pipeline.ask(body=asked("smart", messages=LONG), headers=[(b"X-Gateway-Cache-Auto", b"off")])
+    assert b"cache_control" not in pipeline.heard()[2]
+    pipeline.wire.says(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-cache-auto") is None
 
 
 def test_automatic_breakpoints_are_not_for_other_families() -> None:
-    bench = Pipeline(CACHED)
-    bench.ask(body=asked("gem/gemini-3-pro", messages=LONG))
-    assert b"cache" not in bench.heard()[2]
+    pipeline = Pipeline(CACHED)
+    pipeline.ask(body=asked("gem/gemini-3-pro", messages=LONG))
+    assert b"cache" not in pipeline.heard()[2]
 
 
 def test_tokens_are_counted_by_the_provider_that_can() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(f"{MESSAGES}/count_tokens", asked("gem/gemini-3-pro"))
-    assert bench.heard()[0] == b"POST /v1beta/models/gemini-3-pro:countTokens HTTP/1.1"
-    bench.wire.says(said({"totalTokens": 12}))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(f"{MESSAGES}/count_tokens", asked("gem/gemini-3-pro"))
+    assert pipeline.heard()[0] == b"POST /v1beta/models/gemini-3-pro:countTokens HTTP/1.1"
+    pipeline.wire.says(said({"totalTokens": 12}))
     assert json.loads(client.body) == {"input_tokens": 12}
     assert value_of(client.headers, b"x-gateway-estimated") is None
-    assert bench.event().tokens_in is None, "nothing was consumed"
+    assert pipeline.event().tokens_in is None, "nothing was consumed"
 
 
 @pytest.mark.parametrize(
@@ -54,38 +54,38 @@ def test_tokens_are_counted_by_the_provider_that_can() -> None:
 def test_embeddings_in_base64_are_written_where_the_operator_says_so(
     setting: str, embedding: str | None
 ) -> None:
-    bench = Pipeline(THREE_FAMILIES + setting)
+    pipeline = Pipeline(THREE_FAMILIES + setting)
     body = {"model": "gem/gemini-embedding-001", "input": "a", "encoding_format": "base64"}
-    client, work = bench.ask("/v1/embeddings", json.dumps(body).encode())
+    client, work = pipeline.ask("/v1/embeddings", json.dumps(body).encode())
     if embedding is None:
         error = failure_of(work)
         assert (error.status, error.param) == (400, "encoding_format")
         assert 'encoding_format="float"' in error.message
         assert "translation.base64_embeddings: encode" in error.message
         return
-    bench.wire.says(said({"embedding": {"values": [1.0, 0.5]}}))
+    pipeline.wire.says(said({"embedding": {"values": [1.0, 0.5]}}))
     assert json.loads(client.body)["data"][0]["embedding"] == embedding
 
 
 @pytest.mark.parametrize("model", ["main/gpt-9", "host/llama"])
 def test_tokens_are_estimated_where_no_provider_counts(model: str) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(f"{MESSAGES}/count_tokens", asked(model))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(f"{MESSAGES}/count_tokens", asked(model))
     assert work.called
-    assert not bench.endpoint.wires
+    assert not pipeline.endpoint.wires
     assert json.loads(client.body)["input_tokens"] > 0
     assert value_of(client.headers, b"x-gateway-estimated") == b"true"
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.attempts, told.provider) == (Outcome.OK, 0, model.partition("/")[0])
     assert told.tokens_in is None
 
 
 def test_embeddings_go_to_gemini() -> None:
-    bench = Pipeline(OBSERVED)
+    pipeline = Pipeline(OBSERVED)
     body = json.dumps({"model": "gem/gemini-embedding-001", "input": ["a", "b"], "user": "u"}).encode()
-    client, _ = bench.ask("/v1/embeddings", body)
-    assert bench.heard()[0] == b"POST /v1beta/models/gemini-embedding-001:batchEmbedContents HTTP/1.1"
-    bench.wire.says(said({"embeddings": [{"values": [1.0]}, {"values": [0.5]}]}))
+    client, _ = pipeline.ask("/v1/embeddings", body)
+    assert pipeline.heard()[0] == b"POST /v1beta/models/gemini-embedding-001:batchEmbedContents HTTP/1.1"
+    pipeline.wire.says(said({"embeddings": [{"values": [1.0]}, {"values": [0.5]}]}))
     reply = json.loads(client.body)
     assert [item["embedding"] for item in reply["data"]] == [[1.0], [0.5]]
     assert value_of(client.headers, b"x-gateway-dropped-fields") == b"user"

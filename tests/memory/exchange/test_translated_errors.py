@@ -15,17 +15,17 @@ from tests.support.translation import MESSAGES, asked, failure_of, said
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 429, 500, 502, 529])
 def test_a_refusal_keeps_status_message_and_retry_after(status: int) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=True))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=True))
     body = b'{"type":"error","error":{"type":"some_error","message":"not now"},"request_id":"r"}'
     head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 7\r\n".encode()
-    bench.wire.says(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    pipeline.wire.says(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
     assert client.status == (503 if status == 529 else status)
     assert json.loads(client.body)["error"]["message"] == "not now"
     assert value_of(client.headers, b"retry-after") == b"7"
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert work.called
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.http_status) == (Outcome.UPSTREAM_ERROR, client.status)
 
 
@@ -33,24 +33,24 @@ def test_a_refusal_keeps_status_message_and_retry_after(status: int) -> None:
     "body", [b"", b"{", b"[]", b"null", b"<html>", b'{"content": 7}', b"\xff", b"[" * 9000], ids=str
 )
 def test_an_answer_that_nothing_can_be_made_of_is_a_bad_gateway(body: bytes) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart"))
-    bench.wire.says(answered(body))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart"))
+    pipeline.wire.says(answered(body))
     assert not client.started
     error = failure_of(work)
     assert (error.reason, error.status) == (Reason.UPSTREAM_BROKEN, 502)
-    assert bench.event().http_status == 502
+    assert pipeline.event().http_status == 502
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_error_in_an_answer_of_good_status_has_the_status_that_it_names(stream: bool) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(MESSAGES, asked("fast", max_tokens=9, stream=stream))
-    bench.wire.says(said({"error": {"message": "slow down", "code": 429}}))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(MESSAGES, asked("fast", max_tokens=9, stream=stream))
+    pipeline.wire.says(said({"error": {"message": "slow down", "code": 429}}))
     assert client.status == 429
     assert json.loads(client.body)["error"] == {"type": "rate_limit_error", "message": "slow down"}
     assert work.called
-    assert (bench.event().status, bench.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
+    assert (pipeline.event().status, pipeline.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_an_error_in_an_answer_of_good_status_has_the_status_that_it_names(strea
     ],
 )
 def test_words_in_place_of_a_stream_reach_the_client(content_type: bytes, body: bytes) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(MESSAGES, asked("fast", max_tokens=9, stream=True))
-    bench.wire.says(answered(body, content_type=content_type))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(MESSAGES, asked("fast", max_tokens=9, stream=True))
+    pipeline.wire.says(answered(body, content_type=content_type))
     assert b"message_stop" not in client.body
     told = client.body.decode() if client.started else failure_of(work).message
     assert "no healthy upstream" in told
-    assert bench.event().status is Outcome.UPSTREAM_ERROR
+    assert pipeline.event().status is Outcome.UPSTREAM_ERROR
 
 
 def test_a_redirect_is_not_followed_and_is_a_bad_gateway() -> None:
-    bench = Pipeline()
-    _, work = bench.ask(body=asked("smart"))
-    bench.wire.says(answered(b"", b"302 Found"))
+    pipeline = Pipeline()
+    _, work = pipeline.ask(body=asked("smart"))
+    pipeline.wire.says(answered(b"", b"302 Found"))
     assert "base_url" in failure_of(work).message

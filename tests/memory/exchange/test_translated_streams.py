@@ -45,132 +45,132 @@ def chunks(client: FakeClient) -> list[Any]:
 
 
 def test_a_stream_is_told_piece_by_piece() -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=True))
-    assert value_of(bench.heard()[1], b"accept") == b"text/event-stream"
-    assert value_of(bench.heard()[1], b"accept-encoding") == b"identity"
-    bench.wire.says(begun(BEGIN))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=True))
+    assert value_of(pipeline.heard()[1], b"accept") == b"text/event-stream"
+    assert value_of(pipeline.heard()[1], b"accept-encoding") == b"identity"
+    pipeline.wire.says(begun(BEGIN))
     assert client.started
     assert value_of(client.headers, b"content-type") == b"text/event-stream"
-    bench.wire.says(chunk(TEXT))
+    pipeline.wire.says(chunk(TEXT))
     assert [c["choices"][0]["delta"].get("content") for c in chunks(client)][-1] == "hi"
-    bench.wire.says(chunk(END) + CLOSE)
+    pipeline.wire.says(chunk(END) + CLOSE)
     assert client.body.endswith(b"data: [DONE]\n\n")
     assert client.finished
     assert work.called
-    told = bench.event()
+    told = pipeline.event()
     assert (told.stream, told.tokens_in, told.tokens_out, told.status) == (True, 10, 5, Outcome.OK)
 
 
 def test_an_error_of_the_provider_in_mid_stream_is_the_clients_own_and_no_end() -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN, TEXT + OVERLOADED + END))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN, TEXT + OVERLOADED + END))
     last = chunks(client)
     assert [c["choices"][0]["delta"].get("content") for c in last[:-1]][-1] == "hi"
     assert last[-1]["error"]["message"] == "too busy"
     assert b"[DONE]" not in client.body
     assert client.finished
     assert failure_of(work).reason is Reason.UPSTREAM_BROKEN
-    assert bench.wire.aborted
-    assert bench.event().status is Outcome.UPSTREAM_ERROR
+    assert pipeline.wire.aborted
+    assert pipeline.event().status is Outcome.UPSTREAM_ERROR
 
 
 @pytest.mark.parametrize("ends", ["reset", "clean"])
 def test_a_stream_that_stops_early_is_shown_as_broken(ends: str) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN, TEXT))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN, TEXT))
     if ends == "clean":
-        bench.wire.says(CLOSE)
+        pipeline.wire.says(CLOSE)
     else:
-        bench.wire.breaks()
+        pipeline.wire.breaks()
     assert "error" in chunks(client)[-1]
     assert b"[DONE]" not in client.body
     assert failure_of(work).reason is Reason.UPSTREAM_BROKEN
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.http_status, told.tokens_in) == (Outcome.UPSTREAM_ERROR, 200, 10)
 
 
 def test_what_is_no_stream_of_that_dialect_is_a_bad_gateway() -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(b"data: \xff\xfe{\n\n") + CLOSE)
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(b"data: \xff\xfe{\n\n") + CLOSE)
     assert client.status == 502
     assert "error" in json.loads(client.body)
     assert work.called
-    assert bench.event().status is Outcome.UPSTREAM_ERROR
+    assert pipeline.event().status is Outcome.UPSTREAM_ERROR
 
 
 def test_a_compressed_answer_is_read_though_nobody_asked_for_it() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(body=asked("smart"))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(body=asked("smart"))
     body = gzip.compress(json.dumps(MESSAGE).encode())
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
-    bench.wire.says(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    pipeline.wire.says(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
     assert json.loads(client.body)["choices"][0]["message"]["content"] == "hi"
     assert value_of(client.headers, b"content-encoding") is None
 
 
 def test_a_whole_answer_where_a_stream_was_asked_for_becomes_a_stream() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(said(MESSAGE))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(said(MESSAGE))
     assert value_of(client.headers, b"content-type") == b"text/event-stream"
     assert client.body.endswith(b"data: [DONE]\n\n")
-    assert bench.event().stream is True
+    assert pipeline.event().stream is True
 
 
 def test_a_client_that_leaves_while_an_answer_is_gathered_stops_the_provider() -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart"))
-    bench.wire.says(said(MESSAGE)[:-10])
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart"))
+    pipeline.wire.says(said(MESSAGE)[:-10])
     _ = work.addErrback(lambda _: None)
     work.cancel()
-    assert bench.wire.aborted
+    assert pipeline.wire.aborted
     assert not client.started
-    told = bench.event()
+    told = pipeline.event()
     assert (told.status, told.http_status) == (Outcome.CLIENT_ABORT, 499)
 
 
 def test_a_client_that_leaves_a_stream_stops_the_provider() -> None:
-    bench = Pipeline(THREE_FAMILIES + "stream_keepalive: {}\n")
-    _, work = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN, TEXT))
+    pipeline = Pipeline(THREE_FAMILIES + "stream_keepalive: {}\n")
+    _, work = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN, TEXT))
     _ = work.addErrback(lambda _: None)
     work.cancel()
-    assert bench.wire.aborted
-    assert bench.event().status is Outcome.CLIENT_ABORT
-    assert not bench.clock.getDelayedCalls()
+    assert pipeline.wire.aborted
+    assert pipeline.event().status is Outcome.CLIENT_ABORT
+    assert not pipeline.clock.getDelayedCalls()
 
 
 def test_an_encoded_body_is_decoded_to_be_translated() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = gzip.compress(b'{"contents":[{"parts":[{"text":"hello"}]}]}')
-    bench.ask(
+    pipeline.ask(
         "/v1beta/models/claude%2Fclaude-x:generateContent", body, headers=[(b"Content-Encoding", b"gzip")]
     )
-    _, headers, sent = bench.heard()
+    _, headers, sent = pipeline.heard()
     assert "hello" in json.dumps(json.loads(sent)["messages"])
     assert value_of(headers, b"content-encoding") is None
 
 
 def test_a_silent_provider_leaves_a_translated_stream_with_signs_of_life() -> None:
-    bench = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5}\n")
-    client, _ = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN))
+    pipeline = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5}\n")
+    client, _ = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN))
     before = client.body
-    bench.clock.advance(5.1)
+    pipeline.clock.advance(5.1)
     assert client.body.removeprefix(before).startswith(b":")
     assert client.body.endswith(b"\n\n")
 
 
 def test_without_the_setting_a_silent_stream_is_silent() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN))
     before = client.body
-    bench.clock.advance(100)
+    pipeline.clock.advance(100)
     assert client.body == before
 
 
@@ -184,124 +184,124 @@ PASSED: dict[str, tuple[str, bytes, bytes]] = {
 @pytest.mark.parametrize("name", PASSED)
 def test_untranslated_streams_get_signs_of_life_between_events_alone(name: str) -> None:
     path, body, sign = PASSED[name]
-    bench = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5, passthrough: true}\n")
-    client, _ = bench.ask(path, body)
-    bench.wire.says(begun(b"data: {}\n\n"))
-    bench.clock.advance(5.1)
+    pipeline = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5, passthrough: true}\n")
+    client, _ = pipeline.ask(path, body)
+    pipeline.wire.says(begun(b"data: {}\n\n"))
+    pipeline.clock.advance(5.1)
     assert client.body == b"data: {}\n\n" + sign
-    bench.wire.says(chunk(b"data: {}\n"))
-    bench.clock.advance(5.1)
+    pipeline.wire.says(chunk(b"data: {}\n"))
+    pipeline.clock.advance(5.1)
     assert client.body == b"data: {}\n\n" + sign + b"data: {}\n"
-    bench.wire.says(chunk(b"\n"))
-    bench.clock.advance(5.1)
+    pipeline.wire.says(chunk(b"\n"))
+    pipeline.clock.advance(5.1)
     assert client.body.endswith(b"data: {}\n\n" + sign)
 
 
 def test_untranslated_streams_get_none_unless_it_is_said() -> None:
-    bench = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5}\n")
-    client, _ = bench.ask(body=asked("gpt-9", stream=True))
-    bench.wire.says(begun(b"data: {}\n\n"))
-    bench.clock.advance(50)
+    pipeline = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5}\n")
+    client, _ = pipeline.ask(body=asked("gpt-9", stream=True))
+    pipeline.wire.says(begun(b"data: {}\n\n"))
+    pipeline.clock.advance(50)
     assert client.body == b"data: {}\n\n"
 
 
 def test_an_unknown_stop_is_a_normal_end_and_logged_once() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     with capturedLogs() as logged:
         for _ in range(2):
-            client, _ = bench.ask(body=asked("smart"))
-            bench.wire.says(said(MESSAGE | {"stop_reason": "bored"}))
+            client, _ = pipeline.ask(body=asked("smart"))
+            pipeline.wire.says(said(MESSAGE | {"stop_reason": "bored"}))
             assert json.loads(client.body)["choices"][0]["finish_reason"] == "stop"
-        streamed, _ = bench.ask(body=asked("smart", stream=True))
-        bench.wire.says(begun(BEGIN, TEXT, END.replace(b"end_turn", b"tired")) + CLOSE)
+        streamed, _ = pipeline.ask(body=asked("smart", stream=True))
+        pipeline.wire.says(begun(BEGIN, TEXT, END.replace(b"end_turn", b"tired")) + CLOSE)
         assert streamed.body.endswith(b"[DONE]\n\n")
     assert [entry["word"] for entry in logged if "word" in entry] == ["bored", "tired"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_tool_comes_back_under_the_name_that_the_client_gave_it(stream: bool) -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = {
         "contents": [{"role": "user", "parts": [{"text": "hello"}]}],
         "tools": [{"functionDeclarations": [{"name": "maps.google:find"}]}],
     }
     method = "streamGenerateContent" if stream else "generateContent"
     query = b"alt=sse" if stream else None
-    client, _ = bench.ask(f"/v1beta/models/claude/x:{method}", json.dumps(body).encode(), query=query)
-    name = json.loads(bench.heard()[2])["tools"][0]["name"]
+    client, _ = pipeline.ask(f"/v1beta/models/claude/x:{method}", json.dumps(body).encode(), query=query)
+    name = json.loads(pipeline.heard()[2])["tools"][0]["name"]
     assert name != "maps.google:find"
     call = {"type": "tool_use", "id": "toolu_1", "name": name, "input": {}}
     if stream:
         begin = event({"type": "content_block_start", "index": 0, "content_block": call})
-        bench.wire.says(begun(BEGIN, begin, END.replace(b"end_turn", b"tool_use")) + CLOSE)
+        pipeline.wire.says(begun(BEGIN, begin, END.replace(b"end_turn", b"tool_use")) + CLOSE)
     else:
-        bench.wire.says(said(MESSAGE | {"content": [call], "stop_reason": "tool_use"}))
+        pipeline.wire.says(said(MESSAGE | {"content": [call], "stop_reason": "tool_use"}))
     assert b'"maps.google:find"' in client.body
 
 
 @pytest.mark.parametrize("later", ["silence", "end", "more"])
 def test_a_client_need_not_wait_for_a_provider_that_forgets_to_hang_up(later: str) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN, TEXT + END))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN, TEXT + END))
     assert client.body.endswith(b"data: [DONE]\n\n")
     assert client.finished
     assert work.called
-    assert bench.event().status is Outcome.OK
-    assert not bench.wire.aborted
+    assert pipeline.event().status is Outcome.OK
+    assert not pipeline.wire.aborted
     if later == "end":
-        bench.wire.says(CLOSE)
+        pipeline.wire.says(CLOSE)
     elif later == "more":
         for _ in range(20):
-            bench.clock.advance(0.1)
-            bench.wire.says(chunk(b": x\n\n"))
-    bench.clock.advance(1.1)
-    assert bench.wire.aborted is (later != "end")
+            pipeline.clock.advance(0.1)
+            pipeline.wire.says(chunk(b": x\n\n"))
+    pipeline.clock.advance(1.1)
+    assert pipeline.wire.aborted is (later != "end")
     assert client.body.count(b"[DONE]") == 1
 
 
 def test_a_connection_whose_answer_ended_late_serves_the_next_request() -> None:
-    bench = Pipeline()
-    bench.ask(body=asked("smart", stream=True))
-    bench.wire.says(begun(BEGIN, TEXT + END))
-    bench.wire.says(CLOSE)
-    bench.ask(body=asked("smart"))
-    assert len(bench.endpoint.wires) == 1
+    pipeline = Pipeline()
+    pipeline.ask(body=asked("smart", stream=True))
+    pipeline.wire.says(begun(BEGIN, TEXT + END))
+    pipeline.wire.says(CLOSE)
+    pipeline.ask(body=asked("smart"))
+    assert len(pipeline.endpoint.wires) == 1
 
 
 def test_a_reset_behind_the_last_event_takes_nothing_away() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask("/v1beta/models/claude/x:streamGenerateContent", CONTENT, query=b"alt=sse")
-    bench.wire.says(begun(BEGIN, TEXT + END))
-    bench.wire.breaks()
+    pipeline = Pipeline()
+    client, _ = pipeline.ask("/v1beta/models/claude/x:streamGenerateContent", CONTENT, query=b"alt=sse")
+    pipeline.wire.says(begun(BEGIN, TEXT + END))
+    pipeline.wire.breaks()
     assert b"error" not in client.body
-    assert bench.event().status is Outcome.OK
+    assert pipeline.event().status is Outcome.OK
 
 
 def test_a_gemini_stream_that_has_named_its_reason_is_whole() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(body=asked("gem/gemini-3-pro", stream=True))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(body=asked("gem/gemini-3-pro", stream=True))
     last = {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]}
-    bench.wire.says(begun(b"data: " + json.dumps(last).encode() + b"\n\n"))
-    bench.wire.breaks()
+    pipeline.wire.says(begun(b"data: " + json.dumps(last).encode() + b"\n\n"))
+    pipeline.wire.breaks()
     assert client.body.endswith(b"data: [DONE]\n\n")
-    assert bench.event().status is Outcome.OK
+    assert pipeline.event().status is Outcome.OK
 
 
 def test_an_answer_that_the_writer_cannot_tell_stops_the_provider_and_is_no_success() -> None:
-    bench = Pipeline()
-    client, work = bench.ask(MESSAGES, asked("main/gpt-9", stream=True, max_tokens=9))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(MESSAGES, asked("main/gpt-9", stream=True, max_tokens=9))
     stray = {"choices": [{"index": 1, "delta": {"content": "hi"}, "finish_reason": "stop"}]}
-    bench.wire.says(begun(b"data: " + json.dumps(stray).encode() + b"\n\n", b"data: [DONE]\n\n") + CLOSE)
+    pipeline.wire.says(begun(b"data: " + json.dumps(stray).encode() + b"\n\n", b"data: [DONE]\n\n") + CLOSE)
     assert b"event: error" in client.body
     assert failure_of(work).reason is Reason.UPSTREAM_BROKEN
-    assert bench.event().status is Outcome.UPSTREAM_ERROR
+    assert pipeline.event().status is Outcome.UPSTREAM_ERROR
 
 
 def test_signs_of_life_never_enter_a_stream_whose_length_is_told() -> None:
-    bench = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5, passthrough: true}\n")
-    client, _ = bench.ask(body=asked("gpt-9", stream=True))
+    pipeline = Pipeline(THREE_FAMILIES + "stream_keepalive: {interval: 5, passthrough: true}\n")
+    client, _ = pipeline.ask(body=asked("gpt-9", stream=True))
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 100\r\n\r\n"
-    bench.wire.says(head + b"data: {}\n\n")
-    bench.clock.advance(20)
+    pipeline.wire.says(head + b"data: {}\n\n")
+    pipeline.clock.advance(20)
     assert client.body == b"data: {}\n\n"

@@ -27,9 +27,9 @@ from tests.support.translation import (
 
 
 def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
-    bench = Pipeline(OBSERVED)
-    client, work = bench.ask(body=asked("smart", logit_bias={"1": 1}, seed=4, max_tokens=9))
-    line, headers, body = bench.heard()
+    pipeline = Pipeline(OBSERVED)
+    client, work = pipeline.ask(body=asked("smart", logit_bias={"1": 1}, seed=4, max_tokens=9))
+    line, headers, body = pipeline.heard()
     assert line == b"POST /v1/messages HTTP/1.1"
     assert value_of(headers, b"x-api-key") == b"sk-ant-0003"
     assert value_of(headers, b"anthropic-version") == b"2023-06-01"
@@ -37,7 +37,7 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
     assert value_of(headers, b"authorization") is None
     sent = json.loads(body)
     assert (sent["model"], sent["max_tokens"]) == ("claude-x", 9)
-    bench.wire.says(said(MESSAGE))
+    pipeline.wire.says(said(MESSAGE))
     reply = json.loads(client.body)
     assert reply["choices"][0]["message"]["content"] == "hi"
     assert reply["model"] == "claude-real"
@@ -49,7 +49,7 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
     assert value_of(client.headers, b"x-up") is None
     assert client.finished
     assert work.called
-    told = bench.event()
+    told = pipeline.event()
     assert (told.dialect, told.provider, told.upstream_model) == ("openai", "claude", "claude-x")
     assert (told.tokens_in, told.tokens_out, told.cache_read_tokens) == (10, 5, 3)
     assert (told.status, told.http_status, told.stream) == (Outcome.OK, 200, False)
@@ -57,33 +57,33 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
 
 
 def test_what_was_dropped_is_not_told_unless_the_operator_observes_it() -> None:
-    bench = Pipeline()
-    client, _ = bench.ask(body=asked("smart", logit_bias={"1": 1}))
-    bench.wire.says(said(MESSAGE))
+    pipeline = Pipeline()
+    client, _ = pipeline.ask(body=asked("smart", logit_bias={"1": 1}))
+    pipeline.wire.says(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-dropped-fields") is None
-    assert bench.event().dropped_fields is None
+    assert pipeline.event().dropped_fields is None
 
 
 @pytest.mark.parametrize("model", ["smart", "gem/gemini-3-pro"])
 def test_a_tool_that_is_no_function_is_refused_by_its_name(model: str) -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     tools = [{"type": "custom", "custom": {"name": "grep"}}]
-    _, work = bench.ask(body=asked(model, tools=tools))
+    _, work = pipeline.ask(body=asked(model, tools=tools))
     error = failure_of(work)
     assert error.reason is Reason.MALFORMED
     assert "custom" in error.message
-    assert not bench.endpoint.wires
+    assert not pipeline.endpoint.wires
 
 
 def test_a_key_of_the_clients_never_crosses_families() -> None:
-    bench = Pipeline(THREE_FAMILIES.replace(", api_key: sk-ant-0003", ""))
-    _, work = bench.ask(body=asked("smart"), headers=[(b"Authorization", b"Bearer own")])
+    pipeline = Pipeline(THREE_FAMILIES.replace(", api_key: sk-ant-0003", ""))
+    _, work = pipeline.ask(body=asked("smart"), headers=[(b"Authorization", b"Bearer own")])
     assert failure_of(work).reason is Reason.NO_PROVIDER_KEY
-    assert not bench.endpoint.wires
+    assert not pipeline.endpoint.wires
 
 
 def test_headers_of_the_clients_family_stay_here_and_others_go() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     headers: RawHeaders = [
         (b"OpenAI-Organization", b"org"),
         (b"Content-Type", b"text/plain"),
@@ -91,8 +91,8 @@ def test_headers_of_the_clients_family_stay_here_and_others_go() -> None:
         (b"User-Agent", b"me"),
         (b"traceparent", b"00-1"),
     ]
-    bench.ask(body=asked("smart"), headers=headers)
-    heard = bench.heard()[1]
+    pipeline.ask(body=asked("smart"), headers=headers)
+    heard = pipeline.heard()[1]
     assert value_of(heard, b"openai-organization") is None
     assert value_of(heard, b"user-agent") == b"me"
     assert value_of(heard, b"traceparent") == b"00-1"
@@ -109,11 +109,11 @@ GEMINI_CLI = {
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_field_beyond_openais_own_goes_only_to_hosts_that_take_it(listed: bool) -> None:
     text = OBSERVED.replace("sk-host-0002}", "sk-host-0002, extra_fields: [top_k]}") if listed else OBSERVED
-    bench = Pipeline(text)
-    client, _ = bench.ask("/v1beta/models/host%2Fllama:generateContent", json.dumps(GEMINI_CLI).encode())
-    assert (b'"top_k":64' in bench.heard()[2]) == listed
+    pipeline = Pipeline(text)
+    client, _ = pipeline.ask("/v1beta/models/host%2Fllama:generateContent", json.dumps(GEMINI_CLI).encode())
+    assert (b'"top_k":64' in pipeline.heard()[2]) == listed
     choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
-    bench.wire.says(said({"id": "c", "choices": [choice]}))
+    pipeline.wire.says(said({"id": "c", "choices": [choice]}))
     dropped = value_of(client.headers, b"x-gateway-dropped-fields")
     assert dropped == (None if listed else b"generationConfig.topK")
 
@@ -122,10 +122,10 @@ def test_what_the_gateway_put_into_a_history_does_not_reach_a_native_provider() 
     thought = {"type": "thinking", "thinking": "", "signature": "bWd3c2ln" + "Z3J0" + "QUJD"}
     text = {"type": "text", "text": "hi"}
     body = {"model": "claude-9", "messages": [*HELLO, {"role": "assistant", "content": [thought, text]}]}
-    bench = Pipeline()
-    bench.ask(MESSAGES, json.dumps(body).encode())
+    pipeline = Pipeline()
+    pipeline.ask(MESSAGES, json.dumps(body).encode())
     body["messages"][1]["content"] = [text]  # type: ignore[index]  # a document, not a type
-    assert json.loads(bench.heard()[2]) == body
+    assert json.loads(pipeline.heard()[2]) == body
 
 
 def test_a_history_is_left_alone_where_the_operator_says_so() -> None:
@@ -133,9 +133,9 @@ def test_a_history_is_left_alone_where_the_operator_says_so() -> None:
     body = json.dumps(
         {"model": "claude-9", "messages": [{"role": "assistant", "content": [thought]}]}
     ).encode()
-    bench = Pipeline(THREE_FAMILIES + "translation: {clean_history: false}\n")
-    bench.ask(MESSAGES, body)
-    assert bench.heard()[2] == body
+    pipeline = Pipeline(THREE_FAMILIES + "translation: {clean_history: false}\n")
+    pipeline.ask(MESSAGES, body)
+    assert pipeline.heard()[2] == body
 
 
 LEAK = "Incorrect API key provided: sk-ant-0003."
@@ -143,18 +143,18 @@ LEAK = "Incorrect API key provided: sk-ant-0003."
 
 @pytest.mark.parametrize("way", ["refused", "whole", "stream"])
 def test_a_providers_words_reach_the_client_without_our_key(way: str) -> None:
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart", stream=way == "stream"))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart", stream=way == "stream"))
     error = {"type": "error", "error": {"type": "authentication_error", "message": LEAK}}
     if way == "refused":
-        bench.wire.says(said(error, b"401 Unauthorized"))
+        pipeline.wire.says(said(error, b"401 Unauthorized"))
         told = client.body.decode()
     elif way == "whole":
-        bench.wire.says(said(error))
+        pipeline.wire.says(said(error))
         assert client.status == 401
         told = client.body.decode()
     else:
-        bench.wire.says(begun(BEGIN, event(error)))
+        pipeline.wire.says(begun(BEGIN, event(error)))
         told = client.body.decode()
         _ = work.addErrback(lambda _: None)
     assert "Incorrect API key provided: [key]." in told
@@ -162,13 +162,13 @@ def test_a_providers_words_reach_the_client_without_our_key(way: str) -> None:
 
 
 def test_a_request_of_countless_objects_is_refused_before_it_is_understood() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     body = b'{"model":"smart","messages":[' + b"{ }," * 100_000 + b"{}]}"
-    _, work = bench.ask(body=body)
+    _, work = pipeline.ask(body=body)
     assert "at most 100000" in failure_of(work).message
     text = json.dumps("{}" * 10 + "{ x }" * 300_000).encode()
-    bench.ask(body=b'{"model":"smart","messages":[{"role":"user","content":%b}]}' % text)
-    assert len(bench.endpoint.wires) == 1
+    pipeline.ask(body=b'{"model":"smart","messages":[{"role":"user","content":%b}]}' % text)
+    assert len(pipeline.endpoint.wires) == 1
 
 
 class SlowClient(FakeClient):
@@ -182,10 +182,10 @@ class SlowClient(FakeClient):
 
 def test_a_large_answer_goes_at_the_clients_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.support.pipelines.FakeClient", SlowClient)
-    bench = Pipeline()
-    client, work = bench.ask(body=asked("smart"))
+    pipeline = Pipeline()
+    client, work = pipeline.ask(body=asked("smart"))
     large = MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]}
-    bench.wire.says(said(large))
+    pipeline.wire.says(said(large))
     turns = 0
     while not work.called:
         turns += 1
@@ -198,7 +198,7 @@ def test_a_large_answer_goes_at_the_clients_pace(monkeypatch: pytest.MonkeyPatch
 
 
 def test_gathered_answers_take_room_and_are_refused_where_there_is_none() -> None:
-    bench = Pipeline()
+    pipeline = Pipeline()
     held: list[int] = []
 
     def reserve(size: int) -> None:
@@ -206,9 +206,9 @@ def test_gathered_answers_take_room_and_are_refused_where_there_is_none() -> Non
         if sum(held) > 500_000:
             raise GatewayError(Reason.OVERLOADED, "no room")
 
-    bench.reserve = reserve
-    client, work = bench.ask(body=asked("smart"))
-    bench.wire.says(said(MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]})[:-9])
+    pipeline.reserve = reserve
+    client, work = pipeline.ask(body=asked("smart"))
+    pipeline.wire.says(said(MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]})[:-9])
     assert failure_of(work).reason is Reason.OVERLOADED
     assert not client.started
-    assert bench.wire.aborted
+    assert pipeline.wire.aborted

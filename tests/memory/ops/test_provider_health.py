@@ -27,7 +27,7 @@ health_checks: {enabled: true, timeout: 2}
 """
 
 
-class Bench(Providers):
+class HealthHarness(Providers):
     """The health of providers in memory."""
 
     def __init__(self, text: str = ONE) -> None:
@@ -48,12 +48,12 @@ def only(asked: Deferred[bytes]) -> Any:  # Any: JSON
 
 
 def test_a_provider_that_lists_its_models_is_well() -> None:
-    bench = Bench()
-    asked = bench.ask()
-    assert bench.target("main") == "/v1/models"
-    assert bench.headers("main")["authorization"] == "Bearer sk-canary"
-    bench.clock.advance(0.25)
-    bench.says("main", LISTS["main"])
+    harness = HealthHarness()
+    asked = harness.ask()
+    assert harness.target("main") == "/v1/models"
+    assert harness.headers("main")["authorization"] == "Bearer sk-canary"
+    harness.clock.advance(0.25)
+    harness.says("main", LISTS["main"])
     assert report(asked) == {
         "status": "ok",
         "providers": [
@@ -67,25 +67,25 @@ def test_a_provider_that_lists_its_models_is_well() -> None:
             }
         ],
     }
-    assert bench.settled() == (0, 0, 0)
+    assert harness.settled() == (0, 0, 0)
 
 
 @pytest.mark.parametrize("host", ["[::1]:8080", "my_host", "a..b", "xn--a.example", "127.0.0.1:1"])
 def test_a_provider_is_asked_wherever_it_is(host: str) -> None:
     """Not every host that is dialled is a name that the rules of internationalized names allow."""
-    bench = Bench(ONE.replace("main.example", host))
-    asked = bench.ask()
-    assert bench.headers("main")["host"] == host
-    bench.says("main", LISTS["main"])
+    harness = HealthHarness(ONE.replace("main.example", host))
+    asked = harness.ask()
+    assert harness.headers("main")["host"] == host
+    harness.says("main", LISTS["main"])
     assert only(asked)["status"] == "ok"
 
 
 def test_all_are_probed_at_once_each_for_a_small_page() -> None:
-    bench = Bench(ON + Providers().text)
-    asked = bench.ask()
-    assert bench.target("claude") == "/v1/models?limit=1"
-    assert bench.target("gem") == "/v1beta/models?pageSize=1"
-    bench.all_say()
+    harness = HealthHarness(ON + Providers().text)
+    asked = harness.ask()
+    assert harness.target("claude") == "/v1/models?limit=1"
+    assert harness.target("gem") == "/v1beta/models?pageSize=1"
+    harness.all_say()
     assert [provider["name"] for provider in report(asked)["providers"]] == list(LISTS)
 
 
@@ -93,39 +93,39 @@ def test_all_are_probed_at_once_each_for_a_small_page() -> None:
     ("statuses", "status"), [((200, 200), "ok"), ((200, 503), "degraded"), ((503, 503), "failing")]
 )
 def test_the_whole_is_told_in_one_word(statuses: tuple[int, int], status: str) -> None:
-    bench = Bench(TWO)
-    asked = bench.ask()
+    harness = HealthHarness(TWO)
+    asked = harness.ask()
     for name, each in zip(("main", "claude"), statuses, strict=True):
-        bench.says(name, LISTS[name], each)
+        harness.says(name, LISTS[name], each)
     assert report(asked)["status"] == status
 
 
-def answers(status: int) -> Callable[[Bench], None]:
-    return lambda bench: bench.wire("main").says(
+def answers(status: int) -> Callable[[HealthHarness], None]:
+    return lambda harness: harness.wire("main").says(
         b"HTTP/1.1 %d Canary\r\nContent-Length: 6\r\n\r\ncanary" % status
     )
 
 
-def closes(bench: Bench) -> None:
-    bench.wire("main").closes()
+def closes(harness: HealthHarness) -> None:
+    harness.wire("main").closes()
 
 
-def breaks(bench: Bench) -> None:
-    bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
-    bench.wire("main").breaks()
+def breaks(harness: HealthHarness) -> None:
+    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
+    harness.wire("main").breaks()
 
 
-def garbage(bench: Bench) -> None:
-    bench.wire("main").says(b"canary\r\n\r\n")
+def garbage(harness: HealthHarness) -> None:
+    harness.wire("main").says(b"canary\r\n\r\n")
 
 
-def stalls(bench: Bench) -> None:
-    bench.clock.advance(2)
+def stalls(harness: HealthHarness) -> None:
+    harness.clock.advance(2)
 
 
-def stalls_in_the_body(bench: Bench) -> None:
-    bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
-    bench.clock.advance(2)
+def stalls_in_the_body(harness: HealthHarness) -> None:
+    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
+    harness.clock.advance(2)
 
 
 @pytest.mark.parametrize(
@@ -146,38 +146,38 @@ def stalls_in_the_body(bench: Bench) -> None:
     ],
 )
 def test_what_is_wrong_is_told_in_a_fixed_word(
-    happens: Callable[[Bench], None], http_status: int | None, error: str | None
+    happens: Callable[[HealthHarness], None], http_status: int | None, error: str | None
 ) -> None:
-    bench = Bench()
-    asked = bench.ask()
-    happens(bench)
+    harness = HealthHarness()
+    asked = harness.ask()
+    happens(harness)
     said = result_of(asked)
     (found,) = json.loads(said)["providers"]
     assert (found["http_status"], found["error"]) == (http_status, error)
     assert found["status"] == ("ok" if error is None else "error")
     assert (found["latency_ms"] is None) == (http_status is None)
     assert b"canary" not in said.lower()
-    bench.endpoints["main"].settle()
-    assert bench.settled() == (0, 0, 0)
+    harness.endpoints["main"].settle()
+    assert harness.settled() == (0, 0, 0)
 
 
 def test_an_answer_that_is_too_large_is_an_answer_all_the_same() -> None:
-    bench = Bench()
-    asked = bench.ask()
-    bench.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
-    bench.wire("main").says(b" " * (MAX_RESPONSE_BYTES + 1))
+    harness = HealthHarness()
+    asked = harness.ask()
+    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
+    harness.wire("main").says(b" " * (MAX_RESPONSE_BYTES + 1))
     assert only(asked)["status"] == "ok"
-    assert bench.wire("main").aborted
+    assert harness.wire("main").aborted
 
 
 @pytest.mark.parametrize(
     ("status", "error"), [(200, None), (401, None), (404, None), (429, None), (500, "bad_status")]
 )
 def test_a_provider_without_a_key_of_its_own_is_asked_without_one(status: int, error: str | None) -> None:
-    bench = Bench(KEYLESS)
-    asked = bench.ask()
-    assert set(bench.headers("main")) == {"host", "accept", "accept-encoding", "user-agent"}
-    answers(status)(bench)
+    harness = HealthHarness(KEYLESS)
+    asked = harness.ask()
+    assert set(harness.headers("main")) == {"host", "accept", "accept-encoding", "user-agent"}
+    answers(status)(harness)
     assert only(asked)["error"] == error
 
 
@@ -207,9 +207,9 @@ class Sourceless:
     [(Reason.CREDENTIAL_SOURCE, "credential_source"), (Reason.NO_ACCOUNT, "no_credential")],
 )
 def test_a_credential_that_cannot_be_had_is_told(reason: Reason, error: str) -> None:
-    bench = Bench()
-    bench.generation.credentials = {"main": Sourceless(reason)}
-    said = result_of(bench.ask())
+    harness = HealthHarness()
+    harness.generation.credentials = {"main": Sourceless(reason)}
+    said = result_of(harness.ask())
     assert json.loads(said)["providers"][0]["error"] == error
     assert b"canary" not in said
 
@@ -220,65 +220,65 @@ def test_no_word_is_told_that_is_not_in_the_list() -> None:
 
 
 def test_a_report_serves_for_five_seconds() -> None:
-    bench = Bench()
-    first = bench.ask()
-    bench.says("main", LISTS["main"])
+    harness = HealthHarness()
+    first = harness.ask()
+    harness.says("main", LISTS["main"])
     before = result_of(first)
-    bench.clock.advance(4.9)
-    assert result_of(bench.ask()) == before
-    assert len(bench.requests("main")) == 1
-    bench.clock.advance(0.1)
-    again = bench.ask()
-    assert len(bench.requests("main")) == 2
-    bench.says("main", b"", 503)
+    harness.clock.advance(4.9)
+    assert result_of(harness.ask()) == before
+    assert len(harness.requests("main")) == 1
+    harness.clock.advance(0.1)
+    again = harness.ask()
+    assert len(harness.requests("main")) == 2
+    harness.says("main", b"", 503)
     assert report(again)["status"] == "failing"
 
 
 def test_a_bad_report_serves_for_five_seconds_too() -> None:
-    bench = Bench()
-    first = bench.ask()
-    closes(bench)
+    harness = HealthHarness()
+    first = harness.ask()
+    closes(harness)
     before = result_of(first)
-    assert result_of(bench.ask()) == before
-    assert len(bench.requests("main")) == 1
+    assert result_of(harness.ask()) == before
+    assert len(harness.requests("main")) == 1
 
 
 def test_another_configuration_is_probed_anew() -> None:
-    bench = Bench()
-    first = bench.ask()
-    bench.says("main", LISTS["main"])
+    harness = HealthHarness()
+    first = harness.ask()
+    harness.says("main", LISTS["main"])
     report(first)
-    bench.generation.number = 2
-    second = bench.ask()
-    bench.says("main", b"", 503)
+    harness.generation.number = 2
+    second = harness.ask()
+    harness.says("main", b"", 503)
     assert report(second)["status"] == "failing"
 
 
 def test_many_who_ask_at_the_same_time_make_one_probe() -> None:
-    bench = Bench()
-    asked = [bench.ask() for _ in range(20)]
-    assert len(bench.requests("main")) == 1
-    bench.says("main", LISTS["main"])
+    harness = HealthHarness()
+    asked = [harness.ask() for _ in range(20)]
+    assert len(harness.requests("main")) == 1
+    harness.says("main", LISTS["main"])
     assert {report(each)["status"] for each in asked} == {"ok"}
 
 
 def test_a_client_that_leaves_leaves_alone() -> None:
-    bench = Bench()
-    leaves, stays = bench.ask(), bench.ask()
+    harness = HealthHarness()
+    leaves, stays = harness.ask(), harness.ask()
     leaves.cancel()
     with pytest.raises(CancelledError):
         result_of(leaves)
-    bench.says("main", LISTS["main"])
+    harness.says("main", LISTS["main"])
     assert report(stays)["status"] == "ok"
-    assert bench.settled() == (0, 0, 0)
+    assert harness.settled() == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("status", "error"), [(200, None), (401, "unauthorized"), (404, None)])
 def test_a_provider_that_is_said_to_want_no_credential_is_taken_at_its_word(
     status: int, error: str | None
 ) -> None:
-    bench = Bench(KEYLESS.replace('/v1"', '/v1", auth: none'))
-    asked = bench.ask()
-    assert "authorization" not in bench.headers("main")
-    answers(status)(bench)
+    harness = HealthHarness(KEYLESS.replace('/v1"', '/v1", auth: none'))
+    asked = harness.ask()
+    assert "authorization" not in harness.headers("main")
+    answers(status)(harness)
     assert only(asked)["error"] == error

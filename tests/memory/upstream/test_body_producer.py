@@ -16,7 +16,7 @@ from mgw.bodies.source import PIECE_BYTES, BodySource, edit_source
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.client import UpstreamFailure, UpstreamRequest
 from tests.support.bodies import MemorySource, patterned
-from tests.support.upstreams import OK, Bench, Result, bench, get, outcome_of, taken
+from tests.support.upstreams import OK, Result, UpstreamHarness, get, memory_upstream, outcome_of, taken
 
 BODY = patterned(3 * PIECE_BYTES + 1000)
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
@@ -26,20 +26,20 @@ def upload(body: BodySource) -> UpstreamRequest:
     return UpstreamRequest(b"POST", b"/v1/files", [], body)
 
 
-def asked(source: BodySource, *, full: bool = False) -> tuple[Bench, Result]:
+def asked(source: BodySource, *, full: bool = False) -> tuple[UpstreamHarness, Result]:
     """Send a request; a ``full`` transport keeps what it gets until the test drains it."""
-    b = bench()
+    b = memory_upstream()
     b.endpoint.full = full
     return b, outcome_of(b.upstream.open(upload(source)))
 
 
-def sent(b: Bench) -> bytes:
+def sent(b: UpstreamHarness) -> bytes:
     return b.wire.heard.partition(b"\r\n\r\n")[2]
 
 
 def test_the_head_of_a_spooled_body_says_its_length() -> None:
     def head(method: bytes, body: bytes) -> bytes:
-        b = bench()
+        b = memory_upstream()
         _ = outcome_of(b.upstream.open(UpstreamRequest(method, b"/", [], MemorySource(body))))
         return b.wire.heard.partition(b"\r\n\r\n")[0] + b"\r\n"
 
@@ -114,7 +114,7 @@ def test_a_slow_disk_has_one_read_under_way() -> None:
 def test_the_same_request_may_be_sent_again_from_the_beginning() -> None:
     source = MemorySource(BODY)
     request = upload(source)
-    b = bench()
+    b = memory_upstream()
     b.endpoint.full = True
     first = outcome_of(b.upstream.open(request))
     b.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
@@ -232,7 +232,7 @@ def test_a_bug_in_a_source_fails_the_request_and_is_logged() -> None:
 @pytest.mark.parametrize("full", [False, True], ids=["reading", "sending"])
 def test_cancelling_stops_the_reading_at_once(full: bool) -> None:
     source = MemorySource(BODY, held=True)
-    b = bench()
+    b = memory_upstream()
     b.endpoint.full = full
     waiting = b.upstream.open(upload(source))
     result = outcome_of(waiting)
@@ -251,7 +251,7 @@ def test_cancelling_stops_the_reading_at_once(full: bool) -> None:
 
 def test_a_read_ahead_that_fails_when_nobody_wants_it_is_no_unhandled_error() -> None:
     source = MemorySource(BODY, held=True)
-    b = bench()
+    b = memory_upstream()
     b.endpoint.full = True
     waiting = b.upstream.open(upload(source))
     result = outcome_of(waiting)

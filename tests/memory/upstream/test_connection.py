@@ -10,7 +10,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.upstream.client import Phase
 from mgw.upstream.response import UpstreamResponse
 from tests.support.connections import CHUNKED, answering, asked, failure_of
-from tests.support.upstreams import OK, Result, Taken, bench, get, outcome_of, post, taken
+from tests.support.upstreams import OK, Result, Taken, get, memory_upstream, outcome_of, post, taken
 
 
 def test_a_request_goes_out_as_one_head_and_its_body() -> None:
@@ -236,7 +236,7 @@ def test_a_body_of_any_size_arrives_whole(size: int) -> None:
 
 
 def test_cancelling_while_waiting_for_the_answer_aborts() -> None:
-    b = bench()
+    b = memory_upstream()
     waiting = b.upstream.open(post())
     result = outcome_of(waiting)
     b.wire.says(b"HTTP/1.1 2")

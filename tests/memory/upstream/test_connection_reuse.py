@@ -7,7 +7,7 @@ import pytest
 from mgw.upstream.client import Phase
 from mgw.upstream.connection import IDLE_SECONDS, LINGER_SECONDS
 from tests.support.connections import answering, asked, asked_at_length, failure_of
-from tests.support.upstreams import OK, Bench, Result, Taken, get, outcome_of, taken
+from tests.support.upstreams import OK, Result, Taken, UpstreamHarness, get, outcome_of, taken
 
 
 @pytest.mark.parametrize(("said", "phase"), [(b"", Phase.SENT), (b"HTTP/1.1 2", Phase.HEAD)])
@@ -20,7 +20,7 @@ def test_a_new_connection_that_closes_before_its_answer_is_not_stale(said: bytes
     assert (failure.phase, failure.stale) == (phase, False)
 
 
-def used() -> Bench:
+def used() -> UpstreamHarness:
     b, result = asked()
     b.wire.says(OK)
     taken(result.response)
@@ -123,7 +123,7 @@ def test_an_abandoned_answer_that_was_read_leaves_its_connection_usable() -> Non
 class Asking(Taken):
     """Sends the next request when a body has ended."""
 
-    b: Bench
+    b: UpstreamHarness
     second: Result | None = None
 
     def on_body_end(self) -> None:

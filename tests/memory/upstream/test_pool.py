@@ -14,17 +14,17 @@ from mgw.upstream.client import Phase, UpstreamFailure
 from tests.support.upstreams import (
     LIMITS,
     OK,
-    Bench,
     ProviderConnection,
     Result,
-    bench,
+    UpstreamHarness,
     get,
+    memory_upstream,
     outcome_of,
     taken,
 )
 
 
-def ask(b: Bench, *, fresh: bool = False) -> Result:
+def ask(b: UpstreamHarness, *, fresh: bool = False) -> Result:
     return outcome_of(b.upstream.open(get(), fresh=fresh))
 
 
@@ -33,9 +33,9 @@ def response(wire: ProviderConnection, result: Result) -> None:
     taken(result.response)
 
 
-def resting(count: int) -> Bench:
+def resting(count: int) -> UpstreamHarness:
     """An upstream with ``count`` connections that rest, in the order of their wires."""
-    b = bench()
+    b = memory_upstream()
     results = [ask(b) for _ in range(count)]
     for wire, result in zip(b.endpoint.wires, results, strict=True):
         response(wire, result)
@@ -79,9 +79,9 @@ def test_counters_tell_active_idle_and_opened() -> None:
     assert (b.upstream.active, b.upstream.idle, b.upstream.opened_total) == (1, 1, 2)
 
 
-def crowded() -> tuple[Bench, Result]:
+def crowded() -> tuple[UpstreamHarness, Result]:
     """An upstream with one connection allowed, and that one in use."""
-    b = bench(max_connections=1)
+    b = memory_upstream(max_connections=1)
     return b, ask(b)
 
 
@@ -116,7 +116,7 @@ def test_a_connection_that_ends_gives_its_place_to_the_first_in_line() -> None:
 
 
 def test_an_attempt_that_fails_gives_its_place_to_the_first_in_line() -> None:
-    b = bench(max_connections=1)
+    b = memory_upstream(max_connections=1)
     b.endpoint.held = True
     first, second = ask(b), ask(b)
     b.endpoint.pending[0][1].errback(Refused())
@@ -177,7 +177,7 @@ def test_a_cancelled_waiter_leaves_the_others_waiting() -> None:
 
 
 def test_cancelling_while_connecting_cancels_the_attempt_and_frees_its_place() -> None:
-    b = bench(max_connections=1)
+    b = memory_upstream(max_connections=1)
     b.endpoint.held = True
     waiting = b.upstream.open(get())
     result = outcome_of(waiting)
@@ -187,7 +187,7 @@ def test_cancelling_while_connecting_cancels_the_attempt_and_frees_its_place() -
 
 
 def test_an_endpoint_with_its_own_word_for_cancelling_is_understood() -> None:
-    b = bench()
+    b = memory_upstream()
     b.endpoint.held = True
     result = ask(b)
     b.endpoint.pending[0][1].errback(ConnectingCancelledError(None))
@@ -195,7 +195,7 @@ def test_an_endpoint_with_its_own_word_for_cancelling_is_understood() -> None:
 
 
 def test_connecting_takes_no_longer_than_its_limit() -> None:
-    b = bench()
+    b = memory_upstream()
     b.endpoint.held = True
     result = ask(b)
     b.clock.advance(9)
@@ -207,7 +207,7 @@ def test_connecting_takes_no_longer_than_its_limit() -> None:
 
 
 def test_a_refused_connection_is_told_with_the_providers_name() -> None:
-    b = bench()
+    b = memory_upstream()
     b.endpoint.refusal = Refused()
     result = ask(b)
     assert isinstance(result.error, UpstreamFailure)
@@ -226,7 +226,7 @@ def test_closing_closes_what_rests_and_lets_the_active_finish() -> None:
 
 
 def test_a_closed_upstream_is_drained_when_the_last_request_is_done() -> None:
-    b = bench()
+    b = memory_upstream()
     active = ask(b)
     b.upstream.close()
     drained = b.upstream.when_closed()
@@ -236,13 +236,13 @@ def test_a_closed_upstream_is_drained_when_the_last_request_is_done() -> None:
 
 
 def test_an_upstream_without_connections_is_drained() -> None:
-    b = bench()
+    b = memory_upstream()
     b.upstream.close()
     assert b.upstream.when_closed().called
 
 
 def test_a_request_that_began_before_the_close_may_still_open_a_connection() -> None:
-    b = bench()
+    b = memory_upstream()
     b.upstream.close()
     result = ask(b)
     response(b.wire, result)
@@ -253,7 +253,7 @@ SETTLING = replace(LIMITS, settle=pool.SETTLE_SECONDS)
 
 
 def test_a_connection_settles_before_it_is_lent_again() -> None:
-    b = bench(limits=SETTLING)
+    b = memory_upstream(limits=SETTLING)
     first = ask(b)
     response(b.wire, first)
     ask(b)
@@ -266,7 +266,7 @@ def test_a_connection_settles_before_it_is_lent_again() -> None:
 
 
 def test_who_stands_in_line_gets_the_connection_when_it_has_settled() -> None:
-    b = bench(max_connections=1, limits=SETTLING)
+    b = memory_upstream(max_connections=1, limits=SETTLING)
     first, second = ask(b), ask(b)
     before = b.wire.heard
     response(b.wire, first)
@@ -278,7 +278,7 @@ def test_who_stands_in_line_gets_the_connection_when_it_has_settled() -> None:
 
 
 def test_a_connection_that_speaks_while_it_settles_leaves_its_place_to_who_is_in_line() -> None:
-    b = bench(max_connections=1, limits=SETTLING)
+    b = memory_upstream(max_connections=1, limits=SETTLING)
     first, second = ask(b), ask(b)
     response(b.wire, first)
     b.wire.says(OK)
@@ -288,7 +288,7 @@ def test_a_connection_that_speaks_while_it_settles_leaves_its_place_to_who_is_in
 
 
 def test_who_finds_only_a_connection_that_settles_waits_for_it_where_no_place_is_free() -> None:
-    b = bench(max_connections=1, limits=SETTLING)
+    b = memory_upstream(max_connections=1, limits=SETTLING)
     first = ask(b)
     before = b.wire.heard
     response(b.wire, first)
@@ -299,7 +299,7 @@ def test_who_finds_only_a_connection_that_settles_waits_for_it_where_no_place_is
 
 
 def test_cancelling_while_a_connection_settles_leaves_it_at_rest() -> None:
-    b = bench(max_connections=1, limits=SETTLING)
+    b = memory_upstream(max_connections=1, limits=SETTLING)
     answer_of = ask(b)
     response(b.wire, answer_of)
     waiting = b.upstream.open(get())

@@ -10,7 +10,7 @@ import pytest
 
 from mgw.errors import forget_frames
 from tests.support.channels import post
-from tests.support.web_servers import Bench
+from tests.support.web_servers import WebServerHarness
 
 KEY = "x-api-key: edge"
 JSON = "Content-Type: application/json"
@@ -28,42 +28,42 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-def malformed(bench: Bench) -> None:
-    bench.send(post(b"{" + b"x" * LARGE, KEY, JSON, path=PATH))
+def malformed(harness: WebServerHarness) -> None:
+    harness.send(post(b"{" + b"x" * LARGE, KEY, JSON, path=PATH))
 
 
-def refused(bench: Bench) -> None:
-    bench.send(post(b'{"model":"claude/","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
+def refused(harness: WebServerHarness) -> None:
+    harness.send(post(b'{"model":"claude/","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
 
 
-def reset_by_the_provider(bench: Bench) -> None:
-    bench.pipeline.endpoint.full = True
-    bench.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
-    bench.wire.breaks()
-    bench.pipeline.endpoint.wires.clear()
+def reset_by_the_provider(harness: WebServerHarness) -> None:
+    harness.pipeline.endpoint.full = True
+    harness.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
+    harness.wire.breaks()
+    harness.pipeline.endpoint.wires.clear()
 
 
-def left_by_the_client(bench: Bench) -> None:
-    bench.pipeline.endpoint.full = True
-    bench.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
-    bench.leave()
-    bench.pipeline.endpoint.settle()
-    bench.pipeline.endpoint.wires.clear()
+def left_by_the_client(harness: WebServerHarness) -> None:
+    harness.pipeline.endpoint.full = True
+    harness.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
+    harness.leave()
+    harness.pipeline.endpoint.settle()
+    harness.pipeline.endpoint.wires.clear()
 
 
-def refused_by_its_dialect(bench: Bench) -> None:
+def refused_by_its_dialect(harness: WebServerHarness) -> None:
     messages = b'{"role":"nobody"},{"role":"user","content":"' + b"x" * LARGE + b'"}'
-    bench.send(post(b'{"model":"smart","messages":[' + messages + b"]}", KEY, JSON, path=PATH))
+    harness.send(post(b'{"model":"smart","messages":[' + messages + b"]}", KEY, JSON, path=PATH))
 
 
 @pytest.mark.usefixtures("no_collector")
 @pytest.mark.parametrize(
     "happens", [malformed, refused, refused_by_its_dialect, reset_by_the_provider, left_by_the_client]
 )
-def test_the_body_of_a_failed_request_goes_with_it(happens: Callable[[Bench], None]) -> None:
-    bench = Bench()
+def test_the_body_of_a_failed_request_goes_with_it(happens: Callable[[WebServerHarness], None]) -> None:
+    harness = WebServerHarness()
     before, _ = tracemalloc.get_traced_memory()
-    happens(bench)
+    happens(harness)
     after, _ = tracemalloc.get_traced_memory()
     assert after - before < LARGE / 8
 

@@ -42,7 +42,7 @@ LISTED = [
 LIVE = ["main/gpt-live", "host/meta/llama", "claude/claude-live", "gem/gemini-live"]
 
 
-class Bench(Providers):
+class OperationsHarness(Providers):
     """The gateway's own endpoints over providers in memory."""
 
     def __init__(self, text: str = THREE_FAMILIES) -> None:
@@ -97,10 +97,10 @@ def names(client: FakeClient) -> list[str]:
 def test_a_client_that_asks_for_it_gets_what_all_providers_list(
     path: str, headers: RawHeaders, query: bytes
 ) -> None:
-    bench = Bench()
-    client, waiting = bench.ask(path, query, headers)
+    harness = OperationsHarness()
+    client, waiting = harness.ask(path, query, headers)
     assert not client.started
-    bench.all_say()
+    harness.all_say()
     result_of(waiting)
     assert client.status == 200
     assert names(client) == [*LISTED, *LIVE]
@@ -111,35 +111,35 @@ def test_a_client_that_asks_for_it_gets_what_all_providers_list(
 def test_any_other_client_gets_the_catalog_at_once(
     path: str, headers: RawHeaders, query: bytes | None
 ) -> None:
-    bench = Bench()
-    client, waiting = bench.ask(path, query, headers)
+    harness = OperationsHarness()
+    client, waiting = harness.ask(path, query, headers)
     result_of(waiting)
     assert names(client) == LISTED
-    assert bench.asked() == set()
+    assert harness.asked() == set()
 
 
 @pytest.mark.parametrize("name", [b"anthropic-version", b"beta-version"])
 def test_anthropics_version_header_asks_its_own_providers(name: bytes) -> None:
-    bench = Bench()
-    client, waiting = bench.ask("/v1/models", None, [(name, b"2023-06-01")])
-    assert bench.asked() == {"claude"}
-    bench.says("claude", LISTS["claude"])
+    harness = OperationsHarness()
+    client, waiting = harness.ask("/v1/models", None, [(name, b"2023-06-01")])
+    assert harness.asked() == {"claude"}
+    harness.says("claude", LISTS["claude"])
     result_of(waiting)
     assert names(client) == [*LISTED, "claude/claude-live"]
 
 
 def test_a_client_of_anthropics_can_have_the_catalog_alone() -> None:
-    bench = Bench()
-    client, waiting = bench.ask("/v1/models", b"live=0", VERSION)
+    harness = OperationsHarness()
+    client, waiting = harness.ask("/v1/models", b"live=0", VERSION)
     result_of(waiting)
     assert names(client) == LISTED
-    assert bench.asked() == set()
+    assert harness.asked() == set()
 
 
 def test_what_a_provider_says_of_its_models_is_shown() -> None:
-    bench = Bench()
-    client, waiting = bench.ask("/v1/models", b"live=1&limit=1000", VERSION)
-    bench.all_say()
+    harness = OperationsHarness()
+    client, waiting = harness.ask("/v1/models", b"live=1&limit=1000", VERSION)
+    harness.all_say()
     result_of(waiting)
     models = {model["id"]: model for model in json.loads(client.body)["data"]}
     assert models["claude/claude-live"]["display_name"] == "Claude"
@@ -149,50 +149,50 @@ def test_what_a_provider_says_of_its_models_is_shown() -> None:
 
 
 def test_all_providers_failing_leaves_the_catalog() -> None:
-    bench = Bench()
-    client, waiting = bench.ask("/v1/models", b"live=1")
-    bench.clock.advance(3)
+    harness = OperationsHarness()
+    client, waiting = harness.ask("/v1/models", b"live=1")
+    harness.clock.advance(3)
     result_of(waiting)
     assert (client.status, names(client)) == (200, LISTED)
-    assert sorted(bench.failures) == sorted(LISTS)
+    assert sorted(harness.failures) == sorted(LISTS)
 
 
 def test_the_clients_own_key_asks_a_provider_without_one() -> None:
-    bench = Bench(KEYLESS)
+    harness = OperationsHarness(KEYLESS)
     key = ClientKey(Secret("sk-own-canary"), b"Bearer", Family.OPENAI)
-    client, waiting = bench.ask("/v1/models", b"live=1", key=key)
-    assert bench.headers("main")["authorization"] == "Bearer sk-own-canary"
-    bench.says("main", LISTS["main"])
+    client, waiting = harness.ask("/v1/models", b"live=1", key=key)
+    assert harness.headers("main")["authorization"] == "Bearer sk-own-canary"
+    harness.says("main", LISTS["main"])
     result_of(waiting)
     assert names(client) == ["main/gpt-c", "main/gpt-live"]
     assert b"canary" not in client.body
 
 
 def test_a_client_that_leaves_while_upstreams_are_asked_hears_nothing() -> None:
-    bench = Bench()
-    client, waiting = bench.ask("/v1/models", b"live=1")
+    harness = OperationsHarness()
+    client, waiting = harness.ask("/v1/models", b"live=1")
     waiting.cancel()
     with pytest.raises(CancelledError):
         result_of(waiting)
-    bench.all_say()
+    harness.all_say()
     assert not client.started
-    assert bench.settled() == (0, 0, 0)
+    assert harness.settled() == (0, 0, 0)
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1beta/models"])
 def test_a_page_that_cannot_be_is_refused_with_live_lists_too(path: str) -> None:
-    bench = Bench()
-    _, waiting = bench.ask(path, b"live=1&limit=0&pageSize=-1", VERSION)
-    bench.all_say()
+    harness = OperationsHarness()
+    _, waiting = harness.ask(path, b"live=1&limit=0&pageSize=-1", VERSION)
+    harness.all_say()
     with pytest.raises(GatewayError) as refusal:
         result_of(waiting)
     assert refusal.value.reason is Reason.MALFORMED
 
 
 def test_the_providers_health_is_told_where_it_is_switched_on() -> None:
-    bench = Bench(HEALTH)
-    client, waiting = bench.ask("/v1/health/providers")
-    bench.all_say()
+    harness = OperationsHarness(HEALTH)
+    client, waiting = harness.ask("/v1/health/providers")
+    harness.all_say()
     result_of(waiting)
     assert client.status == 200
     assert dict(client.headers)[b"Content-Type"] == b"application/json"
@@ -208,20 +208,20 @@ def test_the_providers_health_is_told_where_it_is_switched_on() -> None:
 
 
 def test_it_is_no_route_where_it_is_not() -> None:
-    bench = Bench()
-    _, waiting = bench.ask("/v1/health/providers")
+    harness = OperationsHarness()
+    _, waiting = harness.ask("/v1/health/providers")
     with pytest.raises(GatewayError) as refusal:
         result_of(waiting)
     assert refusal.value.reason is Reason.UNKNOWN_ROUTE
-    assert bench.asked() == set()
+    assert harness.asked() == set()
 
 
 def test_a_client_that_leaves_while_providers_are_probed_hears_nothing() -> None:
-    bench = Bench(HEALTH)
-    client, waiting = bench.ask("/v1/health/providers")
+    harness = OperationsHarness(HEALTH)
+    client, waiting = harness.ask("/v1/health/providers")
     waiting.cancel()
     with pytest.raises(CancelledError):
         result_of(waiting)
-    bench.all_say()
+    harness.all_say()
     assert not client.started
-    assert bench.settled() == (0, 0, 0)
+    assert harness.settled() == (0, 0, 0)

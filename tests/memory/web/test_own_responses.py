@@ -8,54 +8,54 @@ from mgw.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from tests.support.channels import get, post
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE, new_in_a_drain, too_slow
-from tests.support.web_servers import Bench, settled
+from tests.support.web_servers import WebServerHarness, settled
 
 
 @pytest.mark.parametrize(
     "path", ["/nothing", "/v1/models/a%2F..%2Fb:generateContent", "/v1/../x", "/v1/messages/unknown"]
 )
 def test_who_has_no_key_learns_nothing_of_what_is_served(path: str) -> None:
-    bench = Bench()
-    bench.send(get(path, method="POST"))
-    assert bench.status() == 401
-    assert bench.observer.rejections == 1
-    bench = Bench()
-    bench.send(get(path, KEY, method="POST"))
-    assert bench.status() in (400, 404)
+    harness = WebServerHarness()
+    harness.send(get(path, method="POST"))
+    assert harness.status() == 401
+    assert harness.observer.rejections == 1
+    harness = WebServerHarness()
+    harness.send(get(path, KEY, method="POST"))
+    assert harness.status() in (400, 404)
 
 
 @pytest.mark.parametrize("model", ["a%2F..%2Fb", "%ff", "a%00b"])
 def test_a_path_that_is_refused_on_a_metered_route_has_its_event(model: str) -> None:
-    bench = Bench()
-    bench.send(post(b"{}", KEY, JSON, path=f"/v1beta/models/{model}:generateContent"))
-    assert bench.status() == 400
-    assert (bench.event.route, bench.event.status) == ("generate_content", Outcome.REJECTED)
-    assert settled(bench) == (0, 0, 0)
+    harness = WebServerHarness()
+    harness.send(post(b"{}", KEY, JSON, path=f"/v1beta/models/{model}:generateContent"))
+    assert harness.status() == 400
+    assert (harness.event.route, harness.event.status) == ("generate_content", Outcome.REJECTED)
+    assert settled(harness) == (0, 0, 0)
 
 
 def test_a_refused_key_is_refused_in_the_dialect_of_the_row() -> None:
-    bench = Bench()
-    bench.send(get("/v1/models/ft:gpt:abc"))
-    assert bench.body()["error"]["code"] == "invalid_api_key"
+    harness = WebServerHarness()
+    harness.send(get("/v1/models/ft:gpt:abc"))
+    assert harness.body()["error"]["code"] == "invalid_api_key"
 
 
 def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
-    bench = Bench()
+    harness = WebServerHarness()
 
     async def broken(_: object) -> None:
         raise GatewayError(Reason.OVERLOADED, "no")
 
-    bench.server.app.endpoints["exchange"] = lambda _, request: broken(request)
-    bench.send(WHOLE)
-    assert bench.status() == 503
-    assert bench.event.status is Outcome.REJECTED
-    assert settled(bench) == (0, 0, 0)
+    harness.server.app.endpoints["exchange"] = lambda _, request: broken(request)
+    harness.send(WHOLE)
+    assert harness.status() == 503
+    assert harness.event.status is Outcome.REJECTED
+    assert settled(harness) == (0, 0, 0)
 
 
 def test_every_own_answer_names_its_request() -> None:
-    bench = Bench()
-    bench.send(get("/healthz"))
-    assert bench.observer.ids[0].encode() in bench.taken()
+    harness = WebServerHarness()
+    harness.send(get("/healthz"))
+    assert harness.observer.ids[0].encode() in harness.taken()
 
 
 UPGRADE = ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13")
@@ -74,32 +74,32 @@ UPGRADE = ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSock
 def test_an_upgrade_on_a_row_that_is_no_websocket_is_refused_before_anything_goes_up(
     data: bytes,
 ) -> None:
-    bench = Bench()
-    bench.send(data)
-    assert bench.status() == 426
-    assert bench.body()["error"]["code"] == "websocket_not_supported"
-    head = bench.taken().partition(b"\r\n\r\n")[0].split(b"\r\n")
+    harness = WebServerHarness()
+    harness.send(data)
+    assert harness.status() == 426
+    assert harness.body()["error"]["code"] == "websocket_not_supported"
+    head = harness.taken().partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert b"Upgrade: HTTP/1.1" in head
     (connection,) = [line for line in head if line.startswith(b"Connection:")]
     assert connection in (b"Connection: Upgrade", b"Connection: close, Upgrade")
-    assert bench.pipeline.endpoint.wires == []
-    assert settled(bench) == (0, 0, 0)
+    assert harness.pipeline.endpoint.wires == []
+    assert settled(harness) == (0, 0, 0)
 
 
 def test_a_refused_upgrade_of_an_exchange_has_its_event_and_wants_a_key_first() -> None:
-    bench = Bench()
-    bench.send(post(b"{}", *UPGRADE, path=PATH))
-    assert bench.status() == 401
-    bench = Bench()
-    bench.send(post(b"{}", KEY, *UPGRADE, path=PATH))
-    assert (bench.event.status, bench.event.http_status) == (Outcome.REJECTED, 426)
+    harness = WebServerHarness()
+    harness.send(post(b"{}", *UPGRADE, path=PATH))
+    assert harness.status() == 401
+    harness = WebServerHarness()
+    harness.send(post(b"{}", KEY, *UPGRADE, path=PATH))
+    assert (harness.event.status, harness.event.http_status) == (Outcome.REJECTED, 426)
 
 
 def test_a_path_with_backslash_dots_is_refused_before_anything_goes_up() -> None:
     for path in ("/v1/files/a\\..\\..\\x", "/v1/files/..%5c..%5cx", "/v1/files/file-1%5C..%5Ccontent"):
-        bench = Bench()
-        bench.send(get(path, KEY))
-        assert bench.status() == 400, path
+        harness = WebServerHarness()
+        harness.send(get(path, KEY))
+        assert harness.status() == 400, path
 
 
 def headers_of(answered: bytes) -> dict[bytes, bytes]:
@@ -128,10 +128,10 @@ def headers_of(answered: bytes) -> dict[bytes, bytes]:
 def test_own_answers_have_a_date_and_say_whether_they_may_be_stored_or_repeated(
     data: bytes, status: int, stored: bool, final: bool
 ) -> None:
-    bench = Bench()
-    bench.send(data)
-    assert bench.status() == status
-    headers = headers_of(bench.taken())
+    harness = WebServerHarness()
+    harness.send(data)
+    assert harness.status() == status
+    headers = headers_of(harness.taken())
     assert headers[b"Date"] == b"Thu, 01 Jan 1970 00:00:00 GMT"
     assert headers.get(b"Cache-Control") == (None if stored else b"no-store")
     assert headers.get(b"x-should-retry") == (b"false" if final else None)
@@ -139,10 +139,10 @@ def test_own_answers_have_a_date_and_say_whether_they_may_be_stored_or_repeated(
 
 def test_a_refusal_that_a_repetition_may_change_does_not_forbid_it() -> None:
     for happens, status in ((too_slow, 408), (new_in_a_drain, 503)):
-        bench = Bench()
-        happens(bench)
-        headers = headers_of(bench.taken())
-        assert (bench.status(), headers.get(b"x-should-retry")) == (status, None)
+        harness = WebServerHarness()
+        happens(harness)
+        headers = headers_of(harness.taken())
+        assert (harness.status(), headers.get(b"x-should-retry")) == (status, None)
         assert headers[b"Cache-Control"] == b"no-store"
 
 
@@ -151,8 +151,8 @@ def test_a_refusal_that_a_repetition_may_change_does_not_forbid_it() -> None:
 def test_translated_answers_have_a_date_and_those_of_the_same_family_their_own(
     path: str, translated: bool, status: bytes
 ) -> None:
-    bench = Bench()
-    bench.send(
+    harness = WebServerHarness()
+    harness.send(
         post(
             b'{"model":"claude/c","max_tokens":5,"messages":[{"role":"user","content":"a"}]}', KEY, path=path
         )
@@ -160,9 +160,9 @@ def test_translated_answers_have_a_date_and_those_of_the_same_family_their_own(
     content = b'"content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"'
     body = b'{"type":"message","role":"assistant",%b}' % content
     head = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    bench.wire.says(head % (status, len(body)) + body)
-    headers = headers_of(bench.taken())
-    assert bench.taken().startswith(b"HTTP/1.1 " + status)
+    harness.wire.says(head % (status, len(body)) + body)
+    headers = headers_of(harness.taken())
+    assert harness.taken().startswith(b"HTTP/1.1 " + status)
     assert (b"Date" in headers) is translated
     assert headers.get(b"Cache-Control") == (b"no-store" if translated and status != b"200 OK" else None)
     assert b"x-should-retry" not in headers
