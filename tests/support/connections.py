@@ -17,7 +17,7 @@ def asked(body: bytes = b"{}") -> tuple[UpstreamHarness, Result]:
 
 def answering(head: bytes = CHUNKED) -> tuple[UpstreamHarness, UpstreamResponse]:
     b, result = asked()
-    b.wire.says(head)
+    b.connection.send(head)
     return b, result.response
 
 

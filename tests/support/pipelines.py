@@ -106,8 +106,8 @@ class Pipeline:
         )
 
     @property
-    def wire(self) -> ProviderConnection:
-        return self.endpoint.wires[-1]
+    def connection(self) -> ProviderConnection:
+        return self.endpoint.connections[-1]
 
     def ask(
         self,
@@ -140,9 +140,9 @@ class Pipeline:
         client = FakeClient()
         return client, Deferred.fromCoroutine(serve(exchange, request, client))
 
-    def heard(self) -> tuple[bytes, RawHeaders, bytes]:
+    def received(self) -> tuple[bytes, RawHeaders, bytes]:
         """The request line, headers and body that reached the upstream last."""
-        head, _, body = self.wire.heard.partition(b"\r\n\r\n")
+        head, _, body = self.connection.received.partition(b"\r\n\r\n")
         line, *rest = head.split(b"\r\n")
         return line, [(name, value) for name, _, value in (row.partition(b": ") for row in rest)], body
 

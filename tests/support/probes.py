@@ -51,9 +51,9 @@ class Providers:
             for name, provider in names.items()
         }
 
-    def wire(self, name: str) -> ProviderConnection:
+    def connection(self, name: str) -> ProviderConnection:
         """The newest connection to a provider."""
-        return self.endpoints[name].wires[-1]
+        return self.endpoints[name].connections[-1]
 
     def target(self, name: str) -> str:
         """What a provider was asked for last: path and query."""
@@ -61,8 +61,10 @@ class Providers:
 
     def requests(self, name: str) -> list[bytes]:
         """The heads of all requests that reached a provider."""
-        heads = [wire.heard.split(b"\r\n\r\n")[:-1] for wire in self.endpoints[name].wires]
-        return [head for of_wire in heads for head in of_wire]
+        heads = [
+            connection.received.split(b"\r\n\r\n")[:-1] for connection in self.endpoints[name].connections
+        ]
+        return [head for of_connection in heads for head in of_connection]
 
     def headers(self, name: str) -> dict[str, str]:
         """The headers of a provider's last request, names in lower case."""
@@ -71,17 +73,17 @@ class Providers:
         assert len({pair[0].lower() for pair in pairs}) == len(pairs), "a header stands twice"
         return {name.lower(): value for name, _, value in pairs}
 
-    def says(self, name: str, body: object, status: int = 200) -> None:
+    def respond(self, name: str, body: object, status: int = 200) -> None:
         """Have a provider answer its last request; text goes as it is, anything else as JSON."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         head = b"HTTP/1.1 %d %s\r\nContent-Length: %d\r\n\r\n" % (status, STATUSES[status], len(data))
-        self.wire(name).says(head + data)
+        self.connection(name).send(head + data)
 
     def all_say(self, *but: str) -> None:
         """Have every provider but these list its models."""
         for name, body in LISTS.items():
             if name not in but:
-                self.says(name, body)
+                self.respond(name, body)
 
     def settled(self) -> tuple[int, int, int]:
         """What is still held: timers of limits, users of the generation, connections under way.

@@ -45,7 +45,7 @@ class ProviderConnection:
     over: bool = False
 
     @property
-    def heard(self) -> bytes:
+    def received(self) -> bytes:
         """What the client has written."""
         return bytes(self.transport.value())  # type: ignore[no-untyped-call]  # Twisted has no types here
 
@@ -64,15 +64,15 @@ class ProviderConnection:
         """Whether the client reads nothing."""
         return bool(self.transport.producerState == "paused")
 
-    def says(self, data: bytes) -> None:
+    def send(self, data: bytes) -> None:
         """Send ``data`` to the client."""
         self.protocol.dataReceived(data)
 
-    def closes(self) -> None:
+    def close(self) -> None:
         """Close in order."""
         self._end(Failure(ConnectionDone()))
 
-    def breaks(self) -> None:
+    def reset(self) -> None:
         """Reset the connection."""
         self._end(Failure(ConnectionLost()))
 
@@ -86,9 +86,9 @@ class ProviderConnection:
 @implementer(IStreamClientEndpoint)
 @dataclass(slots=True, eq=False)
 class MemoryEndpoint:
-    """Makes connections, which live in ``wires``; ``held`` ones stay pending, ``full`` ones take no more."""
+    """Makes ``connections``; ``held`` ones stay pending, ``full`` ones take no more."""
 
-    wires: list[ProviderConnection] = field(default_factory=list)
+    connections: list[ProviderConnection] = field(default_factory=list)
     held: bool = False
     full: bool = False
     refusal: Exception | None = None
@@ -112,17 +112,17 @@ class MemoryEndpoint:
 
     def settle(self) -> None:
         """Let every closed connection come to its end, as the reactor's next turn does."""
-        for wire in self.wires:
-            if wire.closing:
-                wire.closes()
+        for connection in self.connections:
+            if connection.closing:
+                connection.close()
 
     def _made(self, protocol_factory: IProtocolFactory) -> IProtocol:
         protocol = protocol_factory.buildProtocol(None)  # type: ignore[arg-type]  # nobody looks at the address
         assert protocol is not None
         transport = MemoryTransport()  # type: ignore[no-untyped-call]  # Twisted has no types here
         transport.full = self.full
-        wire = ProviderConnection(protocol, transport)
-        self.wires.append(wire)
+        connection = ProviderConnection(protocol, transport)
+        self.connections.append(connection)
         protocol.makeConnection(transport)
         return protocol
 
@@ -139,9 +139,9 @@ class UpstreamHarness:
     upstream: Upstream
 
     @property
-    def wire(self) -> ProviderConnection:
+    def connection(self) -> ProviderConnection:
         """The newest connection."""
-        return self.endpoint.wires[-1]
+        return self.endpoint.connections[-1]
 
     def timers(self) -> int:
         """How many timers are left on the clock."""

@@ -126,8 +126,8 @@ class WebServerHarness:
         return event
 
     @property
-    def wire(self) -> Any:  # Any: the provider's side of the newest connection
-        return self.pipeline.wire
+    def connection(self) -> Any:  # Any: the provider's side of the newest connection
+        return self.pipeline.connection
 
 
 def settled(harness: WebServerHarness) -> tuple[int, int, int]:

@@ -39,19 +39,19 @@ class Provider:
         pipeline = Pipeline()
         path, _, query = raw_path.decode().partition("?")
         client, _ = pipeline.ask(path, body, query=query.encode() or None)
-        asked = json.loads(pipeline.heard()[2])
+        asked = json.loads(pipeline.received()[2])
         self.schemas.append(asked["response_format"]["json_schema"]["schema"])
         if asked.get("stream"):
             pieces = [{"delta": {"content": piece}} for piece in ANSWER]
             ended = {"delta": {}, "finish_reason": "stop"}
             sent = [b"data: %b\n\n" % json.dumps({"choices": [c]}).encode() for c in [*pieces, ended]]
-            pipeline.wire.says(
+            pipeline.connection.send(
                 answered(b"".join([*sent, b"data: [DONE]\n\n"]), content_type=b"text/event-stream")
             )
         else:
             message = {"role": "assistant", "content": ANSWER}
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            pipeline.wire.says(answered(json.dumps({"id": "c", "choices": [choice]}).encode()))
+            pipeline.connection.send(answered(json.dumps({"id": "c", "choices": [choice]}).encode()))
         headers = {name.lower(): value for name, value in client.headers}
         return client.body, headers[b"content-type"]
 

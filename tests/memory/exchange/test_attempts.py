@@ -35,14 +35,14 @@ def renew(token: Path, number: int) -> None:
 def test_a_refused_token_is_replaced_by_the_newer_one_of_its_file(pipeline: Pipeline, token: Path) -> None:
     client, _ = pipeline.ask()
     renew(token, 2)
-    pipeline.wire.says(REFUSED)
+    pipeline.connection.send(REFUSED)
     assert not client.started
-    assert value_of(pipeline.heard()[1], b"authorization") == b"Bearer token-1"
-    first, second = pipeline.wire.heard.split(b"POST ")[
+    assert value_of(pipeline.received()[1], b"authorization") == b"Bearer token-1"
+    first, second = pipeline.connection.received.split(b"POST ")[
         1:
     ]  # the refused answer was read whole: one connection
     assert second == first.replace(b"token-1", b"token-2")
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     assert (client.status, client.finished) == (200, True)
     assert (pipeline.event().attempts, pipeline.event().status) == (2, Outcome.OK)
 
@@ -50,16 +50,16 @@ def test_a_refused_token_is_replaced_by_the_newer_one_of_its_file(pipeline: Pipe
 def test_a_refused_answer_that_has_not_ended_costs_its_connection(pipeline: Pipeline, token: Path) -> None:
     client, _ = pipeline.ask()
     renew(token, 2)
-    pipeline.wire.says(REFUSED[:-3])
-    first, second = pipeline.endpoint.wires
+    pipeline.connection.send(REFUSED[:-3])
+    first, second = pipeline.endpoint.connections
     assert first.aborted
-    second.says(answered())
+    second.send(answered())
     assert client.finished
 
 
 def test_a_token_without_a_newer_one_gives_the_client_the_upstreams_401(pipeline: Pipeline) -> None:
     client, _ = pipeline.ask()
-    pipeline.wire.says(REFUSED)
+    pipeline.connection.send(REFUSED)
     assert (client.status, client.body) == (401, b'{"error":{}}')
     assert (pipeline.event().attempts, pipeline.event().status) == (1, Outcome.UPSTREAM_ERROR)
 
@@ -67,9 +67,9 @@ def test_a_token_without_a_newer_one_gives_the_client_the_upstreams_401(pipeline
 def test_a_token_is_replaced_once_however_often_its_file_changes(pipeline: Pipeline, token: Path) -> None:
     client, _ = pipeline.ask()
     renew(token, 2)
-    pipeline.wire.says(REFUSED)
+    pipeline.connection.send(REFUSED)
     renew(token, 3)
-    pipeline.wire.says(REFUSED)
+    pipeline.connection.send(REFUSED)
     assert (client.status, client.finished) == (401, True)
     assert pipeline.event().attempts == 2
 
@@ -79,9 +79,9 @@ def test_a_client_that_leaves_after_a_refused_token_stops_the_second_attempt(
 ) -> None:
     _, work = pipeline.ask()
     renew(token, 2)
-    pipeline.wire.says(REFUSED)
+    pipeline.connection.send(REFUSED)
     work.cancel()
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted
     event = pipeline.event()
     assert (event.status, event.http_status, event.attempts) == (Outcome.CLIENT_ABORT, 499, 2)
     _ = work.addErrback(lambda _: None)
@@ -91,11 +91,11 @@ def test_a_client_that_leaves_after_a_refused_token_stops_the_second_attempt(
 def test_the_second_attempt_on_a_stale_connection_is_the_last(headers: list[tuple[bytes, bytes]]) -> None:
     pipeline = Pipeline()
     pipeline.ask(headers=headers)
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     _, work = pipeline.ask(headers=headers)
-    pipeline.wire.closes()
-    pipeline.wire.closes()
-    assert len(pipeline.endpoint.wires) == 2
+    pipeline.connection.close()
+    pipeline.connection.close()
+    assert len(pipeline.endpoint.connections) == 2
     assert work.called
     assert (pipeline.events[-1].attempts, pipeline.events[-1].http_status) == (2, 502)
     _ = work.addErrback(lambda _: None)

@@ -67,8 +67,8 @@ def asked(
     """Return what reached Azure, after its answer has reached the client."""
     pipeline = Pipeline(settings)
     client, _ = pipeline.ask(path, body, query=query, key=key)
-    heard = pipeline.heard()
-    pipeline.wire.says(answered(COMPLETION))
+    heard = pipeline.received()
+    pipeline.connection.send(answered(COMPLETION))
     assert (client.status, b"Hello" in client.body) == (200, True)
     return heard
 
@@ -141,12 +141,12 @@ def test_a_probe_and_a_live_list_ask_at_the_same_address(settings: str, base: st
     pipeline = Providers(text_of(settings) + "\nhealth_checks: {enabled: true}")
     probe = Deferred.fromCoroutine(ProviderHealth(pipeline.probe).report(pipeline.generation))
     assert (pipeline.target("azure"), pipeline.headers("azure")["api-key"]) == (target, KEY)
-    pipeline.says("azure", LISTS["main"])
+    pipeline.respond("azure", LISTS["main"])
     assert json.loads(result_of(probe))["status"] == "ok"
     lists = LiveModels(pipeline.probe, lambda name: None)
     listed = Deferred.fromCoroutine(lists.ask(pipeline.generation, None))
     assert (pipeline.target("azure"), pipeline.headers("azure")["api-key"]) == (target, KEY)
-    pipeline.says("azure", LISTS["main"])
+    pipeline.respond("azure", LISTS["main"])
     assert [model.id for model in result_of(listed)["azure"]] == ["gpt-c", "gpt-live"]
 
 

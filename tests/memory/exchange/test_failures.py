@@ -62,17 +62,17 @@ def nothing(_: Asked) -> None:
 
 
 def hangs_up(asked: Asked) -> None:
-    asked.pipeline.wire.closes()
+    asked.pipeline.connection.close()
 
 
 def hangs_up_in_the_head(asked: Asked) -> None:
-    asked.pipeline.wire.says(b"HTTP/1.1 200")
-    asked.pipeline.wire.breaks()
+    asked.pipeline.connection.send(b"HTTP/1.1 200")
+    asked.pipeline.connection.reset()
 
 
 def breaks_off(asked: Asked) -> None:
-    asked.pipeline.wire.says(HEAD + b"half")
-    asked.pipeline.wire.breaks()
+    asked.pipeline.connection.send(HEAD + b"half")
+    asked.pipeline.connection.reset()
 
 
 def says_nothing(asked: Asked) -> None:
@@ -80,20 +80,20 @@ def says_nothing(asked: Asked) -> None:
 
 
 def falls_silent(asked: Asked) -> None:
-    asked.pipeline.wire.says(HEAD + b"half")
+    asked.pipeline.connection.send(HEAD + b"half")
     asked.pipeline.clock.advance(301)
 
 
 def greets(asked: Asked) -> None:
-    asked.pipeline.wire.says(b"220 mail.example ESMTP\r\n")
+    asked.pipeline.connection.send(b"220 mail.example ESMTP\r\n")
 
 
 def mumbles(asked: Asked) -> None:
-    asked.pipeline.wire.says(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")
+    asked.pipeline.connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")
 
 
 def answers(status: bytes) -> Callable[[Asked], None]:
-    return lambda asked: asked.pipeline.wire.says(answered(b"{}", status))
+    return lambda asked: asked.pipeline.connection.send(answered(b"{}", status))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_providers_refusal_of_a_request_is_no_warning() -> None:
 
 def test_what_ends_well_has_no_error_and_the_providers_id() -> None:
     asked = Asked()
-    asked.pipeline.wire.says(
+    asked.pipeline.connection.send(
         HEAD.replace(b"Content-Type", b"X-Request-ID: up_1\r\nContent-Type") + b"{}       "
     )
     assert (asked.event.status, asked.event.error) == (Outcome.OK, None)
@@ -156,7 +156,7 @@ def test_what_ends_well_has_no_error_and_the_providers_id() -> None:
 def test_an_id_that_cannot_be_believed_is_left_out(value: bytes) -> None:
     asked = Asked()
     head = HEAD.replace(b"Content-Type", b"request-id: " + value + b"\r\nContent-Type")
-    asked.pipeline.wire.says(head + b"{}       ")
+    asked.pipeline.connection.send(head + b"{}       ")
     assert asked.event.upstream_request_id is None
 
 
@@ -181,7 +181,7 @@ def test_the_providers_own_words_are_in_no_warning() -> None:
             "/v1/messages", b'{"model":"main/m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}'
         )
         _ = done.addErrback(lambda _: None)
-        pipeline.wire.says(answered(b'{"error":{"message":"your prompt was: canary"}}'))
+        pipeline.connection.send(answered(b'{"error":{"message":"your prompt was: canary"}}'))
     assert pipeline.event().error == "upstream_5xx"
     assert "canary" not in "".join(heard)
 
@@ -201,7 +201,7 @@ def test_a_client_that_leaves_behind_the_last_event_had_all_of_it(path: str) -> 
     pipeline = Pipeline()
     _, done = pipeline.ask(path, STREAMING)
     _ = done.addErrback(lambda _: None)
-    pipeline.wire.says(
+    pipeline.connection.send(
         STREAM + chunk(CHUNKS % b"null") + chunk(CHUNKS % b'"stop"') + chunk(b"data: [DONE]\n\n")
     )
     done.cancel()
@@ -220,8 +220,8 @@ def test_a_compressed_stream_is_looked_into_for_its_last_event() -> None:
         pipeline = Pipeline()
         _, done = pipeline.ask("/v1/chat/completions", STREAMING)
         _ = done.addErrback(lambda _: None)
-        pipeline.wire.says(head + chunk(pieces[0][:5]))
-        pipeline.wire.says(chunk(pieces[0][5:] + b"".join(pieces[1:count])))
+        pipeline.connection.send(head + chunk(pieces[0][:5]))
+        pipeline.connection.send(chunk(pieces[0][5:] + b"".join(pieces[1:count])))
         done.cancel()
         assert pipeline.event().status is outcome
 
@@ -231,7 +231,7 @@ def test_a_client_that_leaves_before_the_last_event_has_left(path: str) -> None:
     pipeline = Pipeline()
     _, done = pipeline.ask(path, STREAMING)
     _ = done.addErrback(lambda _: None)
-    pipeline.wire.says(STREAM + chunk(CHUNKS % b"null"))
+    pipeline.connection.send(STREAM + chunk(CHUNKS % b"null"))
     done.cancel()
     event = pipeline.event()
     assert (event.status, event.http_status, event.error) == (Outcome.CLIENT_ABORT, 499, "client_abort")

@@ -95,9 +95,9 @@ def test_an_error_as_the_first_event_is_an_answer_with_its_status(
     ask: tuple[str, bytes, bytes | None], model: str, status: int
 ) -> None:
     pipeline, client, work = opened(ask)
-    pipeline.wire.says(begun(b": hello\n\n"))
+    pipeline.connection.send(begun(b": hello\n\n"))
     assert not client.started
-    pipeline.wire.says(chunk(ERRORS[model]))
+    pipeline.connection.send(chunk(ERRORS[model]))
     assert client.status == status
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert value_of(client.headers, b"retry-after") == b"5"
@@ -105,7 +105,7 @@ def test_an_error_as_the_first_event_is_an_answer_with_its_status(
     assert json.loads(client.body)["error"]["message"] == WORDS
     assert client.finished
     assert work.called
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted
     told = pipeline.event()
     assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, status, False)
     assert not pipeline.clock.getDelayedCalls()
@@ -116,7 +116,7 @@ def test_an_error_in_one_piece_with_the_empty_beginning_is_the_first_thing_said(
     ask: tuple[str, bytes, bytes | None], model: str, status: int
 ) -> None:
     pipeline, client, _ = opened(ask)
-    pipeline.wire.says(begun(BEGINNINGS[model] + ERRORS[model]))
+    pipeline.connection.send(begun(BEGINNINGS[model] + ERRORS[model]))
     assert client.status == status
     assert json.loads(client.body)["error"]["message"] == WORDS
     if model == CLAUDE:
@@ -131,9 +131,9 @@ def test_an_error_behind_content_breaks_the_stream(
     del status
     pipeline, client, work = opened(ask)
     if pieces == "one":
-        pipeline.wire.says(begun(TEXTS[model] + ERRORS[model]))
+        pipeline.connection.send(begun(TEXTS[model] + ERRORS[model]))
     else:
-        pipeline.wire.says(begun(TEXTS[model], ERRORS[model]))
+        pipeline.connection.send(begun(TEXTS[model], ERRORS[model]))
     assert client.status == 200
     assert b"so far" in client.body
     assert WORDS.encode() in client.body
@@ -144,7 +144,7 @@ def test_an_error_behind_content_breaks_the_stream(
 
 def test_the_head_of_the_provider_says_when_to_come_again() -> None:
     pipeline, client, _ = opened((CHAT, asked(CLAUDE), None))
-    pipeline.wire.says(begun(ERRORS[CLAUDE], headers=b"Retry-After: 7\r\n"))
+    pipeline.connection.send(begun(ERRORS[CLAUDE], headers=b"Retry-After: 7\r\n"))
     assert value_of(client.headers, b"retry-after") == b"7"
 
 
@@ -157,8 +157,8 @@ def test_the_head_of_the_provider_says_when_to_come_again() -> None:
 def test_the_event_tells_why_a_stream_of_good_status_failed(before: bytes, said: bytes, word: str) -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask(CHAT, asked(CLAUDE))
-    pipeline.wire.says(begun(before) if before else begun())
-    pipeline.wire.says(chunk(said) + CLOSE)
+    pipeline.connection.send(begun(before) if before else begun())
+    pipeline.connection.send(chunk(said) + CLOSE)
     _ = work.addErrback(lambda _: None)
     event = pipeline.event()
     assert (event.status, event.error) == (Outcome.UPSTREAM_ERROR, word)
@@ -166,14 +166,14 @@ def test_the_event_tells_why_a_stream_of_good_status_failed(before: bytes, said:
 
 def test_an_error_that_is_no_overload_says_nothing_of_another_try() -> None:
     pipeline, client, _ = opened((CHAT, asked(CLAUDE), None))
-    pipeline.wire.says(begun(ERRORS[CLAUDE].replace(b"overloaded_error", b"invalid_request_error")))
+    pipeline.connection.send(begun(ERRORS[CLAUDE].replace(b"overloaded_error", b"invalid_request_error")))
     assert client.status == 400
     assert value_of(client.headers, b"retry-after") is None
 
 
 def test_a_stream_that_never_says_anything_is_a_bad_gateway() -> None:
     pipeline, client, work = opened((CHAT, asked(CLAUDE), None))
-    pipeline.wire.says(begun() + CLOSE)
+    pipeline.connection.send(begun() + CLOSE)
     assert not client.started
     error = refusal_of(work)
     assert (error.reason, error.status) == (Reason.UPSTREAM_BROKEN, 502)
@@ -182,7 +182,7 @@ def test_a_stream_that_never_says_anything_is_a_bad_gateway() -> None:
 
 def test_a_provider_that_stays_silent_behind_its_head_runs_into_the_time_limit() -> None:
     pipeline, client, work = opened((CHAT, asked(CLAUDE), None))
-    pipeline.wire.says(begun())
+    pipeline.connection.send(begun())
     pipeline.clock.advance(LIMITS.idle + 1)
     assert not client.started
     assert refusal_of(work).reason is Reason.UPSTREAM_TOO_SLOW
@@ -195,13 +195,13 @@ def test_a_silent_provider_lets_the_head_go_with_the_first_sign_of_life(
 ) -> None:
     del status
     pipeline, client, _ = opened(ask, KEEPALIVE)
-    pipeline.wire.says(begun())
+    pipeline.connection.send(begun())
     pipeline.clock.advance(14.9)
     assert not client.started
     pipeline.clock.advance(0.2)
     assert client.status == 200
     assert client.body
-    pipeline.wire.says(chunk(ERRORS[model]))
+    pipeline.connection.send(chunk(ERRORS[model]))
     assert WORDS.encode() in client.body
     assert client.finished
     told = pipeline.event()
@@ -211,10 +211,10 @@ def test_a_silent_provider_lets_the_head_go_with_the_first_sign_of_life(
 
 def test_a_client_that_leaves_while_the_head_is_held_stops_the_provider() -> None:
     pipeline, client, work = opened((CHAT, asked(CLAUDE), None), KEEPALIVE)
-    pipeline.wire.says(begun())
+    pipeline.connection.send(begun())
     _ = work.addErrback(lambda _: None)
     work.cancel()
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted
     assert not client.started
     told = pipeline.event()
     assert (told.status, told.http_status) == (Outcome.CLIENT_ABORT, 499)
@@ -223,5 +223,5 @@ def test_a_client_that_leaves_while_the_head_is_held_stops_the_provider() -> Non
 
 def test_an_error_in_the_first_event_hides_the_key_that_was_sent() -> None:
     pipeline, client, _ = opened((CHAT, asked(CLAUDE), None))
-    pipeline.wire.says(begun(ERRORS[CLAUDE].replace(WORDS.encode(), b"bad key sk-ant-0003")))
+    pipeline.connection.send(begun(ERRORS[CLAUDE].replace(WORDS.encode(), b"bad key sk-ant-0003")))
     assert json.loads(client.body)["error"]["message"] == "bad key [key]"

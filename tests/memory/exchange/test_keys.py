@@ -75,13 +75,13 @@ def test_no_carrier_takes_an_edge_key_to_a_provider(
     caller = GATE.admit(family, [*headers, (b"x-api-key", EDGE)], query)
     _, work = pipeline.ask(path, body, headers, caller.raw_query, caller.key)
     _ = work.addErrback(lambda _: None)
-    if not pipeline.endpoint.wires:  # nothing is left to send
+    if not pipeline.endpoint.connections:  # nothing is left to send
         assert not configured
         assert pipeline.event().http_status == 401
         return
-    line, sent, _ = pipeline.heard()
-    assert EDGE not in pipeline.wire.heard
-    assert EDGE.replace(b"-", b"%2D") not in pipeline.wire.heard
+    line, sent, _ = pipeline.received()
+    assert EDGE not in pipeline.connection.received
+    assert EDGE.replace(b"-", b"%2D") not in pipeline.connection.received
     carriers = [value for name, value in sent if name.lower() in CREDENTIALS]
     assert len(carriers) == 1
     assert carriers[0].endswith(CONFIGURED.encode() if configured else OWN)

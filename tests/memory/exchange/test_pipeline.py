@@ -23,11 +23,11 @@ from tests.support.upstreams import LIMITS
 def test_only_the_models_value_changes_and_the_answer_comes_back_as_it_is() -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask()
-    line, headers, body = pipeline.heard()
+    line, headers, body = pipeline.received()
     assert line == b"POST /v1/chat/completions HTTP/1.1"
     assert body == b'{ "model" : "gpt-b", "messages": [] }'
     assert value_of(headers, b"authorization") == b"Bearer sk-main-0001"
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     assert (client.status, client.body, client.finished) == (200, ANSWER, True)
     assert value_of(client.headers, b"x-up") == b"1"
     assert value_of(client.headers, b"x-gateway-request-id") == b"req_1"
@@ -39,7 +39,7 @@ def test_the_event_says_what_happened() -> None:
     pipeline = Pipeline()
     pipeline.ask()
     pipeline.clock.advance(0.25)
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     event = pipeline.event()
     assert (event.provider, event.model, event.upstream_model) == ("main", "fast", "gpt-b")
     assert (event.status, event.http_status, event.tokens_in, event.tokens_out) == (Outcome.OK, 200, 7, 5)
@@ -51,21 +51,21 @@ def test_a_body_that_needs_no_change_is_the_very_same() -> None:
     pipeline = Pipeline()
     body = b'{"model":"gpt-9",\r\n "x": 1e400}'
     pipeline.ask(body=body)
-    assert pipeline.heard()[2] == body
+    assert pipeline.received()[2] == body
 
 
 def test_an_encoded_body_is_decoded_only_where_the_model_changes() -> None:
     pipeline = Pipeline()
     encoded = gzip.compress(CHAT)
     pipeline.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
-    _, headers, body = pipeline.heard()
+    _, headers, body = pipeline.received()
     assert body == CHAT.replace(b"fast", b"gpt-b")
     assert value_of(headers, b"content-encoding") is None
 
     encoded = gzip.compress(b'{"model":"gpt-9"}')
     pipeline = Pipeline()
     pipeline.ask(body=encoded, headers=[(b"Content-Encoding", b"gzip")])
-    _, headers, body = pipeline.heard()
+    _, headers, body = pipeline.received()
     assert body == encoded
     assert value_of(headers, b"content-encoding") == b"gzip"
 
@@ -92,8 +92,8 @@ def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
 ) -> None:
     pipeline = Pipeline()
     pipeline.ask(path, b"not json", query=query)
-    assert pipeline.heard()[0] == b"POST " + line + b" HTTP/1.1"
-    assert pipeline.heard()[2] == b"not json"
+    assert pipeline.received()[0] == b"POST " + line + b" HTTP/1.1"
+    assert pipeline.received()[2] == b"not json"
 
 
 @pytest.mark.parametrize(
@@ -115,26 +115,26 @@ def test_a_model_in_the_path_is_replaced_there_and_the_body_is_not_looked_at(
 def test_a_body_that_repeats_the_paths_model_follows_it(verb: str, body: bytes, expected: bytes) -> None:
     pipeline = Pipeline()
     pipeline.ask(f"/v1beta/models/gem/p:{verb}", body)
-    assert pipeline.heard()[2] == expected
+    assert pipeline.received()[2] == expected
     pipeline = Pipeline()
     pipeline.ask(f"/v1beta/models/p:{verb}", body)
-    assert pipeline.heard()[2] == body
+    assert pipeline.received()[2] == body
 
 
 def test_the_beta_path_takes_the_place_of_the_version_in_the_base_address() -> None:
     pipeline = Pipeline()
     pipeline.ask("/beta/completions", b'{"model":"host/m"}')
-    assert pipeline.heard()[0] == b"POST /beta/completions HTTP/1.1"
+    assert pipeline.received()[0] == b"POST /beta/completions HTTP/1.1"
 
 
 def test_anthropics_version_is_sent_unless_the_client_sent_one() -> None:
     pipeline = Pipeline()
     pipeline.ask("/v1/messages", b'{"model":"m"}')
-    assert value_of(pipeline.heard()[1], b"anthropic-version") == b"2023-06-01"
-    assert value_of(pipeline.heard()[1], b"x-api-key") == b"sk-ant-0003"
+    assert value_of(pipeline.received()[1], b"anthropic-version") == b"2023-06-01"
+    assert value_of(pipeline.received()[1], b"x-api-key") == b"sk-ant-0003"
     pipeline = Pipeline()
     pipeline.ask("/v1/messages", b'{"model":"m"}', [(b"Anthropic-Version", b"2099-01-01")])
-    versions = [pair for pair in pipeline.heard()[1] if pair[0].lower() == b"anthropic-version"]
+    versions = [pair for pair in pipeline.received()[1] if pair[0].lower() == b"anthropic-version"]
     assert versions == [(b"Anthropic-Version", b"2099-01-01")]
 
 
@@ -143,7 +143,7 @@ def test_an_operators_headers_are_set_removed_and_forwarded() -> None:
     provider = f"{{kind: openai, api_key: k, headers: {edits}}}"
     pipeline = Pipeline(f"providers: {{main: {provider}}}\ndefaults: {{openai_dialect: main}}")
     pipeline.ask(headers=[(b"User-Agent", b"u"), (b"X-Mine", b"m"), (b"X-Other", b"o")])
-    headers = pipeline.heard()[1]
+    headers = pipeline.received()[1]
     assert value_of(headers, b"x-team") == b"blue"
     assert value_of(headers, b"x-mine") == b"m"
     assert value_of(headers, b"user-agent") is None
@@ -170,10 +170,10 @@ def test_a_refusal_reaches_no_upstream_and_leaves_one_event(
     pipeline = Pipeline()
     _, work = pipeline.ask(path, body)
     if reason is None:  # the path as sent is the client's own affair
-        assert pipeline.heard()[0] == b"POST /v1beta/models/x%3Fy:generateContent HTTP/1.1"
+        assert pipeline.received()[0] == b"POST /v1beta/models/x%3Fy:generateContent HTTP/1.1"
         return
     assert refusal_of(work).reason is reason
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
     event = pipeline.event()
     assert (event.status, event.http_status) == (Outcome.REJECTED, reason.status)
 
@@ -181,13 +181,13 @@ def test_a_refusal_reaches_no_upstream_and_leaves_one_event(
 def test_an_optional_model_that_is_absent_goes_to_the_default() -> None:
     pipeline = Pipeline()
     pipeline.ask("/v1/moderations", b'{"input":"x"}')
-    assert pipeline.heard()[2] == b'{"input":"x"}'
+    assert pipeline.received()[2] == b'{"input":"x"}'
 
 
 def test_an_upstreams_own_error_is_passed_on_and_is_an_upstream_error() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask()
-    pipeline.wire.says(answered(b'{"error":{}}', b"429 Slow Down"))
+    pipeline.connection.send(answered(b'{"error":{}}', b"429 Slow Down"))
     assert (client.status, client.body, client.finished) == (429, b'{"error":{}}', True)
     assert (pipeline.event().status, pipeline.event().http_status) == (Outcome.UPSTREAM_ERROR, 429)
 
@@ -196,7 +196,7 @@ def test_a_client_that_leaves_cancels_its_upstream_at_once() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask()
     work.cancel()
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted
     event = pipeline.event()
     assert (event.status, event.http_status) == (Outcome.CLIENT_ABORT, 499)
     _ = work.addErrback(lambda _: None)
@@ -205,10 +205,10 @@ def test_a_client_that_leaves_cancels_its_upstream_at_once() -> None:
 def test_a_client_that_leaves_in_mid_stream_cancels_its_upstream_and_keeps_the_counts() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask()
-    pipeline.wire.says(answered(content_type=b"text/event-stream")[:-10].replace(ANSWER[:-10], b""))
-    pipeline.wire.says(b'data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'[:40])
+    pipeline.connection.send(answered(content_type=b"text/event-stream")[:-10].replace(ANSWER[:-10], b""))
+    pipeline.connection.send(b'data: {"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'[:40])
     work.cancel()
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted
     event = pipeline.event()
     assert (event.status, event.http_status, event.stream) == (Outcome.CLIENT_ABORT, 499, True)
     _ = work.addErrback(lambda _: None)
@@ -217,8 +217,8 @@ def test_a_client_that_leaves_in_mid_stream_cancels_its_upstream_and_keeps_the_c
 def test_an_upstream_that_breaks_in_mid_body_breaks_the_clients_connection() -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask()
-    pipeline.wire.says(answered()[:-10])
-    pipeline.wire.breaks()
+    pipeline.connection.send(answered()[:-10])
+    pipeline.connection.reset()
     assert client.aborted
     assert not client.finished
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
@@ -238,33 +238,33 @@ def test_a_stalled_upstream_is_504_before_its_head() -> None:
 def test_a_slow_client_holds_the_upstream_back() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask()
-    pipeline.wire.says(answered()[:-10])
+    pipeline.connection.send(answered()[:-10])
     assert client.source is not None
     client.source.pause()
-    assert pipeline.wire.paused
+    assert pipeline.connection.paused
     client.source.resume()
-    assert not pipeline.wire.paused
+    assert not pipeline.connection.paused
 
 
 def test_a_stale_connection_is_tried_again_once_with_the_same_bytes() -> None:
     pipeline = Pipeline()
     pipeline.ask()
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     client, _ = pipeline.ask()
-    first = pipeline.wire
-    assert len(pipeline.endpoint.wires) == 1
-    first.closes()
-    assert len(pipeline.endpoint.wires) == 2
-    pipeline.wire.says(answered())
+    first = pipeline.connection
+    assert len(pipeline.endpoint.connections) == 1
+    first.close()
+    assert len(pipeline.endpoint.connections) == 2
+    pipeline.connection.send(answered())
     assert client.finished
-    assert first.heard == pipeline.wire.heard * 2
+    assert first.received == pipeline.connection.received * 2
     assert pipeline.events[-1].attempts == 2
 
 
 def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask()
-    pipeline.wire.closes()
+    pipeline.connection.close()
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
     assert pipeline.event().attempts == 1
 
@@ -272,7 +272,7 @@ def test_a_fresh_connection_that_closes_is_not_tried_again() -> None:
 def test_no_timer_is_left_when_all_is_done() -> None:
     pipeline = Pipeline()
     pipeline.ask()
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     pipeline.generation.retire()
     pipeline.endpoint.settle()
     assert not pipeline.clock.getDelayedCalls()
@@ -282,9 +282,9 @@ def test_the_generation_closes_when_its_last_request_is_done() -> None:
     pipeline = Pipeline()
     pipeline.ask()
     pipeline.generation.retire()
-    assert not pipeline.wire.closing
-    pipeline.wire.says(answered())
-    assert pipeline.wire.closing
+    assert not pipeline.connection.closing
+    pipeline.connection.send(answered())
+    assert pipeline.connection.closing
     assert pipeline.generation.in_use == 0
 
 
@@ -292,7 +292,7 @@ def test_a_gzipped_answer_is_metered_and_passes_untouched() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask()
     body = gzip.compress(json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode())
-    pipeline.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
+    pipeline.connection.send(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
     assert client.body == body
     assert pipeline.event().tokens_in == 9
 
@@ -322,15 +322,15 @@ def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
 ) -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask()
-    pipeline.wire.says(
+    pipeline.connection.send(
         b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nTransfer-Encoding: chunked\r\n\r\n" % content_type
     )
     for piece in pieces:
         if piece:
-            pipeline.wire.says(b"%x\r\n%b\r\n" % (len(piece), piece))
+            pipeline.connection.send(b"%x\r\n%b\r\n" % (len(piece), piece))
     assert client.body == b"".join(pieces)
     assert not work.called
-    pipeline.wire.says(b"0\r\n\r\n")
+    pipeline.connection.send(b"0\r\n\r\n")
     assert client.finished
     assert pipeline.event().status is Outcome.OK
 
@@ -347,7 +347,7 @@ def test_whatever_pieces_an_answer_comes_in_the_client_receives_its_bytes(
 def test_tuned_models_stand_beside_the_others_at_google(path: str, target: bytes) -> None:
     pipeline = Pipeline()
     pipeline.ask(path, b"{}")
-    assert pipeline.heard()[0] == b"POST " + target + b" HTTP/1.1"
+    assert pipeline.received()[0] == b"POST " + target + b" HTTP/1.1"
 
 
 def test_every_model_of_the_body_follows_the_path_or_its_own_prefix() -> None:
@@ -357,14 +357,14 @@ def test_every_model_of_the_body_follows_the_path_or_its_own_prefix() -> None:
     pipeline.ask("/v1beta/models/gem/p:batchEmbedContents", body)
     expected = body.replace(b'"gem/p"', b'"p"').replace(b'"models/gem/p"', b'"models/p"')
     expected = expected.replace(b'"gem/other"', b'"other"')
-    assert pipeline.heard()[2] == expected
+    assert pipeline.received()[2] == expected
 
 
 def test_a_version_that_an_operator_removes_stays_removed() -> None:
     provider = "{kind: anthropic, api_key: k, headers: {remove: [anthropic-version]}}"
     pipeline = Pipeline(f"providers: {{claude: {provider}}}\ndefaults: {{anthropic_dialect: claude}}")
     pipeline.ask("/v1/messages", b'{"model":"m"}', [(b"anthropic-version", b"2023-06-01")])
-    assert value_of(pipeline.heard()[1], b"anthropic-version") is None
+    assert value_of(pipeline.received()[1], b"anthropic-version") is None
 
 
 def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> None:
@@ -396,7 +396,7 @@ def test_a_request_without_a_model_chooses_its_provider(
 ) -> None:
     pipeline = Pipeline()
     pipeline.ask("/v1/responses", b'{"input":"x"}', headers, query)
-    line, sent, _ = pipeline.heard()
+    line, sent, _ = pipeline.received()
     assert line == b"POST /v1/responses%b HTTP/1.1" % sent_query
     assert value_of(sent, b"host") == host
     assert value_of(sent, b"x-provider") is None
@@ -414,7 +414,7 @@ def test_a_provider_that_cannot_serve_is_refused(name: str, reason: Reason) -> N
 def test_a_parameter_named_provider_travels_on_where_the_model_decides() -> None:
     pipeline = Pipeline()
     pipeline.ask(query=b"provider=host")
-    line, headers, _ = pipeline.heard()
+    line, headers, _ = pipeline.received()
     assert line == b"POST /v1/chat/completions?provider=host HTTP/1.1"
     assert value_of(headers, b"host") == b"openai.example"
 
@@ -422,7 +422,7 @@ def test_a_parameter_named_provider_travels_on_where_the_model_decides() -> None
 def test_an_upstreams_word_for_the_request_id_gives_way_to_ours() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask()
-    pipeline.wire.says(answered().replace(b"X-Up: 1", b"X-Gateway-Request-Id: theirs"))
+    pipeline.connection.send(answered().replace(b"X-Up: 1", b"X-Gateway-Request-Id: theirs"))
     assert [value for name, value in client.headers if name.lower() == b"x-gateway-request-id"] == [b"req_1"]
 
 
@@ -431,7 +431,7 @@ def test_a_gzipped_answer_that_swells_is_not_metered_and_passes_untouched() -> N
     client, _ = pipeline.ask(headers=[(b"Accept-Encoding", b"gzip")])
     usage = json.dumps({"usage": {"prompt_tokens": 9, "completion_tokens": 1}}).encode()
     body = gzip.compress(usage + b" " * 5_000_000)
-    pipeline.wire.says(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
+    pipeline.connection.send(answered(body).replace(b"X-Up: 1", b"Content-Encoding: gzip"))
     assert client.body == body
     assert pipeline.event().tokens_in is None
 

@@ -69,7 +69,7 @@ def test_the_client_or_the_default_says_which_provider_serves(
 ) -> None:
     pipeline = Pipeline()
     pipeline.ask("/v1/files", b"", headers, query, method="GET")
-    line, sent, body = pipeline.heard()
+    line, sent, body = pipeline.received()
     assert line == b"GET " + target + b" HTTP/1.1"
     assert value_of(sent, b"host") == host
     assert value_of(sent, b"x-provider") is None
@@ -93,7 +93,7 @@ def test_a_provider_of_another_family_is_refused_by_name(
     error = refusal_of(work)
     assert error.reason is reason
     assert error.param == "provider"
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
     assert pipeline.event().status is Outcome.REJECTED
 
 
@@ -117,7 +117,7 @@ def test_a_model_in_a_body_is_replaced_at_its_place_and_chooses_by_alias_or_pref
 ) -> None:
     pipeline = Pipeline()
     pipeline.ask(path, body, JSON, query)
-    line, headers, sent = pipeline.heard()
+    line, headers, sent = pipeline.received()
     assert value_of(headers, b"host") == host
     before, _, rest = body.partition(b' : "')
     assert sent == before + b' : "' + arrives + b'"' + rest.partition(b'"')[2]
@@ -129,7 +129,7 @@ def test_a_platform_body_without_a_model_goes_as_it_is() -> None:
     for body in (b'{"name":"x"}', b'{"model":{"id":7}}', b""):
         pipeline = Pipeline()
         pipeline.ask("/v1/assistants/asst_1", body, JSON)
-        assert pipeline.heard()[2] == body
+        assert pipeline.received()[2] == body
 
 
 def test_models_of_two_providers_in_one_body_are_refused_by_place() -> None:
@@ -157,7 +157,7 @@ def test_each_model_of_a_batch_is_replaced_and_nothing_else(models: list[str], s
     pipeline = Pipeline()
     pipeline.ask("/v1/messages/batches", spaces + batch(*models) + spaces, ANTHROPIC)
     expected = spaces + batch(*(known.get(model, model) for model in models)) + spaces
-    assert pipeline.heard()[2] == expected
+    assert pipeline.received()[2] == expected
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_batch_in_gemini_repeats_the_model_of_its_path() -> None:
     pipeline = Pipeline()
     body = b'{"batch":{"inputConfig":{"requests":{"requests":[{"request":{"model":"models/gem/p"}}]}}}}'
     pipeline.ask("/v1beta/models/gem/p:batchGenerateContent", body, JSON)
-    line, _, sent = pipeline.heard()
+    line, _, sent = pipeline.received()
     assert line == b"POST /v1beta/models/p:batchGenerateContent HTTP/1.1"
     assert sent == body.replace(b"models/gem/p", b"models/p")
 
@@ -210,7 +210,7 @@ def test_a_batch_in_gemini_names_models_of_one_provider(path: str, body: bytes, 
     _, work = pipeline.ask(path, body, JSON)
     error = refusal_of(work)
     assert (error.reason, error.param) == (Reason.MALFORMED, name)
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
 
 
 def test_each_model_of_a_batch_in_gemini_is_told_as_its_provider_knows_it() -> None:
@@ -218,14 +218,14 @@ def test_each_model_of_a_batch_in_gemini_is_told_as_its_provider_knows_it() -> N
     body = b'{"batch":{"model":"models/gem/p","inputConfig":{"requests":{"requests":[%b]}}}}'
     named = b'{"request":{"model":"models/gem/other"}}, {"request":{"model":"gem/p"}}, {"request":{}}'
     pipeline.ask("/v1beta/models/gem/p:batchGenerateContent", body % named, JSON)
-    assert pipeline.heard()[2] == (body % named).replace(b"gem/", b"")
+    assert pipeline.received()[2] == (body % named).replace(b"gem/", b"")
 
 
 def test_a_provider_that_the_client_names_takes_a_bare_model_of_a_path() -> None:
     for query, headers in ((b"provider=host", []), (None, [(b"X-Provider", b"host")])):
         pipeline = Pipeline()
         pipeline.ask("/v1/models/ft:gpt:acme::abc", b"", headers, query, method="DELETE")
-        line, sent, _ = pipeline.heard()
+        line, sent, _ = pipeline.received()
         assert line == b"DELETE /v1/models/ft:gpt:acme::abc HTTP/1.1"
         assert value_of(sent, b"host") == b"host.example"
 
@@ -240,7 +240,7 @@ def test_a_form_keeps_every_byte_but_its_model(kept: bool, model: bytes, host: b
     audio = bytes(range(256)) * 4096
     body = form(("file", audio), ("model", model), ("prompt", b"model"))
     pipeline.ask("/v1/audio/transcriptions", Kept(body) if kept else body, FORM)
-    _, headers, sent = pipeline.heard()
+    _, headers, sent = pipeline.received()
     assert value_of(headers, b"host") == host
     assert sent == form(("file", audio), ("model", arrives), ("prompt", b"model"))
 
@@ -250,7 +250,7 @@ def test_a_form_without_a_model_goes_where_the_client_says() -> None:
         THREE_FAMILIES.replace("api_key: sk-host-0002", "api_key: k, capabilities: {image_gen: true}")
     )
     pipeline.ask("/v1/images/edits", form(("prompt", b"p")), FORM, b"provider=host")
-    line, headers, _ = pipeline.heard()
+    line, headers, _ = pipeline.received()
     assert line == b"POST /v1/images/edits HTTP/1.1"
     assert value_of(headers, b"host") == b"host.example"
 
@@ -258,20 +258,20 @@ def test_a_form_without_a_model_goes_where_the_client_says() -> None:
 def test_json_in_place_of_a_form_is_read_as_such() -> None:
     pipeline = Pipeline()
     pipeline.ask("/v1/videos", b'{"model":"fast","prompt":"p"}', JSON)
-    assert pipeline.heard()[2] == b'{"model":"gpt-b","prompt":"p"}'
+    assert pipeline.received()[2] == b'{"model":"gpt-b","prompt":"p"}'
 
 
 def test_the_session_of_a_call_may_be_json_alone() -> None:
     pipeline = Pipeline()
     pipeline.ask("/v1/realtime/calls", b'{"sdp":"v=0","session":{"model" : "fast"}}', JSON)
-    assert pipeline.heard()[2] == b'{"sdp":"v=0","session":{"model" : "gpt-b"}}'
+    assert pipeline.received()[2] == b'{"sdp":"v=0","session":{"model" : "gpt-b"}}'
 
 
 def test_the_session_of_a_call_is_json_in_a_part() -> None:
     pipeline = Pipeline()
     body = form(("sdp", b"v=0"), ("session", b'{"type":"realtime","model" : "fast"}'))
     pipeline.ask("/v1/realtime/calls", body, FORM)
-    assert pipeline.heard()[2] == body.replace(b'"fast"', b'"gpt-b"')
+    assert pipeline.received()[2] == body.replace(b'"fast"', b'"gpt-b"')
 
 
 def test_an_encoded_form_goes_as_it_came_unless_its_model_changes() -> None:
@@ -280,7 +280,7 @@ def test_an_encoded_form_goes_as_it_came_unless_its_model_changes() -> None:
         plain = form(("model", model))
         sent = gzip.compress(plain, mtime=0)
         pipeline.ask("/v1/audio/transcriptions", sent, [*FORM, (b"Content-Encoding", b"gzip")])
-        _, headers, arrived = pipeline.heard()
+        _, headers, arrived = pipeline.received()
         assert arrived == (form(("model", b"gpt-b")) if changes else sent)
         assert value_of(headers, b"content-encoding") == (None if changes else b"gzip")
 
@@ -289,7 +289,7 @@ def test_a_malformed_form_is_refused_without_a_call() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask("/v1/audio/transcriptions", b"--xyz\r\nnothing", FORM)
     assert refusal_of(work).reason is Reason.MALFORMED
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
 
 
 def test_a_model_that_is_deleted_is_named_as_the_provider_knows_it() -> None:
@@ -304,14 +304,14 @@ def test_a_model_that_is_deleted_is_named_as_the_provider_knows_it() -> None:
         if line is None:
             assert refusal_of(work).reason is Reason.MALFORMED
         else:
-            assert pipeline.heard()[0] == line
+            assert pipeline.received()[0] == line
 
 
 def test_an_operation_of_a_model_is_asked_of_whom_the_client_names() -> None:
     for query, host in ((None, b"gemini.example"), (b"provider=gem2", b"gem2.example")):
         pipeline = Pipeline(TWO_MORE)
         pipeline.ask("/v1beta/models/gem/veo/operations/op", b"", query=query, method="GET")
-        line, headers, _ = pipeline.heard()
+        line, headers, _ = pipeline.received()
         assert line == b"GET /v1beta/models/gem/veo/operations/op HTTP/1.1"
         assert value_of(headers, b"host") == host
 
@@ -320,7 +320,7 @@ def test_an_operation_of_a_model_is_asked_of_whom_the_client_names() -> None:
 def test_what_is_fetched_again_is_not_metered_again(path: str) -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask(path, b"", method="GET")
-    pipeline.wire.says(answered())
+    pipeline.connection.send(answered())
     assert work.called
     event = pipeline.event()
     assert (event.tokens_in, event.tokens_out, event.modality) == (None, None, "platform")
@@ -331,7 +331,7 @@ def test_conversations_are_not_implemented_for_any_provider() -> None:
     _, work = pipeline.ask("/v1/conversations/conv_1/items", b"", method="GET")
     error = refusal_of(work)
     assert error.reason is Reason.NOT_IMPLEMENTED
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
     assert pipeline.event().http_status == 501
 
 
@@ -349,7 +349,7 @@ def test_of_two_models_at_one_place_the_last_counts_and_each_is_replaced(
     pipeline = Pipeline()
     body = b'{"model":"%b","x":1,"model":"%b"}'
     pipeline.ask(path, body % (first.encode(), last.encode()), JSON)
-    _, headers, sent = pipeline.heard()
+    _, headers, sent = pipeline.received()
     assert value_of(headers, b"host") == host
     assert sent == body % (arrives.encode(), arrives.encode())
 
@@ -358,4 +358,4 @@ def test_what_chooses_a_provider_goes_no_further_though_a_model_chose_already() 
     for path in ("/v1/images/generations", "/v1/moderations"):
         pipeline = Pipeline()
         pipeline.ask(path, b'{"model":"fast"}', JSON, b"a=1&provider=host")
-        assert pipeline.heard()[0] == f"POST {path}?a=1 HTTP/1.1".encode()
+        assert pipeline.received()[0] == f"POST {path}?a=1 HTTP/1.1".encode()

@@ -83,7 +83,7 @@ class Run:
             "r", matched.route, pipeline.generation, self.harness.clock, self.events.append, 0.0
         )
         opened = outcome_of(self.harness.upstream.open(post()))
-        self.wire.says(says or answered(b"0123456789")[:-5])
+        self.connection.send(says or answered(b"0123456789")[:-5])
 
         async def run() -> None:
             async with exchange:
@@ -98,17 +98,17 @@ class Run:
         self.errors.append(failure.value)
 
     @property
-    def wire(self) -> ProviderConnection:
-        return self.harness.wire
+    def connection(self) -> ProviderConnection:
+        return self.harness.connection
 
 
 def test_a_client_that_is_full_from_the_beginning_holds_the_upstream_back() -> None:
     run = Run(Filter(), FullClient())
-    assert run.wire.paused
+    assert run.connection.paused
     assert run.client.source is not None
     run.client.source.resume()
-    assert not run.wire.paused
-    run.wire.says(b"56789")
+    assert not run.connection.paused
+    run.connection.send(b"56789")
     assert run.client.body == b"0123456789"
     assert run.client.finished
 
@@ -123,7 +123,7 @@ def test_a_body_that_is_whole_already_names_nobody_to_pause() -> None:
 def test_a_bug_in_a_filter_ends_the_exchange_and_the_upstream(bug: Filter) -> None:
     run = Run(bug)
     assert run.errors
-    assert run.wire.aborted
+    assert run.connection.aborted
     assert not run.client.finished
     (event,) = run.events
     assert event.status is Outcome.REJECTED
@@ -131,7 +131,7 @@ def test_a_bug_in_a_filter_ends_the_exchange_and_the_upstream(bug: Filter) -> No
 
 def test_a_bug_at_the_end_of_a_body_ends_the_exchange() -> None:
     run = Run(Filter(finishing=True))
-    run.wire.says(b"56789")
+    run.connection.send(b"56789")
     assert isinstance(run.errors[0], BugError)
     assert not run.client.finished
     (event,) = run.events
@@ -140,7 +140,7 @@ def test_a_bug_at_the_end_of_a_body_ends_the_exchange() -> None:
 
 def test_a_bug_while_a_body_breaks_ends_the_exchange() -> None:
     run = Run(Filter(failing=True))
-    run.wire.breaks()
+    run.connection.reset()
     assert isinstance(run.errors[0], BugError)
     assert not run.client.finished
     assert len(run.events) == 1
@@ -160,7 +160,7 @@ def test_a_silent_provider_leaves_the_client_with_signs_of_life() -> None:
 def test_a_piece_puts_the_next_sign_of_life_off() -> None:
     run = Run(Filter(), keepalive_seconds=15.0)
     run.harness.clock.advance(14.0)
-    run.wire.says(b"5")
+    run.connection.send(b"5")
     run.harness.clock.advance(14.0)
     assert b"~" not in run.client.body
 
@@ -183,11 +183,11 @@ def test_signs_of_life_do_not_stop_the_limits_of_a_silent_provider() -> None:
 def test_no_timer_outlives_the_stream(ends: str) -> None:
     run = Run(Filter(), keepalive_seconds=15.0)
     if ends == "end":
-        run.wire.says(b"56789")
+        run.connection.send(b"56789")
     elif ends == "cancel":
         run.work.cancel()
     else:
-        run.wire.breaks()
+        run.connection.reset()
     written = run.client.body
     run.harness.clock.advance(20.0)
     assert run.client.body == written

@@ -29,7 +29,7 @@ def refusal(key: bytes = KEY, padding: int = 0) -> bytes:
 def asked(wire_says: bytes, text: str = TEXT, key: ClientKey | None = None) -> FakeClient:
     pipeline = Pipeline(text)
     client, work = pipeline.ask(key=key)
-    pipeline.wire.says(wire_says)
+    pipeline.connection.send(wire_says)
     assert work.called
     return client
 
@@ -96,9 +96,9 @@ def test_a_key_is_found_wherever_the_chunks_are_cut(pieces: list[bytes]) -> None
     body = b"".join(pieces)
     pipeline = Pipeline(TEXT)
     client, work = pipeline.ask()
-    pipeline.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n" % len(body))
+    pipeline.connection.send(b"HTTP/1.1 401 No\r\nContent-Length: %d\r\n\r\n" % len(body))
     for piece in pieces:
-        pipeline.wire.says(piece)
+        pipeline.connection.send(piece)
     assert work.called
     assert client.body == overwritten(body, [Secret(KEY.decode())])
 
@@ -106,15 +106,15 @@ def test_a_key_is_found_wherever_the_chunks_are_cut(pieces: list[bytes]) -> None
 def test_a_stream_is_not_held_back() -> None:
     pipeline = Pipeline(TEXT)
     client, _ = pipeline.ask()
-    pipeline.wire.says(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: " + KEY)
+    pipeline.connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: " + KEY)
     assert client.body == b"data: " + KEY
 
 
 def test_an_error_that_breaks_off_is_an_aborted_answer() -> None:
     pipeline = Pipeline(TEXT)
     client, work = pipeline.ask()
-    pipeline.wire.says(answered(refusal(), b"401 No")[:-5])
-    pipeline.wire.closes()
+    pipeline.connection.send(answered(refusal(), b"401 No")[:-5])
+    pipeline.connection.close()
     _ = work.addErrback(lambda _: None)
     assert client.aborted
     assert KEY not in client.body
@@ -143,7 +143,7 @@ def test_nothing_is_sent_to_a_provider_that_wants_no_credential(path: str) -> No
     request = {"model": "host/m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
     own = ClientKey(Secret("own-key-0001"), b"Bearer", Family.OPENAI)
     pipeline.ask(path, json.dumps(request).encode(), key=own)
-    _, headers, _ = pipeline.heard()
+    _, headers, _ = pipeline.received()
     names = {name.lower() for name, _ in headers}
     assert not names & {b"authorization", b"x-api-key", b"x-goog-api-key"}
 
@@ -153,5 +153,5 @@ def test_across_families_words_that_a_key_begins_stay() -> None:
     asking = {"model": "smart", "messages": [{"role": "user", "content": "x"}]}
     client, _ = pipeline.ask(body=json.dumps(asking).encode())
     error = {"type": "error", "error": {"type": "not_found_error", "message": "model: missing-none"}}
-    pipeline.wire.says(answered(json.dumps(error).encode(), b"404 Not Found"))
+    pipeline.connection.send(answered(json.dumps(error).encode(), b"404 Not Found"))
     assert json.loads(client.body)["error"]["message"] == "model: missing-none"

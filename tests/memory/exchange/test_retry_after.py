@@ -34,7 +34,7 @@ def refused(delay: str | None, header: bytes = b"") -> bytes:
 @pytest.mark.parametrize(("delay", "seconds"), [("27s", b"27"), ("1.5s", b"2"), ("0s", b"0")])
 def test_the_time_in_googles_words_is_a_header(path: str, stream: bool, delay: str, seconds: bytes) -> None:
     pipeline, client = asked(path, stream=stream)
-    pipeline.wire.says(refused(delay))
+    pipeline.connection.send(refused(delay))
     assert client.status == 429
     assert value_of(client.headers, b"retry-after") == seconds
 
@@ -42,7 +42,7 @@ def test_the_time_in_googles_words_is_a_header(path: str, stream: bool, delay: s
 @pytest.mark.parametrize("name", [b"Retry-After", b"retry-after-ms"])
 def test_the_providers_own_header_counts_more_than_its_words(name: bytes) -> None:
     pipeline, client = asked(CHAT, stream=False)
-    pipeline.wire.says(refused("27s", name + b": 5\r\n"))
+    pipeline.connection.send(refused("27s", name + b": 5\r\n"))
     waits = [pair for pair in client.headers if pair[0].lower().startswith(b"retry-after")]
     assert waits == [(name, b"5")]
 
@@ -50,6 +50,6 @@ def test_the_providers_own_header_counts_more_than_its_words(name: bytes) -> Non
 @pytest.mark.parametrize("delay", [None, "soon", "-1s"])
 def test_no_time_is_made_up(delay: str | None) -> None:
     pipeline, client = asked(CHAT, stream=False)
-    pipeline.wire.says(refused(delay))
+    pipeline.connection.send(refused(delay))
     assert client.status == 429
     assert value_of(client.headers, b"retry-after") is None

@@ -22,7 +22,7 @@ def start(
     """Start an upload; return the pipeline and the address that the client gets."""
     pipeline = Pipeline(text)
     client, _ = pipeline.ask(path, b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=own)
-    pipeline.wire.says(
+    pipeline.connection.send(
         b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Goog-Upload-Status: active\r\n"
         b"X-Goog-Upload-URL: " + upload_url.encode() + b"\r\n\r\n"
     )
@@ -35,7 +35,7 @@ UPSTREAM = "https://gemini.example/upload/v1beta/files?upload_id=abc&upload_prot
 
 def test_an_upload_is_started_beside_the_base_address() -> None:
     pipeline, _ = start(UPSTREAM)
-    line, headers, _ = pipeline.heard()
+    line, headers, _ = pipeline.received()
     assert line == b"POST /upload/v1beta/files HTTP/1.1"
     assert value_of(headers, b"x-goog-upload-command") == b"start"
 
@@ -77,7 +77,7 @@ def test_each_address_of_an_upload_is_turned(name: str) -> None:
     client, _ = pipeline.ask(
         "/upload/v1/files", b"{}", [(b"X-Goog-Upload-Command", b"start")], own_address=OWN
     )
-    pipeline.wire.says(f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{name}: {UPSTREAM}\r\n\r\n".encode())
+    pipeline.connection.send(f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{name}: {UPSTREAM}\r\n\r\n".encode())
     turned = value_of(client.headers, name.lower().encode()) or b""
     assert turned.startswith(b"http://gateway:8787/upload/v1/files?upload_id=abc&upload_protocol=resumable")
     assert b"&mgw=" in turned
@@ -87,7 +87,7 @@ def test_a_location_that_is_no_uploads_stays() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask("/v1beta/files/f", b"", [], method="GET", own_address=OWN)
     place = b"https://gemini.example/v1beta/files/g"
-    pipeline.wire.says(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + place + b"\r\n\r\n")
+    pipeline.connection.send(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + place + b"\r\n\r\n")
     assert value_of(client.headers, b"location") == place
 
 
@@ -112,7 +112,7 @@ def test_a_chunk_goes_to_the_provider_of_its_address_without_our_parameters() ->
     pipeline = Pipeline()
     query = b"upload_id=abc&upload_protocol=resumable&provider=gem"
     pipeline.ask("/upload/v1/files", b"chunk", [(b"X-Goog-Upload-Offset", b"0")], query)
-    line, headers, body = pipeline.heard()
+    line, headers, body = pipeline.received()
     assert line == b"POST /upload/v1beta/files?upload_id=abc&upload_protocol=resumable HTTP/1.1"
     assert value_of(headers, b"x-goog-api-key") == b"AIza-0004"
     assert body == b"chunk"
@@ -121,7 +121,7 @@ def test_a_chunk_goes_to_the_provider_of_its_address_without_our_parameters() ->
 def test_a_chunk_needs_no_key_where_there_is_none_to_send() -> None:
     pipeline = Pipeline(THREE_FAMILIES.replace(", api_key: AIza-0004", ""))
     pipeline.ask("/upload/v1/files", b"chunk", [], b"upload_id=abc&provider=gem")
-    _, headers, _ = pipeline.heard()
+    _, headers, _ = pipeline.received()
     assert value_of(headers, b"x-goog-api-key") is None
     assert value_of(headers, b"authorization") is None
 
@@ -132,8 +132,8 @@ def results(
     pipeline = Pipeline(text)
     path = "/v1/messages/batches"
     client, _ = pipeline.ask(path, b"", ANTHROPIC, query, method="GET", own_address=OWN)
-    assert value_of(pipeline.heard()[1], b"accept-encoding") == b"identity"
-    pipeline.wire.says(answered(body).replace(b"X-Up: 1\r\n", b"X-Up: 1\r\n" + headers))
+    assert value_of(pipeline.received()[1], b"accept-encoding") == b"identity"
+    pipeline.connection.send(answered(body).replace(b"X-Up: 1\r\n", b"X-Up: 1\r\n" + headers))
     assert client.finished
     return client
 
@@ -159,9 +159,9 @@ def test_a_key_in_any_spelling_and_a_body_of_any_type_are_turned() -> None:
     headers: RawHeaders = [*ANTHROPIC, (b"Range", b"bytes=0-5"), (b"If-Range", b"x")]
     path = "/v1/messages/batches/b"
     client, _ = pipeline.ask(path, b"", headers, method="GET", own_address=OWN)
-    sent = pipeline.heard()[1]
+    sent = pipeline.received()[1]
     assert (value_of(sent, b"range"), value_of(sent, b"if-range")) == (None, None)
-    pipeline.wire.says(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
+    pipeline.connection.send(b'HTTP/1.1 200 OK\r\nETag: "x"\r\nContent-Length: %d\r\n\r\n' % len(body) + body)
     assert client.body == body.replace(b"https://anthropic.example", OWN.encode())
     assert value_of(client.headers, b"etag") is None
 
@@ -195,6 +195,6 @@ def test_a_list_that_is_far_larger_than_any_page_is_refused() -> None:
     pipeline, failures = Pipeline(), list[Failure]()
     client, work = pipeline.ask("/v1/messages/batches", b"", ANTHROPIC, method="GET", own_address=OWN)
     _ = work.addErrback(failures.append)
-    pipeline.wire.says(answered(b'{"data":[' + b"{}," * (6 * 1024 * 1024) + b"{}]}"))
+    pipeline.connection.send(answered(b'{"data":[' + b"{}," * (6 * 1024 * 1024) + b"{}]}"))
     assert not client.started
     assert "more than 16777216 bytes" in str(failures[0].value)

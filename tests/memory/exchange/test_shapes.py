@@ -137,7 +137,7 @@ def test_the_reactor_turns_while_a_body_is_understood(name: str) -> None:
         reactor.begin()
         _, served = pipeline.ask(path, body)
         failures = failures_of(served)
-        reactor.turn_until(lambda: served.called or pipeline.endpoint.wires)
+        reactor.turn_until(lambda: served.called or pipeline.endpoint.connections)
         assert are_refusals(failures)
         served.cancel()
     assert reactor.longest_ms < MOST_MS
@@ -163,7 +163,7 @@ def test_the_reactor_turns_while_an_answer_is_told(name: str) -> None:
         failures = failures_of(served)
         reactor.begin()
         for at in range(0, len(answer), 65536):
-            pipeline.wire.says(answer[at : at + 65536])
+            pipeline.connection.send(answer[at : at + 65536])
             reactor.turn(0)
         reactor.turn_until(lambda: served.called)
     assert are_refusals(failures)
@@ -191,8 +191,8 @@ def test_a_large_body_is_translated_as_a_small_one_is() -> None:
             pipeline.ask(
                 body=b'{"model":"smart","seed":1,"messages":[{"role":"user","content":"%b"}]}' % text
             )
-            reactor.turn_until(lambda pipeline=pipeline: pipeline.endpoint.wires)  # type: ignore[misc]  # of this turn
-            sent.append(pipeline.heard()[2].replace(text.rstrip(), b"T"))
+            reactor.turn_until(lambda pipeline=pipeline: pipeline.endpoint.connections)  # type: ignore[misc]  # of this turn
+            sent.append(pipeline.received()[2].replace(text.rstrip(), b"T"))
     assert sent[0] == sent[1]
 
 
@@ -205,7 +205,7 @@ def test_a_client_that_leaves_while_its_body_is_understood_is_recorded_once() ->
         assert pipeline.event().status is Outcome.CLIENT_ABORT
         waited: Deferred[int] = work.run(lambda: 1)
         reactor.turn_until(lambda: waited.called)
-        assert not pipeline.endpoint.wires
+        assert not pipeline.endpoint.connections
     assert len(pipeline.events) == 1
 
 
@@ -282,7 +282,7 @@ def test_no_depth_of_nesting_is_a_bug(model: bytes, depth: int) -> None:
         pipeline = Pipeline()
         _, served = pipeline.ask(body=_USER % model + b"," + more + b"}")
         failures = failures_of(served)
-        assert pipeline.endpoint.wires or failures
+        assert pipeline.endpoint.connections or failures
         assert are_refusals(failures)
 
 
@@ -296,7 +296,7 @@ def test_no_depth_of_arguments_is_a_bug(model: bytes, depth: int) -> None:
     pipeline = Pipeline()
     _, served = pipeline.ask(MESSAGES, body % (model, deep(depth, b'{"a":', b"}")))
     failures = failures_of(served)
-    assert pipeline.endpoint.wires or failures
+    assert pipeline.endpoint.connections or failures
     assert are_refusals(failures)
 
 
@@ -314,6 +314,6 @@ def test_no_depth_of_an_answer_is_a_bug(answer: bytes, depth: int, status: bytes
     pipeline = Pipeline()
     _, served = pipeline.ask(body=_USER % b"smart" + b"}")
     failures = failures_of(served)
-    pipeline.wire.says(answered(answer % deep(depth, b'{"a":', b"}"), status))
+    pipeline.connection.send(answered(answer % deep(depth, b'{"a":', b"}"), status))
     assert served.called
     assert are_refusals(failures)

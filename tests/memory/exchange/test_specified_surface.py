@@ -94,24 +94,24 @@ class Door(WebServerHarness):
 
     def refused(self, asked: Asked) -> tuple[int, Any, UsageEvent | None]:
         """Send what no provider hears of: the status, the body as JSON and the event."""
-        before = len(self.pipeline.endpoint.wires)
+        before = len(self.pipeline.endpoint.connections)
         self._ask(asked)
-        assert len(self.pipeline.endpoint.wires) == before, "a provider was called"
+        assert len(self.pipeline.endpoint.connections) == before, "a provider was called"
         return self.status(), self.body(), self.observer.events[0] if self.observer.events else None
 
     def through(self, asked: Asked) -> Came:
         """Send what one provider answers."""
-        before = len(self.pipeline.endpoint.wires)
+        before = len(self.pipeline.endpoint.connections)
         self._ask(asked)
-        assert len(self.pipeline.endpoint.wires) == before + 1, self.taken()
-        head, _, body = self.wire.heard.partition(b"\r\n\r\n")
+        assert len(self.pipeline.endpoint.connections) == before + 1, self.taken()
+        head, _, body = self.connection.received.partition(b"\r\n\r\n")
         line, *rest = head.decode().split("\r\n")
         told = json.dumps(USAGE[asked.family]).encode()
-        self.wire.says(
+        self.connection.send(
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
             b"Content-Length: %d\r\n\r\n" % len(told) + told
         )
-        self.wire.closes()
+        self.connection.close()
         assert self.taken().endswith(b"\r\n\r\n" + told), self.taken()
         headers = [(name, value) for name, _, value in (one.partition(": ") for one in rest)]
         return Came(line, headers, body, self.taken(), self.event)

@@ -61,7 +61,7 @@ def test_openais_client_hears_google() -> None:
         SPEECH,
         asked(instructions="Whisper.", response_format="pcm", speed=1.5, stream_format="sse", extra={"a": 1}),
     )
-    line, headers, body = pipeline.heard()
+    line, headers, body = pipeline.received()
     assert line == b"POST /v1beta/models/gem-tts:generateContent HTTP/1.1"
     assert value_of(headers, b"x-goog-api-key") == b"AIza-0004"
     assert value_of(headers, b"accept") == b"*/*"
@@ -73,7 +73,7 @@ def test_openais_client_hears_google() -> None:
             "speechConfig": {"voiceConfig": {"prebuiltVoiceConfig": {"voiceName": "Kore"}}},
         },
     }
-    pipeline.wire.says(spoken(blob(SAMPLES[:100]), blob(SAMPLES[100:])))
+    pipeline.connection.send(spoken(blob(SAMPLES[:100]), blob(SAMPLES[100:])))
     assert client.body == SAMPLES
     assert value_of(client.headers, b"content-type") == L16.encode()
     assert value_of(client.headers, b"content-length") == b"%d" % len(SAMPLES)
@@ -89,7 +89,7 @@ def test_openais_client_hears_google() -> None:
 def test_a_wave_file_is_a_head_before_the_unchanged_samples() -> None:
     pipeline = Pipeline(OBSERVED)
     client, _ = pipeline.ask(SPEECH, asked(response_format="wav"))
-    pipeline.wire.says(spoken(blob()))
+    pipeline.connection.send(spoken(blob()))
     assert client.body[:4] + client.body[8:16] == b"RIFFWAVEfmt "
     assert client.body[44:] == SAMPLES
     assert int.from_bytes(client.body[24:28], "little") == 24_000
@@ -103,7 +103,7 @@ def test_a_wave_file_is_a_head_before_the_unchanged_samples() -> None:
 def test_who_wants_another_format_gets_what_there_is(fields: Json, dropped: bytes | None) -> None:
     pipeline = Pipeline(OBSERVED)
     client, _ = pipeline.ask(SPEECH, asked(**fields))
-    pipeline.wire.says(spoken(blob()))
+    pipeline.connection.send(spoken(blob()))
     assert (client.status, client.body) == (200, SAMPLES)
     assert value_of(client.headers, b"content-type") == L16.encode()
     assert value_of(client.headers, b"x-gateway-dropped-fields") == dropped
@@ -112,7 +112,7 @@ def test_who_wants_another_format_gets_what_there_is(fields: Json, dropped: byte
 def test_a_file_of_the_providers_own_goes_as_it_is() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask(SPEECH, asked(response_format="wav"))
-    pipeline.wire.says(spoken(blob(b"RIFF....WAVE", "audio/wav")))
+    pipeline.connection.send(spoken(blob(b"RIFF....WAVE", "audio/wav")))
     assert client.body == b"RIFF....WAVE"
     assert value_of(client.headers, b"content-type") == b"audio/wav"
 
@@ -135,8 +135,8 @@ def test_voices_go_by_the_operators_table_then_by_ours(
 ) -> None:
     pipeline = Pipeline(VOICES)
     client, _ = pipeline.ask(SPEECH, asked(voice=voice))
-    config = json.loads(pipeline.heard()[2])["generationConfig"].get("speechConfig")
-    pipeline.wire.says(spoken(blob()))
+    config = json.loads(pipeline.received()[2])["generationConfig"].get("speechConfig")
+    pipeline.connection.send(spoken(blob()))
     found = config and config["voiceConfig"]["prebuiltVoiceConfig"]["voiceName"]
     assert found == sent
     assert value_of(client.headers, b"x-gateway-dropped-fields") == dropped
@@ -155,14 +155,14 @@ def test_what_is_wrong_is_refused_before_anybody_is_asked(
     _, work = pipeline.ask(SPEECH, asked(**fields), headers=headers)
     error = failure_of(work)
     assert (error.reason, error.param) == (Reason.MALFORMED, param)
-    assert pipeline.endpoint.wires == []
+    assert pipeline.endpoint.connections == []
     assert pipeline.event().http_status == 400
 
 
 def test_an_answer_without_sound_is_a_502() -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask(SPEECH, asked())
-    pipeline.wire.says(spoken({"text": "Hello! AIza-0004"}))
+    pipeline.connection.send(spoken({"text": "Hello! AIza-0004"}))
     error = failure_of(work)
     assert error.reason is Reason.UPSTREAM_BROKEN
     assert "no audio" in error.message
@@ -174,7 +174,7 @@ def test_what_google_refuses_to_say_is_an_error_of_the_clients_dialect() -> None
     pipeline = Pipeline()
     client, _ = pipeline.ask(SPEECH, asked())
     blocked = {"blockReason": "SAFETY", "blockReasonMessage": "not with AIza-0004"}
-    pipeline.wire.says(answered(json.dumps({"promptFeedback": blocked}).encode()))
+    pipeline.connection.send(answered(json.dumps({"promptFeedback": blocked}).encode()))
     assert client.status == 400
     assert json.loads(client.body)["error"] == {
         "message": "not with [key]",
@@ -194,7 +194,7 @@ def test_googles_errors_are_told_in_the_clients_dialect(headers: RawHeaders, kin
     pipeline = Pipeline()
     client, _ = pipeline.ask(SPEECH, asked(), headers=headers)
     error = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
-    pipeline.wire.says(answered(json.dumps(error).encode(), b"429 Too Many Requests"))
+    pipeline.connection.send(answered(json.dumps(error).encode(), b"429 Too Many Requests"))
     assert client.status == 429
     told = json.loads(client.body)
     assert (told["error"]["message"], told["error"]["type"]) == ("slow down", kind)
@@ -205,7 +205,7 @@ def test_too_much_sound_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response, "MAX_BUFFERED_BYTES", 1_000)
     pipeline = Pipeline()
     _, work = pipeline.ask(SPEECH, asked())
-    pipeline.wire.says(spoken(blob()))
+    pipeline.connection.send(spoken(blob()))
     assert failure_of(work).reason is Reason.UPSTREAM_BROKEN
 
 
@@ -215,10 +215,10 @@ def test_too_much_sound_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_anthropics_client_hears_google() -> None:
     pipeline = Pipeline(OBSERVED)
     client, _ = pipeline.ask(SPEECH, asked(response_format="wav", speed=2), headers=VERSION)
-    line, headers, _ = pipeline.heard()
+    line, headers, _ = pipeline.received()
     assert line == b"POST /v1beta/models/gem-tts:generateContent HTTP/1.1"
     assert value_of(headers, b"anthropic-version") is None
-    pipeline.wire.says(spoken(blob(), responseId="up_1"))
+    pipeline.connection.send(spoken(blob(), responseId="up_1"))
     message = json.loads(client.body)
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert (message["type"], message["role"], message["model"]) == ("message", "assistant", "gem-real")
@@ -236,11 +236,11 @@ def test_anthropics_client_hears_openai_through_its_own_bytes() -> None:
     pipeline = Pipeline(VOICES)
     body = b'{ "input":"H\\u00e9llo","model":"tts-x", "voice" : "Puck","speed":1.50, "own":[1,2] }'
     client, _ = pipeline.ask(SPEECH, body.replace(b'"tts-x"', b'"main/tts-x"'), headers=VERSION)
-    line, headers, sent = pipeline.heard()
+    line, headers, sent = pipeline.received()
     assert line == b"POST /v1/audio/speech HTTP/1.1"
     assert value_of(headers, b"authorization") == b"Bearer sk-main-0001"
     assert sent == body.replace(b"Puck", b"verse")
-    pipeline.wire.says(answered(b"\x00\xffsound", content_type=b"audio/mpeg"))
+    pipeline.connection.send(answered(b"\x00\xffsound", content_type=b"audio/mpeg"))
     message = json.loads(client.body)
     source = message["content"][0]["source"]
     assert (source["media_type"], b64decode(source["data"])) == ("audio/mpeg", b"\x00\xffsound")
@@ -253,8 +253,8 @@ def test_anthropics_client_hears_openai_through_its_own_bytes() -> None:
 def test_a_bare_model_of_anthropics_client_is_openais() -> None:
     pipeline = Pipeline()
     pipeline.ask(SPEECH, asked("tts-x"), headers=VERSION)
-    assert pipeline.heard()[0] == b"POST /v1/audio/speech HTTP/1.1"
-    assert pipeline.heard()[2] == asked("tts-x")
+    assert pipeline.received()[0] == b"POST /v1/audio/speech HTTP/1.1"
+    assert pipeline.received()[2] == asked("tts-x")
 
 
 def test_anthropics_client_gets_sound_whole_that_it_asked_for_in_events() -> None:
@@ -265,7 +265,7 @@ def test_anthropics_client_gets_sound_whole_that_it_asked_for_in_events() -> Non
         b'data: {"type":"speech.audio.delta","audio":"dHdv"}\n\n'
         b'data: {"type":"speech.audio.done","usage":{"input_tokens":3,"output_tokens":9}}\n\n'
     )
-    pipeline.wire.says(answered(events, content_type=b"text/event-stream"))
+    pipeline.connection.send(answered(events, content_type=b"text/event-stream"))
     message = json.loads(client.body)
     assert b64decode(message["content"][0]["source"]["data"]) == b"one two"
     assert message["usage"]["output_tokens"] == 9
@@ -285,7 +285,7 @@ def test_googles_client_hears_openai() -> None:
     config = {"responseModalities": ["AUDIO"], "speechConfig": voice, "temperature": 1}
     system = {"parts": [{"text": "Whisper."}]}
     client, _ = pipeline.ask(GENERATE, contents(generationConfig=config, systemInstruction=system))
-    line, _, body = pipeline.heard()
+    line, _, body = pipeline.received()
     assert line == b"POST /v1/audio/speech HTTP/1.1"
     assert json.loads(body) == {
         "model": "tts-x",
@@ -294,7 +294,7 @@ def test_googles_client_hears_openai() -> None:
         "response_format": "pcm",
         "instructions": "Whisper.",
     }
-    pipeline.wire.says(answered(SAMPLES, content_type=b"audio/pcm"))
+    pipeline.connection.send(answered(SAMPLES, content_type=b"audio/pcm"))
     answer = json.loads(client.body)
     (candidate,) = answer["candidates"]
     (part,) = candidate["content"]["parts"]
@@ -310,14 +310,14 @@ def test_googles_client_without_words_is_refused() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask(GENERATE, b'{"contents":[{"parts":[{"text":""}]}]}')
     assert failure_of(work).param == "contents"
-    assert pipeline.endpoint.wires == []
+    assert pipeline.endpoint.connections == []
 
 
 def test_openais_errors_are_told_to_googles_client() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask(GENERATE, contents())
     error = {"error": {"message": "no such voice", "type": "invalid_request_error", "code": None}}
-    pipeline.wire.says(answered(json.dumps(error).encode(), b"400 Bad Request"))
+    pipeline.connection.send(answered(json.dumps(error).encode(), b"400 Bad Request"))
     told = json.loads(client.body)["error"]
     assert (client.status, told["message"], told["status"]) == (400, "no such voice", "INVALID_ARGUMENT")
 
@@ -325,7 +325,7 @@ def test_openais_errors_are_told_to_googles_client() -> None:
 def test_a_provider_that_answers_in_json_has_not_spoken() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask(GENERATE, contents())
-    pipeline.wire.says(answered(b"{}"))
+    pipeline.connection.send(answered(b"{}"))
     error = failure_of(work)
     assert error.reason is Reason.UPSTREAM_BROKEN
     assert "application/json" in error.message

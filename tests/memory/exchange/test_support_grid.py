@@ -195,7 +195,7 @@ class Seen:
     status: int
     content_type: str | None
     body: bytes
-    wires: list[ProviderConnection]
+    connections: list[ProviderConnection]
     """The connections to providers that it has made."""
 
 
@@ -204,17 +204,17 @@ def ask(harness: WebServerHarness, row: Row, kind: str) -> Seen:
     transport = StringTransport()
     channel = harness.factory.buildProtocol(None)
     channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
-    before = len(harness.pipeline.endpoint.wires)
+    before = len(harness.pipeline.endpoint.connections)
     channel.dataReceived(row.request(kind, "edge"))
-    wires = harness.pipeline.endpoint.wires[before:]
-    for wire in wires:
+    connections = harness.pipeline.endpoint.connections[before:]
+    for connection in connections:
         media_type, body = answer_of(row, kind)
         head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n" % len(body)
-        wire.says(head + b"Content-Type: " + media_type + b"\r\n\r\n" + body)
-        wire.closes()
+        connection.send(head + b"Content-Type: " + media_type + b"\r\n\r\n" + body)
+        connection.close()
     answer = HTTPResponse(_Taken(transport.value()), method=row.method)  # type: ignore[arg-type]  # enough of it
     answer.begin()
-    return Seen(answer.status, answer.getheader("content-type"), answer.read(), wires)
+    return Seen(answer.status, answer.getheader("content-type"), answer.read(), connections)
 
 
 def check(harness: WebServerHarness, row: Row, kind: str, cell: Cell) -> None:
@@ -230,8 +230,8 @@ def check(harness: WebServerHarness, row: Row, kind: str, cell: Cell) -> None:
         assert (event.status, event.attempts) == ("rejected", 0)
         return
     assert (seen.status, event.status, event.attempts) == (200, "ok", 1)
-    (wire,) = seen.wires
-    head, _, body = wire.heard.partition(b"\r\n\r\n")
+    (connection,) = seen.connections
+    head, _, body = connection.received.partition(b"\r\n\r\n")
     assert KEY[kind] in head.split(b"\r\n")
     assert b"Host: %b.example" % kind.replace("_", "-").encode() in head.split(b"\r\n")
     assert b"X-Provider" not in head
@@ -253,7 +253,7 @@ def check(harness: WebServerHarness, row: Row, kind: str, cell: Cell) -> None:
 
 
 def check_refused(row: Row, kind: str, seen: Seen, cell: Cell) -> None:
-    assert seen.wires == []
+    assert seen.connections == []
     assert (seen.status, seen.content_type) == (STATUS[cell], "application/json")
     told = json.loads(seen.body)
     error = told["error"]

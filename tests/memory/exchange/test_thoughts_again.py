@@ -59,21 +59,21 @@ def began(text: str = OBSERVED, **fields: bool) -> tuple[Pipeline, FakeClient]:
 @pytest.mark.parametrize("stream", [False, True])
 def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool) -> None:
     pipeline, client = began(stream=stream)
-    _, headers, body = pipeline.heard()
+    _, headers, body = pipeline.received()
     first = json.loads(body)
     assert first["messages"][1]["content"][0]["signature"] == "c2ln"
     assert first["thinking"]["block_binding"] == {"prefix_mismatch_behavior": "drop_block"}
     assert value_of(headers, b"anthropic-beta") == b"thinking-binding-controls-2026-08-01"
-    before = pipeline.wire.heard
-    pipeline.wire.says(refused(message))
+    before = pipeline.connection.received
+    pipeline.connection.send(refused(message))
     assert not client.started
-    head, _, body = pipeline.wire.heard.removeprefix(before).partition(b"\r\n\r\n")
+    head, _, body = pipeline.connection.received.removeprefix(before).partition(b"\r\n\r\n")
     assert b"anthropic-beta" not in head
     again = json.loads(body)
     assert again["messages"][1]["content"] == [{"type": "text", "text": "b"}]
     assert "thinking" not in again
     pipeline.clock.advance(2)
-    pipeline.wire.says(answered(json.dumps(MESSAGE).encode()))
+    pipeline.connection.send(answered(json.dumps(MESSAGE).encode()))
     assert client.status == 200
     assert b"hi" in client.body
     dropped = value_of(client.headers, b"x-gateway-dropped-fields")
@@ -88,8 +88,8 @@ def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool)
 
 def test_a_second_refusal_is_the_clients() -> None:
     pipeline, client = began()
-    pipeline.wire.says(refused(BOUND))
-    pipeline.wire.says(refused(BOUND))
+    pipeline.connection.send(refused(BOUND))
+    pipeline.connection.send(refused(BOUND))
     assert client.status == 400
     assert json.loads(client.body)["error"]["message"] == BOUND
     told = pipeline.event()
@@ -108,7 +108,7 @@ def test_a_second_refusal_is_the_clients() -> None:
 )
 def test_any_other_refusal_is_the_clients_at_once(reply: bytes, thoughts: bool) -> None:
     pipeline, client = began(thoughts=thoughts)
-    pipeline.wire.says(reply)
+    pipeline.connection.send(reply)
     assert client.status in {400, 429}
     assert pipeline.event().attempts == 1
 
@@ -116,11 +116,11 @@ def test_any_other_refusal_is_the_clients_at_once(reply: bytes, thoughts: bool) 
 def test_a_client_that_leaves_between_the_two_stops_both() -> None:
     pipeline = Pipeline(OBSERVED)
     client, work = pipeline.ask(body=asked())
-    pipeline.wire.says(refused(BOUND))
+    pipeline.connection.send(refused(BOUND))
     _ = work.addErrback(lambda _: None)
     work.cancel()
     assert not client.started
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted
     assert (pipeline.event().status, pipeline.event().attempts) == (Outcome.CLIENT_ABORT, 2)
     assert not pipeline.clock.getDelayedCalls()
 
@@ -139,7 +139,7 @@ def test_a_count_of_tokens_is_asked_for_again_as_well() -> None:
     ]
     body = json.dumps({"contents": contents}).encode()
     client, _ = pipeline.ask("/v1beta/models/claude%2Fclaude-opus-5-5:countTokens", body)
-    pipeline.wire.says(refused(FIELD))
-    pipeline.wire.says(answered(b'{"input_tokens": 9}'))
+    pipeline.connection.send(refused(FIELD))
+    pipeline.connection.send(answered(b'{"input_tokens": 9}'))
     assert json.loads(client.body)["totalTokens"] == 9
     assert pipeline.event().attempts == 2

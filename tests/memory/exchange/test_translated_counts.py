@@ -19,30 +19,30 @@ LONG = [{"role": "system", "content": "be kind " * 9}, *HELLO]
 def test_automatic_breakpoints_are_set_and_told() -> None:
     pipeline = Pipeline(CACHED)
     client, _ = pipeline.ask(body=asked("smart", messages=LONG))
-    assert json.loads(pipeline.heard()[2])["system"][-1]["cache_control"] == {"type": "ephemeral"}
-    pipeline.wire.says(said(MESSAGE))
+    assert json.loads(pipeline.received()[2])["system"][-1]["cache_control"] == {"type": "ephemeral"}
+    pipeline.connection.send(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-cache-auto") == b"system"
 
 
 def test_a_client_can_switch_automatic_breakpoints_off() -> None:
     pipeline = Pipeline(CACHED)
     client, _ = pipeline.ask(body=asked("smart", messages=LONG), headers=[(b"X-Gateway-Cache-Auto", b"off")])
-    assert b"cache_control" not in pipeline.heard()[2]
-    pipeline.wire.says(said(MESSAGE))
+    assert b"cache_control" not in pipeline.received()[2]
+    pipeline.connection.send(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-cache-auto") is None
 
 
 def test_automatic_breakpoints_are_not_for_other_families() -> None:
     pipeline = Pipeline(CACHED)
     pipeline.ask(body=asked("gem/gemini-3-pro", messages=LONG))
-    assert b"cache" not in pipeline.heard()[2]
+    assert b"cache" not in pipeline.received()[2]
 
 
 def test_tokens_are_counted_by_the_provider_that_can() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask(f"{MESSAGES}/count_tokens", asked("gem/gemini-3-pro"))
-    assert pipeline.heard()[0] == b"POST /v1beta/models/gemini-3-pro:countTokens HTTP/1.1"
-    pipeline.wire.says(said({"totalTokens": 12}))
+    assert pipeline.received()[0] == b"POST /v1beta/models/gemini-3-pro:countTokens HTTP/1.1"
+    pipeline.connection.send(said({"totalTokens": 12}))
     assert json.loads(client.body) == {"input_tokens": 12}
     assert value_of(client.headers, b"x-gateway-estimated") is None
     assert pipeline.event().tokens_in is None, "nothing was consumed"
@@ -63,7 +63,7 @@ def test_embeddings_in_base64_are_written_where_the_operator_says_so(
         assert 'encoding_format="float"' in error.message
         assert "translation.base64_embeddings: encode" in error.message
         return
-    pipeline.wire.says(said({"embedding": {"values": [1.0, 0.5]}}))
+    pipeline.connection.send(said({"embedding": {"values": [1.0, 0.5]}}))
     assert json.loads(client.body)["data"][0]["embedding"] == embedding
 
 
@@ -72,7 +72,7 @@ def test_tokens_are_estimated_where_no_provider_counts(model: str) -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask(f"{MESSAGES}/count_tokens", asked(model))
     assert work.called
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
     assert json.loads(client.body)["input_tokens"] > 0
     assert value_of(client.headers, b"x-gateway-estimated") == b"true"
     told = pipeline.event()
@@ -84,8 +84,8 @@ def test_embeddings_go_to_gemini() -> None:
     pipeline = Pipeline(OBSERVED)
     body = json.dumps({"model": "gem/gemini-embedding-001", "input": ["a", "b"], "user": "u"}).encode()
     client, _ = pipeline.ask("/v1/embeddings", body)
-    assert pipeline.heard()[0] == b"POST /v1beta/models/gemini-embedding-001:batchEmbedContents HTTP/1.1"
-    pipeline.wire.says(said({"embeddings": [{"values": [1.0]}, {"values": [0.5]}]}))
+    assert pipeline.received()[0] == b"POST /v1beta/models/gemini-embedding-001:batchEmbedContents HTTP/1.1"
+    pipeline.connection.send(said({"embeddings": [{"values": [1.0]}, {"values": [0.5]}]}))
     reply = json.loads(client.body)
     assert [item["embedding"] for item in reply["data"]] == [[1.0], [0.5]]
     assert value_of(client.headers, b"x-gateway-dropped-fields") == b"user"

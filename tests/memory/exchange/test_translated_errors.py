@@ -19,7 +19,7 @@ def test_a_refusal_keeps_status_message_and_retry_after(status: int) -> None:
     client, work = pipeline.ask(body=asked("smart", stream=True))
     body = b'{"type":"error","error":{"type":"some_error","message":"not now"},"request_id":"r"}'
     head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 7\r\n".encode()
-    pipeline.wire.says(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+    pipeline.connection.send(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
     assert client.status == (503 if status == 529 else status)
     assert json.loads(client.body)["error"]["message"] == "not now"
     assert value_of(client.headers, b"retry-after") == b"7"
@@ -35,7 +35,7 @@ def test_a_refusal_keeps_status_message_and_retry_after(status: int) -> None:
 def test_an_answer_that_nothing_can_be_made_of_is_a_bad_gateway(body: bytes) -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask(body=asked("smart"))
-    pipeline.wire.says(answered(body))
+    pipeline.connection.send(answered(body))
     assert not client.started
     error = failure_of(work)
     assert (error.reason, error.status) == (Reason.UPSTREAM_BROKEN, 502)
@@ -46,7 +46,7 @@ def test_an_answer_that_nothing_can_be_made_of_is_a_bad_gateway(body: bytes) -> 
 def test_an_error_in_an_answer_of_good_status_has_the_status_that_it_names(stream: bool) -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask(MESSAGES, asked("fast", max_tokens=9, stream=stream))
-    pipeline.wire.says(said({"error": {"message": "slow down", "code": 429}}))
+    pipeline.connection.send(said({"error": {"message": "slow down", "code": 429}}))
     assert client.status == 429
     assert json.loads(client.body)["error"] == {"type": "rate_limit_error", "message": "slow down"}
     assert work.called
@@ -64,7 +64,7 @@ def test_an_error_in_an_answer_of_good_status_has_the_status_that_it_names(strea
 def test_words_in_place_of_a_stream_reach_the_client(content_type: bytes, body: bytes) -> None:
     pipeline = Pipeline()
     client, work = pipeline.ask(MESSAGES, asked("fast", max_tokens=9, stream=True))
-    pipeline.wire.says(answered(body, content_type=content_type))
+    pipeline.connection.send(answered(body, content_type=content_type))
     assert b"message_stop" not in client.body
     told = client.body.decode() if client.started else failure_of(work).message
     assert "no healthy upstream" in told
@@ -74,5 +74,5 @@ def test_words_in_place_of_a_stream_reach_the_client(content_type: bytes, body: 
 def test_a_redirect_is_not_followed_and_is_a_bad_gateway() -> None:
     pipeline = Pipeline()
     _, work = pipeline.ask(body=asked("smart"))
-    pipeline.wire.says(answered(b"", b"302 Found"))
+    pipeline.connection.send(answered(b"", b"302 Found"))
     assert "base_url" in failure_of(work).message

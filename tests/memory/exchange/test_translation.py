@@ -29,7 +29,7 @@ from tests.support.translation import (
 def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
     pipeline = Pipeline(OBSERVED)
     client, work = pipeline.ask(body=asked("smart", logit_bias={"1": 1}, seed=4, max_tokens=9))
-    line, headers, body = pipeline.heard()
+    line, headers, body = pipeline.received()
     assert line == b"POST /v1/messages HTTP/1.1"
     assert value_of(headers, b"x-api-key") == b"sk-ant-0003"
     assert value_of(headers, b"anthropic-version") == b"2023-06-01"
@@ -37,7 +37,7 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
     assert value_of(headers, b"authorization") is None
     sent = json.loads(body)
     assert (sent["model"], sent["max_tokens"]) == ("claude-x", 9)
-    pipeline.wire.says(said(MESSAGE))
+    pipeline.connection.send(said(MESSAGE))
     reply = json.loads(client.body)
     assert reply["choices"][0]["message"]["content"] == "hi"
     assert reply["model"] == "claude-real"
@@ -59,7 +59,7 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
 def test_what_was_dropped_is_not_told_unless_the_operator_observes_it() -> None:
     pipeline = Pipeline()
     client, _ = pipeline.ask(body=asked("smart", logit_bias={"1": 1}))
-    pipeline.wire.says(said(MESSAGE))
+    pipeline.connection.send(said(MESSAGE))
     assert value_of(client.headers, b"x-gateway-dropped-fields") is None
     assert pipeline.event().dropped_fields is None
 
@@ -72,14 +72,14 @@ def test_a_tool_that_is_no_function_is_refused_by_its_name(model: str) -> None:
     error = failure_of(work)
     assert error.reason is Reason.MALFORMED
     assert "custom" in error.message
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
 
 
 def test_a_key_of_the_clients_never_crosses_families() -> None:
     pipeline = Pipeline(THREE_FAMILIES.replace(", api_key: sk-ant-0003", ""))
     _, work = pipeline.ask(body=asked("smart"), headers=[(b"Authorization", b"Bearer own")])
     assert failure_of(work).reason is Reason.NO_PROVIDER_KEY
-    assert not pipeline.endpoint.wires
+    assert not pipeline.endpoint.connections
 
 
 def test_headers_of_the_clients_family_stay_here_and_others_go() -> None:
@@ -92,7 +92,7 @@ def test_headers_of_the_clients_family_stay_here_and_others_go() -> None:
         (b"traceparent", b"00-1"),
     ]
     pipeline.ask(body=asked("smart"), headers=headers)
-    heard = pipeline.heard()[1]
+    heard = pipeline.received()[1]
     assert value_of(heard, b"openai-organization") is None
     assert value_of(heard, b"user-agent") == b"me"
     assert value_of(heard, b"traceparent") == b"00-1"
@@ -111,9 +111,9 @@ def test_a_field_beyond_openais_own_goes_only_to_hosts_that_take_it(listed: bool
     text = OBSERVED.replace("sk-host-0002}", "sk-host-0002, extra_fields: [top_k]}") if listed else OBSERVED
     pipeline = Pipeline(text)
     client, _ = pipeline.ask("/v1beta/models/host%2Fllama:generateContent", json.dumps(GEMINI_CLI).encode())
-    assert (b'"top_k":64' in pipeline.heard()[2]) == listed
+    assert (b'"top_k":64' in pipeline.received()[2]) == listed
     choice = {"index": 0, "message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}
-    pipeline.wire.says(said({"id": "c", "choices": [choice]}))
+    pipeline.connection.send(said({"id": "c", "choices": [choice]}))
     dropped = value_of(client.headers, b"x-gateway-dropped-fields")
     assert dropped == (None if listed else b"generationConfig.topK")
 
@@ -125,7 +125,7 @@ def test_what_the_gateway_put_into_a_history_does_not_reach_a_native_provider() 
     pipeline = Pipeline()
     pipeline.ask(MESSAGES, json.dumps(body).encode())
     body["messages"][1]["content"] = [text]  # type: ignore[index]  # a document, not a type
-    assert json.loads(pipeline.heard()[2]) == body
+    assert json.loads(pipeline.received()[2]) == body
 
 
 def test_a_history_is_left_alone_where_the_operator_says_so() -> None:
@@ -135,7 +135,7 @@ def test_a_history_is_left_alone_where_the_operator_says_so() -> None:
     ).encode()
     pipeline = Pipeline(THREE_FAMILIES + "translation: {clean_history: false}\n")
     pipeline.ask(MESSAGES, body)
-    assert pipeline.heard()[2] == body
+    assert pipeline.received()[2] == body
 
 
 LEAK = "Incorrect API key provided: sk-ant-0003."
@@ -147,14 +147,14 @@ def test_a_providers_words_reach_the_client_without_our_key(way: str) -> None:
     client, work = pipeline.ask(body=asked("smart", stream=way == "stream"))
     error = {"type": "error", "error": {"type": "authentication_error", "message": LEAK}}
     if way == "refused":
-        pipeline.wire.says(said(error, b"401 Unauthorized"))
+        pipeline.connection.send(said(error, b"401 Unauthorized"))
         told = client.body.decode()
     elif way == "whole":
-        pipeline.wire.says(said(error))
+        pipeline.connection.send(said(error))
         assert client.status == 401
         told = client.body.decode()
     else:
-        pipeline.wire.says(begun(BEGIN, event(error)))
+        pipeline.connection.send(begun(BEGIN, event(error)))
         told = client.body.decode()
         _ = work.addErrback(lambda _: None)
     assert "Incorrect API key provided: [key]." in told
@@ -168,7 +168,7 @@ def test_a_request_of_countless_objects_is_refused_before_it_is_understood() -> 
     assert "at most 100000" in failure_of(work).message
     text = json.dumps("{}" * 10 + "{ x }" * 300_000).encode()
     pipeline.ask(body=b'{"model":"smart","messages":[{"role":"user","content":%b}]}' % text)
-    assert len(pipeline.endpoint.wires) == 1
+    assert len(pipeline.endpoint.connections) == 1
 
 
 class SlowClient(FakeClient):
@@ -185,7 +185,7 @@ def test_a_large_answer_goes_at_the_clients_pace(monkeypatch: pytest.MonkeyPatch
     pipeline = Pipeline()
     client, work = pipeline.ask(body=asked("smart"))
     large = MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]}
-    pipeline.wire.says(said(large))
+    pipeline.connection.send(said(large))
     turns = 0
     while not work.called:
         turns += 1
@@ -208,7 +208,7 @@ def test_gathered_answers_take_room_and_are_refused_where_there_is_none() -> Non
 
     pipeline.reserve = reserve
     client, work = pipeline.ask(body=asked("smart"))
-    pipeline.wire.says(said(MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]})[:-9])
+    pipeline.connection.send(said(MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]})[:-9])
     assert failure_of(work).reason is Reason.OVERLOADED
     assert not client.started
-    assert pipeline.wire.aborted
+    assert pipeline.connection.aborted

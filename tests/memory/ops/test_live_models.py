@@ -48,9 +48,9 @@ def test_all_providers_are_asked_at_once_and_each_is_read_in_its_own_words() -> 
 def test_only_one_familys_providers_are_asked_where_that_is_wanted() -> None:
     harness = LiveModelsHarness()
     asked = harness.ask(family=Family.ANTHROPIC)
-    harness.says("claude", LISTS["claude"])
+    harness.respond("claude", LISTS["claude"])
     assert ids(asked) == {"claude": ["claude-live"]}
-    assert sum(len(endpoint.wires) for endpoint in harness.endpoints.values()) == 1
+    assert sum(len(endpoint.connections) for endpoint in harness.endpoints.values()) == 1
 
 
 def test_a_request_carries_what_the_kind_requires_and_the_providers_own_key() -> None:
@@ -82,9 +82,9 @@ def test_the_operators_edits_are_made() -> None:
 def test_the_default_of_its_family_alone_gets_a_clients_own_key() -> None:
     harness = LiveModelsHarness(KEYLESS)
     asked = harness.ask(key("sk-own-canary"))
-    assert [name for name in ("main", "claude", "other") if harness.endpoints[name].wires] == ["main"]
+    assert [name for name in ("main", "claude", "other") if harness.endpoints[name].connections] == ["main"]
     assert harness.headers("main")["authorization"] == "Bearer sk-own-canary"
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert ids(asked) == {"main": ["gpt-c", "gpt-live"], "claude": [], "other": []}
 
 
@@ -92,17 +92,17 @@ def test_a_provider_that_there_is_no_key_for_is_left_out_and_no_failure() -> Non
     harness = LiveModelsHarness(KEYLESS)
     assert ids(harness.ask()) == {"main": [], "claude": [], "other": []}
     assert harness.failures == []
-    assert not any(endpoint.wires for endpoint in harness.endpoints.values())
+    assert not any(endpoint.connections for endpoint in harness.endpoints.values())
 
 
 def test_a_list_is_never_shown_to_another_key() -> None:
     harness = LiveModelsHarness(KEYLESS)
     first = harness.ask(key("sk-canary-1"))
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert ids(first)["main"] == ["gpt-c", "gpt-live"]
     second = harness.ask(key("sk-canary-2"))
     assert harness.headers("main")["authorization"] == "Bearer sk-canary-2"
-    harness.says("main", {"data": []})
+    harness.respond("main", {"data": []})
     assert ids(second)["main"] == []
     assert ids(harness.ask(key("sk-canary-1")))["main"] == ["gpt-c", "gpt-live"]
 
@@ -110,8 +110,10 @@ def test_a_list_is_never_shown_to_another_key() -> None:
 def test_keys_that_ask_at_the_same_time_do_not_share_a_request() -> None:
     harness = LiveModelsHarness(KEYLESS)
     first, second = harness.ask(key("sk-canary-1")), harness.ask(key("sk-canary-2"))
-    for wire, body in zip(harness.endpoints["main"].wires, (b'["x"]', b'{"data":[]}'), strict=True):
-        wire.says(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    for connection, body in zip(
+        harness.endpoints["main"].connections, (b'["x"]', b'{"data":[]}'), strict=True
+    ):
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
     assert ids(first)["main"] == ids(second)["main"] == []
     assert harness.failures == ["main"]
 
@@ -124,9 +126,9 @@ def test_a_token_that_is_refused_is_renewed_once(tmp_path: Path) -> None:
     )
     asked = harness.ask()
     file.write_text("canary-new")
-    harness.says("main", b"{}", 401)
+    harness.respond("main", b"{}", 401)
     assert harness.headers("main")["authorization"] == "Bearer canary-new"
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert ids(asked) == {"main": ["gpt-c", "gpt-live"]}
 
 
@@ -139,7 +141,7 @@ def test_a_token_that_is_refused_again_is_a_failure(tmp_path: Path) -> None:
     asked = harness.ask()
     for token in ("canary-new", "canary-newest"):
         file.write_text(token)
-        harness.says("main", b"{}", 401)
+        harness.respond("main", b"{}", 401)
     assert ids(asked) == {"main": []}
     assert (harness.dials("main"), harness.failures) == (2, ["main"])
 
@@ -152,11 +154,11 @@ def test_a_token_is_renewed_once_for_all_pages(tmp_path: Path) -> None:
     )
     asked = harness.ask()
     file.write_text("canary-new")
-    harness.says("claude", b"{}", 401)
-    harness.says("claude", {"data": [{"id": "a"}], "has_more": True})
+    harness.respond("claude", b"{}", 401)
+    harness.respond("claude", {"data": [{"id": "a"}], "has_more": True})
     assert harness.headers("claude")["authorization"] == "Bearer canary-new"
     file.write_text("canary-newest")
-    harness.says("claude", b"{}", 401)
+    harness.respond("claude", b"{}", 401)
     assert ids(asked) == {"claude": []}
     assert harness.dials("claude") == 3
 
@@ -167,17 +169,17 @@ def test_a_token_is_renewed_once_for_all_pages(tmp_path: Path) -> None:
 def test_anthropics_pages_are_followed_to_the_last() -> None:
     harness = LiveModelsHarness(CLAUDE)
     asked = harness.ask()
-    harness.says("claude", {"data": [{"id": "a"}], "has_more": True, "last_id": "a"})
+    harness.respond("claude", {"data": [{"id": "a"}], "has_more": True, "last_id": "a"})
     assert harness.target("claude") == "/v1/models?limit=1000&after_id=a"
-    harness.says("claude", {"data": [{"id": "b"}], "has_more": False, "last_id": "b"})
+    harness.respond("claude", {"data": [{"id": "b"}], "has_more": False, "last_id": "b"})
     assert ids(asked) == {"claude": ["a", "b"]}
-    assert len(harness.endpoints["claude"].wires) == 1
+    assert len(harness.endpoints["claude"].connections) == 1
 
 
 def test_googles_pages_are_followed_to_the_last() -> None:
     harness = LiveModelsHarness(GEM)
     asked = harness.ask()
-    harness.says("gem", {"models": [{"name": "models/a"}], "nextPageToken": "t/1"})
+    harness.respond("gem", {"models": [{"name": "models/a"}], "nextPageToken": "t/1"})
     assert harness.target("gem") == "/v1beta/models?pageSize=1000&pageToken=t%2F1"
-    harness.says("gem", {"models": [{"name": "models/b"}]})
+    harness.respond("gem", {"models": [{"name": "models/b"}]})
     assert ids(asked) == {"gem": ["a", "b"]}

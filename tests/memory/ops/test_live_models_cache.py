@@ -19,7 +19,7 @@ from tests.support.probes import LISTS
 def test_a_list_serves_for_sixty_seconds_without_a_new_request() -> None:
     harness = LiveModelsHarness(ONE)
     first = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     expected = ids(first)
     harness.clock.advance(59.9)
     assert ids(harness.ask()) == expected
@@ -29,37 +29,37 @@ def test_a_list_serves_for_sixty_seconds_without_a_new_request() -> None:
 def test_after_sixty_seconds_the_provider_is_asked_anew() -> None:
     harness = LiveModelsHarness(ONE)
     first = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     ids(first)
     harness.clock.advance(60)
     second = harness.ask()
     assert harness.dials("main") == 2
-    harness.says("main", {"data": [{"id": "new"}]})
+    harness.respond("main", {"data": [{"id": "new"}]})
     assert ids(second) == {"main": ["new"]}
 
 
 def test_a_list_of_before_a_failure_does_not_outlive_its_time() -> None:
     harness = LiveModelsHarness(ONE)
     first = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     ids(first)
     harness.clock.advance(60)
     second = harness.ask()
-    harness.says("main", b"", 503)
+    harness.respond("main", b"", 503)
     assert ids(second) == {"main": []}
 
 
 def test_a_provider_that_failed_is_not_asked_again_for_fifteen_seconds() -> None:
     harness = LiveModelsHarness(ONE)
     first = harness.ask()
-    harness.says("main", b"", 503)
+    harness.respond("main", b"", 503)
     ids(first)
     harness.clock.advance(14.9)
     assert ids(harness.ask()) == {"main": []}
     assert len(harness.requests("main")) == 1
     harness.clock.advance(0.1)
     third = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert ids(third) == {"main": ["gpt-c", "gpt-live"]}
 
 
@@ -67,8 +67,8 @@ def test_the_failures_that_are_remembered_are_bounded(monkeypatch: pytest.Monkey
     monkeypatch.setattr(live_models, "MAX_FAILURES", 1)
     harness = LiveModelsHarness(THREE_FAMILIES)
     asked = harness.ask()
-    harness.says("main", b"", 503)
-    harness.says("host", b"", 503)
+    harness.respond("main", b"", 503)
+    harness.respond("host", b"", 503)
     harness.all_say("main", "host")
     ids(asked)
     count = len(harness.requests("main"))
@@ -79,11 +79,11 @@ def test_the_failures_that_are_remembered_are_bounded(monkeypatch: pytest.Monkey
 def test_another_configuration_is_asked_anew() -> None:
     harness = LiveModelsHarness(ONE)
     first = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     ids(first)
     harness.generation.number = 2
     second = harness.ask()
-    harness.says("main", {"data": []})
+    harness.respond("main", {"data": []})
     assert ids(second) == {"main": []}
 
 
@@ -92,7 +92,7 @@ def test_what_is_kept_is_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyP
     harness = LiveModelsHarness(KEYLESS)
     for number in range(6):
         asked = harness.ask(key(f"sk-canary-{number}"))
-        harness.says("main", LISTS["main"])  # two models, and the list itself
+        harness.respond("main", LISTS["main"])  # two models, and the list itself
         ids(asked)
     before = harness.dials("main")
     for number in (5, 4, 3):
@@ -111,14 +111,14 @@ def test_many_who_ask_at_the_same_time_make_one_request() -> None:
     harness = LiveModelsHarness(ONE)
     asked = [harness.ask() for _ in range(20)]
     assert harness.dials("main") == 1
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert [ids(each) for each in asked] == [{"main": ["gpt-c", "gpt-live"]}] * 20
 
 
 def test_a_failure_is_counted_once_however_many_wait() -> None:
     harness = LiveModelsHarness(ONE)
     asked = [harness.ask() for _ in range(5)]
-    harness.says("main", b"", 503)
+    harness.respond("main", b"", 503)
     assert [ids(each) for each in asked] == [{"main": []}] * 5
     assert harness.failures == ["main"]
 
@@ -141,7 +141,7 @@ def test_a_list_that_nobody_waits_for_any_more_is_kept() -> None:
     with pytest.raises(CancelledError):
         result_of(leaves)
     assert harness.generation.in_use == 1
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert ids(harness.ask()) == {"main": ["gpt-c", "gpt-live"]}
     assert harness.dials("main") == 1
     assert harness.failures == []
@@ -151,9 +151,9 @@ def test_a_configuration_stays_open_until_the_lists_that_it_asked_for_have_come(
     harness = LiveModelsHarness(ONE)
     asked = harness.ask()
     harness.generation.retire()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert ids(asked) == {"main": ["gpt-c", "gpt-live"]}
-    assert harness.wire("main").closing
+    assert harness.connection("main").closing
 
 
 def test_nothing_of_a_key_is_in_what_is_shown_of_a_question() -> None:

@@ -55,33 +55,33 @@ def test_a_source_of_credentials_that_fails_or_stalls_is_a_failure(reason: Reaso
 
 
 def refuses(harness: LiveModelsHarness) -> None:
-    harness.wire("main").closes()
+    harness.connection("main").close()
 
 
 def garbage(harness: LiveModelsHarness) -> None:
-    harness.wire("main").says(b"garbage\r\n\r\n")
+    harness.connection("main").send(b"garbage\r\n\r\n")
 
 
 def breaks(harness: LiveModelsHarness) -> None:
-    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
-    harness.wire("main").breaks()
+    harness.connection("main").send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+    harness.connection("main").reset()
 
 
 def packed(harness: LiveModelsHarness) -> None:
     body = gzip.compress(json.dumps(LISTS["main"]).encode())
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
-    harness.wire("main").says(head % len(body) + body)
+    harness.connection("main").send(head % len(body) + body)
 
 
 def too_large(harness: LiveModelsHarness) -> None:
-    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    harness.connection("main").send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     for _ in range(2):
         half = MAX_RESPONSE_BYTES // 2 + 1
-        harness.wire("main").says(b"%x\r\n%s\r\n" % (half, b" " * half))
+        harness.connection("main").send(b"%x\r\n%s\r\n" % (half, b" " * half))
 
 
 def says(body: object, status: int = 200) -> Callable[[LiveModelsHarness], None]:
-    return lambda harness: harness.says("main", body, status)
+    return lambda harness: harness.respond("main", body, status)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_redirect_is_not_followed() -> None:
     harness = LiveModelsHarness(ONE)
     asked = harness.ask()
     head = b"HTTP/1.1 302 Found\r\nLocation: http://elsewhere.example/\r\nContent-Length: 0\r\n\r\n"
-    harness.wire("main").says(head)
+    harness.connection("main").send(head)
     assert ids(asked) == {"main": []}
     assert (harness.dials("main"), harness.failures) == (1, ["main"])
 
@@ -136,13 +136,13 @@ def test_a_provider_has_three_seconds() -> None:
     harness = LiveModelsHarness()
     asked = harness.ask()
     harness.all_say("main")
-    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
+    harness.connection("main").send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n")
     harness.clock.advance(2.9)
     assert not asked.called
     harness.clock.advance(0.1)
     assert ids(asked)["main"] == []
     assert harness.failures == ["main"]
-    assert harness.wire("main").aborted
+    assert harness.connection("main").aborted
 
 
 def test_three_seconds_are_for_all_pages_together() -> None:
@@ -150,7 +150,7 @@ def test_three_seconds_are_for_all_pages_together() -> None:
     asked = harness.ask()
     for number in range(3):
         harness.clock.advance(0.99)
-        harness.says("claude", {"data": [{"id": str(number)}], "has_more": True})
+        harness.respond("claude", {"data": [{"id": str(number)}], "has_more": True})
     harness.clock.advance(0.1)
     assert ids(asked) == {"claude": []}
 
@@ -178,8 +178,8 @@ def test_the_time_for_a_credential_is_part_of_the_three_seconds() -> None:
 def test_a_list_that_breaks_off_between_pages_is_none() -> None:
     harness = LiveModelsHarness(CLAUDE)
     asked = harness.ask()
-    harness.says("claude", {"data": [{"id": "a"}], "has_more": True})
-    harness.says("claude", b"", 503)
+    harness.respond("claude", {"data": [{"id": "a"}], "has_more": True})
+    harness.respond("claude", b"", 503)
     assert ids(asked) == {"claude": []}
     assert harness.failures == ["claude"]
 
@@ -189,7 +189,7 @@ def test_twenty_pages_are_the_most() -> None:
     asked = harness.ask()
     for number in range(20):
         assert not asked.called
-        harness.says("claude", {"data": [{"id": str(number)}], "has_more": True})
+        harness.respond("claude", {"data": [{"id": str(number)}], "has_more": True})
     assert ids(asked) == {"claude": []}
     assert (harness.dials("claude"), harness.failures) == (20, ["claude"])
 
@@ -198,5 +198,5 @@ def test_twenty_pages_are_not_too_many() -> None:
     harness = LiveModelsHarness(CLAUDE)
     asked = harness.ask()
     for number in range(20):
-        harness.says("claude", {"data": [{"id": str(number)}], "has_more": number < 19})
+        harness.respond("claude", {"data": [{"id": str(number)}], "has_more": number < 19})
     assert len(ids(asked)["claude"]) == 20

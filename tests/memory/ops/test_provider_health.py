@@ -53,7 +53,7 @@ def test_a_provider_that_lists_its_models_is_well() -> None:
     assert harness.target("main") == "/v1/models"
     assert harness.headers("main")["authorization"] == "Bearer sk-canary"
     harness.clock.advance(0.25)
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert report(asked) == {
         "status": "ok",
         "providers": [
@@ -76,7 +76,7 @@ def test_a_provider_is_asked_wherever_it_is(host: str) -> None:
     harness = HealthHarness(ONE.replace("main.example", host))
     asked = harness.ask()
     assert harness.headers("main")["host"] == host
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert only(asked)["status"] == "ok"
 
 
@@ -96,27 +96,27 @@ def test_the_whole_is_told_in_one_word(statuses: tuple[int, int], status: str) -
     harness = HealthHarness(TWO)
     asked = harness.ask()
     for name, each in zip(("main", "claude"), statuses, strict=True):
-        harness.says(name, LISTS[name], each)
+        harness.respond(name, LISTS[name], each)
     assert report(asked)["status"] == status
 
 
 def answers(status: int) -> Callable[[HealthHarness], None]:
-    return lambda harness: harness.wire("main").says(
+    return lambda harness: harness.connection("main").send(
         b"HTTP/1.1 %d Canary\r\nContent-Length: 6\r\n\r\ncanary" % status
     )
 
 
 def closes(harness: HealthHarness) -> None:
-    harness.wire("main").closes()
+    harness.connection("main").close()
 
 
 def breaks(harness: HealthHarness) -> None:
-    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
-    harness.wire("main").breaks()
+    harness.connection("main").send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
+    harness.connection("main").reset()
 
 
 def garbage(harness: HealthHarness) -> None:
-    harness.wire("main").says(b"canary\r\n\r\n")
+    harness.connection("main").send(b"canary\r\n\r\n")
 
 
 def stalls(harness: HealthHarness) -> None:
@@ -124,7 +124,7 @@ def stalls(harness: HealthHarness) -> None:
 
 
 def stalls_in_the_body(harness: HealthHarness) -> None:
-    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
+    harness.connection("main").send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\ncanary")
     harness.clock.advance(2)
 
 
@@ -164,10 +164,10 @@ def test_what_is_wrong_is_told_in_a_fixed_word(
 def test_an_answer_that_is_too_large_is_an_answer_all_the_same() -> None:
     harness = HealthHarness()
     asked = harness.ask()
-    harness.wire("main").says(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
-    harness.wire("main").says(b" " * (MAX_RESPONSE_BYTES + 1))
+    harness.connection("main").send(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")
+    harness.connection("main").send(b" " * (MAX_RESPONSE_BYTES + 1))
     assert only(asked)["status"] == "ok"
-    assert harness.wire("main").aborted
+    assert harness.connection("main").aborted
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_no_word_is_told_that_is_not_in_the_list() -> None:
 def test_a_report_serves_for_five_seconds() -> None:
     harness = HealthHarness()
     first = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     before = result_of(first)
     harness.clock.advance(4.9)
     assert result_of(harness.ask()) == before
@@ -230,7 +230,7 @@ def test_a_report_serves_for_five_seconds() -> None:
     harness.clock.advance(0.1)
     again = harness.ask()
     assert len(harness.requests("main")) == 2
-    harness.says("main", b"", 503)
+    harness.respond("main", b"", 503)
     assert report(again)["status"] == "failing"
 
 
@@ -246,11 +246,11 @@ def test_a_bad_report_serves_for_five_seconds_too() -> None:
 def test_another_configuration_is_probed_anew() -> None:
     harness = HealthHarness()
     first = harness.ask()
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     report(first)
     harness.generation.number = 2
     second = harness.ask()
-    harness.says("main", b"", 503)
+    harness.respond("main", b"", 503)
     assert report(second)["status"] == "failing"
 
 
@@ -258,7 +258,7 @@ def test_many_who_ask_at_the_same_time_make_one_probe() -> None:
     harness = HealthHarness()
     asked = [harness.ask() for _ in range(20)]
     assert len(harness.requests("main")) == 1
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert {report(each)["status"] for each in asked} == {"ok"}
 
 
@@ -268,7 +268,7 @@ def test_a_client_that_leaves_leaves_alone() -> None:
     leaves.cancel()
     with pytest.raises(CancelledError):
         result_of(leaves)
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     assert report(stays)["status"] == "ok"
     assert harness.settled() == (0, 0, 0)
 

@@ -32,8 +32,8 @@ class World:
         self.upstreams[origin] = upstream = Upstream(origin, origin, LIMITS, endpoint, self.clock)
         return upstream
 
-    def wire(self, origin: str = "http://api.example") -> ProviderConnection:
-        return self.endpoints[origin].wires[-1]
+    def connection(self, origin: str = "http://api.example") -> ProviderConnection:
+        return self.endpoints[origin].connections[-1]
 
 
 @pytest.fixture
@@ -48,41 +48,41 @@ def client(world: World) -> HTTPClient:
 
 def test_get_json(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/v1/models?a=%2F#part")
-    assert world.wire().heard.startswith(b"GET /v1/models?a=%2F HTTP/1.1\r\nHost: api.example\r\n")
-    world.wire().says(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a":[1]')
+    assert world.connection().received.startswith(b"GET /v1/models?a=%2F HTTP/1.1\r\nHost: api.example\r\n")
+    world.connection().send(b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a":[1]')
     response = result_of(waiting)
     body = response.json()
-    world.wire().says(b"}")
+    world.connection().send(b"}")
     assert result_of(body) == {"a": [1]}
 
 
 def test_a_body_that_breaks_fails_whoever_reads_it(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/")
-    world.wire().says(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
+    world.connection().send(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf")
     body = result_of(waiting).content()
-    world.wire().breaks()
+    world.connection().reset()
     with pytest.raises(ResponseFailed):
         result_of(body)
 
 
 def test_post_json(world: World, client: HTTPClient) -> None:
     waiting = client.post("http://api.example/token", json={"a": 1})
-    head, _, body = world.wire().heard.partition(b"\r\n\r\n")
+    head, _, body = world.connection().received.partition(b"\r\n\r\n")
     assert head.startswith(b"POST /token HTTP/1.1\r\n")
     assert head.count(b"Content-Length: 7") == 1
     assert body == b'{"a":1}'
-    world.wire().says(b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"b": 2}')
+    world.connection().send(b'HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n{"b": 2}')
     response = result_of(waiting)
     assert (response.code, response.phrase, result_of(response.json())) == (200, b"OK", {"b": 2})
 
 
 def test_a_stream_arrives_piece_by_piece(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/stream", unbuffered=True)
-    world.wire().says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+    world.connection().send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
     pieces: list[bytes] = []
     done: Deferred[None] = result_of(waiting).collect(pieces.append)
     assert pieces == [b"hi"]
-    world.wire().says(b"3\r\nyou\r\n0\r\n\r\n")
+    world.connection().send(b"3\r\nyou\r\n0\r\n\r\n")
     result_of(done)
     assert pieces == [b"hi", b"you"]
 
@@ -90,7 +90,7 @@ def test_a_stream_arrives_piece_by_piece(world: World, client: HTTPClient) -> No
 def test_gzip_is_left_to_treq(world: World, client: HTTPClient) -> None:
     packed = gzip.compress(b"hello")
     waiting = client.get("http://api.example/")
-    world.wire().says(
+    world.connection().send(
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s" % (len(packed), packed)
     )
     assert result_of(result_of(waiting).content()) == b"hello"
@@ -98,10 +98,10 @@ def test_gzip_is_left_to_treq(world: World, client: HTTPClient) -> None:
 
 def test_a_redirect_is_left_to_treq(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/old")
-    world.wire().says(
+    world.connection().send(
         b"HTTP/1.1 302 Found\r\nLocation: http://other.example/new\r\nContent-Length: 0\r\n\r\n"
     )
-    world.wire("http://other.example").says(OK)
+    world.connection("http://other.example").send(OK)
     response = result_of(waiting)
     assert (result_of(response.content()), len(response.history())) == (b"hi", 1)
     assert world.upstreams["http://api.example"].idle == 1
@@ -114,20 +114,20 @@ def test_an_answer_without_a_body_needs_nobody_to_take_it(
     world: World, client: HTTPClient, head: bytes
 ) -> None:
     waiting = client.get("http://api.example/")
-    world.wire().says(head)
+    world.connection().send(head)
     assert result_of(result_of(waiting).content()) == b""
     assert world.upstreams["http://api.example"].idle == 1
 
 
 def test_a_head_request_has_no_body(world: World, client: HTTPClient) -> None:
     waiting = client.head("http://api.example/")
-    world.wire().says(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+    world.connection().send(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
     assert result_of(result_of(waiting).content()) == b""
 
 
 def rested(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/")
-    world.wire().says(OK)
+    world.connection().send(OK)
     result_of(result_of(waiting).content())
 
 
@@ -136,28 +136,28 @@ def test_a_request_that_may_be_sent_twice_survives_a_stale_connection(
 ) -> None:
     rested(world, client)
     waiting = client.get("http://api.example/again")
-    world.endpoints["http://api.example"].wires[0].closes()
-    world.wire().says(OK)
+    world.endpoints["http://api.example"].connections[0].close()
+    world.connection().send(OK)
     assert result_of(result_of(waiting).content()) == b"hi"
-    assert len(world.endpoints["http://api.example"].wires) == 2
+    assert len(world.endpoints["http://api.example"].connections) == 2
 
 
 def test_a_request_that_may_not_is_sent_on_a_new_connection(world: World, client: HTTPClient) -> None:
     rested(world, client)
     client.post("http://api.example/token", data=b"x")  # type: ignore[unused-awaitable]  # it stays under way
-    assert len(world.endpoints["http://api.example"].wires) == 2
+    assert len(world.endpoints["http://api.example"].connections) == 2
 
 
 def test_an_idempotency_key_lets_a_post_use_a_resting_connection(world: World, client: HTTPClient) -> None:
     rested(world, client)
     headers = Headers({"Idempotency-Key": ["1"]})
     client.post("http://api.example/", data=b"x", headers=headers)  # type: ignore[unused-awaitable]  # as above
-    assert len(world.endpoints["http://api.example"].wires) == 1
+    assert len(world.endpoints["http://api.example"].connections) == 1
 
 
 def test_a_failure_names_the_origin_and_not_the_address(world: World, client: HTTPClient) -> None:
     waiting = client.get("http://api.example/path?key=canary")
-    world.wire().says(b"garbage")
+    world.connection().send(b"garbage")
     with pytest.raises(UpstreamFailure) as caught:
         result_of(waiting)
     assert "http://api.example" in caught.value.message
@@ -168,7 +168,7 @@ def test_the_origin_that_was_not_asked_for_longest_goes(world: World) -> None:
     client = HTTPClient(UpstreamAgent(world.upstream_at, max_origins=2))
     for name in ("a", "b", "a", "c"):
         waiting = client.get(f"http://{name}.example/")
-        world.wire(f"http://{name}.example").says(OK)
+        world.connection(f"http://{name}.example").send(OK)
         result_of(result_of(waiting).content())
-    closed = {origin: endpoint.wires[-1].closing for origin, endpoint in world.endpoints.items()}
+    closed = {origin: endpoint.connections[-1].closing for origin, endpoint in world.endpoints.items()}
     assert closed == {"http://a.example": False, "http://b.example": True, "http://c.example": False}

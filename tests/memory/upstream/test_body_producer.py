@@ -34,14 +34,14 @@ def asked(source: BodySource, *, full: bool = False) -> tuple[UpstreamHarness, R
 
 
 def sent(b: UpstreamHarness) -> bytes:
-    return b.wire.heard.partition(b"\r\n\r\n")[2]
+    return b.connection.received.partition(b"\r\n\r\n")[2]
 
 
 def test_the_head_of_a_spooled_body_says_its_length() -> None:
     def head(method: bytes, body: bytes) -> bytes:
         b = memory_upstream()
         _ = outcome_of(b.upstream.open(UpstreamRequest(method, b"/", [], MemorySource(body))))
-        return b.wire.heard.partition(b"\r\n\r\n")[0] + b"\r\n"
+        return b.connection.received.partition(b"\r\n\r\n")[0] + b"\r\n"
 
     assert b"\r\nContent-Length: 4\r\n" in head(b"POST", b"body")
     assert b"\r\nContent-Length: 0\r\n" in head(b"POST", b"")
@@ -58,10 +58,10 @@ def test_a_request_prints_the_size_of_a_spooled_body_alone() -> None:
 def test_a_spooled_body_of_any_size_arrives_whole_and_its_connection_is_used_again(size: int) -> None:
     b, result = asked(MemorySource(BODY[:size]))
     assert sent(b) == BODY[:size]
-    b.wire.says(OK)
+    b.connection.send(OK)
     assert taken(result.response).body == b"hi"
     outcome_of(b.upstream.open(get()))
-    assert len(b.endpoint.wires) == 1
+    assert len(b.endpoint.connections) == 1
 
 
 @given(
@@ -83,12 +83,12 @@ def test_what_is_sent_is_the_body_with_its_edits_whatever_disk_and_provider_do(
     b, result = asked(edit_source(source, edits), full=True)
     while len(sent(b)) < len(expected):
         disk_first = moves.pop() if moves else True
-        if source.pending and (disk_first or b.wire.transport.producer is None):
+        if source.pending and (disk_first or b.connection.transport.producer is None):
             source.step()
-        elif b.wire.transport.producer is not None:
-            b.wire.transport.drain()
+        elif b.connection.transport.producer is not None:
+            b.connection.transport.drain()
     assert sent(b) == expected
-    b.wire.says(OK)
+    b.connection.send(OK)
     assert taken(result.response).ended == 1
 
 
@@ -97,7 +97,7 @@ def test_one_piece_is_in_the_transport_and_one_is_read_ahead() -> None:
     b, _ = asked(source, full=True)
     for number in range(1, 4):
         assert (len(sent(b)), len(source.reads)) == (number * PIECE_BYTES, number + 1)
-        b.wire.transport.drain()
+        b.connection.transport.drain()
     assert sent(b) == BODY
     assert len(source.reads) == 4
 
@@ -117,24 +117,24 @@ def test_the_same_request_may_be_sent_again_from_the_beginning() -> None:
     b = memory_upstream()
     b.endpoint.full = True
     first = outcome_of(b.upstream.open(request))
-    b.wire.says(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
+    b.connection.send(b"HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n")
     first.response.cancel()
     b.endpoint.full = False
     second = outcome_of(b.upstream.open(request))
-    assert len(b.endpoint.wires) == 2
+    assert len(b.endpoint.connections) == 2
     assert sent(b) == BODY
-    b.wire.says(OK)
+    b.connection.send(OK)
     assert taken(second.response).ended == 1
 
 
 def test_a_reused_connection_that_closes_while_it_takes_a_body_is_stale() -> None:
     b, result = asked(MemorySource(b"body"))
-    b.wire.says(OK)
+    b.connection.send(OK)
     taken(result.response)
-    b.wire.transport.full = True
+    b.connection.transport.full = True
     source = MemorySource(BODY, held=True)
     again = outcome_of(b.upstream.open(upload(source)))
-    b.wire.breaks()
+    b.connection.reset()
     assert isinstance(again.error, UpstreamFailure)
     assert again.error.stale
     assert source.cancelled == 1
@@ -145,27 +145,27 @@ def test_an_early_refusal_is_delivered_at_once_and_ends_the_reading(where: str) 
     source = MemorySource(BODY, held=where == "reading")
     b, result = asked(source, full=True)
     reads = len(source.reads)
-    b.wire.says(REFUSED[:-1])
+    b.connection.send(REFUSED[:-1])
     assert result.response.status == 413
     while source.pending:
         source.step()
     assert len(source.reads) == reads
-    assert b.wire.transport.producer is None
+    assert b.connection.transport.producer is None
     sink = taken(result.response)
-    assert not b.wire.aborted
-    b.wire.says(REFUSED[-1:])
+    assert not b.connection.aborted
+    b.connection.send(REFUSED[-1:])
     assert (sink.body, sink.ended) == (b"no", 1)
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_behind_an_early_answer_that_is_no_refusal_the_body_goes_on() -> None:
     b, result = asked(MemorySource(BODY), full=True)
-    b.wire.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+    b.connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
     sink = taken(result.response)
     for _ in range(4):
-        b.wire.transport.drain()
+        b.connection.transport.drain()
     assert sent(b) == BODY
-    b.wire.says(b"0\r\n\r\n")
+    b.connection.send(b"0\r\n\r\n")
     assert sink.ended == 1
     assert b.upstream.idle == 1
 
@@ -173,9 +173,9 @@ def test_behind_an_early_answer_that_is_no_refusal_the_body_goes_on() -> None:
 def test_an_answer_that_ends_before_the_body_does_closes_the_connection() -> None:
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
-    b.wire.says(OK)
+    b.connection.send(OK)
     assert taken(result.response).ended == 1
-    assert b.wire.aborted
+    assert b.connection.aborted
     assert source.cancelled == 1
 
 
@@ -196,18 +196,18 @@ def test_a_body_that_cannot_be_read_aborts_the_connection_and_fails_the_request(
     assert isinstance(result.error, GatewayError)
     assert (result.error.reason, result.error.retry_after) == (Reason.OVERLOADED, 1.0)
     assert "Input" not in result.error.message
-    assert b.wire.aborted
+    assert b.connection.aborted
     assert b.upstream.active == 0
 
 
 def test_a_body_that_cannot_be_read_breaks_an_answer_that_has_begun() -> None:
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
-    b.wire.says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+    b.connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
     sink = taken(result.response)
     source.fail(OSError(errno.EIO, "Input/output error"))
     assert [broke.reason for broke in sink.errors] == [Reason.OVERLOADED]
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_a_body_that_is_shorter_than_it_says_fails_the_request() -> None:
@@ -216,7 +216,7 @@ def test_a_body_that_is_shorter_than_it_says_fails_the_request() -> None:
     source.data = b""
     source.step()
     assert isinstance(result.error, GatewayError)
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_a_bug_in_a_source_fails_the_request_and_is_logged() -> None:
@@ -226,7 +226,7 @@ def test_a_bug_in_a_source_fails_the_request_and_is_logged() -> None:
         source.fail(ZeroDivisionError())
     assert isinstance(result.error, GatewayError)
     assert [event["log_level"].name for event in logged] == ["critical"]
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["reading", "sending"])
@@ -240,7 +240,7 @@ def test_cancelling_stops_the_reading_at_once(full: bool) -> None:
         source.step()
     waiting.cancel()
     assert isinstance(result.error, CancelledError)
-    assert (source.cancelled, b.wire.aborted, b.upstream.active) == (1, True, 0)
+    assert (source.cancelled, b.connection.aborted, b.upstream.active) == (1, True, 0)
     reads = len(source.reads)
     while source.pending:
         source.step()
@@ -270,10 +270,10 @@ def test_each_piece_that_is_taken_gives_the_provider_its_time_anew() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     for _ in range(4):
         b.clock.advance(599)
-        b.wire.transport.drain()
+        b.connection.transport.drain()
     b.clock.advance(599)
     assert result.error is None
-    b.wire.says(OK)
+    b.connection.send(OK)
     assert taken(result.response).ended == 1
 
 
@@ -282,11 +282,11 @@ EARLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
 
 def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() -> None:
     b, result = asked(MemorySource(BODY), full=True)
-    b.wire.says(EARLY)
+    b.connection.send(EARLY)
     sink = taken(result.response)
     for _ in range(4):
         b.clock.advance(299)
-        b.wire.transport.drain()
+        b.connection.transport.drain()
     assert sent(b) == BODY
     b.clock.advance(299)
     assert not sink.over
@@ -296,10 +296,10 @@ def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() ->
 
 def test_a_piece_that_is_taken_sets_no_limit_to_an_answer_that_is_paused() -> None:
     b, result = asked(MemorySource(BODY), full=True)
-    b.wire.says(EARLY)
+    b.connection.send(EARLY)
     sink = taken(result.response)
     result.response.pause()
-    b.wire.transport.drain()
+    b.connection.transport.drain()
     b.clock.advance(10_000)
     assert not sink.over
 
@@ -307,14 +307,14 @@ def test_a_piece_that_is_taken_sets_no_limit_to_an_answer_that_is_paused() -> No
 @pytest.mark.parametrize("how", ["untaken", "released"])
 def test_a_piece_that_is_taken_keeps_no_answer_alive_that_nobody_reads(how: str) -> None:
     b, result = asked(MemorySource(BODY), full=True)
-    b.wire.says(EARLY)
+    b.connection.send(EARLY)
     if how == "released":
         taken(result.response)
         result.response.discard_rest()
     b.clock.advance(0.9 if how == "released" else 59)
-    b.wire.transport.drain()
+    b.connection.transport.drain()
     b.clock.advance(1)
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 @pytest.mark.parametrize("pieces", [1, 2])
@@ -326,13 +326,13 @@ def test_a_disk_that_does_not_give_the_body_back_in_time_is_not_the_providers_fa
     b.clock.advance(600)
     assert isinstance(result.error, GatewayError)
     assert (result.error.reason, result.error.retry_after) == (Reason.OVERLOADED, 1.0)
-    assert b.wire.aborted
+    assert b.connection.aborted
     assert source.cancelled == 1
 
 
 def test_a_disk_that_holds_up_a_body_behind_an_early_answer_is_not_the_providers_fault() -> None:
     b, result = asked(MemorySource(BODY, held=True))
-    b.wire.says(EARLY)
+    b.connection.send(EARLY)
     sink = taken(result.response)
     b.clock.advance(300)
     assert [error.reason for error in sink.errors] == [Reason.OVERLOADED]
@@ -352,16 +352,16 @@ def test_a_provider_that_takes_nothing_more_or_does_not_answer_is_too_slow(piece
     source = MemorySource(BODY)
     b, result = asked(source, full=True)
     for _ in range(pieces):
-        b.wire.transport.drain()
+        b.connection.transport.drain()
     b.clock.advance(600)
     assert isinstance(result.error, UpstreamFailure)
     assert result.error.reason is Reason.UPSTREAM_TOO_SLOW
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_a_connection_that_is_lost_stops_the_reading() -> None:
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
-    b.wire.closes()
+    b.connection.close()
     assert isinstance(result.error, UpstreamFailure)
     assert source.cancelled == 1

@@ -14,15 +14,15 @@ from tests.support.upstreams import OK, Result, Taken, UpstreamHarness, get, out
 def test_a_new_connection_that_closes_before_its_answer_is_not_stale(said: bytes, phase: Phase) -> None:
     b, result = asked()
     if said:
-        b.wire.says(said)
-    b.wire.closes()
+        b.connection.send(said)
+    b.connection.close()
     failure = failure_of(result)
     assert (failure.phase, failure.stale) == (phase, False)
 
 
 def used() -> UpstreamHarness:
     b, result = asked()
-    b.wire.says(OK)
+    b.connection.send(OK)
     taken(result.response)
     return b
 
@@ -30,9 +30,9 @@ def used() -> UpstreamHarness:
 def test_a_connection_is_used_again_after_its_answer() -> None:
     b = used()
     result = outcome_of(b.upstream.open(get()))
-    b.wire.says(OK)
+    b.connection.send(OK)
     assert taken(result.response).body == b"hi"
-    assert len(b.endpoint.wires) == 1
+    assert len(b.endpoint.connections) == 1
 
 
 @pytest.mark.parametrize("reset", [False, True])
@@ -40,9 +40,9 @@ def test_a_reused_connection_that_closes_before_any_byte_is_stale(reset: bool) -
     b = used()
     result = outcome_of(b.upstream.open(get()))
     if reset:
-        b.wire.breaks()
+        b.connection.reset()
     else:
-        b.wire.closes()
+        b.connection.close()
     failure = failure_of(result)
     assert (failure.phase, failure.stale) == (Phase.SENT, True)
 
@@ -50,25 +50,25 @@ def test_a_reused_connection_that_closes_before_any_byte_is_stale(reset: bool) -
 def test_a_reused_connection_that_closes_within_the_head_is_not_stale() -> None:
     b = used()
     result = outcome_of(b.upstream.open(get()))
-    b.wire.says(b"HTTP/1.1 ")
-    b.wire.closes()
+    b.connection.send(b"HTTP/1.1 ")
+    b.connection.close()
     assert not failure_of(result).stale
 
 
 @pytest.mark.parametrize("stray", [b"HTTP/1.1 408 Request Timeout\r\n\r\n", b"x"])
 def test_an_idle_connection_that_talks_is_closed(stray: bytes) -> None:
     b = used()
-    b.wire.says(stray)
-    assert b.wire.aborted
+    b.connection.send(stray)
+    assert b.connection.aborted
     assert b.upstream.idle == 0
 
 
 def test_bytes_after_the_answer_spoil_the_connection_not_the_answer() -> None:
     b, result = asked()
-    b.wire.says(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+    b.connection.send(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
     assert taken(result.response).body == b"hi"
     assert b.upstream.idle == 0
-    assert b.wire.closing
+    assert b.connection.closing
 
 
 @pytest.mark.parametrize(
@@ -80,19 +80,19 @@ def test_bytes_after_the_answer_spoil_the_connection_not_the_answer() -> None:
 )
 def test_a_connection_that_shall_close_is_closed(response: bytes) -> None:
     b, result = asked()
-    b.wire.says(response)
+    b.connection.send(response)
     assert taken(result.response).ended == 1
-    assert b.wire.closing
+    assert b.connection.closing
     assert b.upstream.idle == 0
 
 
 def test_an_orderly_close_that_the_provider_ignores_is_forced() -> None:
     b, result = asked()
-    b.wire.says(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+    b.connection.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
     taken(result.response)
-    assert not b.wire.aborted
+    assert not b.connection.aborted
     b.clock.advance(LINGER_SECONDS)
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_an_idle_connection_is_closed_before_its_provider_would() -> None:
@@ -101,21 +101,21 @@ def test_an_idle_connection_is_closed_before_its_provider_would() -> None:
     assert b.upstream.idle == 1
     b.clock.advance(1)
     assert b.upstream.idle == 0
-    assert b.wire.closing
+    assert b.connection.closing
 
 
 def test_an_abandoned_answer_closes_its_connection_and_stays_silent() -> None:
     b, response = answering()
     sink = taken(response)
     response.cancel()
-    assert b.wire.aborted
+    assert b.connection.aborted
     b.endpoint.settle()
     assert not sink.over
 
 
 def test_an_abandoned_answer_that_was_read_leaves_its_connection_usable() -> None:
     b, result = asked()
-    b.wire.says(OK)
+    b.connection.send(OK)
     result.response.cancel()
     assert b.upstream.idle == 1
 
@@ -135,26 +135,26 @@ def test_the_end_of_a_body_may_send_the_next_request_on_the_same_connection() ->
     b, result = asked()
     sink = Asking()
     sink.b = b
-    b.wire.says(OK)
+    b.connection.send(OK)
     result.response.deliver_body(sink)
-    assert len(b.endpoint.wires) == 1
-    b.wire.says(OK)
+    assert len(b.endpoint.connections) == 1
+    b.connection.send(OK)
     assert sink.second is not None
     assert taken(sink.second.response).body == b"hi"
 
 
 def test_an_early_answer_is_delivered_and_its_connection_not_used_again() -> None:
     b, result = asked_at_length()
-    b.wire.says(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+    b.connection.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
     sink = taken(result.response)
     assert (result.response.status, sink.body, sink.ended) == (413, b"no", 1)
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_a_connection_whose_large_body_was_written_is_used_again() -> None:
     b, result = asked_at_length()
-    b.wire.transport.drain()
-    b.wire.transport.drain()  # two pieces
-    b.wire.says(OK)
+    b.connection.transport.drain()
+    b.connection.transport.drain()  # two pieces
+    b.connection.send(OK)
     assert taken(result.response).ended == 1
     assert b.upstream.idle == 1

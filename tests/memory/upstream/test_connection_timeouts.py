@@ -14,12 +14,12 @@ from tests.support.upstreams import OK, taken
 def test_a_provider_that_does_not_answer_in_time_is_too_slow(said: bytes) -> None:
     b, result = asked()
     if said:
-        b.wire.says(said)
+        b.connection.send(said)
     b.clock.advance(599)
     assert result.error is None
     b.clock.advance(1)
     assert failure_of(result).reason is Reason.UPSTREAM_TOO_SLOW
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_interim_answers_do_not_prolong_the_wait() -> None:
@@ -27,7 +27,7 @@ def test_interim_answers_do_not_prolong_the_wait() -> None:
     for _ in range(60):
         b.clock.advance(10)
         if result.error is None:
-            b.wire.says(b"HTTP/1.1 102 Processing\r\n\r\n")
+            b.connection.send(b"HTTP/1.1 102 Processing\r\n\r\n")
     assert failure_of(result).reason is Reason.UPSTREAM_TOO_SLOW
 
 
@@ -35,12 +35,12 @@ def test_a_body_that_falls_silent_breaks() -> None:
     b, response = answering()
     sink = taken(response)
     b.clock.advance(299)
-    b.wire.says(b"2\r\nhi\r\n")
+    b.connection.send(b"2\r\nhi\r\n")
     b.clock.advance(299)
     assert not sink.over
     b.clock.advance(1)
     assert [error.reason for error in sink.errors] == [Reason.UPSTREAM_TOO_SLOW]
-    assert b.wire.aborted
+    assert b.connection.aborted
 
 
 def test_silence_while_paused_does_not_count() -> None:
@@ -58,15 +58,15 @@ def test_silence_while_paused_does_not_count() -> None:
 def test_an_answer_that_nobody_takes_does_not_hold_its_connection_for_ever() -> None:
     b, _ = answering()
     b.clock.advance(UNCLAIMED_SECONDS)
-    assert b.wire.aborted
+    assert b.connection.aborted
     assert b.upstream.active == 0
 
 
 def test_an_answer_that_was_read_stays_whole_when_its_connection_is_taken_away() -> None:
     b, result = asked()
-    b.wire.says(OK)
+    b.connection.send(OK)
     b.clock.advance(UNCLAIMED_SECONDS)
-    assert b.wire.aborted
+    assert b.connection.aborted
     sink = taken(result.response)
     assert (sink.body, sink.ended) == (b"hi", 1)
 
@@ -74,9 +74,9 @@ def test_an_answer_that_was_read_stays_whole_when_its_connection_is_taken_away()
 def test_the_wait_for_an_answer_begins_when_a_large_body_is_written() -> None:
     b, result = asked_at_length()
     b.clock.advance(599)
-    b.wire.transport.drain()
+    b.connection.transport.drain()
     b.clock.advance(599)
-    b.wire.transport.drain()
+    b.connection.transport.drain()
     b.clock.advance(599)
     assert result.error is None
     b.clock.advance(1)

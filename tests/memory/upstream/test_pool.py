@@ -28,31 +28,31 @@ def ask(b: UpstreamHarness, *, fresh: bool = False) -> Result:
     return outcome_of(b.upstream.open(get(), fresh=fresh))
 
 
-def response(wire: ProviderConnection, result: Result) -> None:
-    wire.says(OK)
+def response(connection: ProviderConnection, result: Result) -> None:
+    connection.send(OK)
     taken(result.response)
 
 
 def resting(count: int) -> UpstreamHarness:
-    """An upstream with ``count`` connections that rest, in the order of their wires."""
+    """An upstream with ``count`` connections that rest, in the order of their connections."""
     b = memory_upstream()
     results = [ask(b) for _ in range(count)]
-    for wire, result in zip(b.endpoint.wires, results, strict=True):
-        response(wire, result)
+    for connection, result in zip(b.endpoint.connections, results, strict=True):
+        response(connection, result)
     return b
 
 
 def test_the_connection_that_rested_longest_is_used_first() -> None:
     b = resting(3)
-    before = b.endpoint.wires[0].heard
+    before = b.endpoint.connections[0].received
     ask(b)
-    assert len(b.endpoint.wires[0].heard) > len(before)
+    assert len(b.endpoint.connections[0].received) > len(before)
 
 
 def test_a_fresh_request_takes_no_resting_connection() -> None:
     b = resting(1)
     ask(b, fresh=True)
-    assert len(b.endpoint.wires) == 2
+    assert len(b.endpoint.connections) == 2
     assert b.upstream.idle == 1
 
 
@@ -60,17 +60,17 @@ def test_a_fresh_request_takes_no_resting_connection() -> None:
 def test_a_connection_that_the_provider_closed_leaves_at_once(reset: bool) -> None:
     b = resting(1)
     if reset:
-        b.wire.breaks()
+        b.connection.reset()
     else:
-        b.wire.closes()
+        b.connection.close()
     assert (b.upstream.idle, b.upstream.active) == (0, 0)
 
 
 def test_no_more_connections_rest_than_allowed_and_the_oldest_goes() -> None:
     b = resting(pool.MAX_IDLE + 1)
     assert b.upstream.idle == pool.MAX_IDLE
-    assert b.endpoint.wires[0].closing
-    assert not b.endpoint.wires[1].closing
+    assert b.endpoint.connections[0].closing
+    assert not b.endpoint.connections[1].closing
 
 
 def test_counters_tell_active_idle_and_opened() -> None:
@@ -88,10 +88,10 @@ def crowded() -> tuple[UpstreamHarness, Result]:
 def test_a_request_beyond_the_limit_waits_for_a_connection() -> None:
     b, first = crowded()
     second = ask(b)
-    assert (len(b.endpoint.wires), b.upstream.waiting) == (1, 1)
-    response(b.wire, first)
+    assert (len(b.endpoint.connections), b.upstream.waiting) == (1, 1)
+    response(b.connection, first)
     assert (b.upstream.waiting, b.upstream.active) == (0, 1)
-    response(b.wire, second)
+    response(b.connection, second)
     assert b.upstream.idle == 1
 
 
@@ -100,8 +100,8 @@ def test_waiters_are_served_in_their_order() -> None:
     waiters = [ask(b) for _ in range(3)]
     served = []
     for _ in range(3):
-        response(b.wire, result)
-        b.wire.says(OK)
+        response(b.connection, result)
+        b.connection.send(OK)
         (result,) = [waiter for waiter in waiters if waiter.value is not None and waiter not in served]
         served.append(result)
     assert served == waiters
@@ -110,9 +110,9 @@ def test_waiters_are_served_in_their_order() -> None:
 def test_a_connection_that_ends_gives_its_place_to_the_first_in_line() -> None:
     b, _ = crowded()
     second = ask(b)
-    b.wire.breaks()
-    assert len(b.endpoint.wires) == 2
-    response(b.wire, second)
+    b.connection.reset()
+    assert len(b.endpoint.connections) == 2
+    response(b.connection, second)
 
 
 def test_an_attempt_that_fails_gives_its_place_to_the_first_in_line() -> None:
@@ -123,26 +123,26 @@ def test_an_attempt_that_fails_gives_its_place_to_the_first_in_line() -> None:
     assert isinstance(first.error, UpstreamFailure)
     b.endpoint.pending.pop(0)
     b.endpoint.let_through()
-    response(b.wire, second)
+    response(b.connection, second)
 
 
 def test_a_fresh_request_gets_the_place_of_one_that_rests() -> None:
     b, first = crowded()
-    response(b.wire, first)
+    response(b.connection, first)
     second = ask(b, fresh=True)
-    assert b.endpoint.wires[0].closing
-    assert len(b.endpoint.wires) == 2
+    assert b.endpoint.connections[0].closing
+    assert len(b.endpoint.connections) == 2
     assert b.upstream.active == 1
-    response(b.wire, second)
+    response(b.connection, second)
 
 
 def test_a_fresh_waiter_gets_the_place_but_not_the_connection() -> None:
     b, first = crowded()
     second = ask(b, fresh=True)
-    response(b.wire, first)
-    assert b.endpoint.wires[0].closing
-    assert len(b.endpoint.wires) == 2
-    response(b.wire, second)
+    response(b.connection, first)
+    assert b.endpoint.connections[0].closing
+    assert len(b.endpoint.connections) == 2
+    response(b.connection, second)
     assert (b.upstream.active, b.upstream.idle) == (0, 1)
 
 
@@ -172,8 +172,8 @@ def test_a_cancelled_waiter_leaves_the_others_waiting() -> None:
     leaving.cancel()
     assert isinstance(left.error, CancelledError)
     assert b.upstream.waiting == 1
-    response(b.wire, first)
-    response(b.wire, third)
+    response(b.connection, first)
+    response(b.connection, third)
 
 
 def test_cancelling_while_connecting_cancels_the_attempt_and_frees_its_place() -> None:
@@ -219,9 +219,9 @@ def test_closing_closes_what_rests_and_lets_the_active_finish() -> None:
     b = resting(2)
     active = ask(b)
     b.upstream.close()
-    assert [wire.closing for wire in b.endpoint.wires] == [False, True]
-    response(b.endpoint.wires[0], active)
-    assert b.endpoint.wires[0].closing
+    assert [connection.closing for connection in b.endpoint.connections] == [False, True]
+    response(b.endpoint.connections[0], active)
+    assert b.endpoint.connections[0].closing
     assert b.upstream.idle == 0
 
 
@@ -231,7 +231,7 @@ def test_a_closed_upstream_is_drained_when_the_last_request_is_done() -> None:
     b.upstream.close()
     drained = b.upstream.when_closed()
     assert not drained.called
-    response(b.wire, active)
+    response(b.connection, active)
     assert drained.called
 
 
@@ -245,8 +245,8 @@ def test_a_request_that_began_before_the_close_may_still_open_a_connection() -> 
     b = memory_upstream()
     b.upstream.close()
     result = ask(b)
-    response(b.wire, result)
-    assert (b.wire.closing, b.upstream.idle) == (True, 0)
+    response(b.connection, result)
+    assert (b.connection.closing, b.upstream.idle) == (True, 0)
 
 
 SETTLING = replace(LIMITS, settle=pool.SETTLE_SECONDS)
@@ -255,53 +255,53 @@ SETTLING = replace(LIMITS, settle=pool.SETTLE_SECONDS)
 def test_a_connection_settles_before_it_is_lent_again() -> None:
     b = memory_upstream(limits=SETTLING)
     first = ask(b)
-    response(b.wire, first)
+    response(b.connection, first)
     ask(b)
-    assert len(b.endpoint.wires) == 2  # the one at rest may yet say more
+    assert len(b.endpoint.connections) == 2  # the one at rest may yet say more
     b.clock.advance(pool.SETTLE_SECONDS)
-    before = b.endpoint.wires[0].heard
+    before = b.endpoint.connections[0].received
     ask(b)
-    assert len(b.endpoint.wires) == 2
-    assert len(b.endpoint.wires[0].heard) == 2 * len(before)
+    assert len(b.endpoint.connections) == 2
+    assert len(b.endpoint.connections[0].received) == 2 * len(before)
 
 
 def test_who_stands_in_line_gets_the_connection_when_it_has_settled() -> None:
     b = memory_upstream(max_connections=1, limits=SETTLING)
     first, second = ask(b), ask(b)
-    before = b.wire.heard
-    response(b.wire, first)
-    assert b.wire.heard == before
+    before = b.connection.received
+    response(b.connection, first)
+    assert b.connection.received == before
     b.clock.advance(pool.SETTLE_SECONDS)
-    assert len(b.wire.heard) == 2 * len(before)
-    response(b.wire, second)
+    assert len(b.connection.received) == 2 * len(before)
+    response(b.connection, second)
     assert second.value is not None
 
 
 def test_a_connection_that_speaks_while_it_settles_leaves_its_place_to_who_is_in_line() -> None:
     b = memory_upstream(max_connections=1, limits=SETTLING)
     first, second = ask(b), ask(b)
-    response(b.wire, first)
-    b.wire.says(OK)
-    assert len(b.endpoint.wires) == 2
-    response(b.wire, second)
+    response(b.connection, first)
+    b.connection.send(OK)
+    assert len(b.endpoint.connections) == 2
+    response(b.connection, second)
     assert second.value is not None
 
 
 def test_who_finds_only_a_connection_that_settles_waits_for_it_where_no_place_is_free() -> None:
     b = memory_upstream(max_connections=1, limits=SETTLING)
     first = ask(b)
-    before = b.wire.heard
-    response(b.wire, first)
+    before = b.connection.received
+    response(b.connection, first)
     ask(b)
-    assert (b.wire.heard, len(b.endpoint.wires)) == (before, 1)
+    assert (b.connection.received, len(b.endpoint.connections)) == (before, 1)
     b.clock.advance(pool.SETTLE_SECONDS)
-    assert len(b.wire.heard) == 2 * len(before)
+    assert len(b.connection.received) == 2 * len(before)
 
 
 def test_cancelling_while_a_connection_settles_leaves_it_at_rest() -> None:
     b = memory_upstream(max_connections=1, limits=SETTLING)
     answer_of = ask(b)
-    response(b.wire, answer_of)
+    response(b.connection, answer_of)
     waiting = b.upstream.open(get())
     waiting.cancel()
     assert isinstance(outcome_of(waiting).error, CancelledError)

@@ -39,8 +39,8 @@ def refused(harness: WebServerHarness) -> None:
 def reset_by_the_provider(harness: WebServerHarness) -> None:
     harness.pipeline.endpoint.full = True
     harness.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
-    harness.wire.breaks()
-    harness.pipeline.endpoint.wires.clear()
+    harness.connection.reset()
+    harness.pipeline.endpoint.connections.clear()
 
 
 def left_by_the_client(harness: WebServerHarness) -> None:
@@ -48,7 +48,7 @@ def left_by_the_client(harness: WebServerHarness) -> None:
     harness.send(post(b'{"model":"fast","x":"' + b"x" * LARGE + b'"}', KEY, JSON, path=PATH))
     harness.leave()
     harness.pipeline.endpoint.settle()
-    harness.pipeline.endpoint.wires.clear()
+    harness.pipeline.endpoint.connections.clear()
 
 
 def refused_by_its_dialect(harness: WebServerHarness) -> None:

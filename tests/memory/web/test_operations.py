@@ -81,7 +81,7 @@ class OperationsHarness(Providers):
 
     def asked(self) -> set[str]:
         """Which providers got a request."""
-        return {name for name, endpoint in self.endpoints.items() if endpoint.wires}
+        return {name for name, endpoint in self.endpoints.items() if endpoint.connections}
 
 
 def names(client: FakeClient) -> list[str]:
@@ -123,7 +123,7 @@ def test_anthropics_version_header_asks_its_own_providers(name: bytes) -> None:
     harness = OperationsHarness()
     client, waiting = harness.ask("/v1/models", None, [(name, b"2023-06-01")])
     assert harness.asked() == {"claude"}
-    harness.says("claude", LISTS["claude"])
+    harness.respond("claude", LISTS["claude"])
     result_of(waiting)
     assert names(client) == [*LISTED, "claude/claude-live"]
 
@@ -162,7 +162,7 @@ def test_the_clients_own_key_asks_a_provider_without_one() -> None:
     key = ClientKey(Secret("sk-own-canary"), b"Bearer", Family.OPENAI)
     client, waiting = harness.ask("/v1/models", b"live=1", key=key)
     assert harness.headers("main")["authorization"] == "Bearer sk-own-canary"
-    harness.says("main", LISTS["main"])
+    harness.respond("main", LISTS["main"])
     result_of(waiting)
     assert names(client) == ["main/gpt-c", "main/gpt-live"]
     assert b"canary" not in client.body

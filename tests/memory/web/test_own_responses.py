@@ -82,7 +82,7 @@ def test_an_upgrade_on_a_row_that_is_no_websocket_is_refused_before_anything_goe
     assert b"Upgrade: HTTP/1.1" in head
     (connection,) = [line for line in head if line.startswith(b"Connection:")]
     assert connection in (b"Connection: Upgrade", b"Connection: close, Upgrade")
-    assert harness.pipeline.endpoint.wires == []
+    assert harness.pipeline.endpoint.connections == []
     assert settled(harness) == (0, 0, 0)
 
 
@@ -160,7 +160,7 @@ def test_translated_answers_have_a_date_and_those_of_the_same_family_their_own(
     content = b'"content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"'
     body = b'{"type":"message","role":"assistant",%b}' % content
     head = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    harness.wire.says(head % (status, len(body)) + body)
+    harness.connection.send(head % (status, len(body)) + body)
     headers = headers_of(harness.taken())
     assert harness.taken().startswith(b"HTTP/1.1 " + status)
     assert (b"Date" in headers) is translated

@@ -32,7 +32,7 @@ STREAM = (
 
 def whole(harness: WebServerHarness) -> None:
     harness.send(WHOLE)
-    harness.wire.says(answered())
+    harness.connection.send(answered())
 
 
 def too_large_as_announced(harness: WebServerHarness) -> None:
@@ -64,7 +64,7 @@ def left_while_waiting(harness: WebServerHarness) -> None:
 
 def left_while_reading(harness: WebServerHarness) -> None:
     harness.send(WHOLE)
-    harness.wire.says(STREAM)
+    harness.connection.send(STREAM)
     harness.leave()
 
 
@@ -74,13 +74,13 @@ def no_model(harness: WebServerHarness) -> None:
 
 def broken_upstream(harness: WebServerHarness) -> None:
     harness.send(WHOLE)
-    harness.wire.says(STREAM)
-    harness.wire.breaks()
+    harness.connection.send(STREAM)
+    harness.connection.reset()
 
 
 def refused_upstream(harness: WebServerHarness) -> None:
     harness.send(WHOLE)
-    harness.wire.says(answered(status=b"429 Too Many Requests"))
+    harness.connection.send(answered(status=b"429 Too Many Requests"))
 
 
 def cut_in_its_upload(harness: WebServerHarness) -> None:
@@ -95,7 +95,7 @@ def cut_while_waiting(harness: WebServerHarness) -> None:
 
 def cut_while_reading(harness: WebServerHarness) -> None:
     harness.send(WHOLE)
-    harness.wire.says(STREAM)
+    harness.connection.send(STREAM)
     harness.server.abort_requests()
 
 
@@ -188,17 +188,17 @@ def test_a_request_keeps_the_generation_that_it_began_with() -> None:
     harness.send(UNFINISHED)
     harness.server.use(after.generation)
     harness.send(WHOLE[len(UNFINISHED) :])
-    assert b'"gpt-b"' in harness.wire.heard
-    assert not harness.wire.closing
-    harness.wire.says(answered())
+    assert b'"gpt-b"' in harness.connection.received
+    assert not harness.connection.closing
+    harness.connection.send(answered())
     assert harness.taken().endswith(ANSWER)
-    assert harness.wire.closing
+    assert harness.connection.closing
 
 
 def test_the_next_request_on_a_connection_takes_the_new_generation() -> None:
     harness, after = WebServerHarness(), Pipeline(THREE_FAMILIES.replace("main/gpt-b", "main/gpt-new"))
     harness.send(WHOLE)
-    harness.wire.says(answered())
+    harness.connection.send(answered())
     harness.server.use(after.generation)
     harness.send(get("/v1/models", "x-api-key: whatever"))
     assert b"main/gpt-new" in harness.taken()
@@ -209,7 +209,7 @@ def test_idleness_is_told_when_the_last_visit_ends() -> None:
     harness.server.on_idle = lambda: told.append(harness.server.in_flight)
     harness.send(WHOLE)
     assert told == []
-    harness.wire.says(answered())
+    harness.connection.send(answered())
     assert told == [0]
 
 
@@ -217,14 +217,14 @@ def test_a_cut_request_lets_go_of_its_provider() -> None:
     harness = WebServerHarness()
     harness.send(WHOLE)
     harness.server.abort_requests()
-    assert harness.wire.aborted
+    assert harness.connection.aborted
     assert harness.body()["error"]["code"] == "draining"
 
 
 def test_a_cut_answer_has_no_clean_end() -> None:
     harness = WebServerHarness()
     harness.send(WHOLE)
-    harness.wire.says(STREAM)
+    harness.connection.send(STREAM)
     harness.server.abort_requests()
     assert not harness.taken().endswith(b"0\r\n\r\n")
     assert harness.transport.disconnecting
@@ -287,7 +287,7 @@ def test_the_room_of_a_body_is_given_back_when_the_answer_begins() -> None:
     harness = WebServerHarness()
     harness.send(WHOLE)
     assert harness.server.budget.held == len(CHAT)
-    harness.wire.says(STREAM)
+    harness.connection.send(STREAM)
     assert harness.server.budget.held == 0
     assert harness.server.in_flight == 1
     harness.leave()
@@ -298,7 +298,7 @@ def test_a_body_is_let_go_while_its_answer_streams() -> None:
     harness = WebServerHarness()
     marker = b"x" * 100_003
     harness.send(post(b'{"model":"fast","x":"%b"}' % marker, KEY, JSON, path=PATH))
-    harness.wire.says(STREAM)
+    harness.connection.send(STREAM)
     gc.collect()
     requests = [found for found in gc.get_objects() if isinstance(found, ClientRequest)]
     bodies = [request.body for request in requests]

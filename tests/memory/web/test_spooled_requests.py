@@ -47,11 +47,11 @@ def test_a_large_body_arrives_as_it_was_sent_and_leaves_nothing_behind() -> None
     harness = WebServerHarness()
     send_in_pieces(harness, upload())
     assert len(BODY) > MAX_UNWATCHED_BYTES
-    head, _, body = harness.wire.heard.partition(b"\r\n\r\n")
+    head, _, body = harness.connection.received.partition(b"\r\n\r\n")
     assert head.startswith(b"POST /v1/files HTTP/1.1\r\n")
     assert b"Content-Length: %d" % len(BODY) in head
     assert body == BODY
-    harness.wire.says(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    harness.connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
     assert harness.status() == 200
     assert held(harness) == (0, 0, 0)
 
@@ -101,7 +101,7 @@ def test_a_small_body_stays_in_memory(size: int) -> None:
     harness = WebServerHarness()
     harness.server.spool.disk.max_bytes = 0
     harness.send(upload(b"x" * size))
-    assert harness.wire.heard.partition(b"\r\n\r\n")[2] == b"x" * size
+    assert harness.connection.received.partition(b"\r\n\r\n")[2] == b"x" * size
 
 
 def test_conversations_are_refused_at_their_head() -> None:
@@ -118,7 +118,7 @@ def test_a_denied_route_is_404_and_counted() -> None:
     harness.send(upload())
     assert harness.status() == 404
     assert harness.event.route == "files_create"
-    assert not harness.pipeline.endpoint.wires
+    assert not harness.pipeline.endpoint.connections
 
 
 def test_an_unknown_route_is_404_in_the_dialect_that_it_suggests() -> None:
