@@ -41,8 +41,8 @@ def answered(
 
 
 @dataclass
-class FakeClient:
-    """A client that keeps what it gets."""
+class RecordingChannel:
+    """The channel to a client; it keeps what it is told to send."""
 
     started: bool = False
     status: int = 0
@@ -118,7 +118,7 @@ class Pipeline:
         key: ClientKey | None = None,
         method: str = "POST",
         own_address: str | None = None,
-    ) -> tuple[FakeClient, Deferred[None]]:
+    ) -> tuple[RecordingChannel, Deferred[None]]:
         headers = headers or []
         matched = self.generation.table.match(method, path, query, headers)
         exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
@@ -137,7 +137,7 @@ class Pipeline:
             key,
             own_address,
         )
-        client = FakeClient()
+        client = RecordingChannel()
         return client, Deferred.fromCoroutine(serve(exchange, request, client))
 
     def received(self) -> tuple[bytes, RawHeaders, bytes]:

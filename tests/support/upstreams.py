@@ -194,7 +194,7 @@ def outcome_of(waiting: Deferred[UpstreamResponse]) -> Result:
 
 
 @dataclass(slots=True)
-class Taken:
+class CollectedBody:
     """A sink that keeps what it gets."""
 
     pieces: list[bytes] = field(default_factory=list)
@@ -224,8 +224,8 @@ class Taken:
         return self.ended + len(self.errors) > 0
 
 
-def taken(response: UpstreamResponse) -> Taken:
-    """Take the body of ``response``."""
-    sink = Taken()
+def collect_body(response: UpstreamResponse) -> CollectedBody:
+    """Collect the body of ``response``."""
+    sink = CollectedBody()
     response.deliver_body(sink)
     return sink

@@ -49,7 +49,7 @@ class MemoryOutput:
     over, it takes everything.
     """
 
-    taken: bytearray = field(default_factory=bytearray)
+    written: bytearray = field(default_factory=bytearray)
     script: list[int] = field(default_factory=list)
     mid_line: bool = False
     closed: bool = False
@@ -58,7 +58,7 @@ class MemoryOutput:
         size = self.script.pop(0) if self.script else len(data)
         if size == 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        self.taken += data[:size]
+        self.written += data[:size]
         return min(size, len(data))
 
     def close(self) -> None:

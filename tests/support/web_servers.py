@@ -110,15 +110,15 @@ class WebServerHarness:
     def leave(self) -> None:
         self.channel.connectionLost(Failure(ConnectionDone()))
 
-    def taken(self) -> bytes:
+    def received(self) -> bytes:
         data: bytes = self.transport.value()
         return data
 
     def status(self) -> int:
-        return int(self.taken().split(b" ")[1])
+        return int(self.received().split(b" ")[1])
 
     def body(self) -> Any:  # Any: JSON
-        return json.loads(self.taken().partition(b"\r\n\r\n")[2])
+        return json.loads(self.received().partition(b"\r\n\r\n")[2])
 
     @property
     def event(self) -> UsageEvent:

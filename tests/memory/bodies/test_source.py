@@ -101,14 +101,14 @@ def test_cancelling_a_read_across_an_edit_cancels_the_read_of_the_source() -> No
 
 def test_a_body_that_goes_while_it_is_scanned_stops_the_scan() -> None:
     source = MemorySource(b"12345678", held=True)
-    taken: list[bytes] = []
-    scan = Deferred.fromCoroutine(read_pieces(source, taken.append, 4))
+    pieces: list[bytes] = []
+    scan = Deferred.fromCoroutine(read_pieces(source, pieces.append, 4))
     source.step()
     source.closed = True
     source.step()
     with pytest.raises(BodyGoneError):
         result_of(scan)
-    assert taken == [b"1234"]
+    assert pieces == [b"1234"]
 
 
 def test_a_body_that_the_disk_does_not_give_back_is_refused_without_its_words() -> None:

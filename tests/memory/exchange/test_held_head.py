@@ -12,7 +12,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import FakeClient, Pipeline
+from tests.support.pipelines import Pipeline, RecordingChannel
 from tests.support.upstreams import LIMITS
 
 CHAT = "/v1/chat/completions"
@@ -76,7 +76,7 @@ KEEPALIVE = THREE_FAMILIES + "stream_keepalive: {interval: 15}\n"
 
 def opened(
     ask: tuple[str, bytes, bytes | None], text: str = THREE_FAMILIES
-) -> tuple[Pipeline, FakeClient, Deferred[None]]:
+) -> tuple[Pipeline, RecordingChannel, Deferred[None]]:
     pipeline = Pipeline(text)
     path, body, query = ask
     client, work = pipeline.ask(path, body, query=query)

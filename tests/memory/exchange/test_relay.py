@@ -14,7 +14,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import relay
 from mgw.exchange.request import Producer
 from mgw.usage.event import Outcome, UsageEvent
-from tests.support.pipelines import FakeClient, Pipeline, answered
+from tests.support.pipelines import Pipeline, RecordingChannel, answered
 from tests.support.upstreams import ProviderConnection, UpstreamHarness, memory_upstream, outcome_of, post
 
 
@@ -55,7 +55,7 @@ class Filter:
         return b"~"
 
 
-class FullClient(FakeClient):
+class FullClient(RecordingChannel):
     """A client that takes nothing when it is told whom to pause."""
 
     def register(self, source: Producer) -> None:
@@ -69,12 +69,12 @@ class Run:
     def __init__(
         self,
         body_filter: Filter,
-        client: FakeClient | None = None,
+        client: RecordingChannel | None = None,
         says: bytes = b"",
         keepalive_seconds: float | None = None,
     ) -> None:
         self.harness: UpstreamHarness = memory_upstream()
-        self.client = client or FakeClient()
+        self.client = client or RecordingChannel()
         self.events: list[UsageEvent] = []
         self.errors: list[BaseException] = []
         pipeline = Pipeline()

@@ -14,7 +14,7 @@ from mgw.exchange.passthrough import MAX_ERROR_BYTES
 from mgw.secret import Secret, overwritten
 from mgw.vocabulary import Family
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import FakeClient, Pipeline, answered
+from tests.support.pipelines import Pipeline, RecordingChannel, answered
 
 KEY = b"sk-main-0001"
 STARS = b"*" * len(KEY)
@@ -26,7 +26,7 @@ def refusal(key: bytes = KEY, padding: int = 0) -> bytes:
     return b'{"error":{"message":"%b","x":"%b"}}' % (message, b"x" * padding)
 
 
-def asked(wire_says: bytes, text: str = TEXT, key: ClientKey | None = None) -> FakeClient:
+def asked(wire_says: bytes, text: str = TEXT, key: ClientKey | None = None) -> RecordingChannel:
     pipeline = Pipeline(text)
     client, work = pipeline.ask(key=key)
     pipeline.connection.send(wire_says)
@@ -34,7 +34,7 @@ def asked(wire_says: bytes, text: str = TEXT, key: ClientKey | None = None) -> F
     return client
 
 
-def length_of(client: FakeClient) -> bytes:
+def length_of(client: RecordingChannel) -> bytes:
     return dict(client.headers)[b"Content-Length"]
 
 

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from mgw.wire.headers import value_of
-from tests.support.pipelines import FakeClient, Pipeline, answered
+from tests.support.pipelines import Pipeline, RecordingChannel, answered
 
 CHAT = "/v1/chat/completions"
 MESSAGES = "/v1/messages"
 RETRY = "type.googleapis.com/google.rpc.RetryInfo"
 
 
-def asked(path: str, *, stream: bool) -> tuple[Pipeline, FakeClient]:
+def asked(path: str, *, stream: bool) -> tuple[Pipeline, RecordingChannel]:
     pipeline = Pipeline()
     messages = [{"role": "user", "content": "hello"}]
     body = {"model": "gem/gemini-3-pro", "messages": messages, "max_tokens": 9, "stream": stream}

@@ -9,7 +9,7 @@ from twisted.python.failure import Failure
 
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import FakeClient, Pipeline, answered
+from tests.support.pipelines import Pipeline, RecordingChannel, answered
 
 OWN = "http://gateway:8787"
 ANTHROPIC: RawHeaders = [(b"anthropic-version", b"2023-06-01"), (b"Accept-Encoding", b"gzip")]
@@ -128,7 +128,7 @@ def test_a_chunk_needs_no_key_where_there_is_none_to_send() -> None:
 
 def results(
     body: bytes, query: bytes | None = None, headers: bytes = b"", text: str = THREE_FAMILIES
-) -> FakeClient:
+) -> RecordingChannel:
     pipeline = Pipeline(text)
     path = "/v1/messages/batches"
     client, _ = pipeline.ask(path, b"", ANTHROPIC, query, method="GET", own_address=OWN)

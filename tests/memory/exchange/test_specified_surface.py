@@ -103,7 +103,7 @@ class Door(WebServerHarness):
         """Send what one provider answers."""
         before = len(self.pipeline.endpoint.connections)
         self._ask(asked)
-        assert len(self.pipeline.endpoint.connections) == before + 1, self.taken()
+        assert len(self.pipeline.endpoint.connections) == before + 1, self.received()
         head, _, body = self.connection.received.partition(b"\r\n\r\n")
         line, *rest = head.decode().split("\r\n")
         told = json.dumps(USAGE[asked.family]).encode()
@@ -112,9 +112,9 @@ class Door(WebServerHarness):
             b"Content-Length: %d\r\n\r\n" % len(told) + told
         )
         self.connection.close()
-        assert self.taken().endswith(b"\r\n\r\n" + told), self.taken()
+        assert self.received().endswith(b"\r\n\r\n" + told), self.received()
         headers = [(name, value) for name, _, value in (one.partition(": ") for one in rest)]
-        return Came(line, headers, body, self.taken(), self.event)
+        return Came(line, headers, body, self.received(), self.event)
 
     def _ask(self, asked: Asked) -> None:
         self.leave()

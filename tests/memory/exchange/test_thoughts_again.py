@@ -13,7 +13,7 @@ from mgw.usage.event import Outcome
 from mgw.vocabulary import Family
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import FakeClient, Pipeline, answered
+from tests.support.pipelines import Pipeline, RecordingChannel, answered
 
 OBSERVED = THREE_FAMILIES + "observe_dropped_fields: true\n"
 SIGNED = tag_signature(Signature(Family.ANTHROPIC, "c2ln"), "Hm.")
@@ -48,7 +48,7 @@ def refused(message: str, status: bytes = b"400 Bad Request") -> bytes:
     return answered(json.dumps(error).encode(), status)
 
 
-def began(text: str = OBSERVED, **fields: bool) -> tuple[Pipeline, FakeClient]:
+def began(text: str = OBSERVED, **fields: bool) -> tuple[Pipeline, RecordingChannel]:
     pipeline = Pipeline(text)
     client, work = pipeline.ask(body=asked(**fields))
     _ = work.addErrback(lambda _: None)

@@ -13,7 +13,7 @@ from mgw.errors import Reason
 from mgw.usage.event import Outcome
 from mgw.wire.headers import value_of
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import FakeClient, Pipeline
+from tests.support.pipelines import Pipeline, RecordingChannel
 from tests.support.translation import BEGIN, MESSAGE, MESSAGES, asked, begun, event, failure_of, said
 
 CHAT = "/v1/chat/completions"
@@ -36,7 +36,7 @@ def chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
-def chunks(client: FakeClient) -> list[Any]:
+def chunks(client: RecordingChannel) -> list[Any]:
     return [
         json.loads(line.removeprefix(b"data: "))
         for line in client.body.splitlines()

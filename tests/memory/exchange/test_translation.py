@@ -11,7 +11,7 @@ from mgw.exchange.response import SLICE_BYTES
 from mgw.usage.event import Outcome
 from mgw.wire.headers import RawHeaders, value_of
 from tests.support.configs import THREE_FAMILIES
-from tests.support.pipelines import FakeClient, Pipeline
+from tests.support.pipelines import Pipeline, RecordingChannel
 from tests.support.translation import (
     BEGIN,
     HELLO,
@@ -171,7 +171,7 @@ def test_a_request_of_countless_objects_is_refused_before_it_is_understood() -> 
     assert len(pipeline.endpoint.connections) == 1
 
 
-class SlowClient(FakeClient):
+class SlowClient(RecordingChannel):
     """A client that takes one write at a time."""
 
     def write(self, data: bytes) -> None:
@@ -181,7 +181,7 @@ class SlowClient(FakeClient):
 
 
 def test_a_large_answer_goes_at_the_clients_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.pipelines.FakeClient", SlowClient)
+    monkeypatch.setattr("tests.support.pipelines.RecordingChannel", SlowClient)
     pipeline = Pipeline()
     client, work = pipeline.ask(body=asked("smart"))
     large = MESSAGE | {"content": [{"type": "text", "text": "x" * 1_000_000}]}

@@ -122,7 +122,7 @@ def test_the_usage_log_writes_one_line_per_event() -> None:
     sink.reopen()
     sink.flush()
     clock.advance(0)
-    assert output.taken.decode() == f"{usage_line(event(model='größe'))}\n{usage_line(event())}\n"
+    assert output.written.decode() == f"{usage_line(event(model='größe'))}\n{usage_line(event())}\n"
 
 
 def test_the_usage_log_writes_what_waits_when_it_is_closed() -> None:
@@ -133,7 +133,7 @@ def test_the_usage_log_writes_what_waits_when_it_is_closed() -> None:
     closed = sink.close()
     clock.pump([0, 0])
     assert closed.called
-    assert output.taken
+    assert output.written
     assert (sink.errors, sink.dropped) == (0, 0)
 
 
@@ -143,7 +143,7 @@ def access(method: str, raw_path: str) -> str:
     lines, output = log_on(clock)
     AccessLog(lines, lambda: 1_764_000_000.25).line(method, raw_path, 200, 0.0123, "req_1")
     clock.advance(INTERVAL)
-    return output.taken.decode()
+    return output.written.decode()
 
 
 def test_an_access_line_has_its_fields_in_a_fixed_order() -> None:
@@ -158,7 +158,7 @@ def test_an_access_line_says_why_a_request_did_not_end_well() -> None:
     lines, output = log_on(clock)
     AccessLog(lines, lambda: 0.0).line("GET", "/", 502, 0.0, "req_1", "dns")
     clock.advance(INTERVAL)
-    assert output.taken.endswith(b" request_id=req_1 error=dns\n")
+    assert output.written.endswith(b" request_id=req_1 error=dns\n")
 
 
 def test_a_query_is_not_logged() -> None:

@@ -18,13 +18,13 @@ class Kernel:
     """A socket that takes what it is told to: a number of bytes, or an error in place of 0."""
 
     takes: list[int]
-    taken: list[bytes] = field(default_factory=list)
+    written: list[bytes] = field(default_factory=list)
 
     def send(self, data: bytes) -> int:
         count = min(self.takes.pop(0) if self.takes else len(data), len(data))
         if not count:
             raise BlockingIOError
-        self.taken.append(bytes(data[:count]))
+        self.written.append(bytes(data[:count]))
         return count
 
 
@@ -43,7 +43,7 @@ class Transport(Connection):
         self.buffered.append(data)
 
     def drain(self) -> None:
-        self.kernel.taken += self.buffered
+        self.kernel.written += self.buffered
         self.buffered = []
 
 
@@ -64,7 +64,7 @@ def test_the_order_is_kept_whatever_the_kernel_takes(
             transport.drain()
             writer.on_drained()
     transport.drain()
-    assert b"".join(kernel.taken) == b"".join(pieces)
+    assert b"".join(kernel.written) == b"".join(pieces)
 
 
 def test_another_kind_of_transport_is_written_to_as_usual() -> None:

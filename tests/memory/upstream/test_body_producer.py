@@ -16,7 +16,15 @@ from mgw.bodies.source import PIECE_BYTES, BodySource, edit_source
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.client import UpstreamFailure, UpstreamRequest
 from tests.support.bodies import MemorySource, patterned
-from tests.support.upstreams import OK, Result, UpstreamHarness, get, memory_upstream, outcome_of, taken
+from tests.support.upstreams import (
+    OK,
+    Result,
+    UpstreamHarness,
+    collect_body,
+    get,
+    memory_upstream,
+    outcome_of,
+)
 
 BODY = patterned(3 * PIECE_BYTES + 1000)
 REFUSED = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno"
@@ -59,7 +67,7 @@ def test_a_spooled_body_of_any_size_arrives_whole_and_its_connection_is_used_aga
     b, result = asked(MemorySource(BODY[:size]))
     assert sent(b) == BODY[:size]
     b.connection.send(OK)
-    assert taken(result.response).body == b"hi"
+    assert collect_body(result.response).body == b"hi"
     outcome_of(b.upstream.open(get()))
     assert len(b.endpoint.connections) == 1
 
@@ -89,7 +97,7 @@ def test_what_is_sent_is_the_body_with_its_edits_whatever_disk_and_provider_do(
             b.connection.transport.drain()
     assert sent(b) == expected
     b.connection.send(OK)
-    assert taken(result.response).ended == 1
+    assert collect_body(result.response).ended == 1
 
 
 def test_one_piece_is_in_the_transport_and_one_is_read_ahead() -> None:
@@ -124,13 +132,13 @@ def test_the_same_request_may_be_sent_again_from_the_beginning() -> None:
     assert len(b.endpoint.connections) == 2
     assert sent(b) == BODY
     b.connection.send(OK)
-    assert taken(second.response).ended == 1
+    assert collect_body(second.response).ended == 1
 
 
 def test_a_reused_connection_that_closes_while_it_takes_a_body_is_stale() -> None:
     b, result = asked(MemorySource(b"body"))
     b.connection.send(OK)
-    taken(result.response)
+    collect_body(result.response)
     b.connection.transport.full = True
     source = MemorySource(BODY, held=True)
     again = outcome_of(b.upstream.open(upload(source)))
@@ -151,7 +159,7 @@ def test_an_early_refusal_is_delivered_at_once_and_ends_the_reading(where: str) 
         source.step()
     assert len(source.reads) == reads
     assert b.connection.transport.producer is None
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     assert not b.connection.aborted
     b.connection.send(REFUSED[-1:])
     assert (sink.body, sink.ended) == (b"no", 1)
@@ -161,7 +169,7 @@ def test_an_early_refusal_is_delivered_at_once_and_ends_the_reading(where: str) 
 def test_behind_an_early_answer_that_is_no_refusal_the_body_goes_on() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     b.connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     for _ in range(4):
         b.connection.transport.drain()
     assert sent(b) == BODY
@@ -174,7 +182,7 @@ def test_an_answer_that_ends_before_the_body_does_closes_the_connection() -> Non
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
     b.connection.send(OK)
-    assert taken(result.response).ended == 1
+    assert collect_body(result.response).ended == 1
     assert b.connection.aborted
     assert source.cancelled == 1
 
@@ -204,7 +212,7 @@ def test_a_body_that_cannot_be_read_breaks_an_answer_that_has_begun() -> None:
     source = MemorySource(BODY, held=True)
     b, result = asked(source)
     b.connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     source.fail(OSError(errno.EIO, "Input/output error"))
     assert [broke.reason for broke in sink.errors] == [Reason.OVERLOADED]
     assert b.connection.aborted
@@ -274,7 +282,7 @@ def test_each_piece_that_is_taken_gives_the_provider_its_time_anew() -> None:
     b.clock.advance(599)
     assert result.error is None
     b.connection.send(OK)
-    assert taken(result.response).ended == 1
+    assert collect_body(result.response).ended == 1
 
 
 EARLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
@@ -283,7 +291,7 @@ EARLY = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"
 def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     b.connection.send(EARLY)
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     for _ in range(4):
         b.clock.advance(299)
         b.connection.transport.drain()
@@ -297,7 +305,7 @@ def test_behind_an_early_answer_each_piece_that_is_taken_breaks_the_silence() ->
 def test_a_piece_that_is_taken_sets_no_limit_to_an_answer_that_is_paused() -> None:
     b, result = asked(MemorySource(BODY), full=True)
     b.connection.send(EARLY)
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     result.response.pause()
     b.connection.transport.drain()
     b.clock.advance(10_000)
@@ -309,7 +317,7 @@ def test_a_piece_that_is_taken_keeps_no_answer_alive_that_nobody_reads(how: str)
     b, result = asked(MemorySource(BODY), full=True)
     b.connection.send(EARLY)
     if how == "released":
-        taken(result.response)
+        collect_body(result.response)
         result.response.discard_rest()
     b.clock.advance(0.9 if how == "released" else 59)
     b.connection.transport.drain()
@@ -333,7 +341,7 @@ def test_a_disk_that_does_not_give_the_body_back_in_time_is_not_the_providers_fa
 def test_a_disk_that_holds_up_a_body_behind_an_early_answer_is_not_the_providers_fault() -> None:
     b, result = asked(MemorySource(BODY, held=True))
     b.connection.send(EARLY)
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     b.clock.advance(300)
     assert [error.reason for error in sink.errors] == [Reason.OVERLOADED]
 

@@ -10,7 +10,16 @@ from mgw.errors import GatewayError, Reason
 from mgw.upstream.client import Phase
 from mgw.upstream.response import UpstreamResponse
 from tests.support.connections import CHUNKED, answering, asked, failure_of
-from tests.support.upstreams import OK, Result, Taken, get, memory_upstream, outcome_of, post, taken
+from tests.support.upstreams import (
+    OK,
+    CollectedBody,
+    Result,
+    collect_body,
+    get,
+    memory_upstream,
+    outcome_of,
+    post,
+)
 
 
 def test_a_request_goes_out_as_one_head_and_its_body() -> None:
@@ -34,20 +43,20 @@ def test_interim_answers_are_skipped() -> None:
     b.connection.send(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n")
     assert result.value is None
     b.connection.send(OK)
-    assert taken(result.response).body == b"hi"
+    assert collect_body(result.response).body == b"hi"
 
 
 def test_nothing_is_read_until_somebody_takes_the_body() -> None:
     b, response = answering(CHUNKED + b"2\r\nhi\r\n")
     assert b.connection.paused
-    sink = taken(response)
+    sink = collect_body(response)
     assert sink.body == b"hi"
     assert not b.connection.paused
 
 
 def test_a_body_passes_as_it_comes() -> None:
     b, response = answering()
-    sink = taken(response)
+    sink = collect_body(response)
     b.connection.send(b"2\r\nhi\r\n")
     b.connection.send(b"3\r\nyou\r\n0\r\n\r\n")
     assert sink.pieces == [b"hi", b"you"]
@@ -56,7 +65,7 @@ def test_a_body_passes_as_it_comes() -> None:
 
 def test_a_paused_answer_reads_and_hands_on_nothing() -> None:
     b, response = answering()
-    sink = taken(response)
+    sink = collect_body(response)
     response.pause()
     assert b.connection.paused
     b.connection.send(b"2\r\nhi\r\n")  # TLS may still hand over what it had decrypted
@@ -66,7 +75,7 @@ def test_a_paused_answer_reads_and_hands_on_nothing() -> None:
     assert not b.connection.paused
 
 
-class Pausing(Taken):
+class Pausing(CollectedBody):
     """Pauses after each piece."""
 
     response: UpstreamResponse
@@ -87,7 +96,7 @@ def test_what_one_read_brings_is_one_piece_and_a_pause_in_it_holds_the_end_back(
     assert (sink.pieces, sink.ended) == ([b"ab"], 1)
 
 
-class Flickering(Taken):
+class Flickering(CollectedBody):
     """Pauses and resumes within each piece."""
 
     response: UpstreamResponse
@@ -118,7 +127,7 @@ def test_resuming_within_a_piece_neither_nests_nor_reorders() -> None:
 )
 def test_a_truncated_body_breaks_and_never_ends(head: bytes) -> None:
     b, response = answering(head)
-    sink = taken(response)
+    sink = collect_body(response)
     b.connection.close()
     assert (sink.body, sink.ended) == (b"hi", 0)
     assert [error.reason for error in sink.errors] == [Reason.UPSTREAM_BROKEN]
@@ -126,7 +135,7 @@ def test_a_truncated_body_breaks_and_never_ends(head: bytes) -> None:
 
 def test_a_body_without_a_length_ends_when_the_connection_closes() -> None:
     b, response = answering(b"HTTP/1.0 200 OK\r\n\r\nhi")
-    sink = taken(response)
+    sink = collect_body(response)
     assert not sink.over
     b.connection.close()
     assert (sink.body, sink.ended, sink.errors) == (b"hi", 1, [])
@@ -134,7 +143,7 @@ def test_a_body_without_a_length_ends_when_the_connection_closes() -> None:
 
 def test_a_body_without_a_length_breaks_when_the_connection_is_reset() -> None:
     b, response = answering(b"HTTP/1.0 200 OK\r\n\r\nhi")
-    sink = taken(response)
+    sink = collect_body(response)
     b.connection.reset()
     assert sink.ended == 0
     assert len(sink.errors) == 1
@@ -142,7 +151,7 @@ def test_a_body_without_a_length_breaks_when_the_connection_is_reset() -> None:
 
 def test_garbage_in_the_middle_breaks_the_body_after_what_was_good() -> None:
     b, response = answering()
-    sink = taken(response)
+    sink = collect_body(response)
     b.connection.send(b"2\r\nhi\r\nnonsense\r\n")
     assert (sink.body, sink.ended, len(sink.errors)) == (b"hi", 0, 1)
     assert b.connection.aborted
@@ -151,7 +160,7 @@ def test_garbage_in_the_middle_breaks_the_body_after_what_was_good() -> None:
 def test_an_answer_that_broke_before_it_was_taken_still_tells() -> None:
     b, response = answering(CHUNKED + b"2\r\nhi\r\n")
     b.connection.reset()
-    sink = taken(response)
+    sink = collect_body(response)
     assert (sink.body, sink.ended, len(sink.errors)) == (b"hi", 0, 1)
 
 
@@ -159,7 +168,7 @@ def test_an_answer_that_ended_before_it_was_taken_is_whole() -> None:
     b, result = asked()
     b.connection.send(OK)
     b.connection.close()
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     assert (sink.body, sink.ended) == (b"hi", 1)
 
 
@@ -180,16 +189,16 @@ def test_switching_protocols_fails_the_request() -> None:
 def test_an_answer_that_is_over_has_no_hold_on_its_connection() -> None:
     b, result = asked()
     b.connection.send(OK)
-    taken(result.response)
+    collect_body(result.response)
     second = outcome_of(b.upstream.open(get()))
     result.response.pause()
     result.response.cancel()
     assert not b.connection.paused
     b.connection.send(OK)
-    assert taken(second.response).body == b"hi"
+    assert collect_body(second.response).body == b"hi"
 
 
-class Failing(Taken):
+class Failing(CollectedBody):
     """A sink with a bug."""
 
     def on_body_data(self, data: bytes) -> None:
@@ -205,7 +214,7 @@ def test_a_bug_in_the_sink_ends_the_body_and_the_connection() -> None:
     assert b.connection.aborted
 
 
-class Abandoning(Taken):
+class Abandoning(CollectedBody):
     """Abandons within a piece."""
 
     response: UpstreamResponse
@@ -262,7 +271,7 @@ def test_whatever_comes_every_request_ends_and_no_timer_is_left(
     pieces: list[bytes], resets: bool, late: bool
 ) -> None:
     b, result = asked()
-    sink = Taken()
+    sink = CollectedBody()
     for piece in pieces:
         if result.value is not None and not sink.over and not late:
             deliver_once(result, sink)
@@ -276,6 +285,6 @@ def test_whatever_comes_every_request_ends_and_no_timer_is_left(
     assert (b.upstream.active, b.upstream.idle) == (0, 0)
 
 
-def deliver_once(result: Result, sink: Taken) -> None:
+def deliver_once(result: Result, sink: CollectedBody) -> None:
     if not result.response.claimed:
         result.response.deliver_body(sink)

@@ -7,7 +7,7 @@ import pytest
 from mgw.upstream.client import Phase
 from mgw.upstream.connection import IDLE_SECONDS, LINGER_SECONDS
 from tests.support.connections import answering, asked, asked_at_length, failure_of
-from tests.support.upstreams import OK, Result, Taken, UpstreamHarness, get, outcome_of, taken
+from tests.support.upstreams import OK, CollectedBody, Result, UpstreamHarness, collect_body, get, outcome_of
 
 
 @pytest.mark.parametrize(("said", "phase"), [(b"", Phase.SENT), (b"HTTP/1.1 2", Phase.HEAD)])
@@ -23,7 +23,7 @@ def test_a_new_connection_that_closes_before_its_answer_is_not_stale(said: bytes
 def used() -> UpstreamHarness:
     b, result = asked()
     b.connection.send(OK)
-    taken(result.response)
+    collect_body(result.response)
     return b
 
 
@@ -31,7 +31,7 @@ def test_a_connection_is_used_again_after_its_answer() -> None:
     b = used()
     result = outcome_of(b.upstream.open(get()))
     b.connection.send(OK)
-    assert taken(result.response).body == b"hi"
+    assert collect_body(result.response).body == b"hi"
     assert len(b.endpoint.connections) == 1
 
 
@@ -66,7 +66,7 @@ def test_an_idle_connection_that_talks_is_closed(stray: bytes) -> None:
 def test_bytes_after_the_answer_spoil_the_connection_not_the_answer() -> None:
     b, result = asked()
     b.connection.send(OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
-    assert taken(result.response).body == b"hi"
+    assert collect_body(result.response).body == b"hi"
     assert b.upstream.idle == 0
     assert b.connection.closing
 
@@ -81,7 +81,7 @@ def test_bytes_after_the_answer_spoil_the_connection_not_the_answer() -> None:
 def test_a_connection_that_shall_close_is_closed(response: bytes) -> None:
     b, result = asked()
     b.connection.send(response)
-    assert taken(result.response).ended == 1
+    assert collect_body(result.response).ended == 1
     assert b.connection.closing
     assert b.upstream.idle == 0
 
@@ -89,7 +89,7 @@ def test_a_connection_that_shall_close_is_closed(response: bytes) -> None:
 def test_an_orderly_close_that_the_provider_ignores_is_forced() -> None:
     b, result = asked()
     b.connection.send(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-    taken(result.response)
+    collect_body(result.response)
     assert not b.connection.aborted
     b.clock.advance(LINGER_SECONDS)
     assert b.connection.aborted
@@ -106,7 +106,7 @@ def test_an_idle_connection_is_closed_before_its_provider_would() -> None:
 
 def test_an_abandoned_answer_closes_its_connection_and_stays_silent() -> None:
     b, response = answering()
-    sink = taken(response)
+    sink = collect_body(response)
     response.cancel()
     assert b.connection.aborted
     b.endpoint.settle()
@@ -120,7 +120,7 @@ def test_an_abandoned_answer_that_was_read_leaves_its_connection_usable() -> Non
     assert b.upstream.idle == 1
 
 
-class Asking(Taken):
+class Asking(CollectedBody):
     """Sends the next request when a body has ended."""
 
     b: UpstreamHarness
@@ -140,13 +140,13 @@ def test_the_end_of_a_body_may_send_the_next_request_on_the_same_connection() ->
     assert len(b.endpoint.connections) == 1
     b.connection.send(OK)
     assert sink.second is not None
-    assert taken(sink.second.response).body == b"hi"
+    assert collect_body(sink.second.response).body == b"hi"
 
 
 def test_an_early_answer_is_delivered_and_its_connection_not_used_again() -> None:
     b, result = asked_at_length()
     b.connection.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     assert (result.response.status, sink.body, sink.ended) == (413, b"no", 1)
     assert b.connection.aborted
 
@@ -156,5 +156,5 @@ def test_a_connection_whose_large_body_was_written_is_used_again() -> None:
     b.connection.transport.drain()
     b.connection.transport.drain()  # two pieces
     b.connection.send(OK)
-    assert taken(result.response).ended == 1
+    assert collect_body(result.response).ended == 1
     assert b.upstream.idle == 1

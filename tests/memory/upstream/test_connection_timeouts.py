@@ -7,7 +7,7 @@ import pytest
 from mgw.errors import Reason
 from mgw.upstream.connection import UNCLAIMED_SECONDS
 from tests.support.connections import answering, asked, asked_at_length, failure_of
-from tests.support.upstreams import OK, taken
+from tests.support.upstreams import OK, collect_body
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\nX: y\r\n"], ids=["nothing", "half a head"])
@@ -33,7 +33,7 @@ def test_interim_answers_do_not_prolong_the_wait() -> None:
 
 def test_a_body_that_falls_silent_breaks() -> None:
     b, response = answering()
-    sink = taken(response)
+    sink = collect_body(response)
     b.clock.advance(299)
     b.connection.send(b"2\r\nhi\r\n")
     b.clock.advance(299)
@@ -45,7 +45,7 @@ def test_a_body_that_falls_silent_breaks() -> None:
 
 def test_silence_while_paused_does_not_count() -> None:
     b, response = answering()
-    sink = taken(response)
+    sink = collect_body(response)
     response.pause()
     b.clock.advance(10_000)
     response.resume()
@@ -67,7 +67,7 @@ def test_an_answer_that_was_read_stays_whole_when_its_connection_is_taken_away()
     b.connection.send(OK)
     b.clock.advance(UNCLAIMED_SECONDS)
     assert b.connection.aborted
-    sink = taken(result.response)
+    sink = collect_body(result.response)
     assert (sink.body, sink.ended) == (b"hi", 1)
 
 

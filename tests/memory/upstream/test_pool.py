@@ -17,10 +17,10 @@ from tests.support.upstreams import (
     ProviderConnection,
     Result,
     UpstreamHarness,
+    collect_body,
     get,
     memory_upstream,
     outcome_of,
-    taken,
 )
 
 
@@ -30,7 +30,7 @@ def ask(b: UpstreamHarness, *, fresh: bool = False) -> Result:
 
 def response(connection: ProviderConnection, result: Result) -> None:
     connection.send(OK)
-    taken(result.response)
+    collect_body(result.response)
 
 
 def resting(count: int) -> UpstreamHarness:

@@ -35,9 +35,9 @@ def test_lines_of_one_interval_are_written_together() -> None:
     lines = writer(clock, output)
     lines.write(b"a\n")
     lines.write(b"b\n")
-    assert not output.taken
+    assert not output.written
     clock.advance(INTERVAL)
-    assert output.taken == b"a\nb\n"
+    assert output.written == b"a\nb\n"
 
 
 def test_nothing_is_left_on_the_clock_when_there_is_nothing_to_write() -> None:
@@ -54,7 +54,7 @@ def test_a_flush_does_not_wait_for_the_interval() -> None:
     lines.write(b"a\n")
     lines.flush()
     clock.advance(0)
-    assert output.taken == b"a\n"
+    assert output.written == b"a\n"
 
 
 def test_lines_that_come_while_the_output_is_busy_follow_in_order() -> None:
@@ -68,7 +68,7 @@ def test_lines_that_come_while_the_output_is_busy_follow_in_order() -> None:
     thread.go_on()
     clock.advance(INTERVAL)
     thread.go_on()
-    assert output.taken == b"a\nb\n"
+    assert output.written == b"a\nb\n"
 
 
 def test_a_stuck_output_costs_the_oldest_waiting_lines_and_they_are_counted() -> None:
@@ -81,7 +81,7 @@ def test_a_stuck_output_costs_the_oldest_waiting_lines_and_they_are_counted() ->
     thread.go_on()
     clock.advance(INTERVAL)
     thread.go_on()
-    assert output.taken == b"stuck\n8234\n9234\n"
+    assert output.written == b"stuck\n8234\n9234\n"
     assert lines.dropped == 8
 
 
@@ -91,10 +91,10 @@ def test_a_full_disk_is_tried_again_and_the_torn_line_completed() -> None:
     lines.write(b"first\n")
     lines.write(b"second\n")
     clock.advance(INTERVAL)
-    assert output.taken == b"fir"
+    assert output.written == b"fir"
     assert lines.errors == 1
     clock.advance(RETRY)
-    assert output.taken == b"first\nsecond\n"
+    assert output.written == b"first\nsecond\n"
     assert lines.dropped == 0
 
 
@@ -105,7 +105,7 @@ def test_a_torn_line_whose_rest_was_dropped_is_ended_by_a_newline() -> None:
     clock.advance(INTERVAL)
     lines.write(b"second\n")
     clock.advance(RETRY)
-    assert output.taken == b"fir\nsecond\n"
+    assert output.written == b"fir\nsecond\n"
     assert lines.dropped == 1
 
 
@@ -114,7 +114,7 @@ def test_a_file_that_ends_in_a_torn_line_gets_a_newline_first() -> None:
     lines = writer(clock, output)
     lines.write(b"a\n")
     clock.advance(INTERVAL)
-    assert output.taken == b"\na\n"
+    assert output.written == b"\na\n"
 
 
 def test_an_error_is_reported_once_a_minute_without_any_line() -> None:
@@ -142,7 +142,7 @@ def test_an_output_that_cannot_be_opened_is_tried_again() -> None:
     lines = LineWriter("test", clock, AtOnce(), open_output)
     lines.write(b"a\n")
     clock.pump([INTERVAL, RETRY, RETRY])
-    assert output.taken == b"a\n"
+    assert output.written == b"a\n"
     assert lines.errors == 2
 
 
@@ -156,7 +156,7 @@ def test_a_reopened_output_loses_no_line() -> None:
     clock.advance(0)
     lines.write(b"c\n")
     clock.advance(INTERVAL)
-    assert old.taken + new.taken == b"a\nb\nc\n"
+    assert old.written + new.written == b"a\nb\nc\n"
     assert old.closed
 
 
@@ -176,7 +176,7 @@ def test_a_line_torn_in_the_old_output_is_whole_in_the_new_one() -> None:
     clock.advance(INTERVAL)
     lines.reopen()
     clock.advance(0)
-    assert new.taken == b"first\n"
+    assert new.written == b"first\n"
 
 
 def test_the_old_output_stays_in_use_if_no_new_one_can_be_opened() -> None:
@@ -187,7 +187,7 @@ def test_the_old_output_stays_in_use_if_no_new_one_can_be_opened() -> None:
     clock.advance(0)
     lines.write(b"a\n")
     clock.pump([INTERVAL, RETRY])
-    assert old.taken == b"a\n"
+    assert old.written == b"a\n"
     assert not old.closed
     assert lines.errors > 0
 
@@ -201,7 +201,7 @@ def test_a_reopening_asked_for_while_the_output_is_busy_is_done_after() -> None:
     thread.go_on()
     clock.advance(0)
     thread.go_on()
-    assert (bytes(old.taken), old.closed) == (b"a\n", True)
+    assert (bytes(old.written), old.closed) == (b"a\n", True)
 
 
 def test_closing_writes_what_waits_and_closes() -> None:
@@ -211,7 +211,7 @@ def test_closing_writes_what_waits_and_closes() -> None:
     closed = lines.close()
     clock.pump([0, 0])
     assert closed.called
-    assert (bytes(output.taken), output.closed, thread.stopped) == (b"a\n", True, True)
+    assert (bytes(output.written), output.closed, thread.stopped) == (b"a\n", True, True)
     assert not clock.getDelayedCalls()
 
 
@@ -297,11 +297,11 @@ def test_lines_are_whole_in_order_and_each_is_written_or_counted(
         clock.advance(RETRY)
         if thread.waiting:
             thread.go_on()
-    found = bytes(output.taken).splitlines(keepends=True)
+    found = bytes(output.written).splitlines(keepends=True)
     whole = [line for line in found if line in recorded]
     lost = [line for line in recorded if line not in whole]
     assert whole == [line for line in recorded if line in whole]
     assert all(any(line.startswith(part[:-1]) for line in lost) for part in found if part not in recorded)
     # A line that lacked nothing but its newline is counted, and the newline before the next completes it.
     assert len(lost) <= lines.dropped <= len(lost) + tears
-    assert lines.dropped or output.taken == b"".join(recorded)
+    assert lines.dropped or output.written == b"".join(recorded)

@@ -95,8 +95,8 @@ def test_klein_serves_with_path_body_and_headers() -> None:
 def test_klein_answers_one_after_the_other_on_a_kept_connection() -> None:
     line, *_ = klein()
     line.send(post(b"1", path="/hello/a") + get("/nothing") + post(b"2", path="/hello/b"))
-    taken = line.take()
-    assert [taken.count(b"HTTP/1.1 200 OK"), taken.count(b"HTTP/1.1 404 Not Found")] == [2, 1]
+    data = line.take()
+    assert [data.count(b"HTTP/1.1 200 OK"), data.count(b"HTTP/1.1 404 Not Found")] == [2, 1]
     assert not line.closing
 
 
@@ -160,9 +160,9 @@ def test_a_redirect_has_its_location() -> None:
 
     line, _ = leaf(work)
     line.send(get())
-    taken = line.take()
-    assert taken.startswith(b"HTTP/1.1 302 Found\r\n")
-    assert b"\r\nLocation: /there\r\n" in taken
+    data = line.take()
+    assert data.startswith(b"HTTP/1.1 302 Found\r\n")
+    assert b"\r\nLocation: /there\r\n" in data
 
 
 def test_head_has_the_headers_and_no_body() -> None:
@@ -264,10 +264,10 @@ def test_a_bug_is_answered_with_500_and_logged() -> None:
         line.send(get())
     finally:
         globalLogPublisher.removeObserver(observe)
-    taken = line.take()
-    assert taken.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
-    assert b"ZeroDivisionError" not in taken
-    assert b"X-Secret" not in taken
+    data = line.take()
+    assert data.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    assert b"ZeroDivisionError" not in data
+    assert b"X-Secret" not in data
     assert any(event.get("log_failure") is not None for event in logged)
 
 

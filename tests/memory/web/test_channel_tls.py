@@ -52,15 +52,15 @@ class TlsLine:
     def take(self) -> bytes:
         self.clock.advance(0)
         self._pump()
-        taken = b""
+        data = b""
         try:
             while True:
-                taken += self.client.recv(65536)
+                data += self.client.recv(65536)
         except SSL.WantReadError:
-            return taken
+            return data
         except SSL.ZeroReturnError:
             self.closed = True
-            return taken
+            return data
 
     def _pump(self) -> None:
         for _ in range(4):

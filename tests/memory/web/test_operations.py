@@ -20,7 +20,7 @@ from mgw.web.operations import Operations
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
-from tests.support.pipelines import FakeClient
+from tests.support.pipelines import RecordingChannel
 from tests.support.probes import LISTS, Providers
 
 VERSION: RawHeaders = [(b"Anthropic-Version", b"2023-06-01")]
@@ -62,9 +62,9 @@ class OperationsHarness(Providers):
         query: bytes | None = None,
         headers: RawHeaders | None = None,
         key: ClientKey | None = None,
-    ) -> tuple[FakeClient, Deferred[None]]:
+    ) -> tuple[RecordingChannel, Deferred[None]]:
         headers = headers or []
-        client = FakeClient()
+        client = RecordingChannel()
         server_request = SimpleNamespace(
             response=client,
             request_id="req_1",
@@ -84,7 +84,7 @@ class OperationsHarness(Providers):
         return {name for name, endpoint in self.endpoints.items() if endpoint.connections}
 
 
-def names(client: FakeClient) -> list[str]:
+def names(client: RecordingChannel) -> list[str]:
     page = json.loads(client.body)
     entries = page["models"] if "models" in page else page["data"]
     return [entry.get("id") or entry["name"].removeprefix("models/") for entry in entries]

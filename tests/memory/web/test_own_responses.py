@@ -55,7 +55,7 @@ def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
 def test_every_own_answer_names_its_request() -> None:
     harness = WebServerHarness()
     harness.send(get("/healthz"))
-    assert harness.observer.ids[0].encode() in harness.taken()
+    assert harness.observer.ids[0].encode() in harness.received()
 
 
 UPGRADE = ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13")
@@ -78,7 +78,7 @@ def test_an_upgrade_on_a_row_that_is_no_websocket_is_refused_before_anything_goe
     harness.send(data)
     assert harness.status() == 426
     assert harness.body()["error"]["code"] == "websocket_not_supported"
-    head = harness.taken().partition(b"\r\n\r\n")[0].split(b"\r\n")
+    head = harness.received().partition(b"\r\n\r\n")[0].split(b"\r\n")
     assert b"Upgrade: HTTP/1.1" in head
     (connection,) = [line for line in head if line.startswith(b"Connection:")]
     assert connection in (b"Connection: Upgrade", b"Connection: close, Upgrade")
@@ -131,7 +131,7 @@ def test_own_answers_have_a_date_and_say_whether_they_may_be_stored_or_repeated(
     harness = WebServerHarness()
     harness.send(data)
     assert harness.status() == status
-    headers = headers_of(harness.taken())
+    headers = headers_of(harness.received())
     assert headers[b"Date"] == b"Thu, 01 Jan 1970 00:00:00 GMT"
     assert headers.get(b"Cache-Control") == (None if stored else b"no-store")
     assert headers.get(b"x-should-retry") == (b"false" if final else None)
@@ -141,7 +141,7 @@ def test_a_refusal_that_a_repetition_may_change_does_not_forbid_it() -> None:
     for happens, status in ((too_slow, 408), (new_in_a_drain, 503)):
         harness = WebServerHarness()
         happens(harness)
-        headers = headers_of(harness.taken())
+        headers = headers_of(harness.received())
         assert (harness.status(), headers.get(b"x-should-retry")) == (status, None)
         assert headers[b"Cache-Control"] == b"no-store"
 
@@ -161,8 +161,8 @@ def test_translated_answers_have_a_date_and_those_of_the_same_family_their_own(
     body = b'{"type":"message","role":"assistant",%b}' % content
     head = b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     harness.connection.send(head % (status, len(body)) + body)
-    headers = headers_of(harness.taken())
-    assert harness.taken().startswith(b"HTTP/1.1 " + status)
+    headers = headers_of(harness.received())
+    assert harness.received().startswith(b"HTTP/1.1 " + status)
     assert (b"Date" in headers) is translated
     assert headers.get(b"Cache-Control") == (b"no-store" if translated and status != b"200 OK" else None)
     assert b"x-should-retry" not in headers

@@ -160,13 +160,13 @@ def test_a_wrong_key_is_told_before_the_body_is_asked_for_or_its_size_looked_at(
     harness = WebServerHarness()
     harness.send(get(PATH, "Content-Length: 99999999999", "Expect: 100-continue", method="POST"))
     assert harness.status() == 401
-    assert b"100 Continue" not in harness.taken()
+    assert b"100 Continue" not in harness.received()
 
 
 def test_a_right_key_lets_the_body_come() -> None:
     harness = WebServerHarness()
     harness.send(get(PATH, KEY, "Content-Length: 20", "Expect: 100-continue", method="POST"))
-    assert harness.taken() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    assert harness.received() == b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 def test_a_body_over_the_limit_is_refused_before_it_is_asked_for() -> None:
@@ -191,7 +191,7 @@ def test_a_request_keeps_the_generation_that_it_began_with() -> None:
     assert b'"gpt-b"' in harness.connection.received
     assert not harness.connection.closing
     harness.connection.send(answered())
-    assert harness.taken().endswith(ANSWER)
+    assert harness.received().endswith(ANSWER)
     assert harness.connection.closing
 
 
@@ -201,7 +201,7 @@ def test_the_next_request_on_a_connection_takes_the_new_generation() -> None:
     harness.connection.send(answered())
     harness.server.use(after.generation)
     harness.send(get("/v1/models", "x-api-key: whatever"))
-    assert b"main/gpt-new" in harness.taken()
+    assert b"main/gpt-new" in harness.received()
 
 
 def test_idleness_is_told_when_the_last_visit_ends() -> None:
@@ -226,7 +226,7 @@ def test_a_cut_answer_has_no_clean_end() -> None:
     harness.send(WHOLE)
     harness.connection.send(STREAM)
     harness.server.abort_requests()
-    assert not harness.taken().endswith(b"0\r\n\r\n")
+    assert not harness.received().endswith(b"0\r\n\r\n")
     assert harness.transport.disconnecting
 
 

@@ -82,7 +82,7 @@ def test_without_room_on_disk_a_client_is_asked_to_come_back() -> None:
     harness.server.spool.disk.max_bytes = 600_000
     send_in_pieces(harness, upload())
     assert harness.status() == 503
-    assert b"Retry-After: 1\r\n" in harness.taken()
+    assert b"Retry-After: 1\r\n" in harness.received()
     assert held(harness) == (0, 0, 0)
 
 
