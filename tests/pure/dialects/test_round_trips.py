@@ -25,20 +25,20 @@ from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS, Target
-from tests.support.field_cases import CLIENTS, Client
-from tests.support.translation_table import MAPPED, outcomes, word_of
-from tests.support.wishes import (
+from tests.support.drawn_requests import (
     CHAT,
     GEMINI,
     MESSAGES,
     PATHS,
     SAMPLING,
     Body,
-    Wish,
+    DrawnRequest,
+    drawn_requests,
     is_said_alike,
-    wishes,
     written,
 )
+from tests.support.field_cases import CLIENTS, Client
+from tests.support.translation_table import MAPPED, outcomes, word_of
 
 CLIENT_OF: Final = {client.family: client for client in CLIENTS}
 TARGET_OF: Final = {target.family: target for target in TARGETS if target.name != "openai_compat"}
@@ -105,9 +105,11 @@ def plain_of(conversation: Conversation, name: str) -> Any:  # Any: numbers, tex
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @settings(max_examples=60, deadline=None)
-@given(wish=wishes())
-def test_what_is_mapped_both_ways_comes_back_the_same(one: Family, other: Family, wish: Wish) -> None:
-    first, last = there_and_back(written(wish, one), wish.stream, one, other)
+@given(drawn=drawn_requests())
+def test_what_is_mapped_both_ways_comes_back_the_same(
+    one: Family, other: Family, drawn: DrawnRequest
+) -> None:
+    first, last = there_and_back(written(drawn, one), drawn.stream, one, other)
     for name in PATHS:
         if is_mapped(name, one, other) and plain_of(first, name) not in (None, ()):
             assert (name, plain_of(last, name)) == (name, plain_of(first, name))
@@ -115,20 +117,22 @@ def test_what_is_mapped_both_ways_comes_back_the_same(one: Family, other: Family
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @settings(max_examples=60, deadline=None)
-@given(wish=wishes())
+@given(drawn=drawn_requests())
 def test_what_was_said_called_and_answered_comes_back_the_same(
-    one: Family, other: Family, wish: Wish
+    one: Family, other: Family, drawn: DrawnRequest
 ) -> None:
-    first, last = there_and_back(written(wish, one), wish.stream, one, other)
+    first, last = there_and_back(written(drawn, one), drawn.stream, one, other)
     assert said(last) == said(first)
     assert [text.text for text in last.system] == [text.text for text in first.system]
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 @settings(max_examples=60, deadline=None)
-@given(wish=wishes())
-def test_tools_formats_and_efforts_come_back_the_same(one: Family, other: Family, wish: Wish) -> None:
-    first, last = there_and_back(written(wish, one), wish.stream, one, other)
+@given(drawn=drawn_requests())
+def test_tools_formats_and_efforts_come_back_the_same(
+    one: Family, other: Family, drawn: DrawnRequest
+) -> None:
+    first, last = there_and_back(written(drawn, one), drawn.stream, one, other)
     assert [(tool.name, tool.description, tool.schema) for tool in last.tools] == [
         (tool.name, tool.description, tool.schema) for tool in first.tools
     ]
@@ -140,14 +144,14 @@ def test_tools_formats_and_efforts_come_back_the_same(one: Family, other: Family
 
 @pytest.mark.parametrize("family", list(Family))
 @settings(max_examples=40, deadline=None)
-@given(wish=wishes())
-def test_a_wish_says_in_every_wire_what_it_means(family: Family, wish: Wish) -> None:
-    body = msgspec.json.encode(written(wish, family))
-    parsed = client_side_of(family).text.parse_request(body, RequestContext("a-model", wish.stream))
+@given(drawn=drawn_requests())
+def test_a_wish_says_in_every_wire_what_it_means(family: Family, drawn: DrawnRequest) -> None:
+    body = msgspec.json.encode(written(drawn, family))
+    parsed = client_side_of(family).text.parse_request(body, RequestContext("a-model", drawn.stream))
     assert not parsed.unread
     assert [text for text, *_ in said(parsed.request)[-1:]] == [Role.USER]
-    assert ("text", wish.last) in said(parsed.request)[-1][1]
-    for name, value in wish.plain.items():
+    assert ("text", drawn.last) in said(parsed.request)[-1][1]
+    for name, value in drawn.plain.items():
         if family in PATHS[name]:
             found = plain_of(parsed.request, name)
             assert (list(found) if name == "stop" else found) == value

@@ -59,7 +59,7 @@ class Step(Struct, frozen=True):
     calls: tuple[Call, ...]
 
 
-class Wish(Struct, frozen=True):
+class DrawnRequest(Struct, frozen=True):
     """A request in no wire's words."""
 
     system: str | None
@@ -133,7 +133,7 @@ plain: Final = st.fixed_dictionaries(
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> Wish:
+def drawn_requests(draw: st.DrawFn) -> DrawnRequest:
     said = draw(plain)
     effort = draw(st.none() | st.sampled_from([Effort.LOW, Effort.MEDIUM, Effort.HIGH]))
     if effort is not None:  # a model that thinks takes no sampling
@@ -149,7 +149,7 @@ def wishes(draw: st.DrawFn) -> Wish:
         if any(step.calls for step in told) or draw(st.booleans())
         else ()
     )
-    return Wish(
+    return DrawnRequest(
         system=draw(st.none() | words),
         steps=tuple(told),
         last=draw(words),
@@ -170,13 +170,13 @@ def put(body: Body, path: str, value: Any) -> None:  # Any: JSON
     body[key] = value
 
 
-# Each wire's words for a wish -----------------------------------------------------------------------------
+# Each wire's words for a drawn request
 
 
-def chat(wish: Wish) -> Body:
-    messages: list[Body] = [{"role": "system", "content": wish.system}] if wish.system else []
+def chat(drawn: DrawnRequest) -> Body:
+    messages: list[Body] = [{"role": "system", "content": drawn.system}] if drawn.system else []
     number = 0
-    for step in wish.steps:
+    for step in drawn.steps:
         content: list[Body] = [{"type": "text", "text": step.asked}]
         if step.image:
             url = f"data:image/png;base64,{step.image}"
@@ -191,28 +191,33 @@ def chat(wish: Wish) -> Body:
             answer.setdefault("tool_calls", []).append(called)
             results.append({"role": "tool", "tool_call_id": f"call_{number}", "content": call.result})
         messages += [answer, *results]
-    messages.append({"role": "user", "content": wish.last})
-    body: Body = {"model": "a-model", "messages": messages, "stream": wish.stream}
-    if wish.tools:
+    messages.append({"role": "user", "content": drawn.last})
+    body: Body = {"model": "a-model", "messages": messages, "stream": drawn.stream}
+    if drawn.tools:
         body["tools"] = [
             {"type": "function", "function": {"name": name, "description": told, "parameters": schema}}
-            for name, told, schema in wish.tools
+            for name, told, schema in drawn.tools
         ]
-    if wish.choice is not None:
-        one = {"type": "function", "function": {"name": wish.choice.names[0]}} if wish.choice.names else None
-        body["tool_choice"] = one or {"any": "required"}.get(wish.choice.mode.value, wish.choice.mode.value)
-    if wish.schema is not None:
-        body["response_format"] = {"type": "json_schema", "json_schema": {"name": "a", "schema": wish.schema}}
-    if wish.effort is not None:
-        body["reasoning_effort"] = wish.effort.value
+    if drawn.choice is not None:
+        one = (
+            {"type": "function", "function": {"name": drawn.choice.names[0]}} if drawn.choice.names else None
+        )
+        body["tool_choice"] = one or {"any": "required"}.get(drawn.choice.mode.value, drawn.choice.mode.value)
+    if drawn.schema is not None:
+        body["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "a", "schema": drawn.schema},
+        }
+    if drawn.effort is not None:
+        body["reasoning_effort"] = drawn.effort.value
     return body
 
 
-def messages(wish: Wish) -> Body:
+def messages(drawn: DrawnRequest) -> Body:
     said: list[Body] = []
     number = 0
     held: list[Body] = []
-    for step in wish.steps:
+    for step in drawn.steps:
         content: list[Body] = [*held, {"type": "text", "text": step.asked}]
         if step.image:
             source = {"type": "base64", "media_type": "image/png", "data": step.image}
@@ -226,30 +231,30 @@ def messages(wish: Wish) -> Body:
             )
             held.append({"type": "tool_result", "tool_use_id": f"call_{number}", "content": call.result})
         said += [{"role": "user", "content": content}, {"role": "assistant", "content": answer}]
-    said.append({"role": "user", "content": [*held, {"type": "text", "text": wish.last}]})
-    body: Body = {"model": "a-model", "max_tokens": 5000, "messages": said, "stream": wish.stream}
-    if wish.system:
-        body["system"] = wish.system
-    if wish.tools:
+    said.append({"role": "user", "content": [*held, {"type": "text", "text": drawn.last}]})
+    body: Body = {"model": "a-model", "max_tokens": 5000, "messages": said, "stream": drawn.stream}
+    if drawn.system:
+        body["system"] = drawn.system
+    if drawn.tools:
         body["tools"] = [
-            {"name": name, "description": told, "input_schema": schema} for name, told, schema in wish.tools
+            {"name": name, "description": told, "input_schema": schema} for name, told, schema in drawn.tools
         ]
-    if wish.choice is not None:
-        name = {"name": wish.choice.names[0]} if wish.choice.names else {}
-        body["tool_choice"] = {"type": "tool" if name else wish.choice.mode.value, **name}
-    if wish.schema is not None:
-        put(body, "output_config.format", {"type": "json_schema", "schema": wish.schema})
-    if wish.effort is not None:
-        put(body, "output_config.effort", wish.effort.value)
+    if drawn.choice is not None:
+        name = {"name": drawn.choice.names[0]} if drawn.choice.names else {}
+        body["tool_choice"] = {"type": "tool" if name else drawn.choice.mode.value, **name}
+    if drawn.schema is not None:
+        put(body, "output_config.format", {"type": "json_schema", "schema": drawn.schema})
+    if drawn.effort is not None:
+        put(body, "output_config.effort", drawn.effort.value)
         body["thinking"] = {"type": "adaptive"}
     return body
 
 
-def generate_content(wish: Wish) -> Body:
+def generate_content(drawn: DrawnRequest) -> Body:
     contents: list[Body] = []
     number = 0
     held: list[Body] = []
-    for step in wish.steps:
+    for step in drawn.steps:
         parts: list[Body] = [*held, {"text": step.asked}]
         if step.image:
             parts.append({"inlineData": {"mimeType": "image/png", "data": step.image}})
@@ -261,38 +266,38 @@ def generate_content(wish: Wish) -> Body:
             answer.append({"functionCall": {**about, "args": call.arguments}})
             held.append({"functionResponse": {**about, "response": {"result": call.result}}})
         contents += [{"role": "user", "parts": parts}, {"role": "model", "parts": answer}]
-    contents.append({"role": "user", "parts": [*held, {"text": wish.last}]})
+    contents.append({"role": "user", "parts": [*held, {"text": drawn.last}]})
     body: Body = {"contents": contents}
-    if wish.system:
-        body["systemInstruction"] = {"parts": [{"text": wish.system}]}
-    if wish.tools:
+    if drawn.system:
+        body["systemInstruction"] = {"parts": [{"text": drawn.system}]}
+    if drawn.tools:
         declared = [
             {"name": name, "description": told, "parametersJsonSchema": schema}
-            for name, told, schema in wish.tools
+            for name, told, schema in drawn.tools
         ]
         body["tools"] = [{"functionDeclarations": declared}]
-    if wish.choice is not None:
-        names = {"allowedFunctionNames": list(wish.choice.names)} if wish.choice.names else {}
-        body["toolConfig"] = {"functionCallingConfig": {"mode": wish.choice.mode.value.upper(), **names}}
-    if wish.schema is not None:
+    if drawn.choice is not None:
+        names = {"allowedFunctionNames": list(drawn.choice.names)} if drawn.choice.names else {}
+        body["toolConfig"] = {"functionCallingConfig": {"mode": drawn.choice.mode.value.upper(), **names}}
+    if drawn.schema is not None:
         put(body, "generationConfig.responseMimeType", "application/json")
-        put(body, "generationConfig.responseJsonSchema", wish.schema)
-    if wish.effort is not None:
-        put(body, "generationConfig.thinkingConfig.thinkingLevel", wish.effort.value.upper())
+        put(body, "generationConfig.responseJsonSchema", drawn.schema)
+    if drawn.effort is not None:
+        put(body, "generationConfig.thinkingConfig.thinkingLevel", drawn.effort.value.upper())
     return body
 
 
-WRITERS: Final[dict[Family, Callable[[Wish], Body]]] = {
+WRITERS: Final[dict[Family, Callable[[DrawnRequest], Body]]] = {
     CHAT: chat,
     MESSAGES: messages,
     GEMINI: generate_content,
 }
 
 
-def written(wish: Wish, family: Family) -> Body:
-    """Return a wish in a wire's words, as far as it has them."""
-    body = WRITERS[family](wish)
-    for name, value in wish.plain.items():
+def written(drawn: DrawnRequest, family: Family) -> Body:
+    """Return a drawn request in a wire's words, as far as it has them."""
+    body = WRITERS[family](drawn)
+    for name, value in drawn.plain.items():
         if family in PATHS[name]:
             put(body, PATHS[name][family], value)
     return body
