@@ -17,8 +17,7 @@ from mgw.dialects.dialect import RequestContext
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS
 from tests.support.field_cases import CLIENTS, Client, cases
-from tests.support.rich_requests import REQUESTS
-from tests.support.spoiling import (
+from tests.support.hostile_json import (
     DEEP,
     FAMILIES,
     WRONG,
@@ -28,6 +27,7 @@ from tests.support.spoiling import (
     replaced,
     translate_request,
 )
+from tests.support.rich_requests import REQUESTS
 
 NEARLY: Final = (700, 850, 900, 940)
 """Depths that the decoder takes, where those who walk through the values may not."""

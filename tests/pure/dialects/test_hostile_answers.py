@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import ReplySource
 from mgw.vocabulary import Family
-from tests.support.rich_answers import REPLIES, STREAMS
-from tests.support.spoiling import (
+from tests.support.hostile_json import (
     ANSWERING,
     DEEP,
     FAMILIES,
@@ -32,6 +31,7 @@ from tests.support.spoiling import (
     translate_reply,
     translate_stream,
 )
+from tests.support.rich_answers import REPLIES, STREAMS
 
 # Answers --------------------------------------------------------------------------------------------------
 

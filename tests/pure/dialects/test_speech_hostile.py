@@ -15,8 +15,8 @@ from mgw.canonical.reply import UpstreamError
 from mgw.dialects.gemini.speech import add_audio_modality
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
+from tests.support.hostile_json import WRONG, paths, random_json, replaced
 from tests.support.speech_cases import sent, told
-from tests.support.spoiling import WRONG, paths, random_json, replaced
 
 WAYS = [
     (Family.OPENAI, Family.GEMINI),

@@ -1,4 +1,4 @@
-"""Valid input spoiled in any place, and all ways that it can take through the dialects."""
+"""JSON with any place of it replaced, and all ways that it can take through the dialects."""
 
 from __future__ import annotations
 
