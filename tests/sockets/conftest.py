@@ -16,11 +16,11 @@ from google import genai
 from google.genai import types as genai_types
 
 from tests.support.certificates import Authority, authority
+from tests.support.deployment import Deployment, start_deployment
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import RawClient
 from tests.support.raw_upstream import RawUpstream, start_upstream
 from tests.support.simulator import SimulatorProcess, start_simulator
-from tests.support.stage import Stage, start_stage
 
 
 def three_families(url: str) -> str:
@@ -82,15 +82,15 @@ def ca(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def stage_config() -> str:
-    """What stands in the configuration of the stage's gateway beside its providers."""
+def deployment_config() -> str:
+    """What stands in the configuration of the deployment's gateway beside its providers."""
     return ""
 
 
 @pytest.fixture(scope="module")
-def stage(stage_config: str) -> Iterator[Stage]:
+def deployment(deployment_config: str) -> Iterator[Deployment]:
     """A simulator, a gateway with edge auth before it, and the SDKs before both."""
-    with start_stage(stage_config) as started:
+    with start_deployment(deployment_config) as started:
         yield started
 
 

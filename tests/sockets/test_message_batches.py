@@ -10,10 +10,10 @@ import anthropic
 import pytest
 from anthropic.types.messages import MessageBatch, batch_create_params
 
+from tests.support.deployment import EDGE, KEYS, OTHER, Deployment, key_of, providers
 from tests.support.gateway import start_gateway
 from tests.support.grid import ANTHROPIC, OPENAI
 from tests.support.operations import ask
-from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of, providers
 
 PATH: Final = "/v1/messages/batches"
 ALIASES: Final = """
@@ -25,13 +25,13 @@ HEADERS: Final = (b"x-api-key: " + EDGE.encode(), b"anthropic-version: 2023-06-0
 
 
 @pytest.fixture(scope="module")
-def stage_config() -> str:
+def deployment_config() -> str:
     return ALIASES
 
 
 @pytest.fixture(autouse=True)
-def _cleared(stage: Stage) -> None:
-    stage.simulator.clear()
+def _cleared(deployment: Deployment) -> None:
+    deployment.simulator.clear()
 
 
 def asking(*models: str) -> list[batch_create_params.Request]:
@@ -60,31 +60,31 @@ def told(client: anthropic.Anthropic, batch: str, **options: Any) -> list[tuple[
     return found
 
 
-def keys(stage: Stage) -> set[str | None]:
+def keys(deployment: Deployment) -> set[str | None]:
     """The keys that the provider was shown, none of which is the client's."""
-    seen = stage.simulator.requests()
+    seen = deployment.simulator.requests()
     assert EDGE not in repr(seen)
     assert {request.value("x-provider") for request in seen} == {None}
     assert [request.target for request in seen if "provider=" in request.target] == []
     return {key_of(request, ANTHROPIC) for request in seen}
 
 
-def test_a_batch_lives_its_life(stage: Stage) -> None:
-    batches = stage.by_anthropic.messages.batches
+def test_a_batch_lives_its_life(deployment: Deployment) -> None:
+    batches = deployment.by_anthropic.messages.batches
     batch = batches.create(requests=asking("smart", "anthropic/m-2", "m-3"))
-    (request,) = stage.simulator.requests()
+    (request,) = deployment.simulator.requests()
     assert [one["params"]["model"] for one in request.json()["requests"]] == ["m-1", "m-2", "m-3"]
     assert batches.retrieve(batch.id).processing_status == "ended"
     assert batch.id in [one.id for one in batches.list(limit=50)]
-    assert told(stage.by_anthropic, batch.id) == [
+    assert told(deployment.by_anthropic, batch.id) == [
         ("r0", "m-1", "You said: Hi 0"),
         ("r1", "m-2", "You said: Hi 1"),
         ("r2", "m-3", "You said: Hi 2"),
     ]
     assert batches.cancel(batch.id).cancel_initiated_at
     assert batches.delete(batch.id).id == batch.id
-    assert keys(stage) == {KEYS[ANTHROPIC]}
-    events = stage.events(7)
+    assert keys(deployment) == {KEYS[ANTHROPIC]}
+    events = deployment.events(7)
     assert {(event["provider"], event["modality"], event["status"]) for event in events} == {
         (ANTHROPIC, "platform", "ok")
     }
@@ -92,92 +92,92 @@ def test_a_batch_lives_its_life(stage: Stage) -> None:
     assert all("tokens_in" not in event for event in events)
 
 
-def test_every_address_of_results_leads_to_the_gateway(stage: Stage) -> None:
-    batches = stage.by_anthropic.messages.batches
+def test_every_address_of_results_leads_to_the_gateway(deployment: Deployment) -> None:
+    batches = deployment.by_anthropic.messages.batches
     made = batches.create(requests=asking("smart"))
-    wanted = f"{stage.gateway.url}{PATH}/{made.id}/results"
+    wanted = f"{deployment.gateway.url}{PATH}/{made.id}/results"
     listed = next(one for one in batches.list() if one.id == made.id)
     found: Sequence[MessageBatch] = (made, batches.retrieve(made.id), listed, batches.cancel(made.id))
     assert [batch.results_url for batch in found] == [wanted] * 4
-    stage.events(4)
+    deployment.events(4)
 
 
-def test_the_sdks_other_entrance_is_the_same(stage: Stage) -> None:
-    batches = stage.by_anthropic.beta.messages.batches
+def test_the_sdks_other_entrance_is_the_same(deployment: Deployment) -> None:
+    batches = deployment.by_anthropic.beta.messages.batches
     made = batches.create(requests=[{**one} for one in asking("smart")], betas=["x-2026-01-01"])  # type: ignore[typeddict-item]  # the same shape
     assert [line.custom_id for line in batches.results(made.id)] == ["r0"]
-    (request, *_) = stage.simulator.requests()
+    (request, *_) = deployment.simulator.requests()
     assert "x-2026-01-01" in (request.value("anthropic-beta") or "")
-    assert keys(stage) == {KEYS[ANTHROPIC]}
-    stage.events(3)
+    assert keys(deployment) == {KEYS[ANTHROPIC]}
+    deployment.events(3)
 
 
-def test_nothing_but_the_models_changes_on_the_way_up(stage: Stage) -> None:
+def test_nothing_but_the_models_changes_on_the_way_up(deployment: Deployment) -> None:
     body = (
         b'{ "model": "smart", "requests" : [\n {"custom_id":"a", "params": { "model" : "sm\\u0061rt", '
         b'"max_tokens":1.6e1 ,\t"messages":[{"role":"user","content":"\\u0048i","model":"smart"}] } },\r\n'
         b' {"params":{"max_tokens":16,"messages":[{"role":"user","content":"smart"}],'
         b'"model":"anthropic/m-\\u0032"},"custom_id":"b"} ], "own":[1.0e0, {"params":{"model":"smart"}}] }  '
     )
-    ask(stage.gateway.port, PATH, *HEADERS, body=body)
+    ask(deployment.gateway.port, PATH, *HEADERS, body=body)
     sent = body.replace(b'"model" : "sm\\u0061rt"', b'"model" : "m-1"')
-    assert stage.request().body == sent.replace(b'"anthropic/m-\\u0032"', b'"m-2"')
-    stage.event()
+    assert deployment.request().body == sent.replace(b'"anthropic/m-\\u0032"', b'"m-2"')
+    deployment.event()
 
 
-def test_a_body_without_a_name_to_change_is_the_clients_bytes(stage: Stage) -> None:
+def test_a_body_without_a_name_to_change_is_the_clients_bytes(deployment: Deployment) -> None:
     body = json.dumps({"requests": asking("m-1", "m-2")}, indent=3).encode()
-    answer = ask(stage.gateway.port, PATH, *HEADERS, body=body)
+    answer = ask(deployment.gateway.port, PATH, *HEADERS, body=body)
     assert answer.status == 200
-    assert stage.request().body == body
-    stage.event()
+    assert deployment.request().body == body
+    deployment.event()
 
 
 @pytest.mark.parametrize("below", ["", "/{}", "?limit=2"])
-def test_nothing_but_the_address_changes_on_the_way_down(stage: Stage, below: str) -> None:
-    made = stage.by_anthropic.messages.batches.create(requests=asking("smart"))
+def test_nothing_but_the_address_changes_on_the_way_down(deployment: Deployment, below: str) -> None:
+    made = deployment.by_anthropic.messages.batches.create(requests=asking("smart"))
     path = PATH + below.format(made.id)
-    direct = ask(stage.simulator.port, path, b"x-api-key: k-canary", HEADERS[1])
-    answer = ask(stage.gateway.port, path, *HEADERS)
-    theirs = stage.simulator.url.encode() + PATH.encode()
+    direct = ask(deployment.simulator.port, path, b"x-api-key: k-canary", HEADERS[1])
+    answer = ask(deployment.gateway.port, path, *HEADERS)
+    theirs = deployment.simulator.url.encode() + PATH.encode()
     assert theirs in direct.body
     assert answer.body == direct.body.replace(theirs, b"http://gateway" + PATH.encode())
     assert answer.value(b"content-length") == b"%d" % len(answer.body)
-    stage.events(2)
+    deployment.events(2)
 
 
-def test_the_second_provider_is_chosen_by_a_header(stage: Stage) -> None:
-    batches = stage.by_anthropic.messages.batches
+def test_the_second_provider_is_chosen_by_a_header(deployment: Deployment) -> None:
+    batches = deployment.by_anthropic.messages.batches
     made = batches.create(requests=asking("second", "m-9"), extra_headers={"X-Provider": SECOND})
-    assert made.results_url == f"{stage.gateway.url}{PATH}/{made.id}/results?provider={SECOND}"
-    client = stage.by_anthropic.with_options(default_headers={"X-Provider": SECOND})
+    assert made.results_url == f"{deployment.gateway.url}{PATH}/{made.id}/results?provider={SECOND}"
+    client = deployment.by_anthropic.with_options(default_headers={"X-Provider": SECOND})
     assert [line[1] for line in told(client, made.id)] == ["m-2", "m-9"]
-    assert keys(stage) == {SECOND_KEY}
-    assert {event["provider"] for event in stage.events(3)} == {SECOND}
+    assert keys(deployment) == {SECOND_KEY}
+    assert {event["provider"] for event in deployment.events(3)} == {SECOND}
 
 
-def test_the_second_provider_is_chosen_by_the_query(stage: Stage) -> None:
-    batches = stage.by_anthropic.messages.batches
+def test_the_second_provider_is_chosen_by_the_query(deployment: Deployment) -> None:
+    batches = deployment.by_anthropic.messages.batches
     made = batches.create(requests=asking("second"), extra_query={"provider": SECOND, "own": "a b"})
-    (request,) = stage.simulator.requests()
+    (request,) = deployment.simulator.requests()
     assert request.target in (f"{PATH}?own=a+b", f"{PATH}?own=a%20b")
     assert batches.retrieve(made.id, extra_query={"provider": SECOND}).results_url == made.results_url
-    client = stage.by_anthropic.with_options(default_query={"provider": SECOND})
+    client = deployment.by_anthropic.with_options(default_query={"provider": SECOND})
     assert [line[1] for line in told(client, made.id)] == ["m-2"]
-    assert keys(stage) == {SECOND_KEY}
-    assert {event["provider"] for event in stage.events(4)} == {SECOND}
+    assert keys(deployment) == {SECOND_KEY}
+    assert {event["provider"] for event in deployment.events(4)} == {SECOND}
 
 
-def test_the_address_of_results_says_whose_they_are(stage: Stage) -> None:
-    batches = stage.by_anthropic.messages.batches
+def test_the_address_of_results_says_whose_they_are(deployment: Deployment) -> None:
+    batches = deployment.by_anthropic.messages.batches
     made = batches.create(requests=asking("second"), extra_headers={"X-Provider": SECOND})
     assert made.results_url
-    stage.simulator.clear()
-    answer = ask(stage.gateway.port, made.results_url.removeprefix(stage.gateway.url), *HEADERS)
+    deployment.simulator.clear()
+    answer = ask(deployment.gateway.port, made.results_url.removeprefix(deployment.gateway.url), *HEADERS)
     assert [json.loads(line)["custom_id"] for line in answer.body.splitlines()] == ["r0"]
     assert answer.value(b"content-type") == b"application/x-jsonl"
-    assert keys(stage) == {SECOND_KEY}
-    stage.events(2)
+    assert keys(deployment) == {SECOND_KEY}
+    deployment.events(2)
 
 
 @pytest.mark.parametrize(
@@ -191,15 +191,15 @@ def test_the_address_of_results_says_whose_they_are(stage: Stage) -> None:
     ids=["two providers", "not the default", "another family", "not the chosen one"],
 )
 def test_a_model_of_another_provider_is_refused_by_its_index(
-    stage: Stage, models: tuple[str, ...], provider: str | None, index: int
+    deployment: Deployment, models: tuple[str, ...], provider: str | None, index: int
 ) -> None:
     headers = {} if provider is None else {"X-Provider": provider}
     with pytest.raises(anthropic.BadRequestError) as refused:
-        stage.by_anthropic.messages.batches.create(requests=asking(*models), extra_headers=headers)
+        deployment.by_anthropic.messages.batches.create(requests=asking(*models), extra_headers=headers)
     assert f"requests[{index}].params.model" in refused.value.message
     assert refused.value.type == "invalid_request_error"
-    assert stage.simulator.requests() == []
-    event = stage.event()
+    assert deployment.simulator.requests() == []
+    event = deployment.event()
     assert (event["status"], event["http_status"]) == ("rejected", 400)
 
 
@@ -207,22 +207,22 @@ def test_a_model_of_another_provider_is_refused_by_its_index(
     ("provider", "error"), [(OPENAI, anthropic.BadRequestError), ("nobody", anthropic.NotFoundError)]
 )
 def test_only_a_provider_of_the_family_takes_batches(
-    stage: Stage, provider: str, error: type[anthropic.APIStatusError]
+    deployment: Deployment, provider: str, error: type[anthropic.APIStatusError]
 ) -> None:
     with pytest.raises(error) as refused:
-        stage.by_anthropic.messages.batches.create(
+        deployment.by_anthropic.messages.batches.create(
             requests=asking("m-1"), extra_headers={"X-Provider": provider}
         )
     assert provider in refused.value.message
-    assert stage.simulator.requests() == []
-    stage.event()
+    assert deployment.simulator.requests() == []
+    deployment.event()
 
 
-def test_addresses_that_stay_are_the_providers_bytes(stage: Stage) -> None:
-    with start_gateway(providers(stage.simulator.url) + "rewrite_urls: false\n") as gateway:
-        plain = Stage(stage.simulator, gateway, "nobody-canary")
+def test_addresses_that_stay_are_the_providers_bytes(deployment: Deployment) -> None:
+    with start_gateway(providers(deployment.simulator.url) + "rewrite_urls: false\n") as gateway:
+        plain = Deployment(deployment.simulator, gateway, "nobody-canary")
         made = plain.by_anthropic.messages.batches.create(requests=asking("m-1"))
-        assert made.results_url == f"{stage.simulator.url}{PATH}/{made.id}/results"
+        assert made.results_url == f"{deployment.simulator.url}{PATH}/{made.id}/results"
         answer = ask(gateway.port, f"{PATH}/{made.id}", *HEADERS, b"Accept-Encoding: gzip")
-        assert stage.simulator.requests()[-1].value("accept-encoding") == "gzip"
+        assert deployment.simulator.requests()[-1].value("accept-encoding") == "gzip"
         assert answer.status == 200

@@ -17,6 +17,7 @@ from mgw.routing.match import RouteTable
 from mgw.routing.route import Route, Treatment
 from mgw.routing.routes import ROUTES
 from mgw.wire.headers import RawHeaders
+from tests.support.deployment import EDGE, KEYS, OTHER, Deployment, key_of
 from tests.support.grid import GRID
 from tests.support.raw_client import RawClient
 from tests.support.sdk_walk import listed, walk
@@ -24,7 +25,6 @@ from tests.support.sdk_walk.calls import SDKS
 from tests.support.sdk_walk.records import Recorded
 from tests.support.sdk_walk.street import PROVIDERS, Street
 from tests.support.sdk_walk.upstream import recording_upstream
-from tests.support.stage import EDGE, KEYS, OTHER, Stage, key_of
 from tests.support.surface import CONVERSATIONS, SURFACE
 from tests.support.surface.asked import ALIASES, SECOND, Asked
 
@@ -39,25 +39,25 @@ TABLE: Final = RouteTable(ROUTES)
 
 
 @pytest.fixture(scope="module")
-def stage_config() -> str:
+def deployment_config() -> str:
     return ALIASES
 
 
 @pytest.fixture(scope="module")
-def stage(stage: Stage) -> Stage:
-    """A stage whose simulator takes any identifier for a known one."""
-    stage.simulator.settings(keep_all=True, lenient=True)
-    return stage
+def deployment(deployment: Deployment) -> Deployment:
+    """A deployment whose simulator takes any identifier for a known one."""
+    deployment.simulator.settings(keep_all=True, lenient=True)
+    return deployment
 
 
 @pytest.mark.parametrize("asked", [pytest.param(asked, id=asked.name) for asked in SURFACE])
-def test_a_provider_of_the_family_is_asked_and_knows_the_path(stage: Stage, asked: Asked) -> None:
+def test_a_provider_of_the_family_is_asked_and_knows_the_path(deployment: Deployment, asked: Asked) -> None:
     provider = SECOND[asked.family]
     sent = asked.naming(f"{provider}/m-1").choosing(provider)
-    with RawClient(stage.gateway.port) as client:
+    with RawClient(deployment.gateway.port) as client:
         client.send(sent.request(EDGE))
         answer = client.answer(asked.method)
-    request = stage.request()
+    request = deployment.request()
     expected = asked.naming("m-1")
     assert (request.method, request.target, request.body) == (asked.method, expected.path, expected.body)
     kind = provider.removeprefix(OTHER)

@@ -13,9 +13,9 @@ from typing import Final
 import pytest
 from google.genai import types
 
+from tests.support.deployment import EDGE, KEYS, Deployment, key_of
 from tests.support.grid import GEMINI, PREDICTIONS, Row, served
 from tests.support.operations import ask
-from tests.support.stage import EDGE, KEYS, Stage, key_of
 
 SAID: Final = "You said: Hi"
 PNG: Final = ("a.png", b"\x89PNG\r\n\x1a\n\x00\xff", "image/png")
@@ -24,103 +24,103 @@ PIECE: Final = ("a.mp4", bytes(range(256)), "video/mp4")
 HEARD: Final = "You said 260 bytes in a.wav."
 
 
-def a_video(stage: Stage) -> str:
+def a_video(deployment: Deployment) -> str:
     """Make a video behind the gateway's back."""
-    found = stage.direct.videos.create(model="m-1", prompt="a cat").id
-    stage.simulator.clear()
+    found = deployment.direct.videos.create(model="m-1", prompt="a cat").id
+    deployment.simulator.clear()
     return found
 
 
 # One call for each route ----------------------------------------------------------------------------------
 
 
-def chat(stage: Stage, kind: str) -> None:
-    answer = stage.by_openai.chat.completions.create(
+def chat(deployment: Deployment, kind: str) -> None:
+    answer = deployment.by_openai.chat.completions.create(
         model=f"{kind}/m-1", messages=[{"role": "user", "content": "Hi"}]
     )
     assert answer.choices[0].message.content == SAID
 
 
-def messages(stage: Stage, kind: str) -> None:
-    answer = stage.by_anthropic.messages.create(
+def messages(deployment: Deployment, kind: str) -> None:
+    answer = deployment.by_anthropic.messages.create(
         model=f"{kind}/m-1", max_tokens=100, messages=[{"role": "user", "content": "Hi"}]
     )
     assert [block.text for block in answer.content if block.type == "text"] == [SAID]
 
 
-def generate_content(stage: Stage, kind: str) -> None:
-    assert stage.by_gemini.models.generate_content(model=f"{kind}/m-1", contents="Hi").text == SAID
+def generate_content(deployment: Deployment, kind: str) -> None:
+    assert deployment.by_gemini.models.generate_content(model=f"{kind}/m-1", contents="Hi").text == SAID
 
 
-def stream_generate_content(stage: Stage, kind: str) -> None:
-    pieces = stage.by_gemini.models.generate_content_stream(model=f"{kind}/m-1", contents="Hi")
+def stream_generate_content(deployment: Deployment, kind: str) -> None:
+    pieces = deployment.by_gemini.models.generate_content_stream(model=f"{kind}/m-1", contents="Hi")
     assert "".join(piece.text or "" for piece in pieces) == SAID
 
 
-def images_generations(stage: Stage, kind: str) -> None:
-    answer = stage.by_openai.images.generate(model=f"{kind}/gpt-image-1", prompt="a cat", n=2)
+def images_generations(deployment: Deployment, kind: str) -> None:
+    answer = deployment.by_openai.images.generate(model=f"{kind}/gpt-image-1", prompt="a cat", n=2)
     assert [b64decode(image.b64_json or "")[1:4] for image in answer.data or ()] == [b"PNG"] * 2
 
 
-def images_edits(stage: Stage, kind: str) -> None:
-    answer = stage.by_openai.images.edit(model=f"{kind}/gpt-image-1", prompt="a cat", image=[PNG, PNG])
+def images_edits(deployment: Deployment, kind: str) -> None:
+    answer = deployment.by_openai.images.edit(model=f"{kind}/gpt-image-1", prompt="a cat", image=[PNG, PNG])
     assert answer.usage is not None
     assert answer.usage.input_tokens_details.image_tokens == 200
 
 
-def images_variations(stage: Stage, kind: str) -> None:
-    answer = stage.by_openai.images.create_variation(model=f"{kind}/m-1", image=PNG)
+def images_variations(deployment: Deployment, kind: str) -> None:
+    answer = deployment.by_openai.images.create_variation(model=f"{kind}/m-1", image=PNG)
     assert answer.data
     assert answer.data[0].url
 
 
-def videos_create(stage: Stage, kind: str) -> None:
-    made = stage.by_openai.videos.create(model=f"{kind}/m-1", prompt="a cat", input_reference=PNG)
+def videos_create(deployment: Deployment, kind: str) -> None:
+    made = deployment.by_openai.videos.create(model=f"{kind}/m-1", prompt="a cat", input_reference=PNG)
     assert (made.model, made.status) == ("m-1", "queued")
 
 
-def videos_list(stage: Stage, kind: str) -> None:
-    video = a_video(stage)
-    assert video in [one.id for one in stage.chosen(kind).videos.list().data]
+def videos_list(deployment: Deployment, kind: str) -> None:
+    video = a_video(deployment)
+    assert video in [one.id for one in deployment.chosen(kind).videos.list().data]
 
 
-def videos_retrieve(stage: Stage, kind: str) -> None:
-    assert stage.chosen(kind).videos.retrieve(a_video(stage)).status == "completed"
+def videos_retrieve(deployment: Deployment, kind: str) -> None:
+    assert deployment.chosen(kind).videos.retrieve(a_video(deployment)).status == "completed"
 
 
-def videos_delete(stage: Stage, kind: str) -> None:
-    assert stage.chosen(kind).videos.delete(a_video(stage)).deleted
+def videos_delete(deployment: Deployment, kind: str) -> None:
+    assert deployment.chosen(kind).videos.delete(a_video(deployment)).deleted
 
 
-def videos_content(stage: Stage, kind: str) -> None:
-    video = a_video(stage)
-    expected = stage.direct.videos.download_content(video).read()
-    stage.simulator.clear()
-    assert stage.chosen(kind).videos.download_content(video).read() == expected
+def videos_content(deployment: Deployment, kind: str) -> None:
+    video = a_video(deployment)
+    expected = deployment.direct.videos.download_content(video).read()
+    deployment.simulator.clear()
+    assert deployment.chosen(kind).videos.download_content(video).read() == expected
 
 
-def videos_remix(stage: Stage, kind: str) -> None:
-    video = a_video(stage)
-    assert stage.chosen(kind).videos.remix(video, prompt="more").remixed_from_video_id == video
+def videos_remix(deployment: Deployment, kind: str) -> None:
+    video = a_video(deployment)
+    assert deployment.chosen(kind).videos.remix(video, prompt="more").remixed_from_video_id == video
 
 
-def videos_edits(stage: Stage, kind: str) -> None:
-    assert stage.chosen(kind).videos.edit(video=PIECE, prompt="more").prompt == "more"
+def videos_edits(deployment: Deployment, kind: str) -> None:
+    assert deployment.chosen(kind).videos.edit(video=PIECE, prompt="more").prompt == "more"
 
 
-def videos_extensions(stage: Stage, kind: str) -> None:
-    assert stage.chosen(kind).videos.extend(video=PIECE, prompt="more", seconds="4").prompt == "more"
+def videos_extensions(deployment: Deployment, kind: str) -> None:
+    assert deployment.chosen(kind).videos.extend(video=PIECE, prompt="more", seconds="4").prompt == "more"
 
 
-def videos_characters_create(stage: Stage, kind: str) -> None:
-    assert stage.chosen(kind).videos.create_character(name="Tom", video=PIECE).name == "Tom"
+def videos_characters_create(deployment: Deployment, kind: str) -> None:
+    assert deployment.chosen(kind).videos.create_character(name="Tom", video=PIECE).name == "Tom"
 
 
-def videos_characters_retrieve(stage: Stage, kind: str) -> None:
-    known = stage.direct.videos.create_character(name="Tom", video=PIECE).id
-    stage.simulator.clear()
+def videos_characters_retrieve(deployment: Deployment, kind: str) -> None:
+    known = deployment.direct.videos.create_character(name="Tom", video=PIECE).id
+    deployment.simulator.clear()
     assert known
-    assert stage.chosen(kind).videos.get_character(known).name == "Tom"
+    assert deployment.chosen(kind).videos.get_character(known).name == "Tom"
 
 
 def _content(voice: str) -> bytes:
@@ -130,16 +130,16 @@ def _content(voice: str) -> bytes:
     return json.dumps({"contents": [{"parts": [{"text": "Hi"}]}], "generationConfig": config}).encode()
 
 
-def _sound(stage: Stage, kind: str) -> bytes:
+def _sound(deployment: Deployment, kind: str) -> bytes:
     """What a provider says in the voice that is asked for, or in its own most like that: samples."""
     if kind == GEMINI:
         body = _content("Kore").replace(b'"temperature": 1', b'"responseModalities": ["AUDIO"]')
         path = "/v1beta/models/m-1:generateContent"
-        sound = _sound_in(ask(stage.simulator.port, path, b"x-goog-api-key: k-canary", body=body).body)
+        sound = _sound_in(ask(deployment.simulator.port, path, b"x-goog-api-key: k-canary", body=body).body)
     else:
-        speech = stage.direct.audio.speech
+        speech = deployment.direct.audio.speech
         sound = speech.create(model="m-1", input="Hi", voice="alloy", response_format="pcm").content
-    stage.simulator.clear()
+    deployment.simulator.clear()
     return sound
 
 
@@ -152,38 +152,40 @@ def _sound_in(body: bytes) -> bytes:
     return part.inline_data.data or b""
 
 
-def audio_speech(stage: Stage, kind: str) -> None:
-    expected = _sound(stage, kind)
-    speech = stage.by_openai.audio.speech
+def audio_speech(deployment: Deployment, kind: str) -> None:
+    expected = _sound(deployment, kind)
+    speech = deployment.by_openai.audio.speech
     answer = speech.create(model=f"{kind}/m-1", input="Hi", voice="alloy", response_format="pcm")
     assert answer.content == expected
 
 
-def anthropic_audio_speech(stage: Stage, kind: str) -> None:
-    expected = _sound(stage, kind)
+def anthropic_audio_speech(deployment: Deployment, kind: str) -> None:
+    expected = _sound(deployment, kind)
     body = {"model": f"{kind}/m-1", "input": "Hi", "voice": "alloy", "response_format": "pcm"}
-    answer = stage.by_anthropic.post("/v1/audio/speech", body=body, cast_to=object)  # it has no method for it
+    answer = deployment.by_anthropic.post(
+        "/v1/audio/speech", body=body, cast_to=object
+    )  # it has no method for it
     assert isinstance(answer, dict)
     [content] = answer["content"]
     assert content["source"]["data"] == b64encode(expected).decode()
 
 
-def generate_speech(stage: Stage, kind: str) -> None:
-    expected = _sound(stage, kind)
+def generate_speech(deployment: Deployment, kind: str) -> None:
+    expected = _sound(deployment, kind)
     path = f"/v1beta/models/{kind}/m-1:generateSpeech"  # no SDK has a method for it
     key = b"x-goog-api-key: " + EDGE.encode()
-    assert _sound_in(ask(stage.gateway.port, path, key, body=_content("Kore")).body) == expected
+    assert _sound_in(ask(deployment.gateway.port, path, key, body=_content("Kore")).body) == expected
 
 
-def audio_transcriptions(stage: Stage, kind: str) -> None:
-    assert stage.by_openai.audio.transcriptions.create(model=f"{kind}/m-1", file=WAVE).text == HEARD
+def audio_transcriptions(deployment: Deployment, kind: str) -> None:
+    assert deployment.by_openai.audio.transcriptions.create(model=f"{kind}/m-1", file=WAVE).text == HEARD
 
 
-def audio_translations(stage: Stage, kind: str) -> None:
-    assert stage.by_openai.audio.translations.create(model=f"{kind}/m-1", file=WAVE).text == HEARD
+def audio_translations(deployment: Deployment, kind: str) -> None:
+    assert deployment.by_openai.audio.translations.create(model=f"{kind}/m-1", file=WAVE).text == HEARD
 
 
-CALLS: Final[dict[str, Callable[[Stage, str], None]]] = {
+CALLS: Final[dict[str, Callable[[Deployment, str], None]]] = {
     call.__name__: call
     for call in (
         chat,
@@ -221,12 +223,14 @@ def test_each_cell_that_is_served_has_its_call() -> None:
 @pytest.mark.parametrize(
     ("row", "kind"), [pytest.param(*cell, id=f"{cell[0].name} {cell[1]}") for cell in CELLS]
 )
-def test_an_sdk_is_served_by_each_kind_that_the_grid_says(stage: Stage, row: Row, kind: str) -> None:
-    stage.simulator.clear()
-    CALLS[row.name](stage, kind)
-    (request,) = stage.simulator.requests()
+def test_an_sdk_is_served_by_each_kind_that_the_grid_says(
+    deployment: Deployment, row: Row, kind: str
+) -> None:
+    deployment.simulator.clear()
+    CALLS[row.name](deployment, kind)
+    (request,) = deployment.simulator.requests()
     assert key_of(request, kind) == KEYS[kind]
     assert EDGE not in repr(request)
-    event = stage.event()
+    event = deployment.event()
     assert (event["route"], event["modality"], event["provider"]) == (row.name, row.capability, kind)
     assert (event["status"], event["http_status"], event["dialect"]) == ("ok", 200, row.client)

@@ -15,7 +15,7 @@ from typing import Final
 from tests.support.grid import ANTHROPIC, BOUNDARY, COMPAT, FORM_TYPE, GEMINI, JSON_TYPE, OPENAI
 
 SECOND: Final = {OPENAI: COMPAT, ANTHROPIC: f"other_{ANTHROPIC}", GEMINI: f"other_{GEMINI}"}
-"""By family: the provider that is not its default, as :mod:`tests.support.stage` names it."""
+"""By family: the provider that is not its default, as :mod:`tests.support.deployment` names it."""
 ALIAS: Final = {family: f"known-to-{family}" for family in SECOND}
 """By family: an alias of a model of that provider."""
 ALIASES: Final = "aliases:\n" + "".join(f"  {ALIAS[family]}: {SECOND[family]}/m-1\n" for family in SECOND)

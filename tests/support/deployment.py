@@ -23,7 +23,7 @@ EDGE: Final = "edge-canary-1"
 KEYS: Final = {kind: f"canary-of-{kind}" for kind in KINDS}
 """The key of each provider."""
 OTHER: Final = "other_"
-"""Before a kind: its second provider, where a stage has one."""
+"""Before a kind: its second provider, where a deployment has one."""
 _HEADERS: Final = {ANTHROPIC: "x-api-key", GEMINI: "x-goog-api-key"}
 _ON: Final = ", ".join(f"{name}: true" for name in CAPABILITIES)
 _BASE: Final = """
@@ -51,7 +51,7 @@ def key_of(request: SeenRequest, kind: str) -> str | None:
 
 
 @dataclass
-class Stage:
+class Deployment:
     """The processes, and the clients of the gateway."""
 
     simulator: SimulatorProcess
@@ -96,11 +96,11 @@ class Stage:
 
 
 @contextmanager
-def start_stage(more: str = "", *, edge_auth: bool = True) -> Iterator[Stage]:
+def start_deployment(more: str = "", *, edge_auth: bool = True) -> Iterator[Deployment]:
     """Start all of it; it ends with the block.
 
     :param more: what stands in the gateway's configuration beside the rest.
     """
     edge = f"edge_auth: {{enabled: true, keys: [{EDGE}]}}\n" if edge_auth else ""
     with start_simulator() as simulator, start_gateway(providers(simulator.url) + edge + more) as gateway:
-        yield Stage(simulator, gateway)
+        yield Deployment(simulator, gateway)
