@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ("mgw.yaml", "mgw-demo.yaml", "mgw.schema.json")
@@ -24,7 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "setup.py", "-q", *command],
         cwd=ROOT,
         capture_output=True,
-        timeout=PATIENCE * 3,
+        timeout=WAIT_SECONDS * 3,
         check=True,
     )
     return folder

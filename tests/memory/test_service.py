@@ -27,7 +27,7 @@ from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
 from tests.support.channels import channel_of, get, post
 from tests.support.configs import THREE_FAMILIES, config
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Reactor(MemoryReactorClock):
@@ -46,7 +46,7 @@ class Reactor(MemoryReactorClock):
 
     def turn(self) -> None:
         """Do the next thing that a thread has asked for."""
-        self._calls.get(timeout=PATIENCE)()
+        self._calls.get(timeout=WAIT_SECONDS)()
 
 
 @implementer(ILogObserver)

@@ -15,7 +15,7 @@ import pytest
 from mgw import __version__
 from tests.support.gateway import Collected
 from tests.support.operations import ROOT, ask, twistd, write_config
-from tests.support.patience import PATIENCE, eventually
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 VALID = """
 providers:
@@ -34,7 +34,7 @@ def mgw(*arguments: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=False,
         text=True,
     )
@@ -58,7 +58,7 @@ def running(*arguments: str, folder: Path) -> Iterator[tuple[subprocess.Popen[by
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(PATIENCE)
+        process.wait(WAIT_SECONDS)
 
 
 def test_the_version_is_printed() -> None:
@@ -106,14 +106,14 @@ def test_run_serves_in_the_foreground_and_leaves_nothing_behind(tmp_path: Path) 
     folder = tmp_path / "home"
     folder.mkdir()
     with running("run", "-c", str(file), folder=folder) as (process, stdout, stderr):
-        port = int(stderr.wait_for(SERVES.search, PATIENCE, "the gateway to serve")[1])
+        port = int(stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")[1])
         assert f"mgw {__version__} has started (Python {sys.version.split()[0]}".encode() in stderr.data
         metrics = ask(port, "/metrics").body.decode()
         [build] = re.findall(r"^mgw_build_info{(.*)} 1\.0$", metrics, re.MULTILINE)
         assert f'version="{__version__}"' in build
         assert not list(folder.iterdir())
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     assert not list(folder.iterdir())
     assert stdout.data == b""
     assert b"Traceback" not in stderr.data
@@ -134,19 +134,19 @@ def test_run_starts_in_a_folder_that_is_gone(tmp_path: Path) -> None:
     assert process.stderr is not None
     stderr = Collected(process.stderr)
     try:
-        stderr.wait_for(SERVES.search, PATIENCE, "the gateway to serve")
+        stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")
     finally:
         process.terminate()
-    assert process.wait(PATIENCE) == 0
+    assert process.wait(WAIT_SECONDS) == 0
     assert b"Traceback" not in stderr.data
 
 
 def test_run_logs_to_a_file_where_one_is_named(tmp_path: Path) -> None:
     file, log = write_config(tmp_path, VALID), tmp_path / "mgw.log"
     with running("run", "-c", str(file), "--log-file", str(log), folder=tmp_path) as (process, _, stderr):
-        eventually(lambda: log.exists() and SERVES.search(log.read_bytes()) is not None, "the log")
+        wait_until(lambda: log.exists() and SERVES.search(log.read_bytes()) is not None, "the log")
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     assert stderr.data == b""
 
 
@@ -160,10 +160,10 @@ def test_run_with_no_file_says_so_in_one_line(tmp_path: Path) -> None:
 
 def test_sim_serves_a_provider_and_says_where(tmp_path: Path) -> None:
     with running("sim", "--listen", "127.0.0.1:0", folder=tmp_path) as (process, stdout, stderr):
-        port = int(stdout.wait_for(ADDRESS.search, PATIENCE, "the address")[1])
+        port = int(stdout.wait_for(ADDRESS.search, WAIT_SECONDS, "the address")[1])
         chat = b'{"model": "gpt-demo", "messages": [{"role": "user", "content": "Hi"}]}'
         assert ask(port, "/v1/chat/completions", b"Authorization: Bearer any", body=chat).status == 200
         process.terminate()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(WAIT_SECONDS) == 0
     assert stderr.data == b""
     assert not list(tmp_path.iterdir())

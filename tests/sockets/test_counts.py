@@ -17,9 +17,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.gateway import GatewayProcess, start_gateway
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import RawAnswer, RawClient, request
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import WAIT_SECONDS
 
 EDGE: Final = b"Authorization: Bearer edge-canary-1"
 OF_EACH: Final = 100
@@ -224,7 +224,9 @@ def fields_of(line: str) -> dict[str, str]:
 def lines_of(gateway: GatewayProcess, word: str, count: int) -> list[dict[str, str]]:
     start = f"\n{word} ".encode()
     data: bytes = gateway.stderr.wait_for(
-        lambda data: data.count(start) >= count and data.endswith(b"\n") and data, PATIENCE, f"{word} lines"
+        lambda data: data.count(start) >= count and data.endswith(b"\n") and data,
+        WAIT_SECONDS,
+        f"{word} lines",
     )
     return [fields_of(line) for line in data.decode().splitlines() if line.startswith(f"{word} ")]
 
@@ -238,7 +240,7 @@ def day(simulator: SimulatorProcess) -> Iterator[Day]:
         with ThreadPoolExecutor(THREADS) as pool:
             met = list(pool.map(lambda share: Caller(gateway.port).run(share), shares))
         count = len(METERED) * OF_EACH
-        gateway.events(count, PATIENCE)
+        gateway.events(count, WAIT_SECONDS)
         text = gateway.get("/metrics", {"x-api-key": "edge-canary-1"}).decode()
         metrics = {
             (sample.name, frozenset(sample.labels.items())): sample.value

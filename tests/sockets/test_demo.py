@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.operations import ROOT, Daemon, start_twistd, twistd
-from tests.support.patience import PATIENCE, eventually
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 DEMO = ROOT / "etc/mgw-demo.yaml"
 
@@ -48,7 +48,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 def printed_lines(demo: Daemon) -> list[str]:
     assert demo.stdout is not None
     data: bytes = demo.stdout.wait_for(
-        lambda data: data.count(b"curl") == 3 and data, PATIENCE, "three requests"
+        lambda data: data.count(b"curl") == 3 and data, WAIT_SECONDS, "three requests"
     )
     return [line.strip() for line in data.decode().splitlines() if line.strip().startswith("curl ")]
 
@@ -57,7 +57,7 @@ def sent_by_curl(line: str) -> bytes:
     shell = subprocess.run(
         ["sh", "-c", f"{line} --fail --noproxy '*' --max-time 10"],
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert shell.returncode == 0, shell.stderr
@@ -103,10 +103,10 @@ def test_busy_ports_are_left_to_others_and_the_printed_requests_still_work(tmp_p
             assert f"http://127.0.0.1:{busy[1]}/" not in said
             demo.process.send_signal(signal.SIGHUP)
             assert demo.stderr is not None
-            demo.stderr.wait_for(lambda data: b"generation 2" in data, PATIENCE, "the reload")
+            demo.stderr.wait_for(lambda data: b"generation 2" in data, WAIT_SECONDS, "the reload")
             assert json.loads(sent_without_curl(first))["choices"]
             demo.process.send_signal(signal.SIGINT)
-            assert demo.process.wait(PATIENCE) == 0
+            assert demo.process.wait(WAIT_SECONDS) == 0
             assert b"Traceback" not in demo.stderr.data
 
 
@@ -144,7 +144,7 @@ def install(folder: Path, pip: str = "true", *, old: bool = False) -> subprocess
 
 
 def test_an_old_python_is_told_in_one_sentence_before_anything_is_made(tmp_path: Path) -> None:
-    stdout, stderr = install(tmp_path, old=True).communicate(timeout=PATIENCE)
+    stdout, stderr = install(tmp_path, old=True).communicate(timeout=WAIT_SECONDS)
     assert stdout == ""
     assert stderr.splitlines() == [
         (
@@ -157,7 +157,7 @@ def test_an_old_python_is_told_in_one_sentence_before_anything_is_made(tmp_path:
 
 def test_an_installation_says_how_long_it_takes_and_is_whole(tmp_path: Path) -> None:
     made = install(tmp_path)
-    stdout, stderr = made.communicate(timeout=PATIENCE)
+    stdout, stderr = made.communicate(timeout=WAIT_SECONDS)
     assert (made.returncode, stderr) == (0, "")
     assert "about a minute" in stdout
     assert [file.name for file in (tmp_path / "env").iterdir()] == ["bin"]
@@ -165,7 +165,7 @@ def test_an_installation_says_how_long_it_takes_and_is_whole(tmp_path: Path) -> 
 
 def test_an_installation_that_fails_leaves_no_environment(tmp_path: Path) -> None:
     made = install(tmp_path, "exit 1")
-    made.communicate(timeout=PATIENCE)
+    made.communicate(timeout=WAIT_SECONDS)
     assert made.returncode == 1
     assert not (tmp_path / "env").exists()
 
@@ -176,9 +176,9 @@ def test_an_installation_that_is_interrupted_leaves_no_environment(
 ) -> None:
     begun = tmp_path / "begun"
     made = install(tmp_path, f'touch "{begun}"; exec sleep 60')
-    eventually(begun.exists, "the installation to begin")
+    wait_until(begun.exists, "the installation to begin")
     os.killpg(made.pid, number)
-    made.communicate(timeout=PATIENCE)
+    made.communicate(timeout=WAIT_SECONDS)
     assert made.returncode == 128 + number
     assert not (tmp_path / "env").exists()
 
@@ -186,17 +186,17 @@ def test_an_installation_that_is_interrupted_leaves_no_environment(
 def test_an_installation_that_was_killed_is_begun_anew(tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     made = install(tmp_path, f'touch "{begun}"; exec sleep 60')
-    eventually(begun.exists, "the installation to begin")
+    wait_until(begun.exists, "the installation to begin")
     os.killpg(made.pid, signal.SIGKILL)
-    made.communicate(timeout=PATIENCE)
+    made.communicate(timeout=WAIT_SECONDS)
     (tmp_path / "env/spoilt").touch()
-    install(tmp_path).communicate(timeout=PATIENCE)
+    install(tmp_path).communicate(timeout=WAIT_SECONDS)
     assert [file.name for file in (tmp_path / "env").iterdir()] == ["bin"]
 
 
 def test_an_environment_that_was_there_before_outlives_a_failure(tmp_path: Path) -> None:
-    install(tmp_path).communicate(timeout=PATIENCE)
-    install(tmp_path, "exit 1").communicate(timeout=PATIENCE)
+    install(tmp_path).communicate(timeout=WAIT_SECONDS)
+    install(tmp_path, "exit 1").communicate(timeout=WAIT_SECONDS)
     assert (tmp_path / "env/bin/python").exists()
 
 
@@ -207,7 +207,7 @@ def test_make_run_starts_the_demonstration_of_this_repository() -> None:
         env={**os.environ, "MAKEFLAGS": ""},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=True,
     )
     *_, last = made.stdout.splitlines()

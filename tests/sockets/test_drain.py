@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.patience import PATIENCE, eventually
 from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk
 from tests.support.raw_upstream import STREAM_HEAD, RawUpstream, Turn, start_upstream
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
 LAST: Final = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n'
@@ -66,7 +66,7 @@ def streaming(upstream: RawUpstream, drain_seconds: float = 300) -> Iterator[Str
     def held(turn: Turn) -> None:
         assert turn.body
         turn.send(STREAM_HEAD, chunk(FIRST))
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(WAIT_SECONDS)
         turn.send(chunk(LAST), chunk(b""))
         turn.wait_until_left()
 
@@ -96,7 +96,7 @@ def test_a_stream_in_flight_finishes_and_leaves_its_event(
         running.drain(number)
         assert LAST in running.finish()
         assert running.client.incoming.rest() == b""
-        assert running.gateway.process.wait(PATIENCE) == 0
+        assert running.gateway.process.wait(WAIT_SECONDS) == 0
     (event,) = events_of(running.gateway)
     assert (event["status"], event["http_status"], event["tokens_in"]) == ("ok", 200, 7)
 
@@ -152,7 +152,7 @@ def test_a_stream_that_outlasts_the_drain_ends_visibly_broken(upstream: RawUpstr
     with streaming(upstream, drain_seconds=0.2) as running:
         running.drain()
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
-        assert running.gateway.process.wait(PATIENCE) == 0
+        assert running.gateway.process.wait(WAIT_SECONDS) == 0
         assert b"the drain time is over: 1 requests are cut off" in running.gateway.stderr.data
     (event,) = events_of(running.gateway)
     assert (event["status"], event["http_status"], event["stream"]) == ("rejected", 200, True)
@@ -168,7 +168,7 @@ def test_a_request_without_an_answer_is_refused_at_the_end_of_the_drain(upstream
         answer = client.answer()
         assert (answer.status, answer.json()["error"]["code"], answer.whole) == (503, "draining", True)
         upstream.wait_until_left()
-        assert gateway.process.wait(PATIENCE) == 0
+        assert gateway.process.wait(WAIT_SECONDS) == 0
     (event,) = events_of(gateway)
     assert (event["status"], event["http_status"]) == ("rejected", 503)
     assert b"http time=" in gateway.stderr.data
@@ -178,11 +178,11 @@ def test_a_request_without_an_answer_is_refused_at_the_end_of_the_drain(upstream
 def test_an_upload_in_flight_is_refused_at_the_end_of_the_drain(upstream: RawUpstream) -> None:
     with start_gateway(configuration(upstream, 0.2)) as gateway, RawClient(gateway.port) as client:
         client.send(chat("gpt-1")[:-5])
-        eventually(lambda: gateway.metric("mgw_requests_in_flight ") == 2, "the upload to begin")
+        wait_until(lambda: gateway.metric("mgw_requests_in_flight ") == 2, "the upload to begin")
         gateway.signal(signal.SIGTERM)
         assert client.answer().status == 503
         client.socket.close()
-        assert gateway.process.wait(PATIENCE) == 0
+        assert gateway.process.wait(WAIT_SECONDS) == 0
     (event,) = events_of(gateway)
     assert (event["status"], event["http_status"]) == ("rejected", 503)
 
@@ -192,7 +192,7 @@ def test_a_second_signal_ends_the_drain(upstream: RawUpstream) -> None:
         running.drain()
         running.gateway.signal(signal.SIGINT)
         assert b"0\r\n\r\n" not in running.client.incoming.rest()
-        assert running.gateway.process.wait(PATIENCE) == 0
+        assert running.gateway.process.wait(WAIT_SECONDS) == 0
         running.gateway.log(b"asked to stop again: 1 requests are cut")
 
 
@@ -202,7 +202,7 @@ def test_sighup_in_a_drain_changes_nothing(upstream: RawUpstream) -> None:
         running.gateway.signal(signal.SIGHUP)
         running.gateway.log(b"the configuration was not reloaded: the gateway is stopping")
         assert LAST in running.finish()
-        assert running.gateway.process.wait(PATIENCE) == 0
+        assert running.gateway.process.wait(WAIT_SECONDS) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -211,4 +211,4 @@ def test_a_gateway_with_nothing_in_flight_ends_at_once(upstream: RawUpstream, nu
         resting.send(b"GET /healthz HTTP/1.1\r\nHost: g\r\n\r\n")
         assert resting.answer().status == 200
         gateway.signal(number)
-        assert gateway.process.wait(PATIENCE) == 0  # long before a drain would end
+        assert gateway.process.wait(WAIT_SECONDS) == 0  # long before a drain would end

@@ -18,10 +18,10 @@ import pytest
 
 from tests.support.gateway import CANARY, Collected, GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, write_config
-from tests.support.patience import PATIENCE, eventually
 from tests.support.raw_client import CHAT, RawAnswer, RawClient, asking
 from tests.support.raw_upstream import RawUpstream, Turn, start_upstream
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 EDGE: Final = b"x-api-key: edge-canary-1"
 MESSAGES: Final = "/v1/messages"
@@ -165,14 +165,14 @@ def test_no_key_is_in_the_log_file_or_the_file_of_events(text: str, tmp_path: Pa
     log, usage = tmp_path / "mgw.log", tmp_path / "usage.jsonl"
     file = write_config(tmp_path, text + f"hooks: {{jsonl: {{output: {usage}}}}}\n")
     with start_twistd("--logfile", str(log), "mgw", "-c", str(file), folder=tmp_path) as daemon:
-        eventually(
+        wait_until(
             lambda: log.exists() and SERVES.search(log.read_bytes()) is not None, "the gateway to serve"
         )
         found = SERVES.search(log.read_bytes())
         assert found is not None
         answers = refusals_of(int(found[1]))
         daemon.process.terminate()
-        assert daemon.process.wait(PATIENCE) == 0
+        assert daemon.process.wait(WAIT_SECONDS) == 0
     assert usage.read_bytes().count(b"\n") > len(FAILING)
     assert log.read_bytes().count(b"\nhttp ") > len(answers) // 2
     for file in (log, usage):
@@ -206,6 +206,6 @@ def test_the_search_for_keys_finds_one(tmp_path: Path, stream: str) -> None:
     assert process.stdout is not None
     assert process.stderr is not None
     leaking = GatewayProcess(process, tmp_path, Collected(process.stdout), Collected(process.stderr))
-    getattr(leaking, stream).wait_for(lambda data: b"canary" in data, PATIENCE, "the key")
+    getattr(leaking, stream).wait_for(lambda data: b"canary" in data, WAIT_SECONDS, "the key")
     with pytest.raises(AssertionError, match=f"a key is in {stream}"):
         leaking.stop()

@@ -12,9 +12,9 @@ from pathlib import Path
 from tests.support.certificates import authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.patience import eventually
 from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
 from tests.support.raw_upstream import RawUpstream
+from tests.support.waiting import wait_until
 
 HEALTH = request(None, path="/healthz", method="GET")
 
@@ -45,7 +45,7 @@ def test_a_full_gateway_serves_who_is_connected_and_tells_who_comes(upstream: Ra
         assert b"\nmgw_client_connections_max 3.0\n" in text
         assert b"\nmgw_client_connections_refused_total 10.0\n" in text
         connected[1].socket.close()
-        eventually(lambda: ask(gateway.port, CHAT, body=asking("gpt-1")).status == 200, "a free place")
+        wait_until(lambda: ask(gateway.port, CHAT, body=asking("gpt-1")).status == 200, "a free place")
         log = gateway.log(b"max_clients: 3 clients are connected")
         assert log.count(b"max_clients") == 1
 
@@ -66,9 +66,9 @@ def test_a_full_gateway_behind_tls_says_so_over_tls(upstream: RawUpstream, tmp_p
     trusting = ssl.create_default_context(cafile=str(by.ca_file))
     with start_gateway(configuration(upstream, more)) as gateway, RawClient(gateway.port) as silent:
         # not even a handshake, and yet it has the only place
-        eventually(lambda: asked_over_tls(gateway, trusting) == b"HTTP/1.1 503", "the gateway to be full")
+        wait_until(lambda: asked_over_tls(gateway, trusting) == b"HTTP/1.1 503", "the gateway to be full")
         silent.socket.close()
-        eventually(lambda: asked_over_tls(gateway, trusting) == b"HTTP/1.1 200", "a free place")
+        wait_until(lambda: asked_over_tls(gateway, trusting) == b"HTTP/1.1 200", "a free place")
 
 
 def asked_over_tls(gateway: GatewayProcess, trusting: ssl.SSLContext) -> bytes:
@@ -101,7 +101,7 @@ def test_a_process_without_descriptors_left_goes_on_and_says_so_once(upstream: R
             stack.enter_context(RawClient(gateway.port))
         gateway.log(b"a connection could not be accepted")
         stack.close()
-        eventually(lambda: served(gateway), "the gateway to serve again")
+        wait_until(lambda: served(gateway), "the gateway to serve again")
         assert gateway.stderr.data.count(b"could not be accepted") == 1
         assert b"EMFILE" not in gateway.stderr.data
 

@@ -18,9 +18,9 @@ import pytest
 
 from tests.support.gateway import Collected, GatewayProcess, start_gateway
 from tests.support.operations import ROOT, Daemon, ask, cpu_of_children, start_twistd, write_config
-from tests.support.patience import PATIENCE, eventually
 from tests.support.raw_client import CHAT, RawAnswer, RawClient, asking, chat, request
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 KEY: Final = b"x-api-key: edge-canary-1"
 USER_AGENT: Final = b"User-Agent: any"
@@ -125,7 +125,7 @@ def test_a_wrong_method_is_told_the_right_ones(
 
 def log_line(gateway: GatewayProcess, word: bytes, needle: bytes) -> str:
     pattern = re.compile(rb"^" + word + rb" [^\n]*" + re.escape(needle) + rb"[^\n]*\n", re.MULTILINE)
-    found = gateway.stderr.wait_for(pattern.search, PATIENCE, f"a {word!r} line with {needle!r}")
+    found = gateway.stderr.wait_for(pattern.search, WAIT_SECONDS, f"a {word!r} line with {needle!r}")
     line: str = found[0].decode()
     return line
 
@@ -216,10 +216,10 @@ def serving(
     file = write_config(folder, plain(simulator, "hooks: {jsonl: {output: stdout}}"))
     with start_twistd(*arguments, "mgw", "-c", str(file), folder=folder, stdout=stdout) as daemon:
         assert daemon.stderr is not None
-        found = daemon.stderr.wait_for(SERVES.search, PATIENCE, "the gateway to serve")
+        found = daemon.stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")
         yield daemon, int(found[1])
         daemon.process.terminate()
-        assert daemon.process.wait(PATIENCE) == 0
+        assert daemon.process.wait(WAIT_SECONDS) == 0
         assert b"Traceback" not in daemon.stderr.data
 
 
@@ -278,20 +278,20 @@ def test_all_lines_go_to_the_log_file_and_to_a_new_one_after_sighup(
     log, old = tmp_path / "mgw.log", tmp_path / "mgw.log.1"
     file = write_config(tmp_path, plain(simulator))
     with start_twistd("--logfile", str(log), "mgw", "-c", str(file), folder=tmp_path) as daemon:
-        eventually(
+        wait_until(
             lambda: log.exists() and SERVES.search(log.read_bytes()) is not None, "the gateway to serve"
         )
         found = SERVES.search(log.read_bytes())
         assert found is not None
         port = int(found[1])
         assert ask(port, CHAT, body=asking("before")).status == 200
-        eventually(lambda: b"\nusage " in log.read_bytes(), "the usage line")
+        wait_until(lambda: b"\nusage " in log.read_bytes(), "the usage line")
         log.rename(old)
         daemon.process.send_signal(signal.SIGHUP)
-        eventually(lambda: log.exists() and b"generation 2" in log.read_bytes(), "the new log")
+        wait_until(lambda: log.exists() and b"generation 2" in log.read_bytes(), "the new log")
         assert ask(port, CHAT, body=asking("after")).status == 200
         daemon.process.terminate()
-        assert daemon.process.wait(PATIENCE) == 0
+        assert daemon.process.wait(WAIT_SECONDS) == 0
     assert b" model=before " in old.read_bytes()
     assert b" model=after " in log.read_bytes()
     assert b" model=after " not in old.read_bytes()
@@ -313,11 +313,11 @@ def test_a_daemon_that_cannot_start_says_why_in_its_log(tmp_path: Path) -> None:
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert done.returncode == 1
-    eventually(lambda: b"mgw: cannot listen on 192.0.2.1:0: Cannot assign" in log.read_bytes(), "the reason")
+    wait_until(lambda: b"mgw: cannot listen on 192.0.2.1:0: Cannot assign" in log.read_bytes(), "the reason")
 
 
 def test_a_daemon_serves_and_stops(simulator: SimulatorProcess, tmp_path: Path) -> None:
@@ -328,22 +328,22 @@ def test_a_daemon_serves_and_stops(simulator: SimulatorProcess, tmp_path: Path) 
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     number = int(pid.read_text())
     try:
-        eventually(lambda: SERVES.search(log.read_bytes()) is not None, "the daemon to serve")
+        wait_until(lambda: SERVES.search(log.read_bytes()) is not None, "the daemon to serve")
         found = SERVES.search(log.read_bytes())
         assert found is not None
         port = int(found[1])
         assert ask(port, CHAT, body=asking("gpt-1")).status == 200
         os.kill(number, signal.SIGHUP)
-        eventually(lambda: b"generation 2" in log.read_bytes(), "the reload")
+        wait_until(lambda: b"generation 2" in log.read_bytes(), "the reload")
     finally:
         os.kill(number, signal.SIGTERM)
-    eventually(lambda: not pid.exists(), "the end")
+    wait_until(lambda: not pid.exists(), "the end")
     assert len((tmp_path / "usage.jsonl").read_text().splitlines()) == 1
     assert b"\nusage " in log.read_bytes()
     assert b"Traceback" not in log.read_bytes()

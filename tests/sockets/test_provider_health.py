@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from tests.support.gateway import start_gateway
 from tests.support.operations import ask
-from tests.support.patience import eventually
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import wait_until
 
 KEY: Final = b"x-api-key: edge-canary-1"
 PATH: Final = "/v1/health/providers"
@@ -83,4 +83,4 @@ providers: {{main: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-c
         assert (refused.status, refused.json()["error"]["type"]) == (404, "invalid_request_error")
         gateway.rewrite(f"listen: 127.0.0.1:0\n{config}health_checks: {{enabled: true}}\n")
         gateway.signal(signal.SIGHUP)
-        eventually(lambda: ask(gateway.port, PATH).status == 200, "health is told")
+        wait_until(lambda: ask(gateway.port, PATH).status == 200, "health is told")

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.support.gateway import GatewayProcess
 from tests.support.ledger import Ledger, event_of
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import RawClient, chat, chunk, request
 from tests.support.raw_upstream import EVENTS, JSON, STREAM_HEAD, RawUpstream, Script, Turn, counted
+from tests.support.waiting import WAIT_SECONDS
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -131,7 +131,7 @@ def test_a_reader_that_stands_still_holds_its_provider_back(
     before = peak_memory(gateway)
     with RawClient(gateway.port) as client:
         client.send(chat("main/gpt-1", stream=True))
-        assert held_back.wait(PATIENCE)
+        assert held_back.wait(WAIT_SECONDS)
         assert pushed[0] < MOST_UNREAD
         assert peak_memory(gateway) - before < MOST_MEMORY
         answer = client.answer()  # and once it reads, nothing is missing
@@ -157,7 +157,7 @@ def test_a_reader_that_stands_still_holds_up_nobody_else(
     upstream.begin(script)
     with RawClient(gateway.port, receive_buffer=4096) as still, RawClient(gateway.port) as client:
         still.send(chat("main/gpt-flood", stream=True))
-        assert under_way.wait(PATIENCE)
+        assert under_way.wait(WAIT_SECONDS)
         for _ in range(20):
             client.send(chat("main/gpt-1"))
             assert client.answer().status == 200

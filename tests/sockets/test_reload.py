@@ -15,7 +15,6 @@ import pytest
 from tests.support.certificates import authority, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask
-from tests.support.patience import PATIENCE, eventually
 from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk
 from tests.support.raw_upstream import (
     COMPLETION,
@@ -26,6 +25,7 @@ from tests.support.raw_upstream import (
     counted,
     start_upstream,
 )
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
 LAST: Final = b"data: [DONE]\n\n"
@@ -98,7 +98,7 @@ def test_a_stream_in_flight_finishes_on_the_old_configuration_and_its_pool_close
     def held(turn: Turn) -> None:
         assert turn.body
         turn.send(STREAM_HEAD, chunk(FIRST))
-        assert go_on.wait(PATIENCE)
+        assert go_on.wait(WAIT_SECONDS)
         turn.send(chunk(LAST), chunk(b""))
         turn.wait_until_left()
 
@@ -200,10 +200,10 @@ def test_a_rotation_loses_no_event_while_requests_go_on(upstream: RawUpstream, t
         asking.start()
         for turn in range(1, 4):
             seen = len(sent)
-            eventually(lambda seen=seen: len(sent) > seen + 20, "requests to go on")  # type: ignore[misc]  # bound early
+            wait_until(lambda seen=seen: len(sent) > seen + 20, "requests to go on")  # type: ignore[misc]  # bound early
             file.rename(tmp_path / f"usage.jsonl.{turn}")
             gateway.signal(signal.SIGHUP)
-            eventually(file.exists, "the new file")
+            wait_until(file.exists, "the new file")
         done.set()
         asking.join()
         assert gateway.stop() == 0

@@ -10,8 +10,8 @@ from typing import Any
 import openai
 import pytest
 
-from tests.support.patience import PATIENCE
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_requests_are_recorded_as_they_came(simulator: SimulatorProcess) -> None:
     simulator.clear()
     body = b'{ "model":"m","messages":[{"role":"user","content":"a"}]}'
-    connection = http.client.HTTPConnection("127.0.0.1", simulator.port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", simulator.port, timeout=WAIT_SECONDS)
     headers = {"Authorization": "Bearer k", "Content-Type": "application/json", "X-oDD-Case": "Yes"}
     connection.request("POST", "/v1/chat%2Fcompletions/../x?a=%25", body, headers)
     connection.getresponse().read()
@@ -84,7 +84,7 @@ def test_the_child_ends_when_its_parent_is_killed() -> None:
     ) as parent:
         assert parent.stdout is not None
         port = int(parent.stdout.readline())
-        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=WAIT_SECONDS) as connection:
             parent.kill()
             parent.wait()
             assert connection.recv(1) == b""  # the child's end closes the connection

@@ -17,9 +17,9 @@ import pytest
 from tests.memory.web.test_smuggling import CHUNKS, HEADS
 from tests.support.gateway import GatewayProcess
 from tests.support.ledger import Ledger, event_of
-from tests.support.patience import eventually
 from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk, request
 from tests.support.raw_upstream import COMPLETION, EVENTS, JSON, RawUpstream, Turn, counted
+from tests.support.waiting import wait_until
 
 LIMIT: Final = 1.5
 """Seconds of silence, on either side."""
@@ -200,7 +200,7 @@ def test_noise_from_clients_leaves_nothing_behind(
             client.send(asked(seed))
             client.half_close()
             client.incoming.rest()  # it ends, whatever it was
-    eventually(lambda: descriptors(gateway) <= before, "every connection to be closed")
+    wait_until(lambda: descriptors(gateway) <= before, "every connection to be closed")
     asked_for = list(upstream.turns)
     assert {turn.target for turn in asked_for} == {CHAT}
     account(ledger.rest("main/gpt-between"), asked_for)
@@ -217,7 +217,7 @@ def test_noise_that_waits_is_refused_in_time(
     for client in clients:  # each is answered or closed, though it says nothing more
         with client:
             assert client.incoming.until(OPEN) is not None or client.incoming.ended
-    eventually(lambda: descriptors(gateway) <= before, "every connection to be closed")
+    wait_until(lambda: descriptors(gateway) <= before, "every connection to be closed")
     asked_for = list(upstream.turns)
     account(ledger.rest("main/gpt-between"), asked_for)
 
@@ -272,7 +272,7 @@ def test_noise_from_a_provider_leaves_nothing_behind_and_loses_no_event(
             client.send(chat(f"main/{seed}", b"Connection: close", b"Accept-Encoding: gzip"))
             came = client.incoming.rest()
             assert came == b"" or came.startswith(b"HTTP/1.1 ")
-    eventually(lambda: descriptors(gateway) <= before, "every connection to be closed")
+    wait_until(lambda: descriptors(gateway) <= before, "every connection to be closed")
     events = ledger.take(count)
     assert [event["model"] for event in events] == [f"main/{seed}" for seed in range(count)]
     assert {event["status"] for event in events} == {"ok", "upstream_error"}

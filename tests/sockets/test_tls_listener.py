@@ -16,9 +16,9 @@ import pytest
 from tests.support.certificates import Authority, Issued, issue
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, twistd, write_config
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import CHAT, Incoming, RawClient, asking, request
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import WAIT_SECONDS
 
 HEALTH: Final = request(None, path="/healthz", method="GET")
 
@@ -133,7 +133,7 @@ def test_the_environment_names_the_address(simulator: SimulatorProcess) -> None:
 def test_an_ipv6_client_is_served(simulator: SimulatorProcess, listen: str) -> None:
     with (
         start_gateway(configuration(simulator, f'listen: "{listen}"')) as gateway,
-        socket.create_connection(("::1", gateway.port), timeout=PATIENCE) as connection,
+        socket.create_connection(("::1", gateway.port), timeout=WAIT_SECONDS) as connection,
     ):
         connection.sendall(request(asking("gpt-1"), b"Content-Type: application/json"))
         assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
@@ -154,14 +154,14 @@ def test_a_unix_socket_is_served_and_removed_at_the_end(simulator: SimulatorProc
             lambda data: f"mgw serves unix:{path}\n".encode() in data, 20, "the gateway to serve"
         )
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(WAIT_SECONDS)
             connection.connect(str(path))
             connection.sendall(request(asking("gpt-1"), b"Content-Type: application/json", path=CHAT))
             head = Incoming(connection).head()
         assert head is not None
         assert head[0] == b"HTTP/1.1 200 OK"
         daemon.process.terminate()
-        assert daemon.process.wait(PATIENCE) == 0
+        assert daemon.process.wait(WAIT_SECONDS) == 0
     assert not path.exists()
     assert b"Traceback" not in daemon.stderr.data
 

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.gateway import start_gateway
 from tests.support.ledger import Ledger
-from tests.support.patience import PATIENCE, eventually
 from tests.support.raw_client import RawClient, chat, request
 from tests.support.raw_upstream import RawUpstream, Turn
 from tests.support.transfers import FORM, MIB, Footprint, file_of, form, giving, taking
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 FILE: Final = file_of(30 * MIB)
 MOST_EXTRA: Final = 8 * MIB
@@ -94,7 +94,7 @@ def test_an_upload_that_its_provider_does_not_take_waits_on_the_disk(
     go = threading.Event()
 
     def late(turn: Turn) -> None:
-        assert go.wait(PATIENCE)
+        assert go.wait(WAIT_SECONDS)
         taking(turn)
 
     upstream.begin(late)
@@ -150,11 +150,11 @@ def test_a_client_that_stops_in_the_middle_leaves_nothing_behind(
     for _ in range(2):  # more than there is room for at a time
         with RawClient(footprint.gateway.port) as client:
             assert client.send(request(UPLOAD, FORM, path="/v1/files")[: 25 * MIB])
-            eventually(lambda: len(footprint.bodies()) == 1, "the body to go to the disk")
+            wait_until(lambda: len(footprint.bodies()) == 1, "the body to go to the disk")
             leave(client)
         ledger.one(status=status)
-        eventually(lambda: not footprint.bodies(), "the body to leave the disk")
-    eventually(lambda: footprint.descriptors() <= descriptors, "all descriptors to be closed")
+        wait_until(lambda: not footprint.bodies(), "the body to leave the disk")
+    wait_until(lambda: footprint.descriptors() <= descriptors, "all descriptors to be closed")
     with RawClient(footprint.gateway.port) as client:
         assert upload(client, UPLOAD) == hashed(UPLOAD)
     assert list(footprint.directory.iterdir()) == []

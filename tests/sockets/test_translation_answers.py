@@ -6,23 +6,23 @@ import pytest
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
 from tests.support.gateway import GatewayProcess
-from tests.support.talks import (
-    TALKS,
+from tests.support.sdk_conversations import (
+    CONVERSATIONS,
     TWO_CALLS,
     Asking,
-    ChatTalk,
-    ContentTalk,
-    MessagesTalk,
+    ChatConversation,
+    ContentConversation,
+    MessagesConversation,
     Said,
     anthropic_client,
     gemini_client,
     openai_client,
 )
 
-Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+ConversationClass = type[ChatConversation] | type[MessagesConversation] | type[ContentConversation]
 
-each_sdk = pytest.mark.parametrize("talks", TALKS)
-each_pair = pytest.mark.parametrize(("talks", "model"), PAIRS)
+each_sdk = pytest.mark.parametrize("conversation_class", CONVERSATIONS)
+each_pair = pytest.mark.parametrize(("conversation_class", "model"), PAIRS)
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
@@ -30,11 +30,17 @@ pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def ask(
-    gateway: GatewayProcess, talks: Talks, model: str, text: str, asking: Asking, *, stream: bool
+    gateway: GatewayProcess,
+    conversation_class: ConversationClass,
+    model: str,
+    text: str,
+    asking: Asking,
+    *,
+    stream: bool,
 ) -> Said:
-    talk = talks(gateway.url, KEY, model, asking)
-    talk.say(text)
-    return talk.answer(stream=stream)
+    conversation = conversation_class(gateway.url, KEY, model, asking)
+    conversation.add_user(text)
+    return conversation.answer(stream=stream)
 
 
 @each_pair
@@ -53,10 +59,10 @@ def ask(
     ids=["text", "nothing", "calls", "thoughts and calls", "thoughts", "hidden", "length", "stop"],
 )
 def test_a_stream_adds_up_to_the_whole_answer(
-    gateway: GatewayProcess, talks: Talks, model: str, text: str, asking: Asking
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, text: str, asking: Asking
 ) -> None:
-    whole = ask(gateway, talks, model, text, asking, stream=False)
-    streamed = ask(gateway, talks, model, text, asking, stream=True)
+    whole = ask(gateway, conversation_class, model, text, asking, stream=False)
+    streamed = ask(gateway, conversation_class, model, text, asking, stream=True)
     assert (streamed.text, streamed.thoughts) == (whole.text, whole.thoughts)
     assert streamed.named() == whole.named()
     assert streamed.stop == whole.stop
@@ -67,50 +73,50 @@ def test_a_stream_adds_up_to_the_whole_answer(
 @each_pair
 @whole_and_streamed
 def test_parallel_calls_arrive_with_their_arguments(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
-    said = ask(gateway, talks, model, f"preface {TWO_CALLS}", Asking(tools=True), stream=stream)
+    said = ask(gateway, conversation_class, model, f"preface {TWO_CALLS}", Asking(tools=True), stream=stream)
     assert said.named() == [("get_weather", {"city": "Paris"}), ("get_time", {"city": "Rome"})]
     assert said.text
-    assert said.stop == talks.stops["calls"]
+    assert said.stop == conversation_class.stops["calls"]
     assert len({call.id for call in said.calls}) == 2
 
 
 @each_pair
 @whole_and_streamed
 def test_an_answer_that_has_no_room_says_so(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
-    said = ask(gateway, talks, model, "repeat:40", Asking(max_tokens=3), stream=stream)
+    said = ask(gateway, conversation_class, model, "repeat:40", Asking(max_tokens=3), stream=stream)
     assert "w1 w2 w3".startswith(said.text)  # a host thinks first, and may need all the room for it
-    assert said.stop == talks.stops["length"]
+    assert said.stop == conversation_class.stops["length"]
 
 
 @each_pair
 @whole_and_streamed
 def test_a_stop_sequence_ends_the_answer(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
     taking = "main/gpt-4.1" if model == "main/gpt-5" else model
-    said = ask(gateway, talks, taking, "one two three four", Asking(stop="three"), stream=stream)
+    said = ask(gateway, conversation_class, taking, "one two three four", Asking(stop="three"), stream=stream)
     assert said.text == "You said: one two "
-    assert said.stop in {talks.stops["end"], "stop_sequence"}
+    assert said.stop in {conversation_class.stops["end"], "stop_sequence"}
 
 
 @each_pair
 @pytest.mark.parametrize("word", ["sim-refuse", "sim-block-SAFETY"])
 def test_a_refusal_is_one_in_each_dialect(
-    gateway: GatewayProcess, talks: Talks, model: str, word: str
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, word: str
 ) -> None:
     """OpenAI's refusal within a message, which ends with ``stop``, is told apart in the message."""
     text, asked = "hello", f"{model}+{word}"
-    if talks is ChatTalk:
+    if conversation_class is ChatConversation:
         chat = openai_client(gateway.url, KEY).chat.completions.create(
             model=asked, messages=[{"role": "user", "content": text}]
         )
         (choice,) = chat.choices
         assert choice.finish_reason == "content_filter" or choice.message.refusal
-    elif talks is MessagesTalk:
+    elif conversation_class is MessagesConversation:
         message = anthropic_client(gateway.url, KEY).messages.create(
             model=asked, max_tokens=99, messages=[{"role": "user", "content": text}]
         )
@@ -124,17 +130,17 @@ def test_a_refusal_is_one_in_each_dialect(
 @each_pair
 @pytest.mark.parametrize("word", ["sim-refuse", "sim-block-SAFETY"])
 def test_a_streamed_refusal_is_one_in_each_dialect(
-    gateway: GatewayProcess, talks: Talks, model: str, word: str
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, word: str
 ) -> None:
     text, asked = "hello", f"{model}+{word}"
-    if talks is ChatTalk:
+    if conversation_class is ChatConversation:
         chunks = openai_client(gateway.url, KEY).chat.completions.create(
             model=asked, messages=[{"role": "user", "content": text}], stream=True
         )
         choices = [choice for chunk in chunks for choice in chunk.choices]
         refused = any(choice.delta.refusal for choice in choices)
         assert refused or choices[-1].finish_reason == "content_filter"
-    elif talks is MessagesTalk:
+    elif conversation_class is MessagesConversation:
         with anthropic_client(gateway.url, KEY).messages.stream(
             model=asked, max_tokens=99, messages=[{"role": "user", "content": text}]
         ) as stream:
@@ -151,10 +157,10 @@ def test_a_streamed_refusal_is_one_in_each_dialect(
 @each_pair
 @whole_and_streamed
 def test_usage_is_the_same_in_each_convention_and_in_the_event(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
     asked = unlike(f"{model}+sim-cached-2")
-    said = ask(gateway, talks, asked, "one two three four", Asking(thinks=True), stream=stream)
+    said = ask(gateway, conversation_class, asked, "one two three four", Asking(thinks=True), stream=stream)
     assert said.tokens.cached == 2
     assert said.tokens.reasoning > 0
     assert said.tokens.tokens_out > said.tokens.reasoning
@@ -168,10 +174,10 @@ def test_usage_is_the_same_in_each_convention_and_in_the_event(
 @each_sdk
 @whole_and_streamed
 def test_tokens_written_to_the_cache_are_part_of_the_input(
-    gateway: GatewayProcess, talks: Talks, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, stream: bool
 ) -> None:
     asked = unlike("claude/claude-sonnet-4-5+sim-cache-write-3+sim-cached-1")
-    said = ask(gateway, talks, asked, "one two three four five", Asking(), stream=stream)
+    said = ask(gateway, conversation_class, asked, "one two three four five", Asking(), stream=stream)
     event = event_of(gateway, asked)
     assert event["tokens_in"] == said.tokens.tokens_in >= 5
     assert (event["cache_write_tokens"], event["cache_read_tokens"]) == (3, 1)
@@ -181,10 +187,10 @@ def test_tokens_written_to_the_cache_are_part_of_the_input(
 @each_pair
 @whole_and_streamed
 def test_the_event_tells_of_an_answer_what_an_operator_asks(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
     asked = unlike(model)
-    ask(gateway, talks, asked, "hello", Asking(), stream=stream)
+    ask(gateway, conversation_class, asked, "hello", Asking(), stream=stream)
     event = event_of(gateway, asked)
     provider, _, upstream_model = asked.partition("/")
     assert (event["provider"], event["upstream_model"]) == (provider, upstream_model)

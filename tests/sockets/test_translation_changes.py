@@ -10,10 +10,17 @@ import pytest
 
 from tests.support.all_kinds import KEY, TAG, all_kinds
 from tests.support.gateway import GatewayProcess
+from tests.support.sdk_conversations import (
+    CONVERSATIONS,
+    TWO_CALLS,
+    Asking,
+    ChatConversation,
+    ContentConversation,
+    MessagesConversation,
+)
 from tests.support.simulator import SimulatorProcess
-from tests.support.talks import TALKS, TWO_CALLS, Asking, ChatTalk, ContentTalk, MessagesTalk
 
-Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+ConversationClass = type[ChatConversation] | type[MessagesConversation] | type[ContentConversation]
 
 ANSWER: Final = "Tool get_weather returned: sunny Tool get_time returned: noon"
 SIGNED_BY: Final = {"claude": b"c2ltdWxhdGVkLWFudGhyb3BpYz", "gem": b"c2ltdWxhdGVkLWdlbWluaT"}
@@ -22,7 +29,7 @@ OTHERS: Final = ("host/deep+sim-reasoning", "claude/claude-sonnet-4-5", "gem/gem
 ORDERS: Final = (*permutations(NEWEST), OTHERS, OTHERS[::-1])
 """Every order once, and models that take the same in other words."""
 
-each_sdk = pytest.mark.parametrize("talks", TALKS)
+each_sdk = pytest.mark.parametrize("conversation_class", CONVERSATIONS)
 each_order = pytest.mark.parametrize(
     "order", ORDERS, ids=lambda order: " ".join(model.partition("/")[0] for model in order)
 )
@@ -49,21 +56,21 @@ def assert_no_tags(simulator: SimulatorProcess, requests: int) -> None:
 def test_whole_loops_with_one_model_after_another(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
-    talks: Talks,
+    conversation_class: ConversationClass,
     order: tuple[str, ...],
     stream: bool,
     thinks: bool,
 ) -> None:
     simulator.clear()
-    talk = talks(gateway.url, KEY, order[0], Asking(tools=True, thinks=thinks))
+    conversation = conversation_class(gateway.url, KEY, order[0], Asking(tools=True, thinks=thinks))
     for model, phrase in zip(
         (*order, order[0]), ("", "preface", "think hidden", "think between"), strict=True
     ):
-        talk.model = model
-        talk.say(f"{phrase} {TWO_CALLS}")
-        calls = talk.answer(stream=stream).calls
-        talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
-        assert talk.answer(stream=stream).text == ANSWER
+        conversation.model = model
+        conversation.add_user(f"{phrase} {TWO_CALLS}")
+        calls = conversation.answer(stream=stream).calls
+        conversation.add_results(list(zip(calls, ("sunny", "noon"), strict=True)))
+        assert conversation.answer(stream=stream).text == ANSWER
     assert_no_tags(simulator, 8)
     own = SIGNED_BY.get(order[0].partition("/")[0])
     if own is not None and thinks:
@@ -76,19 +83,19 @@ def test_whole_loops_with_one_model_after_another(
 def test_the_results_of_one_models_calls_go_to_the_next(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
-    talks: Talks,
+    conversation_class: ConversationClass,
     order: tuple[str, ...],
     stream: bool,
 ) -> None:
     simulator.clear()
-    talk = talks(gateway.url, KEY, order[0], Asking(tools=True))
+    conversation = conversation_class(gateway.url, KEY, order[0], Asking(tools=True))
     for model, following in zip(order, (*order[1:], order[0]), strict=True):
-        talk.model = model
-        talk.say(f"preface {TWO_CALLS}")
-        calls = talk.answer(stream=stream).calls
-        talk.model = following
-        talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
-        assert talk.answer(stream=stream).text == ANSWER
+        conversation.model = model
+        conversation.add_user(f"preface {TWO_CALLS}")
+        calls = conversation.answer(stream=stream).calls
+        conversation.model = following
+        conversation.add_results(list(zip(calls, ("sunny", "noon"), strict=True)))
+        assert conversation.answer(stream=stream).text == ANSWER
     assert_no_tags(simulator, 6)
 
 
@@ -100,19 +107,19 @@ def test_the_results_of_one_models_calls_go_to_the_next(
 def test_the_results_go_to_the_next_although_both_think(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
-    talks: Talks,
+    conversation_class: ConversationClass,
     order: tuple[str, ...],
     stream: bool,
 ) -> None:
     simulator.clear()
-    talk = talks(gateway.url, KEY, order[0], Asking(tools=True, thinks=True))
+    conversation = conversation_class(gateway.url, KEY, order[0], Asking(tools=True, thinks=True))
     for model, following in zip(order, (*order[1:], order[0]), strict=True):
-        talk.model = model
-        talk.say(f"think between {TWO_CALLS}")
-        calls = talk.answer(stream=stream).calls
-        talk.model = following
-        talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
-        assert talk.answer(stream=stream).text == ANSWER
+        conversation.model = model
+        conversation.add_user(f"think between {TWO_CALLS}")
+        calls = conversation.answer(stream=stream).calls
+        conversation.model = following
+        conversation.add_results(list(zip(calls, ("sunny", "noon"), strict=True)))
+        assert conversation.answer(stream=stream).text == ANSWER
     assert_no_tags(simulator, 6)
 
 
@@ -130,21 +137,21 @@ PHRASES: Final = ("preface", "afterword", "think between", "think hidden")
 @each_sdk
 @pytest.mark.parametrize("seed", range(16))
 def test_any_way_through_the_models_comes_to_its_end(
-    simulator: SimulatorProcess, gateway: GatewayProcess, talks: Talks, seed: int
+    simulator: SimulatorProcess, gateway: GatewayProcess, conversation_class: ConversationClass, seed: int
 ) -> None:
     """Loops and plain turns, whole and streamed; but for hosts, whose reasoning OpenAI itself refuses."""
     simulator.clear()
     drawn = Random(seed)
-    talk = talks(gateway.url, KEY, ALL[0], Asking(tools=True, thinks=seed % 4 > 0))
+    conversation = conversation_class(gateway.url, KEY, ALL[0], Asking(tools=True, thinks=seed % 4 > 0))
     for _ in range(4):
-        talk.model = drawn.choice(ALL)
+        conversation.model = drawn.choice(ALL)
         phrases = " ".join(phrase for phrase in PHRASES if drawn.random() < 0.3)
         if drawn.random() < 0.3:
-            talk.say(f"{phrases} hello")
-            assert "hello" in talk.answer(stream=drawn.random() < 0.5).text
+            conversation.add_user(f"{phrases} hello")
+            assert "hello" in conversation.answer(stream=drawn.random() < 0.5).text
         else:
-            talk.say(f"{phrases} {TWO_CALLS}")
-            calls = talk.answer(stream=drawn.random() < 0.5).calls
-            talk.give(list(zip(calls, ("sunny", "noon"), strict=True)))
-            assert ANSWER in talk.answer(stream=drawn.random() < 0.5).text
+            conversation.add_user(f"{phrases} {TWO_CALLS}")
+            calls = conversation.answer(stream=drawn.random() < 0.5).calls
+            conversation.add_results(list(zip(calls, ("sunny", "noon"), strict=True)))
+            assert ANSWER in conversation.answer(stream=drawn.random() < 0.5).text
     assert_no_tags(simulator, len(simulator.requests()))

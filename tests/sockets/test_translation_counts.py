@@ -11,8 +11,15 @@ from google.genai import errors as genai_errors
 
 from tests.support.all_kinds import KEY, all_kinds, event_of, unlike
 from tests.support.gateway import GatewayProcess
+from tests.support.sdk_conversations import (
+    TWO_CALLS,
+    Asking,
+    ChatConversation,
+    anthropic_client,
+    gemini_client,
+    openai_client,
+)
 from tests.support.simulator import SimulatorProcess
-from tests.support.talks import TWO_CALLS, Asking, ChatTalk, anthropic_client, gemini_client, openai_client
 
 WORDS: Final = "one two three four five"
 TOOLS: Final[Any] = [{"name": "look", "input_schema": {"type": "object", "properties": {}}}]
@@ -166,11 +173,11 @@ def test_what_openais_sdk_adds_to_its_own_messages_is_no_loss(
     gateway: GatewayProcess, model: str, stream: bool
 ) -> None:
     """Its parsers put ``parsed`` and ``parsed_arguments`` beside what the model said."""
-    talk = ChatTalk(gateway.url, KEY, model, Asking(tools=True))
-    talk.say(TWO_CALLS)
-    calls = talk.answer(stream=stream).calls
-    talk.give([(call, "r") for call in calls])
-    talk.model = unlike(model)
-    talk.answer(stream=stream)
-    dropped = set(event_of(gateway, talk.model).get("dropped_fields") or ())
+    conversation = ChatConversation(gateway.url, KEY, model, Asking(tools=True))
+    conversation.add_user(TWO_CALLS)
+    calls = conversation.answer(stream=stream).calls
+    conversation.add_results([(call, "r") for call in calls])
+    conversation.model = unlike(model)
+    conversation.answer(stream=stream)
+    dropped = set(event_of(gateway, conversation.model).get("dropped_fields") or ())
     assert dropped <= {"tools[].function.strict"}  # Google has no such promise

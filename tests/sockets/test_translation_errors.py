@@ -13,29 +13,29 @@ from google.genai import errors as genai_errors
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
 from tests.support.gateway import GatewayProcess
-from tests.support.simulator import SimulatorProcess
-from tests.support.talks import (
+from tests.support.sdk_conversations import (
     Asking,
-    ChatTalk,
-    ContentTalk,
-    MessagesTalk,
+    ChatConversation,
+    ContentConversation,
+    MessagesConversation,
     anthropic_client,
     gemini_client,
     openai_client,
 )
+from tests.support.simulator import SimulatorProcess
 
-Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+ConversationClass = type[ChatConversation] | type[MessagesConversation] | type[ContentConversation]
 
-each_pair = pytest.mark.parametrize(("talks", "model"), PAIRS)
+each_pair = pytest.mark.parametrize(("conversation_class", "model"), PAIRS)
 each_kind = pytest.mark.parametrize(
-    ("talks", "model"),
+    ("conversation_class", "model"),
     [
-        pytest.param(ChatTalk, "claude/claude-sonnet-5", id="chat to claude"),
-        pytest.param(ChatTalk, "gem/gemini-3-pro", id="chat to gem"),
-        pytest.param(MessagesTalk, "main/gpt-5", id="messages to main"),
-        pytest.param(MessagesTalk, "gem/gemini-3-pro", id="messages to gem"),
-        pytest.param(ContentTalk, "main/gpt-5", id="content to main"),
-        pytest.param(ContentTalk, "claude/claude-sonnet-5", id="content to claude"),
+        pytest.param(ChatConversation, "claude/claude-sonnet-5", id="chat to claude"),
+        pytest.param(ChatConversation, "gem/gemini-3-pro", id="chat to gem"),
+        pytest.param(MessagesConversation, "main/gpt-5", id="messages to main"),
+        pytest.param(MessagesConversation, "gem/gemini-3-pro", id="messages to gem"),
+        pytest.param(ContentConversation, "main/gpt-5", id="content to main"),
+        pytest.param(ContentConversation, "claude/claude-sonnet-5", id="content to claude"),
     ],
 )
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -44,45 +44,47 @@ whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whol
 pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
-def failure(gateway: GatewayProcess, talks: Talks, model: str, *, stream: bool) -> Any:  # of any SDK
-    talk = talks(gateway.url, KEY, model, Asking())
-    talk.say("repeat:40")
+def failure(
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, *, stream: bool
+) -> Any:  # of any SDK
+    conversation = conversation_class(gateway.url, KEY, model, Asking())
+    conversation.add_user("repeat:40")
     with pytest.raises((openai.OpenAIError, anthropic.AnthropicError, genai_errors.APIError)) as raised:
-        talk.answer(stream=stream)
+        conversation.answer(stream=stream)
     error: Any = raised.value  # what it has beside a message, each SDK says in its own way
     return error
 
 
-BY_STATUS: Final[dict[int, dict[Talks, type[Exception]]]] = {
+BY_STATUS: Final[dict[int, dict[ConversationClass, type[Exception]]]] = {
     400: {
-        ChatTalk: openai.BadRequestError,
-        MessagesTalk: anthropic.BadRequestError,
-        ContentTalk: genai_errors.ClientError,
+        ChatConversation: openai.BadRequestError,
+        MessagesConversation: anthropic.BadRequestError,
+        ContentConversation: genai_errors.ClientError,
     },
     401: {
-        ChatTalk: openai.AuthenticationError,
-        MessagesTalk: anthropic.AuthenticationError,
-        ContentTalk: genai_errors.ClientError,
+        ChatConversation: openai.AuthenticationError,
+        MessagesConversation: anthropic.AuthenticationError,
+        ContentConversation: genai_errors.ClientError,
     },
     403: {
-        ChatTalk: openai.PermissionDeniedError,
-        MessagesTalk: anthropic.PermissionDeniedError,
-        ContentTalk: genai_errors.ClientError,
+        ChatConversation: openai.PermissionDeniedError,
+        MessagesConversation: anthropic.PermissionDeniedError,
+        ContentConversation: genai_errors.ClientError,
     },
     404: {
-        ChatTalk: openai.NotFoundError,
-        MessagesTalk: anthropic.NotFoundError,
-        ContentTalk: genai_errors.ClientError,
+        ChatConversation: openai.NotFoundError,
+        MessagesConversation: anthropic.NotFoundError,
+        ContentConversation: genai_errors.ClientError,
     },
     429: {
-        ChatTalk: openai.RateLimitError,
-        MessagesTalk: anthropic.RateLimitError,
-        ContentTalk: genai_errors.ClientError,
+        ChatConversation: openai.RateLimitError,
+        MessagesConversation: anthropic.RateLimitError,
+        ContentConversation: genai_errors.ClientError,
     },
     500: {
-        ChatTalk: openai.InternalServerError,
-        MessagesTalk: anthropic.InternalServerError,
-        ContentTalk: genai_errors.ServerError,
+        ChatConversation: openai.InternalServerError,
+        MessagesConversation: anthropic.InternalServerError,
+        ContentConversation: genai_errors.ServerError,
     },
 }
 
@@ -91,11 +93,11 @@ BY_STATUS: Final[dict[int, dict[Talks, type[Exception]]]] = {
 @whole_and_streamed
 @pytest.mark.parametrize("status", BY_STATUS)
 def test_an_upstreams_refusal_is_the_sdks_own_exception(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool, status: int
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool, status: int
 ) -> None:
     asked = unlike(f"{model}+sim-status-{status}")
-    error = failure(gateway, talks, asked, stream=stream)
-    assert type(error) is BY_STATUS[status][talks]
+    error = failure(gateway, conversation_class, asked, stream=stream)
+    assert type(error) is BY_STATUS[status][conversation_class]
     assert status_of(error) == status
     event = event_of(gateway, asked)
     assert (event["status"], event["http_status"]) == ("upstream_error", status)
@@ -103,8 +105,10 @@ def test_an_upstreams_refusal_is_the_sdks_own_exception(
 
 @each_kind
 @whole_and_streamed
-def test_an_upstreams_words_arrive(gateway: GatewayProcess, talks: Talks, model: str, stream: bool) -> None:
-    error = failure(gateway, talks, f"{model.partition('/')[0]}/missing-model", stream=stream)
+def test_an_upstreams_words_arrive(
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
+) -> None:
+    error = failure(gateway, conversation_class, f"{model.partition('/')[0]}/missing-model", stream=stream)
     assert status_of(error) == 404
     assert "missing-model" in str(error.message)
 
@@ -117,19 +121,21 @@ def status_of(error: Any) -> int:  # an SDK's error
 @whole_and_streamed
 @pytest.mark.parametrize("status", [429, 503])
 def test_the_time_to_wait_arrives(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool, status: int
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool, status: int
 ) -> None:
-    error = failure(gateway, talks, f"{model}+sim-status-{status}+sim-retry-after-17", stream=stream)
+    error = failure(
+        gateway, conversation_class, f"{model}+sim-status-{status}+sim-retry-after-17", stream=stream
+    )
     assert error.response.headers["retry-after"] == "17"
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("talks", [ChatTalk, ContentTalk])
+@pytest.mark.parametrize("conversation_class", [ChatConversation, ContentConversation])
 def test_an_overloaded_claude_is_an_unavailable_model_elsewhere(
-    gateway: GatewayProcess, talks: Talks, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, stream: bool
 ) -> None:
-    error = failure(gateway, talks, "claude/claude-sonnet-5+sim-status-529", stream=stream)
-    assert type(error) is BY_STATUS[500][talks]
+    error = failure(gateway, conversation_class, "claude/claude-sonnet-5+sim-status-529", stream=stream)
+    assert type(error) is BY_STATUS[500][conversation_class]
     assert status_of(error) == 503
 
 
@@ -138,7 +144,7 @@ def test_an_overloaded_claude_is_an_unavailable_model_elsewhere(
 def test_an_unavailable_model_is_an_overloaded_one_for_anthropics_sdk(
     gateway: GatewayProcess, model: str, stream: bool
 ) -> None:
-    error = failure(gateway, MessagesTalk, f"{model}+sim-status-503", stream=stream)
+    error = failure(gateway, MessagesConversation, f"{model}+sim-status-503", stream=stream)
     assert error.status_code in {503, 529}
     assert error.type == "overloaded_error"
 
@@ -150,10 +156,10 @@ def test_an_unavailable_model_is_an_overloaded_one_for_anthropics_sdk(
     ["sim-error-in-stream-after", "sim-truncate-after", "sim-reset-after", "sim-garbage-after"],
 )
 def test_a_stream_that_breaks_never_ends_well(
-    gateway: GatewayProcess, talks: Talks, model: str, fault: str, pieces: int
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, fault: str, pieces: int
 ) -> None:
     asked = unlike(f"{model}+{fault}-{pieces}")
-    failure(gateway, talks, asked, stream=True)
+    failure(gateway, conversation_class, asked, stream=True)
     assert event_of(gateway, asked)["status"] == "upstream_error"
 
 
@@ -162,50 +168,56 @@ IN_STREAM: Final = {"main": "The server broke.", "claude": "Overloaded", "gem": 
 
 
 @each_kind
-def test_an_error_in_the_odd_form_is_one_too(gateway: GatewayProcess, talks: Talks, model: str) -> None:
-    error = failure(gateway, talks, f"{model}+sim-error-in-stream-after-3+sim-odd-error", stream=True)
+def test_an_error_in_the_odd_form_is_one_too(
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str
+) -> None:
+    error = failure(
+        gateway, conversation_class, f"{model}+sim-error-in-stream-after-3+sim-odd-error", stream=True
+    )
     assert IN_STREAM[model.partition("/")[0]] in str(error.message)
 
 
-@pytest.mark.parametrize("talks", [ChatTalk, MessagesTalk])
+@pytest.mark.parametrize("conversation_class", [ChatConversation, MessagesConversation])
 @pytest.mark.parametrize("pieces", [0, 3])
 def test_an_error_that_google_sends_as_bare_lines_keeps_its_words(
-    gateway: GatewayProcess, talks: Talks, pieces: int
+    gateway: GatewayProcess, conversation_class: ConversationClass, pieces: int
 ) -> None:
     asked = f"gem/gemini-3-pro+sim-error-in-stream-after-{pieces}+sim-odd-error"
-    error = failure(gateway, talks, asked, stream=True)
+    error = failure(gateway, conversation_class, asked, stream=True)
     assert "The model is overloaded. Please try again later." in str(error.message)
-    if talks is ChatTalk:
+    if conversation_class is ChatConversation:
         assert (error.body["type"], error.body["code"]) == ("server_error", "UNAVAILABLE")
     else:
         assert error.body["error"]["type"] == "overloaded_error"
 
 
-@pytest.mark.parametrize("talks", [ChatTalk, MessagesTalk])
+@pytest.mark.parametrize("conversation_class", [ChatConversation, MessagesConversation])
 @whole_and_streamed
 def test_the_time_to_wait_arrives_from_googles_words_alone(
-    gateway: GatewayProcess, talks: Talks, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, stream: bool
 ) -> None:
     asked = "gem/gemini-3-pro+sim-status-429+sim-no-retry-after+sim-retry-after-23"
-    error = failure(gateway, talks, asked, stream=stream)
+    error = failure(gateway, conversation_class, asked, stream=stream)
     assert error.response.headers["retry-after"] == "23"
 
 
 @each_pair
-def test_a_stream_without_its_end_never_ends_well(gateway: GatewayProcess, talks: Talks, model: str) -> None:
+def test_a_stream_without_its_end_never_ends_well(
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str
+) -> None:
     """Of three pieces at least one is more than the usage and the closing word."""
     asked = unlike(f"{model}+sim-drop-last-3")
-    failure(gateway, talks, asked, stream=True)
+    failure(gateway, conversation_class, asked, stream=True)
     assert event_of(gateway, asked)["status"] == "upstream_error"
 
 
 @each_kind
 @pytest.mark.parametrize("fault", ["sim-truncate-after-1", "sim-reset-before", "sim-garbage"])
 def test_a_whole_answer_that_does_not_come_whole_is_a_502(
-    gateway: GatewayProcess, talks: Talks, model: str, fault: str
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, fault: str
 ) -> None:
-    error = failure(gateway, talks, f"{model}+{fault}", stream=False)
-    assert type(error) is BY_STATUS[500][talks]
+    error = failure(gateway, conversation_class, f"{model}+{fault}", stream=False)
+    assert type(error) is BY_STATUS[500][conversation_class]
     assert status_of(error) == 502
 
 

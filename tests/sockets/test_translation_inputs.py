@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from tests.support.all_kinds import KEY, all_kinds
 from tests.support.gateway import GatewayProcess
+from tests.support.sdk_conversations import anthropic_client, gemini_client, openai_client
 from tests.support.simulator import SimulatorProcess
-from tests.support.talks import anthropic_client, gemini_client, openai_client
 
 PNG: Final = b"\x89PNG\r\n\x1a\n" + bytes(16)
 PDF: Final = b"%PDF-1.7\n" + bytes(16)

@@ -15,10 +15,15 @@ from google import genai
 
 from tests.support.all_kinds import KEY, PAIRS, all_kinds, event_of, unlike
 from tests.support.gateway import GatewayProcess
-from tests.support.patience import PATIENCE
-from tests.support.talks import Asking, ChatTalk, ContentTalk, MessagesTalk
+from tests.support.sdk_conversations import (
+    Asking,
+    ChatConversation,
+    ContentConversation,
+    MessagesConversation,
+)
+from tests.support.waiting import WAIT_SECONDS
 
-Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+ConversationClass = type[ChatConversation] | type[MessagesConversation] | type[ContentConversation]
 
 MANY: Final = 64
 KEEPALIVE: Final = "stream_keepalive: {interval: 0.02}\n"
@@ -81,15 +86,15 @@ def test_64_streams_at_a_time_each_get_their_own_answer(
     assert asyncio.run(run()) == [f"You said: number {number}" for number in range(MANY)]
 
 
-@pytest.mark.parametrize(("talks", "model"), PAIRS)
+@pytest.mark.parametrize(("conversation_class", "model"), PAIRS)
 def test_signs_of_life_in_a_silent_stream_are_no_part_of_the_answer(
-    gateway: GatewayProcess, talks: Talks, model: str
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str
 ) -> None:
     """Each of its pieces is late by three intervals."""
     asked = unlike(f"{model}+sim-chunk-delay-70")
-    talk = talks(gateway.url, KEY, asked, Asking())
-    talk.say("hi")
-    assert talk.answer(stream=True).text == "You said: hi"
+    conversation = conversation_class(gateway.url, KEY, asked, Asking())
+    conversation.add_user("hi")
+    assert conversation.answer(stream=True).text == "You said: hi"
     assert event_of(gateway, asked)["status"] == "ok"
 
 
@@ -113,7 +118,7 @@ def test_a_silent_stream_shows_signs_of_life(
         body = {"model": asked, "max_tokens": 99, "stream": True, "messages": [turn]}
         del turn["parts"]
     headers = {"content-type": "application/json", "x-api-key": KEY, "anthropic-version": "2023-06-01"}
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=PATIENCE)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=WAIT_SECONDS)
     connection.request("POST", path.format(asked), json.dumps(body), headers)
     answer = connection.getresponse()
     seen = b""

@@ -8,10 +8,17 @@ import pytest
 
 from tests.support.all_kinds import KEY, MODELS, PAIRS, TAG, all_kinds
 from tests.support.gateway import GatewayProcess
+from tests.support.sdk_conversations import (
+    CONVERSATIONS,
+    TWO_CALLS,
+    Asking,
+    ChatConversation,
+    ContentConversation,
+    MessagesConversation,
+)
 from tests.support.simulator import SimulatorProcess
-from tests.support.talks import TALKS, TWO_CALLS, Asking, ChatTalk, ContentTalk, MessagesTalk
 
-Talks = type[ChatTalk] | type[MessagesTalk] | type[ContentTalk]
+ConversationClass = type[ChatConversation] | type[MessagesConversation] | type[ContentConversation]
 
 ANSWER: Final = "Tool get_weather returned: sunny Tool get_time returned: noon"
 BY_CLAUDE: Final = b"c2ltdWxhdGVkLWFudGhyb3BpYz"  # how a signature of the simulator's begins
@@ -19,8 +26,8 @@ REDACTED: Final = b"c2ltdWxhdGVkLXJlZGFjdGVk"
 BY_GEMINI: Final = b"c2ltdWxhdGVkLWdlbWluaT"
 SKIPPED: Final = b"skip_thought_signature_validator"
 
-each_sdk = pytest.mark.parametrize("talks", TALKS)
-each_pair = pytest.mark.parametrize(("talks", "model"), PAIRS)
+each_sdk = pytest.mark.parametrize("conversation_class", CONVERSATIONS)
+each_pair = pytest.mark.parametrize(("conversation_class", "model"), PAIRS)
 each_model = pytest.mark.parametrize("model", MODELS)
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
@@ -29,14 +36,20 @@ pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def loop(
-    gateway: GatewayProcess, talks: Talks, model: str, text: str, *, thinks: bool, stream: bool
+    gateway: GatewayProcess,
+    conversation_class: ConversationClass,
+    model: str,
+    text: str,
+    *,
+    thinks: bool,
+    stream: bool,
 ) -> tuple[str, str]:
     """Go round a loop; return the first thoughts, and the last text."""
-    talk = talks(gateway.url, KEY, model, Asking(tools=True, thinks=thinks))
-    talk.say(text)
-    first = talk.answer(stream=stream)
-    talk.give(list(zip(first.calls, ("sunny", "noon"), strict=True)))
-    return first.thoughts, talk.answer(stream=stream).text
+    conversation = conversation_class(gateway.url, KEY, model, Asking(tools=True, thinks=thinks))
+    conversation.add_user(text)
+    first = conversation.answer(stream=stream)
+    conversation.add_results(list(zip(first.calls, ("sunny", "noon"), strict=True)))
+    return first.thoughts, conversation.answer(stream=stream).text
 
 
 @each_sdk
@@ -46,13 +59,13 @@ def loop(
 def test_a_tool_loop_comes_to_its_end(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
-    talks: Talks,
+    conversation_class: ConversationClass,
     model: str,
     stream: bool,
     thinks: bool,
 ) -> None:
     simulator.clear()
-    _, text = loop(gateway, talks, model, f"preface {TWO_CALLS}", thinks=thinks, stream=stream)
+    _, text = loop(gateway, conversation_class, model, f"preface {TWO_CALLS}", thinks=thinks, stream=stream)
     assert text == ANSWER
     seen = simulator.requests()
     assert [request.status for request in seen] == [200, 200]
@@ -74,14 +87,16 @@ def test_a_tool_loop_comes_to_its_end(
 def test_claude_gets_its_thoughts_back_in_their_places(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
-    talks: Talks,
+    conversation_class: ConversationClass,
     stream: bool,
     phrase: str,
     expected: list[str],
 ) -> None:
     simulator.clear()
     model = "claude/claude-sonnet-4-5"
-    thoughts, text = loop(gateway, talks, model, f"{TWO_CALLS} {phrase}", thinks=True, stream=stream)
+    thoughts, text = loop(
+        gateway, conversation_class, model, f"{TWO_CALLS} {phrase}", thinks=True, stream=stream
+    )
     assert text == ANSWER
     blocks = assistant_of(simulator)["content"]
     assert [block["type"] for block in blocks] == expected
@@ -91,11 +106,13 @@ def test_claude_gets_its_thoughts_back_in_their_places(
 @each_sdk
 @whole_and_streamed
 def test_claude_gets_its_hidden_thoughts_back(
-    simulator: SimulatorProcess, gateway: GatewayProcess, talks: Talks, stream: bool
+    simulator: SimulatorProcess, gateway: GatewayProcess, conversation_class: ConversationClass, stream: bool
 ) -> None:
     simulator.clear()
     model = "claude/claude-sonnet-4-5"
-    thoughts, text = loop(gateway, talks, model, f"think hidden {TWO_CALLS}", thinks=True, stream=stream)
+    thoughts, text = loop(
+        gateway, conversation_class, model, f"think hidden {TWO_CALLS}", thinks=True, stream=stream
+    )
     assert (thoughts, text) == ("", ANSWER)
     assert REDACTED in simulator.requests()[-1].body
 
@@ -107,13 +124,15 @@ def test_claude_gets_its_hidden_thoughts_back(
 def test_gemini_gets_its_own_signature_back_on_the_first_call(
     simulator: SimulatorProcess,
     gateway: GatewayProcess,
-    talks: Talks,
+    conversation_class: ConversationClass,
     stream: bool,
     phrase: str,
     thinks: bool,
 ) -> None:
     simulator.clear()
-    _, text = loop(gateway, talks, "gem/gemini-3-pro", f"{phrase} {TWO_CALLS}", thinks=thinks, stream=stream)
+    _, text = loop(
+        gateway, conversation_class, "gem/gemini-3-pro", f"{phrase} {TWO_CALLS}", thinks=thinks, stream=stream
+    )
     assert text == ANSWER
     body = simulator.requests()[-1].body
     assert BY_GEMINI in body
@@ -123,11 +142,11 @@ def test_gemini_gets_its_own_signature_back_on_the_first_call(
 @each_sdk
 @whole_and_streamed
 def test_a_host_gets_its_reasoning_back(
-    simulator: SimulatorProcess, gateway: GatewayProcess, talks: Talks, stream: bool
+    simulator: SimulatorProcess, gateway: GatewayProcess, conversation_class: ConversationClass, stream: bool
 ) -> None:
     simulator.clear()
     model = "host/deep+sim-reasoning"
-    thoughts, text = loop(gateway, talks, model, TWO_CALLS, thinks=True, stream=stream)
+    thoughts, text = loop(gateway, conversation_class, model, TWO_CALLS, thinks=True, stream=stream)
     assert text == ANSWER
     assert thoughts
     assert assistant_of(simulator)["reasoning_content"] == thoughts
@@ -137,33 +156,35 @@ def test_a_host_gets_its_reasoning_back(
 @whole_and_streamed
 @pytest.mark.parametrize("word", ["sim-noise", "sim-unknown", "sim-interleave", "sim-no-ids", "sim-cut-3"])
 def test_a_tool_loop_survives_what_upstreams_do_to_their_answers(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool, word: str
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool, word: str
 ) -> None:
-    _, text = loop(gateway, talks, f"{model}+{word}", f"preface {TWO_CALLS}", thinks=True, stream=stream)
+    _, text = loop(
+        gateway, conversation_class, f"{model}+{word}", f"preface {TWO_CALLS}", thinks=True, stream=stream
+    )
     assert text == ANSWER
 
 
 @each_pair
 @whole_and_streamed
 def test_the_same_tool_twice_at_once_gets_each_its_own_result(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
     calls = 'use tool get_time with {"city": "Paris"} and use tool get_time with {"city": "Rome"}'
-    _, text = loop(gateway, talks, model, calls, thinks=False, stream=stream)
+    _, text = loop(gateway, conversation_class, model, calls, thinks=False, stream=stream)
     assert text == "Tool get_time returned: sunny Tool get_time returned: noon"
 
 
 @each_pair
 @whole_and_streamed
 def test_a_call_without_arguments_goes_round(
-    gateway: GatewayProcess, talks: Talks, model: str, stream: bool
+    gateway: GatewayProcess, conversation_class: ConversationClass, model: str, stream: bool
 ) -> None:
-    talk = talks(gateway.url, KEY, model, Asking(tools=True, thinks=True))
-    talk.say("use tool get_time with nothing")
-    (call,) = talk.answer(stream=stream).calls
+    conversation = conversation_class(gateway.url, KEY, model, Asking(tools=True, thinks=True))
+    conversation.add_user("use tool get_time with nothing")
+    (call,) = conversation.answer(stream=stream).calls
     assert call.arguments == {}
-    talk.give([(call, "noon")])
-    assert talk.answer(stream=stream).text == "Tool get_time returned: noon"
+    conversation.add_results([(call, "noon")])
+    assert conversation.answer(stream=stream).text == "Tool get_time returned: noon"
 
 
 def assistant_of(simulator: SimulatorProcess) -> Any:  # a message of the upstream's wire

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from tests.support.gateway import GatewayProcess
-from tests.support.patience import PATIENCE
-from tests.support.talks import TALKS
+from tests.support.sdk_conversations import CONVERSATIONS
+from tests.support.waiting import WAIT_SECONDS
 
 KEY: Final = "edge-canary-1"
 TAG: Final = b"bWd3c2ln"
@@ -24,10 +24,10 @@ MODELS: Final = (
     "gem/gemini-3-pro",
 )
 PAIRS: Final = tuple(
-    pytest.param(talks, model, id=f"{talks.__name__} {model}")
-    for talks in TALKS
+    pytest.param(conversation_class, model, id=f"{conversation_class.__name__} {model}")
+    for conversation_class in CONVERSATIONS
     for model in MODELS
-    if not model.startswith(talks.own)
+    if not model.startswith(conversation_class.own)
 )
 """Each SDK with each model of another family."""
 _numbers = count(1)
@@ -61,5 +61,5 @@ def event_of(gateway: GatewayProcess, model: str) -> dict[str, Any]:  # an event
         events = [json.loads(line) for line in lines]
         return [event for event in events if event["model"] == model]
 
-    (event,) = gateway.stdout.wait_for(found, PATIENCE, f"the event of {model}")
+    (event,) = gateway.stdout.wait_for(found, WAIT_SECONDS, f"the event of {model}")
     return dict(event)

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 CANARY = b"canary"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +76,7 @@ class GatewayProcess:
     url: str = ""
     port: int = 0
 
-    def events(self, count: int = 1, seconds: float = PATIENCE) -> list[dict[str, Any]]:
+    def events(self, count: int = 1, seconds: float = WAIT_SECONDS) -> list[dict[str, Any]]:
         """Return all usage events, once there are at least ``count``; they are on standard output."""
         lines = self.stdout.wait_for(
             lambda data: data.count(b"\n") >= count and data, seconds, f"{count} usage events"
@@ -88,7 +88,7 @@ class GatewayProcess:
         (event,) = self.events()
         return event
 
-    def log(self, words: bytes, seconds: float = PATIENCE) -> bytes:
+    def log(self, words: bytes, seconds: float = WAIT_SECONDS) -> bytes:
         """Wait for words in the process log, and return all of it."""
         data: bytes = self.stderr.wait_for(lambda data: words in data and data, seconds, repr(words))
         return data
@@ -96,7 +96,7 @@ class GatewayProcess:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> bytes:
         """Fetch a path with GET."""
         request = urllib.request.Request(self.url + path, headers=dict(headers or {}))
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
             body: bytes = answer.read()
         return body
 
@@ -115,7 +115,7 @@ class GatewayProcess:
         """Change the configuration file."""
         self.config_file.write_text(text, encoding="utf-8")
 
-    def stop(self, seconds: float = PATIENCE) -> int:
+    def stop(self, seconds: float = WAIT_SECONDS) -> int:
         """End it as an init system would, and search all that it wrote for keys."""
         if self.process.poll() is None:
             self.process.terminate()
@@ -171,7 +171,7 @@ def start_gateway(
         assert process.stderr is not None
         gateway = GatewayProcess(process, file, Collected(process.stdout), Collected(process.stderr))
         try:
-            found = gateway.stderr.wait_for(_SERVES.search, PATIENCE, "the gateway to serve")
+            found = gateway.stderr.wait_for(_SERVES.search, WAIT_SECONDS, "the gateway to serve")
             scheme, host, port = (group.decode() for group in found.groups())
             gateway.url, gateway.port = f"{scheme}://{host}:{port}", int(port)
             yield gateway
@@ -179,7 +179,7 @@ def start_gateway(
             if process.poll() is None:
                 process.terminate()
             try:
-                process.wait(PATIENCE)
+                process.wait(WAIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.gateway import GatewayProcess
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import RawAnswer, RawClient, chat
+from tests.support.waiting import WAIT_SECONDS
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Ledger:
 
     def take(self, count: int = 1) -> list[dict[str, Any]]:
         """Wait for the next usage events."""
-        events = self.gateway.events(self._taken + count, PATIENCE)
+        events = self.gateway.events(self._taken + count, WAIT_SECONDS)
         events = events[self._taken : self._taken + count]
         self._taken += count
         return events
@@ -60,7 +60,7 @@ def event_of(gateway: GatewayProcess, answer: RawAnswer) -> dict[str, Any]:
     assert request_id is not None
     mark = b'"request_id":"%b"' % request_id
     lines: bytes = gateway.stdout.wait_for(
-        lambda data: mark in data[: data.rfind(b"\n") + 1] and data, PATIENCE, "the event of an answer"
+        lambda data: mark in data[: data.rfind(b"\n") + 1] and data, WAIT_SECONDS, "the event of an answer"
     )
     (event,) = [json.loads(line) for line in lines.splitlines() if mark in line]
     assert isinstance(event, dict)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from tests.support.gateway import Collected
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import RawAnswer, RawClient, request
+from tests.support.waiting import WAIT_SECONDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 
@@ -45,7 +45,7 @@ def twistd(*arguments: str, folder: Path, environ: Mapping[str, str] | None = No
         env=_environ(environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
         check=False,
         text=True,
     )
@@ -76,7 +76,7 @@ def start_twistd(
         if process.poll() is None:
             process.terminate()
         try:
-            process.wait(PATIENCE)
+            process.wait(WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

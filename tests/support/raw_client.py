@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 HOST: Final = b"Host: gateway"
 CHAT: Final = "/v1/chat/completions"
@@ -125,7 +125,7 @@ class RawClient:
 
     def __init__(self, port: int, *, receive_buffer: int | None = None) -> None:
         self.socket = socket.socket()
-        self.socket.settimeout(PATIENCE)
+        self.socket.settimeout(WAIT_SECONDS)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.connect(("127.0.0.1", port))

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import Incoming, find_value, reset_connection
+from tests.support.waiting import WAIT_SECONDS
 
 
 def counted(body: bytes, *headers: bytes, status: int = 200) -> bytes:
@@ -87,7 +87,7 @@ class Turn:
         except TimeoutError:
             return sent
         finally:
-            self._socket.settimeout(PATIENCE)
+            self._socket.settimeout(WAIT_SECONDS)
 
     def close(self) -> None:
         """Close in order."""
@@ -139,7 +139,7 @@ class RawUpstream:
     def wait_for(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until something about this provider is true."""
         with self._changed:
-            assert self._changed.wait_for(condition, PATIENCE), f"waited in vain for {what}"
+            assert self._changed.wait_for(condition, WAIT_SECONDS), f"waited in vain for {what}"
 
     def wait_until_left(self, times: int = 1) -> None:
         """Wait until scripts have seen the gateway leave so often."""
@@ -219,7 +219,7 @@ def _patiently(
     """Wait for the next request for as long as the connection lasts."""
     connection.settimeout(None)
     found = incoming.head()
-    connection.settimeout(PATIENCE)
+    connection.settimeout(WAIT_SECONDS)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def running_reactor() -> Any:  # Any: Twisted types its reactor as a module
     return reactor
 
 
-def in_reactor(work: Callable[[], Coroutine[Deferred[Any], Any, T]], *, seconds: float = PATIENCE) -> T:
+def in_reactor(work: Callable[[], Coroutine[Deferred[Any], Any, T]], *, seconds: float = WAIT_SECONDS) -> T:
     """Run the coroutine that ``work`` makes in the reactor's thread; return its result or raise its error."""
     reactor = running_reactor()
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -106,7 +106,7 @@ class SimulatorProcess:
         kept, taken = "all" if keep_all else "some", "on" if lenient else "off"
         self._call("PUT", f"/_sim/settings?keep={kept}&lenient={taken}")
 
-    def wait_for(self, counter: str, count: int = 1, seconds: float = PATIENCE) -> dict[str, int]:
+    def wait_for(self, counter: str, count: int = 1, seconds: float = WAIT_SECONDS) -> dict[str, int]:
         """Wait until a counter has come to a number: ``wait_for("client_left")``; AssertionError if not."""
         found: dict[str, int] = self._call(
             "GET", f"/_sim/wait?counter={counter}&count={count}&seconds={seconds}"
@@ -118,7 +118,7 @@ class SimulatorProcess:
         if self._process.stdin is not None:
             self._process.stdin.close()
         try:
-            self._process.wait(timeout=PATIENCE)
+            self._process.wait(timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -126,7 +126,7 @@ class SimulatorProcess:
             self._process.stdout.close()
 
     def _call(self, method: str, target: str) -> Any:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE + 10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS + 10)
         try:
             connection.request(method, target)
             answer = connection.getresponse()

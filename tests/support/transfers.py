@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.support.gateway import GatewayProcess
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import chunk
 from tests.support.raw_upstream import JSON, Script, Turn, counted
+from tests.support.waiting import WAIT_SECONDS
 
 MIB: Final = 1024 * 1024
 BOUNDARY: Final = b"4858d12029c95cf3db925fba3f28cf5d"
@@ -111,7 +111,7 @@ def still(number: Callable[[], int]) -> None:
     """Wait until a number has stopped changing."""
     pause = threading.Event()
     last, same = number(), 0.0
-    for _ in range(int(PATIENCE / _POLL_SECONDS)):
+    for _ in range(int(WAIT_SECONDS / _POLL_SECONDS)):
         pause.wait(_POLL_SECONDS)
         now = number()
         last, same = now, same + _POLL_SECONDS if now == last else 0.0

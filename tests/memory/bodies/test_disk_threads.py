@@ -20,7 +20,7 @@ from mgw.bodies.spool import THREADS, DiskThreads, Spool, SpooledBody
 from mgw.errors import GatewayError, Reason
 from mgw.reactor import daemon_threads
 from tests.support.deferreds import result_of
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 
 class Turns:
@@ -34,7 +34,7 @@ class Turns:
 
     def turn(self) -> None:
         """Do the next thing; waits until there is one."""
-        self.told.get(timeout=PATIENCE)()
+        self.told.get(timeout=WAIT_SECONDS)()
 
 
 class Scarce(threading.Thread):
@@ -153,12 +153,12 @@ def test_a_system_with_few_threads_is_asked_for_the_rest_with_later_work(
 
     def hangs() -> bool:
         started.put(True)
-        return hang.wait(PATIENCE)
+        return hang.wait(WAIT_SECONDS)
 
     for _ in range(THREADS):
         _ = threads.run(hangs)
     for _ in range(THREADS):
-        assert started.get(timeout=PATIENCE)
+        assert started.get(timeout=WAIT_SECONDS)
     assert Scarce.left == 1
     hang.set()
     threads.stop()

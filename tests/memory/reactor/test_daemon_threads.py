@@ -15,7 +15,7 @@ from zope.interface import implementer
 from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.usage.line_writer import INTERVAL, LineWriter
 from mgw.usage.output import DescriptorOutput
-from tests.support.patience import PATIENCE
+from tests.support.waiting import WAIT_SECONDS
 
 """Seconds after which a test gives up; never waited for when all is well."""
 
@@ -33,7 +33,7 @@ class Turns:
 
     def turn(self) -> None:
         """Make one call; wait for it."""
-        self._calls.get(timeout=PATIENCE)()
+        self._calls.get(timeout=WAIT_SECONDS)()
 
 
 def test_work_is_done_in_order_on_one_other_thread() -> None:
@@ -80,7 +80,7 @@ def test_the_thread_ends_when_it_is_stopped() -> None:
     thread.run(current_thread, threads.append)
     reactor.turn()
     thread.stop()
-    threads[0].join(PATIENCE)
+    threads[0].join(WAIT_SECONDS)
     assert not threads[0].is_alive()
 
 
@@ -94,7 +94,7 @@ def test_a_pipe_that_nobody_reads_holds_up_the_thread_alone() -> None:
     for line in recorded:
         lines.write(line)
         clock.advance(INTERVAL)
-    closed, read = lines.close(within=PATIENCE), bytearray()
+    closed, read = lines.close(within=WAIT_SECONDS), bytearray()
     ended = Event()
     thread = DaemonThreads(reactor, "reader")
 

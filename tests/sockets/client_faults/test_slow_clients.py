@@ -11,10 +11,10 @@ import pytest
 from tests.support.client_faults import ABORTED, CHUNKED, GEMINI, LIMIT, rejected
 from tests.support.gateway import GatewayProcess
 from tests.support.ledger import Ledger
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import RawClient, chat, chunk, request
 from tests.support.raw_upstream import JSON, STREAM_HEAD, RawUpstream, Turn
 from tests.support.simulator import SimulatorProcess
+from tests.support.waiting import WAIT_SECONDS
 
 PACE = 0.15
 """Seconds between the bytes of a client that is slow, and not silent."""
@@ -67,7 +67,7 @@ def trickle(client: RawClient, data: bytes) -> bytes:
             if not client.send(data[at : at + 1]):
                 break
     finally:
-        client.socket.settimeout(PATIENCE)
+        client.socket.settimeout(WAIT_SECONDS)
     return client.socket.recv(65536)
 
 
@@ -150,7 +150,7 @@ def test_a_slow_body_within_the_limit_is_taken(hurried: RawClient, hasty_ledger:
         with suppress(TimeoutError):
             hurried.socket.recv(1)
         hurried.send(whole[at : at + 1])
-    hurried.socket.settimeout(PATIENCE)
+    hurried.socket.settimeout(WAIT_SECONDS)
     assert hurried.answer().status == 200
     event = hasty_ledger.one(status="ok", http_status=200)
     assert event["latency_ms"] >= LIMIT * 1000

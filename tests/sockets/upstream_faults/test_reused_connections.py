@@ -7,10 +7,10 @@ import threading
 import pytest
 
 from tests.support.ledger import Ledger
-from tests.support.patience import PATIENCE
 from tests.support.raw_client import RawClient
 from tests.support.raw_upstream import COMPLETION, JSON, RawUpstream, Script, Turn, complete, counted
 from tests.support.upstream_faults import KEPT, ask, close_at_once, close_in_the_head, told, upstream_error
+from tests.support.waiting import WAIT_SECONDS
 
 
 def closing_reused(turn: Turn) -> None:
@@ -92,7 +92,7 @@ def test_an_early_answer_on_a_kept_connection_does_not_mix_requests_up(
 
     def early(turn: Turn) -> None:
         turn.send(counted(b"{}", JSON, status=429))
-        assert answered.wait(PATIENCE)  # it reads nothing of the body before
+        assert answered.wait(WAIT_SECONDS)  # it reads nothing of the body before
         turn.wait_until_left()
         turn.closed = True
 
@@ -131,7 +131,7 @@ def test_what_a_provider_says_unasked_reaches_nobody(
     def late(turn: Turn) -> None:
         """Answer, and again when the client has its answer."""
         complete(turn)
-        assert heard.wait(PATIENCE)
+        assert heard.wait(WAIT_SECONDS)
         turn.send(counted(b"late", JSON))
         turn.wait_until_left()
         turn.closed = True

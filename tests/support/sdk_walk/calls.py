@@ -19,12 +19,12 @@ import anthropic
 import openai
 from google import genai
 
-from tests.support.patience import PATIENCE
 from tests.support.sdk_walk.arguments import MODEL
 from tests.support.sdk_walk.cases import Case
 from tests.support.sdk_walk.methods import Method
 from tests.support.sdk_walk.records import Recorded
 from tests.support.sdk_walk.upstream import Upstream
+from tests.support.waiting import WAIT_SECONDS
 
 
 def openai_client(origin: str, key: str) -> openai.OpenAI:
@@ -37,20 +37,24 @@ def openai_client(origin: str, key: str) -> openai.OpenAI:
         project="proj_1",
         webhook_secret="whsec_d2Fsaw==",
         max_retries=0,
-        timeout=PATIENCE,
+        timeout=WAIT_SECONDS,
     )
 
 
 def anthropic_client(origin: str, key: str) -> anthropic.Anthropic:
     """Return Anthropic's client."""
-    return anthropic.Anthropic(base_url=origin, api_key=key, max_retries=0, timeout=PATIENCE)
+    return anthropic.Anthropic(base_url=origin, api_key=key, max_retries=0, timeout=WAIT_SECONDS)
 
 
 def gemini_client(origin: str, key: str) -> genai.Client:
     """Return Google's client for the Gemini Developer API, under the version that it dials by itself."""
     return genai.Client(
         api_key=key,
-        http_options={"base_url": origin, "timeout": int(PATIENCE * 1000), "retry_options": {"attempts": 1}},
+        http_options={
+            "base_url": origin,
+            "timeout": int(WAIT_SECONDS * 1000),
+            "retry_options": {"attempts": 1},
+        },
     )
 
 

@@ -1,8 +1,8 @@
 """A conversation as the user of an official SDK has it: what the SDK returned goes back as it is.
 
 One class for each SDK, with the same methods, so that one test can be run with all three; ``own`` is how the
-names of its own family's models begin in :mod:`tests.support.all_kinds`.  ``say`` and
-``give`` put a turn of the user into the history, and ``answer`` asks the model and puts its answer there:
+names of its own family's models begin in :mod:`tests.support.all_kinds`.  ``add_user`` and ``add_results``
+put a turn of the user into the history, and ``answer`` asks the model and puts its answer there:
 OpenAI's and Anthropic's message objects whole, Google's through the SDK's own chat.
 """
 
@@ -77,15 +77,15 @@ class Asking:
     system: str | None = None
 
 
-class Talk(Protocol):
+class SdkConversation(Protocol):
     """What the three have in common."""
 
     model: str
 
-    def say(self, text: str) -> None:
+    def add_user(self, text: str) -> None:
         """Begin the user's next turn."""
 
-    def give(self, results: Sequence[tuple[Call, str]]) -> None:
+    def add_results(self, results: Sequence[tuple[Call, str]]) -> None:
         """Begin the user's next turn with the results of tools."""
 
     def answer(self, *, stream: bool) -> Said:
@@ -111,7 +111,7 @@ def gemini_client(url: str, key: str) -> genai.Client:
 
 
 @dataclass
-class ChatTalk:
+class ChatConversation:
     """Through OpenAI's SDK."""
 
     url: str
@@ -122,10 +122,10 @@ class ChatTalk:
     own: ClassVar = ("main/", "host/")
     stops: ClassVar = MappingProxyType({"end": "stop", "calls": "tool_calls", "length": "length"})
 
-    def say(self, text: str) -> None:
+    def add_user(self, text: str) -> None:
         self.messages.append({"role": "user", "content": text})
 
-    def give(self, results: Sequence[tuple[Call, str]]) -> None:
+    def add_results(self, results: Sequence[tuple[Call, str]]) -> None:
         self.messages += [
             {"role": "tool", "tool_call_id": call.id, "content": result} for call, result in results
         ]
@@ -189,7 +189,7 @@ def chat_tokens(usage: Any) -> Tokens:  # openai.types.CompletionUsage or None
 
 
 @dataclass
-class MessagesTalk:
+class MessagesConversation:
     """Through Anthropic's SDK."""
 
     url: str
@@ -200,10 +200,10 @@ class MessagesTalk:
     own: ClassVar = ("claude/",)
     stops: ClassVar = MappingProxyType({"end": "end_turn", "calls": "tool_use", "length": "max_tokens"})
 
-    def say(self, text: str) -> None:
+    def add_user(self, text: str) -> None:
         self.messages.append({"role": "user", "content": text})
 
-    def give(self, results: Sequence[tuple[Call, str]]) -> None:
+    def add_results(self, results: Sequence[tuple[Call, str]]) -> None:
         blocks = [
             {"type": "tool_result", "tool_use_id": call.id, "content": result} for call, result in results
         ]
@@ -260,7 +260,7 @@ def message_tokens(usage: Any) -> Tokens:  # anthropic.types.Usage
 
 
 @dataclass
-class ContentTalk:
+class ContentConversation:
     """Through Google's SDK, and its chat."""
 
     url: str
@@ -273,10 +273,10 @@ class ContentTalk:
     own: ClassVar = ("gem/",)
     stops: ClassVar = MappingProxyType({"end": "STOP", "calls": "STOP", "length": "MAX_TOKENS"})
 
-    def say(self, text: str) -> None:
+    def add_user(self, text: str) -> None:
         self._turn.append(types.Part(text=text))
 
-    def give(self, results: Sequence[tuple[Call, str]]) -> None:
+    def add_results(self, results: Sequence[tuple[Call, str]]) -> None:
         for call, result in results:
             response = types.FunctionResponse(id=call.id, name=call.name, response={"result": result})
             self._turn.append(types.Part(function_response=response))
@@ -344,4 +344,4 @@ def content_tokens(usage: types.GenerateContentResponseUsageMetadata) -> Tokens:
     return Tokens(tokens_in, tokens_out, usage.cached_content_token_count or 0, thoughts)
 
 
-TALKS: Final = (ChatTalk, MessagesTalk, ContentTalk)
+CONVERSATIONS: Final = (ChatConversation, MessagesConversation, ContentConversation)
