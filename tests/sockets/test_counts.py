@@ -17,7 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.gateway import GatewayProcess, start_gateway
-from tests.support.raw_client import RawAnswer, RawClient, request
+from tests.support.raw_client import RawClient, RawResponse, request
 from tests.support.simulator import SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS
 
@@ -179,10 +179,10 @@ class Caller:
     """One client that goes through its share of the requests, on one connection while it lasts."""
 
     port: int
-    met: list[tuple[Case, RawAnswer]] = field(default_factory=list)
+    met: list[tuple[Case, RawResponse]] = field(default_factory=list)
     _client: RawClient | None = None
 
-    def run(self, cases: list[Case]) -> list[tuple[Case, RawAnswer]]:
+    def run(self, cases: list[Case]) -> list[tuple[Case, RawResponse]]:
         for case in cases:
             client = self._client or RawClient(self.port)
             self._client = None
@@ -190,9 +190,9 @@ class Caller:
             if case.leaves:
                 self._leave(client, case)
                 continue
-            answer = client.answer()
-            self.met.append((case, answer))
-            if answer.whole and answer.value(b"connection") != b"close":
+            response = client.read_response()
+            self.met.append((case, response))
+            if response.whole and response.value(b"connection") != b"close":
                 self._client = client
             else:
                 client.socket.close()
@@ -210,7 +210,7 @@ class Caller:
 class Day:
     """What one gateway has done and said."""
 
-    answers: list[tuple[Case, RawAnswer]]
+    responses: list[tuple[Case, RawResponse]]
     events: list[dict[str, Any]]
     metrics: dict[tuple[str, frozenset[tuple[str, str]]], float]
     log: list[dict[str, str]]
@@ -256,9 +256,9 @@ def day(simulator: SimulatorProcess) -> Iterator[Day]:
 
 def test_each_kind_of_request_was_answered_as_it_should_be(day: Day) -> None:
     wrong = {
-        (case.name, answer.status, answer.whole)
-        for case, answer in day.answers
-        if (answer.status, answer.whole) != (case.status, case.whole)
+        (case.name, response.status, response.whole)
+        for case, response in day.responses
+        if (response.status, response.whole) != (case.status, case.whole)
     }
     assert not wrong
 
@@ -280,8 +280,8 @@ def test_every_request_has_an_id_of_its_own_which_its_answer_names(day: Day) -> 
     ids = [event["request_id"] for event in day.events]
     assert len(set(ids)) == len(ids)
     answered = {
-        (answer.value(b"x-gateway-request-id") or b"").decode()
-        for case, answer in day.answers
+        (response.value(b"x-gateway-request-id") or b"").decode()
+        for case, response in day.responses
         if case.labels is not None
     }
     left = {event["request_id"] for event in day.events if event["status"] == "client_abort"}
@@ -321,12 +321,12 @@ def test_the_metrics_add_up_the_tokens_of_the_events(day: Day) -> None:
 def test_the_events_have_the_tokens_that_the_upstream_reported(day: Day) -> None:
     events = {event["request_id"]: event for event in day.events}
     compared = 0
-    for case, answer in day.answers:
+    for case, response in day.responses:
         if case.tokens is None:
             continue
-        body = answer.json()
+        body = response.json()
         usage = body.get("usage") or body["usageMetadata"]
-        event = events[(answer.value(b"x-gateway-request-id") or b"").decode()]
+        event = events[(response.value(b"x-gateway-request-id") or b"").decode()]
         assert (event["tokens_in"], event["tokens_out"]) == tuple(usage[name] for name in case.tokens)
         compared += 1
     assert compared == 3 * OF_EACH

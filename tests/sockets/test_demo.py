@@ -70,8 +70,8 @@ def sent_without_curl(line: str) -> bytes:
     name, _, value = header.partition(": ")
     with urllib.request.urlopen(
         urllib.request.Request(url, body.encode(), {name: value}), timeout=10
-    ) as answer:
-        content: bytes = answer.read()
+    ) as response:
+        content: bytes = response.read()
     return content
 
 

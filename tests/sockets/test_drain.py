@@ -125,7 +125,7 @@ def test_new_work_is_refused_in_the_dialect_of_its_route(upstream: RawUpstream) 
         by_messages = ask(port, "/v1/messages", body=asking("claude-1"))
         by_gemini = ask(port, "/v1beta/models/g:generateContent", body=b"{}")
         running.finish()
-    assert [answer.status for answer in (by_chat, by_messages, by_gemini)] == [503] * 3
+    assert [response.status for response in (by_chat, by_messages, by_gemini)] == [503] * 3
     assert (by_chat.json()["error"]["type"], by_chat.json()["error"]["code"]) == ("server_error", "draining")
     assert by_messages.json()["error"]["type"] == "overloaded_error"
     assert by_gemini.json()["error"]["status"] == "UNAVAILABLE"
@@ -142,7 +142,7 @@ def test_new_work_is_refused_in_the_dialect_of_its_route(upstream: RawUpstream) 
 def test_a_connection_at_rest_is_closed_at_once(upstream: RawUpstream) -> None:
     with streaming(upstream) as running, RawClient(running.gateway.port) as resting:
         resting.send(b"GET /healthz HTTP/1.1\r\nHost: g\r\n\r\n")
-        assert resting.answer().status == 200
+        assert resting.read_response().status == 200
         running.drain()
         assert resting.no_answer()
         running.finish()
@@ -165,8 +165,8 @@ def test_a_request_without_an_answer_is_refused_at_the_end_of_the_drain(upstream
         client.send(chat("gpt-silent"))
         upstream.wait_for(lambda: bool(upstream.turns), "the request")
         gateway.signal(signal.SIGTERM)
-        answer = client.answer()
-        assert (answer.status, answer.json()["error"]["code"], answer.whole) == (503, "draining", True)
+        response = client.read_response()
+        assert (response.status, response.json()["error"]["code"], response.whole) == (503, "draining", True)
         upstream.wait_until_left()
         assert gateway.process.wait(WAIT_SECONDS) == 0
     (event,) = events_of(gateway)
@@ -180,7 +180,7 @@ def test_an_upload_in_flight_is_refused_at_the_end_of_the_drain(upstream: RawUps
         client.send(chat("gpt-1")[:-5])
         wait_until(lambda: gateway.metric("mgw_requests_in_flight ") == 2, "the upload to begin")
         gateway.signal(signal.SIGTERM)
-        assert client.answer().status == 503
+        assert client.read_response().status == 503
         client.socket.close()
         assert gateway.process.wait(WAIT_SECONDS) == 0
     (event,) = events_of(gateway)
@@ -209,6 +209,6 @@ def test_sighup_in_a_drain_changes_nothing(upstream: RawUpstream) -> None:
 def test_a_gateway_with_nothing_in_flight_ends_at_once(upstream: RawUpstream, number: signal.Signals) -> None:
     with start_gateway(configuration(upstream, 300)) as gateway, RawClient(gateway.port) as resting:
         resting.send(b"GET /healthz HTTP/1.1\r\nHost: g\r\n\r\n")
-        assert resting.answer().status == 200
+        assert resting.read_response().status == 200
         gateway.signal(number)
         assert gateway.process.wait(WAIT_SECONDS) == 0  # long before a drain would end

@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.gateway import CANARY, Collected, GatewayProcess, start_gateway
 from tests.support.operations import ask, start_twistd, write_config
-from tests.support.raw_client import CHAT, RawAnswer, RawClient, asking
+from tests.support.raw_client import CHAT, RawClient, RawResponse, asking
 from tests.support.raw_upstream import RawUpstream, Turn, start_upstream
 from tests.support.simulator import SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -123,13 +123,13 @@ def text(simulator: SimulatorProcess, loud: RawUpstream, tmp_path: Path) -> str:
     return configuration(simulator, loud, tmp_path)
 
 
-def raw(port: int, data: bytes) -> RawAnswer:
+def raw(port: int, data: bytes) -> RawResponse:
     with RawClient(port) as client:
         client.send(data)
-        return client.answer()
+        return client.read_response()
 
 
-def refusals_of(port: int) -> list[RawAnswer]:
+def refusals_of(port: int) -> list[RawResponse]:
     """Send keys in every place, right ones and wrong ones; return what the gateway said itself."""
     content = b'{"contents": []}'
     found = []
@@ -151,14 +151,14 @@ def refusals_of(port: int) -> list[RawAnswer]:
 
 def test_no_key_is_in_what_the_gateway_says_or_writes_to_its_streams(text: str) -> None:
     with start_gateway(text) as gateway:
-        answers = refusals_of(gateway.port)
+        responses = refusals_of(gateway.port)
         metrics = gateway.get("/metrics", {"x-api-key": "edge-canary-1"})
         events = gateway.events(len(FAILING))
         assert gateway.stop() == 0  # searches both streams
-    assert not [answer for answer in answers if CANARY in answer.body.lower()]
+    assert not [response for response in responses if CANARY in response.body.lower()]
     assert CANARY not in metrics
     assert {event["status"] for event in events} >= {"upstream_error", "rejected"}
-    assert {400, 401, 404, 431, 500, 502} <= {answer.status for answer in answers}
+    assert {400, 401, 404, 431, 500, 502} <= {response.status for response in responses}
 
 
 def test_no_key_is_in_the_log_file_or_the_file_of_events(text: str, tmp_path: Path) -> None:
@@ -170,11 +170,11 @@ def test_no_key_is_in_the_log_file_or_the_file_of_events(text: str, tmp_path: Pa
         )
         found = SERVES.search(log.read_bytes())
         assert found is not None
-        answers = refusals_of(int(found[1]))
+        responses = refusals_of(int(found[1]))
         daemon.process.terminate()
         assert daemon.process.wait(WAIT_SECONDS) == 0
     assert usage.read_bytes().count(b"\n") > len(FAILING)
-    assert log.read_bytes().count(b"\nhttp ") > len(answers) // 2
+    assert log.read_bytes().count(b"\nhttp ") > len(responses) // 2
     for file in (log, usage):
         at = file.read_bytes().find(CANARY)
         assert at < 0, file.read_bytes()[max(0, at - 300) : at + 60]

@@ -135,8 +135,8 @@ def test_http_client_gets_the_refusal_of_a_large_upload(
         with closing(connection):
             sent = {"x-api-key": "edge-canary-1", "Content-Length": str(LARGE), **expects}
             connection.request("POST", CHAT, (PIECE for _ in range(LARGE // len(PIECE))), sent)
-            answer = connection.getresponse()
-            assert (answer.status, b"max_body_bytes" in answer.read()) == (413, True)
+            response = connection.getresponse()
+            assert (response.status, b"max_body_bytes" in response.read()) == (413, True)
 
 
 def test_a_last_answer_reaches_a_client_that_goes_on_sending(connect: Connect) -> None:
@@ -160,16 +160,16 @@ def test_a_client_that_asks_again_as_the_drain_begins_is_answered(
         resting = [RawClient(process.port) for _ in range(clients)]
         for client in resting:
             client.send(request(asking("gpt-1"), JSON, EDGE))
-            assert client.answer().status == 200
+            assert client.read_response().status == 200
         process.signal(signal.SIGTERM)
         with ThreadPoolExecutor(clients) as pool:
             assert all(pool.map(lambda client: client.send(request(asking("gpt-1"), JSON, EDGE)), resting))
-            answers = list(pool.map(RawClient.answer, resting))
-        assert {answer.status for answer in answers} <= {200, 503}
-        assert all(answer.whole for answer in answers)
-        refused = [answer for answer in answers if answer.status == 503]
-        assert all(answer.value(b"connection") == b"close" for answer in refused)
-        assert {answer.json()["error"]["code"] for answer in refused} <= {"draining"}
+            responses = list(pool.map(RawClient.read_response, resting))
+        assert {response.status for response in responses} <= {200, 503}
+        assert all(response.whole for response in responses)
+        refused = [response for response in responses if response.status == 503]
+        assert all(response.value(b"connection") == b"close" for response in refused)
+        assert {response.json()["error"]["code"] for response in refused} <= {"draining"}
         for client in resting:
             assert not client.incoming.reset
             client.socket.close()

@@ -117,9 +117,9 @@ def test_googles_sdk_lists_page_by_page(gateway: GatewayProcess) -> None:
 def test_what_fails_is_counted_once_in_a_while_and_no_error(simulator: SimulatorProcess) -> None:
     with started(simulator) as gateway:  # of its own: who failed a moment ago is not asked
         for _ in range(2):
-            answer = ask(gateway.port, "/v1/models?live=1", KEY)
-            assert answer.status == 200
-            assert [model["id"] for model in answer.json()["data"]] == LIVE
+            response = ask(gateway.port, "/v1/models?live=1", KEY)
+            assert response.status == 200
+            assert [model["id"] for model in response.json()["data"]] == LIVE
         counted = {name: failures(gateway, name) for name in (*FAILING, "main", "own")}
     assert counted == {
         **dict.fromkeys(FAILING, 1),
@@ -138,10 +138,10 @@ def test_a_client_with_a_key_of_its_own_sees_what_that_key_sees(
 ) -> None:
     simulator.clear()
     own = b"Authorization: Bearer sk-own-canary"
-    answer = ask(gateway.port, "/v1/models?live=1", KEY, own)
-    assert "own/echo-small" in {model["id"] for model in answer.json()["data"]}
+    response = ask(gateway.port, "/v1/models?live=1", KEY, own)
+    assert "own/echo-small" in {model["id"] for model in response.json()["data"]}
     again = ask(gateway.port, "/v1/models?live=1", KEY, own)
-    assert again.body == answer.body
+    assert again.body == response.body
     keys = [request.value("authorization") for request in simulator.requests()]
     assert keys.count("Bearer sk-own-canary") == 1
     without = ask(gateway.port, "/v1/models?live=1", KEY)
@@ -155,10 +155,10 @@ def test_many_clients_cost_a_provider_one_request(simulator: SimulatorProcess) -
 providers: {{main: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-canary-many}}}}
 """
     with start_gateway(config) as gateway, ThreadPoolExecutor(16) as clients:
-        answers = list(clients.map(lambda _: ask(gateway.port, "/v1/models?live=1"), range(32)))
-    assert {answer.status for answer in answers} == {200}
-    assert len({answer.body for answer in answers}) == 1
-    assert [model["id"] for model in answers[0].json()["data"]] == of("main", *SIM)
+        responses = list(clients.map(lambda _: ask(gateway.port, "/v1/models?live=1"), range(32)))
+    assert {response.status for response in responses} == {200}
+    assert len({response.body for response in responses}) == 1
+    assert [model["id"] for model in responses[0].json()["data"]] == of("main", *SIM)
     keys = [request.value("authorization") for request in simulator.requests()]
     assert keys.count("Bearer sk-canary-many") == 1
 

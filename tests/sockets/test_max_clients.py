@@ -33,14 +33,14 @@ def test_a_full_gateway_serves_who_is_connected_and_tells_who_comes(upstream: Ra
         connected = [stack.enter_context(RawClient(gateway.port)) for _ in range(3)]
         for client in connected:
             client.send(request(asking("gpt-1")))
-            assert client.answer().status == 200
+            assert client.read_response().status == 200
         for _ in range(5):
-            answer = ask(gateway.port, CHAT, body=asking("gpt-1"))
-            assert (answer.status, answer.whole, answer.value(b"connection")) == (503, True, b"close")
-            assert answer.json()["error"]["code"] == "overloaded"
+            response = ask(gateway.port, CHAT, body=asking("gpt-1"))
+            assert (response.status, response.whole, response.value(b"connection")) == (503, True, b"close")
+            assert response.json()["error"]["code"] == "overloaded"
             assert ask(gateway.port, "/healthz").status == 200
         connected[0].send(request(None, path="/metrics", method="GET"))
-        text = connected[0].answer().body
+        text = connected[0].read_response().body
         assert b"\nmgw_client_connections 3.0\n" in text
         assert b"\nmgw_client_connections_max 3.0\n" in text
         assert b"\nmgw_client_connections_refused_total 10.0\n" in text
@@ -53,10 +53,10 @@ def test_a_full_gateway_serves_who_is_connected_and_tells_who_comes(upstream: Ra
 def test_a_large_upload_to_a_full_gateway_learns_why_it_is_refused(upstream: RawUpstream) -> None:
     with start_gateway(configuration(upstream, "max_clients: 1")) as gateway, RawClient(gateway.port) as one:
         one.send(HEALTH)
-        assert one.answer("GET").status == 200
+        assert one.read_response("GET").status == 200
         with RawClient(gateway.port) as client:
             client.send(request(bytes(20_000_000)))
-            assert client.answer().status == 503
+            assert client.read_response().status == 503
 
 
 def test_a_full_gateway_behind_tls_says_so_over_tls(upstream: RawUpstream, tmp_path: Path) -> None:

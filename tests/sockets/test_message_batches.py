@@ -127,8 +127,8 @@ def test_nothing_but_the_models_changes_on_the_way_up(deployment: Deployment) ->
 
 def test_a_body_without_a_name_to_change_is_the_clients_bytes(deployment: Deployment) -> None:
     body = json.dumps({"requests": asking("m-1", "m-2")}, indent=3).encode()
-    answer = ask(deployment.gateway.port, PATH, *HEADERS, body=body)
-    assert answer.status == 200
+    response = ask(deployment.gateway.port, PATH, *HEADERS, body=body)
+    assert response.status == 200
     assert deployment.request().body == body
     deployment.event()
 
@@ -138,11 +138,11 @@ def test_nothing_but_the_address_changes_on_the_way_down(deployment: Deployment,
     made = deployment.by_anthropic.messages.batches.create(requests=asking("smart"))
     path = PATH + below.format(made.id)
     direct = ask(deployment.simulator.port, path, b"x-api-key: k-canary", HEADERS[1])
-    answer = ask(deployment.gateway.port, path, *HEADERS)
+    response = ask(deployment.gateway.port, path, *HEADERS)
     theirs = deployment.simulator.url.encode() + PATH.encode()
     assert theirs in direct.body
-    assert answer.body == direct.body.replace(theirs, b"http://gateway" + PATH.encode())
-    assert answer.value(b"content-length") == b"%d" % len(answer.body)
+    assert response.body == direct.body.replace(theirs, b"http://gateway" + PATH.encode())
+    assert response.value(b"content-length") == b"%d" % len(response.body)
     deployment.events(2)
 
 
@@ -173,9 +173,9 @@ def test_the_address_of_results_says_whose_they_are(deployment: Deployment) -> N
     made = batches.create(requests=asking("second"), extra_headers={"X-Provider": SECOND})
     assert made.results_url
     deployment.simulator.clear()
-    answer = ask(deployment.gateway.port, made.results_url.removeprefix(deployment.gateway.url), *HEADERS)
-    assert [json.loads(line)["custom_id"] for line in answer.body.splitlines()] == ["r0"]
-    assert answer.value(b"content-type") == b"application/x-jsonl"
+    response = ask(deployment.gateway.port, made.results_url.removeprefix(deployment.gateway.url), *HEADERS)
+    assert [json.loads(line)["custom_id"] for line in response.body.splitlines()] == ["r0"]
+    assert response.value(b"content-type") == b"application/x-jsonl"
     assert keys(deployment) == {SECOND_KEY}
     deployment.events(2)
 
@@ -223,6 +223,6 @@ def test_addresses_that_stay_are_the_providers_bytes(deployment: Deployment) -> 
         plain = Deployment(deployment.simulator, gateway, "nobody-canary")
         made = plain.by_anthropic.messages.batches.create(requests=asking("m-1"))
         assert made.results_url == f"{deployment.simulator.url}{PATH}/{made.id}/results"
-        answer = ask(gateway.port, f"{PATH}/{made.id}", *HEADERS, b"Accept-Encoding: gzip")
+        response = ask(gateway.port, f"{PATH}/{made.id}", *HEADERS, b"Accept-Encoding: gzip")
         assert deployment.simulator.requests()[-1].value("accept-encoding") == "gzip"
-        assert answer.status == 200
+        assert response.status == 200

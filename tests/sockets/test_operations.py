@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.gateway import Collected, GatewayProcess, start_gateway
 from tests.support.operations import ROOT, Daemon, ask, cpu_of_children, start_twistd, write_config
-from tests.support.raw_client import CHAT, RawAnswer, RawClient, asking, chat, request
+from tests.support.raw_client import CHAT, RawClient, RawResponse, asking, chat, request
 from tests.support.simulator import SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -49,11 +49,11 @@ defaults: {{openai_dialect: main}}
 def test_liveness_readiness_and_the_root_are_open(
     gateway: GatewayProcess, method: str, path: str, body: dict[str, str]
 ) -> None:
-    answer = ask(gateway.port, path, method=method)
-    assert answer.status == 200
-    assert int(answer.value(b"content-length") or 0) == len(json.dumps(body, separators=(",", ":")))
+    response = ask(gateway.port, path, method=method)
+    assert response.status == 200
+    assert int(response.value(b"content-length") or 0) == len(json.dumps(body, separators=(",", ":")))
     if method == "GET":
-        assert answer.json() == body
+        assert response.json() == body
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
@@ -68,14 +68,14 @@ def test_metrics_and_the_catalog_want_a_key(gateway: GatewayProcess, method: str
 def test_a_head_answer_leaves_the_connection_usable(gateway: GatewayProcess) -> None:
     with RawClient(gateway.port) as client:
         client.send(request(None, KEY, path="/v1/models", method="HEAD"))
-        assert client.answer("HEAD").status == 200
+        assert client.read_response("HEAD").status == 200
         client.send(chat("fast", KEY))
-        assert client.answer().status == 200
+        assert client.read_response().status == 200
 
 
-def shape(answer: RawAnswer) -> str:
+def shape(response: RawResponse) -> str:
     """Name the dialect of a refusal."""
-    body = answer.json()
+    body = response.json()
     if body.get("type") == "error":
         return "anthropic"
     return "gemini" if "status" in body["error"] else "openai"
@@ -97,10 +97,10 @@ def shape(answer: RawAnswer) -> str:
 def test_an_unknown_route_is_not_found_in_the_dialect_that_the_path_suggests(
     gateway: GatewayProcess, path: str, header: bytes, dialect: str
 ) -> None:
-    answer = ask(gateway.port, path, KEY, header, body=b"{}")
-    assert (answer.status, shape(answer)) == (404, dialect)
-    answer = ask(gateway.port, path, header, body=b"{}")
-    assert (answer.status, shape(answer)) == (401, dialect)
+    response = ask(gateway.port, path, KEY, header, body=b"{}")
+    assert (response.status, shape(response)) == (404, dialect)
+    response = ask(gateway.port, path, header, body=b"{}")
+    assert (response.status, shape(response)) == (401, dialect)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_an_unknown_route_is_not_found_in_the_dialect_that_the_path_suggests(
 def test_a_wrong_method_is_told_the_right_ones(
     gateway: GatewayProcess, method: str, path: str, allow: bytes, dialect: str
 ) -> None:
-    answer = ask(gateway.port, path, KEY, method=method, body=b"")
-    assert (answer.status, answer.value(b"allow"), shape(answer)) == (405, allow, dialect)
+    response = ask(gateway.port, path, KEY, method=method, body=b"")
+    assert (response.status, response.value(b"allow"), shape(response)) == (405, allow, dialect)
 
 
 # What the log says
@@ -130,14 +130,14 @@ def log_line(gateway: GatewayProcess, word: bytes, needle: bytes) -> str:
     return line
 
 
-def id_of(answer: RawAnswer) -> bytes:
-    return answer.value(b"x-gateway-request-id") or b"?"
+def id_of(response: RawResponse) -> bytes:
+    return response.value(b"x-gateway-request-id") or b"?"
 
 
 def test_a_usage_line_carries_what_the_contract_names(gateway: GatewayProcess) -> None:
-    answer = ask(gateway.port, CHAT, KEY, body=asking("fast"))
-    line = log_line(gateway, b"usage", id_of(answer))
-    tokens = answer.json()["usage"]["prompt_tokens"]
+    response = ask(gateway.port, CHAT, KEY, body=asking("fast"))
+    line = log_line(gateway, b"usage", id_of(response))
+    tokens = response.json()["usage"]["prompt_tokens"]
     for field in ("status=200", "outcome=ok", "provider=main", "model=fast", f"tokens_in={tokens}"):
         assert f" {field} " in line
 
@@ -152,8 +152,8 @@ def test_a_usage_line_carries_what_the_contract_names(gateway: GatewayProcess) -
     ],
 )
 def test_a_refusal_has_its_access_line(gateway: GatewayProcess, path: str, body: bytes, status: int) -> None:
-    answer = ask(gateway.port, path, KEY, body=body)
-    line = log_line(gateway, b"http", id_of(answer))
+    response = ask(gateway.port, path, KEY, body=body)
+    line = log_line(gateway, b"http", id_of(response))
     assert f" status={status} method=POST path={path} " in line
 
 
@@ -161,16 +161,16 @@ def test_what_is_no_http_has_its_access_line(gateway: GatewayProcess) -> None:
     before = gateway.metric("mgw_malformed_requests_total ", {"x-api-key": "edge-canary-1"})
     with RawClient(gateway.port) as client:
         client.send(b"nonsense\r\n\r\n")
-        answer = client.answer()
-    assert answer.status == 400
-    assert " status=400 method=- path=- " in log_line(gateway, b"http", id_of(answer))
+        response = client.read_response()
+    assert response.status == 400
+    assert " status=400 method=- path=- " in log_line(gateway, b"http", id_of(response))
     after = gateway.metric("mgw_malformed_requests_total ", {"x-api-key": "edge-canary-1"})
     assert after == before + 1
 
 
 def test_a_query_is_in_no_line(gateway: GatewayProcess) -> None:
-    answer = ask(gateway.port, f"{CHAT}?page=quite-unusual", KEY, body=b"{")
-    log_line(gateway, b"http", id_of(answer))
+    response = ask(gateway.port, f"{CHAT}?page=quite-unusual", KEY, body=b"{")
+    log_line(gateway, b"http", id_of(response))
     assert b"quite-unusual" not in gateway.stderr.data
 
 
@@ -185,8 +185,8 @@ def test_health_and_metrics_are_asked_without_a_line(gateway: GatewayProcess) ->
 
 
 def test_a_model_with_blanks_and_line_feeds_does_not_break_a_line(gateway: GatewayProcess) -> None:
-    answer = ask(gateway.port, CHAT, KEY, body=asking('a b"\nusage status=200'))
-    line = log_line(gateway, b"usage", id_of(answer))
+    response = ask(gateway.port, CHAT, KEY, body=asking('a b"\nusage status=200'))
+    line = log_line(gateway, b"usage", id_of(response))
     assert r'model="a b\"\nusage status=200"' in line
 
 
@@ -198,10 +198,10 @@ def test_an_output_that_is_full_is_told_and_counted_and_harms_no_request(simulat
         with RawClient(gateway.port) as client:
             for _ in range(20):
                 client.send(chat("gpt-1"))
-                assert client.answer().status == 200
+                assert client.read_response().status == 200
             gateway.log(b"usage events to /dev/full: cannot write: No space left on device")
             client.send(chat("gpt-1"))
-            assert client.answer().status == 200
+            assert client.read_response().status == 200
         assert gateway.metric('mgw_usage_sink_errors_total{sink="jsonl"}') >= 1
         assert gateway.metric('mgw_usage_events_total{sink="jsonl"}') == 21
         assert gateway.metric('mgw_usage_events_total{sink="log"}') == 21
@@ -248,7 +248,7 @@ def test_a_reader_of_standard_output_that_sleeps_makes_no_request_wait(
             os.close(writing)
             for _ in range(300):  # each event is some 400 bytes, and the pipe holds 64 KiB
                 client.send(chat("gpt-1"))
-                assert client.answer().status == 200
+                assert client.read_response().status == 200
             with Path(f"/proc/self/fd/{reading}").open("rb", buffering=0) as waiting:
                 assert len(waiting.read(65536)) > 30_000  # pieces of odd sizes leave gaps in its pages
             Collected(
@@ -267,7 +267,7 @@ def test_the_file_of_events_is_its_owners_alone_and_complete_after_a_stop(
         with RawClient(gateway.port) as client:
             for _ in range(50):
                 client.send(chat("gpt-1"))
-                assert client.answer().status == 200
+                assert client.read_response().status == 200
         assert gateway.stop() == 0
     assert len([json.loads(line) for line in file.read_text().splitlines()]) == 50
 

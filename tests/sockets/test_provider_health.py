@@ -40,11 +40,11 @@ def test_each_provider_is_told_in_fixed_words(simulator: SimulatorProcess) -> No
         nobody.bind(("127.0.0.1", 0))
         with start_gateway(text(simulator.url, nobody.getsockname()[1])) as gateway:
             assert ask(gateway.port, PATH).status == 401
-            answer = ask(gateway.port, PATH, KEY, b"Authorization: Bearer sk-own-canary")
-    assert answer.status == 200
-    assert b"canary" not in answer.body
-    assert str(simulator.port).encode() not in answer.body
-    report: Any = answer.json()
+            response = ask(gateway.port, PATH, KEY, b"Authorization: Bearer sk-own-canary")
+    assert response.status == 200
+    assert b"canary" not in response.body
+    assert str(simulator.port).encode() not in response.body
+    report: Any = response.json()
     assert report["status"] == "degraded"
     found = {
         each["name"]: (each["status"], each["http_status"], each["error"]) for each in report["providers"]
@@ -69,8 +69,8 @@ providers: {{main: {{kind: openai, base_url: "{simulator.url}/v1", api_key: sk-c
 health_checks: {{enabled: true}}
 """
     with start_gateway(config) as gateway, ThreadPoolExecutor(16) as pollers:
-        answers = list(pollers.map(lambda _: ask(gateway.port, PATH), range(32)))
-    assert [answer.json()["status"] for answer in answers] == ["ok"] * 32
+        responses = list(pollers.map(lambda _: ask(gateway.port, PATH), range(32)))
+    assert [response.json()["status"] for response in responses] == ["ok"] * 32
     assert len(simulator.requests()) == 1
 
 

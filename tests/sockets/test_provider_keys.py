@@ -128,8 +128,8 @@ def test_the_operators_key_is_overwritten_where_the_provider_repeats_it(
     before: GatewayProcess, upstream: RawUpstream, model: str, told: bytes
 ) -> None:
     upstream.begin(repeating)
-    answer = ask(before.port, MESSAGES, EDGE, b"Authorization: Bearer own-canary-1", body=asking(model))
-    assert (answer.status, answer.body) == (401, b'{"error":{"message":"wrong: ' + told + b'"}}')
+    response = ask(before.port, MESSAGES, EDGE, b"Authorization: Bearer own-canary-1", body=asking(model))
+    assert (response.status, response.body) == (401, b'{"error":{"message":"wrong: ' + told + b'"}}')
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_without_a_key_left_the_refusal_names_the_provider(
     before: GatewayProcess, upstream: RawUpstream, path: str, model: str, word: str
 ) -> None:
     upstream.begin()
-    answer = ask(before.port, path, EDGE, body=asking(model))
-    assert answer.status == 401
-    assert f"provider '{word}'" in answer.json()["error"]["message"]
+    response = ask(before.port, path, EDGE, body=asking(model))
+    assert response.status == 401
+    assert f"provider '{word}'" in response.json()["error"]["message"]
     if path == CHAT:
-        assert answer.json()["error"]["code"] == "no_provider_key"
+        assert response.json()["error"]["code"] == "no_provider_key"
     assert not upstream.turns
 
 
@@ -160,8 +160,8 @@ def test_a_rotated_token_file_is_read_again_after_a_401(
         turn.send(counted(b"{}", JSON, status=401))
 
     upstream.begin(rotate)
-    answer = ask(before.port, CHAT, EDGE, body=asking("filed/m"))
-    assert (answer.status, answer.body) == (200, COMPLETION)
+    response = ask(before.port, CHAT, EDGE, body=asking("filed/m"))
+    assert (response.status, response.body) == (200, COMPLETION)
     assert [turn.value(b"authorization") for turn in upstream.turns] == [
         b"Bearer token-canary-old",
         b"Bearer token-canary-new",
@@ -180,8 +180,8 @@ def test_a_401_stays_the_upstreams_own_where_the_file_has_no_other_token(
         turn.send(counted(b'{"error": {"message": "go away"}}', JSON, status=401))
 
     upstream.begin(refuse)
-    answer = ask(before.port, CHAT, EDGE, body=asking("filed/other"))
-    assert (answer.status, answer.body) == (401, b'{"error": {"message": "go away"}}')
+    response = ask(before.port, CHAT, EDGE, body=asking("filed/other"))
+    assert (response.status, response.body) == (401, b'{"error": {"message": "go away"}}')
     assert len(upstream.turns) == 1
 
 
@@ -240,9 +240,9 @@ def test_a_wrapped_edge_key_reaches_no_provider(
 
 def test_a_bearer_credential_with_a_blank_is_called_so(before: GatewayProcess) -> None:
     for path, model in ((CHAT, "open/m"), (MESSAGES, "passed/m")):
-        answer = ask(before.port, path, EDGE, b"Authorization: Bearer two canary", body=asking(model))
-        assert answer.status == 401
-        assert "the credential after Bearer contains a space" in answer.json()["error"]["message"]
+        response = ask(before.port, path, EDGE, b"Authorization: Bearer two canary", body=asking(model))
+        assert response.status == 401
+        assert "the credential after Bearer contains a space" in response.json()["error"]["message"]
 
 
 def test_a_key_in_the_query_opens_geminis_routes_alone(before: GatewayProcess, upstream: RawUpstream) -> None:

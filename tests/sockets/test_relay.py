@@ -134,10 +134,10 @@ def test_a_reader_that_stands_still_holds_its_provider_back(
         assert held_back.wait(WAIT_SECONDS)
         assert pushed[0] < MOST_UNREAD
         assert peak_memory(gateway) - before < MOST_MEMORY
-        answer = client.answer()  # and once it reads, nothing is missing
+        response = client.read_response()  # and once it reads, nothing is missing
     times = -(-pushed[0] // len(group)) * (len(group) // len(framed))
-    assert answer.whole
-    assert sha256(answer.body).digest() == sha256(piece * times).digest()
+    assert response.whole
+    assert sha256(response.body).digest() == sha256(piece * times).digest()
     ledger.one(status="ok", http_status=200, stream=True)
 
 
@@ -160,7 +160,7 @@ def test_a_reader_that_stands_still_holds_up_nobody_else(
         assert under_way.wait(WAIT_SECONDS)
         for _ in range(20):
             client.send(chat("main/gpt-1"))
-            assert client.answer().status == 200
+            assert client.read_response().status == 200
     assert {event["model"] for event in ledger.take(21)} == {"main/gpt-1", "main/gpt-flood"}
 
 
@@ -223,18 +223,18 @@ def test_whatever_pieces_an_answer_comes_in_the_client_gets_its_bytes(
     if packed:
         body = gzip.compress(body)
         kind += b"\r\nContent-Encoding: gzip"
-    answer = framed(body, framing, kind, chunks)
+    response = framed(body, framing, kind, chunks)
 
     def script(turn: Turn) -> None:
         assert turn.body
-        turn.send(*cut(answer, writes))
+        turn.send(*cut(response, writes))
         if framing not in ("chunked", "counted"):
             turn.close()
 
     upstream.begin(script)
     with RawClient(gateway.port) as client:
         client.send(chat("main/gpt-1", b"Accept-Encoding: gzip"))
-        got = client.answer()
+        got = client.read_response()
         assert (got.status, got.whole, got.body) == (200, True, body)
     event = event_of(gateway, got)
     assert (event["status"], event["http_status"], event["attempts"] in {1, 2}) == ("ok", 200, True)
@@ -266,7 +266,7 @@ def sent_up(gateway: GatewayProcess, upstream: RawUpstream, *raw: bytes) -> byte
     with RawClient(gateway.port) as client:
         for piece in raw:
             client.send(piece)
-        assert client.answer().status == 200
+        assert client.read_response().status == 200
     (turn,) = upstream.turns
     return turn.body
 

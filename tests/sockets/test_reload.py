@@ -70,7 +70,7 @@ def refused_reload(gateway: GatewayProcess, text: str) -> str:
 def send(gateway: GatewayProcess, model: str, *headers: bytes) -> int:
     with RawClient(gateway.port) as client:
         client.send(chat(model, *headers))
-        return client.answer().status
+        return client.read_response().status
 
 
 def lines_of(file: Path) -> list[dict[str, Any]]:
@@ -123,12 +123,12 @@ def test_a_stream_in_flight_finishes_on_the_old_configuration_and_its_pool_close
 def test_an_idle_connection_of_the_old_configuration_is_closed(
     gateway: GatewayProcess, upstream: RawUpstream
 ) -> None:
-    def answer(turn: Turn) -> None:
+    def respond(turn: Turn) -> None:
         assert turn.body
         turn.send(counted(COMPLETION, JSON))
         turn.wait_until_left()
 
-    upstream.begin(answer)
+    upstream.begin(respond)
     assert send(gateway, "gpt-1") == 200
     reload(gateway, configuration(upstream))
     upstream.wait_until_left()
@@ -193,7 +193,7 @@ def test_a_rotation_loses_no_event_while_requests_go_on(upstream: RawUpstream, t
         with RawClient(port) as client:
             while not done.is_set():
                 client.send(chat("gpt-1"))
-                sent.append(client.answer().status)
+                sent.append(client.read_response().status)
 
     with start_gateway(configuration(upstream, f"hooks: {{jsonl: {{output: {file}}}}}")) as gateway:
         asking = threading.Thread(target=keep_asking, args=(gateway.port,))

@@ -81,15 +81,15 @@ def test_a_malformed_request_is_refused_and_what_stands_behind_it_is_not_served(
     upstream.begin()
     with RawClient(gateway.port) as client:
         client.send(aimed(head) + SMUGGLED)
-        answer = client.answer()
+        response = client.read_response()
         client.half_close()
         assert client.no_answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (400, True, b"close")
+    assert (response.status, response.whole, response.value(b"connection")) == (400, True, b"close")
     assert upstream.turns == []
-    unheard.add((answer.value(b"x-gateway-request-id") or b"").decode())
+    unheard.add((response.value(b"x-gateway-request-id") or b"").decode())
     with RawClient(gateway.port) as client:
         client.send(chat("main/gpt-after"))
-        assert client.answer().status == 200
+        assert client.read_response().status == 200
 
 
 @pytest.mark.parametrize("body", CHUNKS.values(), ids=CHUNKS.keys())
@@ -98,10 +98,10 @@ def test_a_malformed_chunked_body_is_refused_and_what_stands_behind_it_is_not_se
 ) -> None:
     with RawClient(gateway.port) as client:
         client.send(request(None, JSON, b"Transfer-Encoding: chunked") + body + SMUGGLED)
-        answer = client.answer()
+        response = client.read_response()
         client.half_close()
         assert client.no_answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (400, True, b"close")
+    assert (response.status, response.whole, response.value(b"connection")) == (400, True, b"close")
     ledger.one(status="rejected", http_status=400, route="chat", attempts=0)
     assert upstream.turns == []
 
@@ -122,10 +122,10 @@ def test_a_request_behind_one_without_a_use_for_its_body_is_one_of_its_own(
     upstream.begin()
     with RawClient(gateway.port) as client:
         client.send(sent)
-        client.answer("HEAD" if sent.startswith(b"HEAD") else "POST")
-        answer = client.answer()
-        assert answer.body == COMPLETION
-        event_of(gateway, answer)
+        client.read_response("HEAD" if sent.startswith(b"HEAD") else "POST")
+        response = client.read_response()
+        assert response.body == COMPLETION
+        event_of(gateway, response)
     assert [turn.model() for turn in upstream.turns] == ["smuggled"]
 
 
@@ -138,7 +138,7 @@ def test_a_model_cannot_carry_a_request_of_its_own(
 ) -> None:
     with RawClient(gateway.port) as client:
         client.send(chat(value))
-        assert client.answer().status == 200
+        assert client.read_response().status == 200
     (turn,) = upstream.turns
     assert turn.model() == value
     assert turn.value(b"x-smuggled") is None

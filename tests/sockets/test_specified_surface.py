@@ -56,17 +56,17 @@ def test_a_provider_of_the_family_is_asked_and_knows_the_path(deployment: Deploy
     sent = asked.naming(f"{provider}/m-1").choosing(provider)
     with RawClient(deployment.gateway.port) as client:
         client.send(sent.request(EDGE))
-        answer = client.answer(asked.method)
+        response = client.read_response(asked.method)
     request = deployment.request()
     expected = asked.naming("m-1")
     assert (request.method, request.target, request.body) == (asked.method, expected.path, expected.body)
     kind = provider.removeprefix(OTHER)
     assert key_of(request, kind) == (KEYS[kind] if kind == provider else f"other-{KEYS[kind]}")
     assert EDGE not in repr(request)
-    assert answer.status == request.status
-    unknown = answer.status in (401, 403, 405) or b"Invalid URL" in answer.body
+    assert response.status == request.status
+    unknown = response.status in (401, 403, 405) or b"Invalid URL" in response.body
     assert unknown == (asked.name in NOT_SIMULATED)
-    assert answer.status < 500
+    assert response.status < 500
 
 
 # Every row -----------------------------------------------------------------------------------------------

@@ -35,17 +35,17 @@ def a_video(deployment: Deployment) -> str:
 
 
 def chat(deployment: Deployment, kind: str) -> None:
-    answer = deployment.by_openai.chat.completions.create(
+    response = deployment.by_openai.chat.completions.create(
         model=f"{kind}/m-1", messages=[{"role": "user", "content": "Hi"}]
     )
-    assert answer.choices[0].message.content == SAID
+    assert response.choices[0].message.content == SAID
 
 
 def messages(deployment: Deployment, kind: str) -> None:
-    answer = deployment.by_anthropic.messages.create(
+    response = deployment.by_anthropic.messages.create(
         model=f"{kind}/m-1", max_tokens=100, messages=[{"role": "user", "content": "Hi"}]
     )
-    assert [block.text for block in answer.content if block.type == "text"] == [SAID]
+    assert [block.text for block in response.content if block.type == "text"] == [SAID]
 
 
 def generate_content(deployment: Deployment, kind: str) -> None:
@@ -58,20 +58,20 @@ def stream_generate_content(deployment: Deployment, kind: str) -> None:
 
 
 def images_generations(deployment: Deployment, kind: str) -> None:
-    answer = deployment.by_openai.images.generate(model=f"{kind}/gpt-image-1", prompt="a cat", n=2)
-    assert [b64decode(image.b64_json or "")[1:4] for image in answer.data or ()] == [b"PNG"] * 2
+    response = deployment.by_openai.images.generate(model=f"{kind}/gpt-image-1", prompt="a cat", n=2)
+    assert [b64decode(image.b64_json or "")[1:4] for image in response.data or ()] == [b"PNG"] * 2
 
 
 def images_edits(deployment: Deployment, kind: str) -> None:
-    answer = deployment.by_openai.images.edit(model=f"{kind}/gpt-image-1", prompt="a cat", image=[PNG, PNG])
-    assert answer.usage is not None
-    assert answer.usage.input_tokens_details.image_tokens == 200
+    response = deployment.by_openai.images.edit(model=f"{kind}/gpt-image-1", prompt="a cat", image=[PNG, PNG])
+    assert response.usage is not None
+    assert response.usage.input_tokens_details.image_tokens == 200
 
 
 def images_variations(deployment: Deployment, kind: str) -> None:
-    answer = deployment.by_openai.images.create_variation(model=f"{kind}/m-1", image=PNG)
-    assert answer.data
-    assert answer.data[0].url
+    response = deployment.by_openai.images.create_variation(model=f"{kind}/m-1", image=PNG)
+    assert response.data
+    assert response.data[0].url
 
 
 def videos_create(deployment: Deployment, kind: str) -> None:
@@ -155,18 +155,18 @@ def _sound_in(body: bytes) -> bytes:
 def audio_speech(deployment: Deployment, kind: str) -> None:
     expected = _sound(deployment, kind)
     speech = deployment.by_openai.audio.speech
-    answer = speech.create(model=f"{kind}/m-1", input="Hi", voice="alloy", response_format="pcm")
-    assert answer.content == expected
+    response = speech.create(model=f"{kind}/m-1", input="Hi", voice="alloy", response_format="pcm")
+    assert response.content == expected
 
 
 def anthropic_audio_speech(deployment: Deployment, kind: str) -> None:
     expected = _sound(deployment, kind)
     body = {"model": f"{kind}/m-1", "input": "Hi", "voice": "alloy", "response_format": "pcm"}
-    answer = deployment.by_anthropic.post(
+    response = deployment.by_anthropic.post(
         "/v1/audio/speech", body=body, cast_to=object
     )  # it has no method for it
-    assert isinstance(answer, dict)
-    [content] = answer["content"]
+    assert isinstance(response, dict)
+    [content] = response["content"]
     assert content["source"]["data"] == b64encode(expected).decode()
 
 

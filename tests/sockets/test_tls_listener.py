@@ -55,10 +55,10 @@ def test_an_sdk_that_trusts_the_private_authority_completes(gateway: GatewayProc
     assert gateway.url.startswith("https://")
     with trusting(ca) as transport:
         client = openai.OpenAI(base_url=f"{gateway.url}/v1", api_key="none", http_client=transport)
-        answer = client.chat.completions.create(
+        response = client.chat.completions.create(
             model="gpt-1", messages=[{"role": "user", "content": "over TLS"}]
         )
-    assert answer.choices[0].message.content == "You said: over TLS"
+    assert response.choices[0].message.content == "You said: over TLS"
 
 
 def test_a_stream_arrives_whole_over_tls(gateway: GatewayProcess, ca: Authority) -> None:

@@ -43,12 +43,12 @@ timeouts: {{client_body_idle: {IDLE_SECONDS}}}
     with start_gateway(config) as gateway:
         with RawClient(gateway.port) as client:
             client.send(chat("main/gpt-first"))
-            assert client.answer().status == 200
+            assert client.read_response().status == 200
             upstream.begin(taking)
             assert upload(client, form(("purpose", b"user_data"), ("file", FILE[: MIB // 2])))
             upstream.begin(giving(FILE[:MIB], chunked=False))
             client.send(request(None, path=CONTENT, method="GET"))
-            assert client.answer().body == FILE[:MIB]
+            assert client.read_response().body == FILE[:MIB]
         gateway.events(3)
         yield Footprint(gateway, directory)
 
@@ -66,9 +66,9 @@ def ledger(footprint: Footprint, upstream: RawUpstream) -> Iterator[Ledger]:
 def upload(client: RawClient, body: bytes, path: str = "/v1/files") -> str:
     """Send a form; return the hash of what arrived at the provider."""
     assert client.send(request(body, FORM, path=path))
-    answer = client.answer()
-    assert answer.status == 200, answer
-    return str(json.loads(answer.body))
+    response = client.read_response()
+    assert response.status == 200, response
+    return str(json.loads(response.body))
 
 
 def hashed(data: bytes) -> str:
@@ -104,7 +104,7 @@ def test_an_upload_that_its_provider_does_not_take_waits_on_the_disk(
         footprint.wait_until_still()
         extra, bodies = footprint.extra(), len(footprint.bodies())
         go.set()
-        assert client.answer().json() == hashed(UPLOAD)
+        assert client.read_response().json() == hashed(UPLOAD)
     ledger.one(status="ok", http_status=200)
     assert extra < MOST_EXTRA
     assert bodies == 1
@@ -126,8 +126,8 @@ def test_a_model_behind_the_file_is_replaced_and_nothing_else(
 
 def fall_silent(client: RawClient) -> None:
     """Stay until the gateway has had enough."""
-    answer = client.answer()
-    assert answer.status == 408, answer
+    response = client.read_response()
+    assert response.status == 408, response
 
 
 LEAVING: Final = [
@@ -172,8 +172,8 @@ def test_a_download_arrives_byte_for_byte_in_little_memory(
     upstream.begin(giving(FILE, chunked=chunked))
     with RawClient(footprint.gateway.port) as client:
         client.send(request(None, path=CONTENT, method="GET"))
-        answer = client.answer()
-    assert (answer.status, answer.whole, hashed(answer.body)) == (200, True, hashed(FILE))
+        response = client.read_response()
+    assert (response.status, response.whole, hashed(response.body)) == (200, True, hashed(FILE))
     ledger.one(status="ok", http_status=200)
     assert footprint.extra() < MOST_EXTRA
 
@@ -187,6 +187,6 @@ def test_a_download_that_its_client_does_not_take_waits_at_the_provider(
         upstream.wait_for(lambda: bool(upstream.turns), "the download to begin")
         footprint.wait_until_still()
         extra = footprint.extra()
-        assert hashed(client.answer().body) == hashed(FILE)
+        assert hashed(client.read_response().body) == hashed(FILE)
     ledger.one(status="ok", http_status=200)
     assert extra < MOST_EXTRA

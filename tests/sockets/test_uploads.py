@@ -21,7 +21,7 @@ from tests.support.deployment import EDGE, KEYS, OTHER, Deployment, key_of, prov
 from tests.support.gateway import start_gateway
 from tests.support.grid import ANTHROPIC, GEMINI, OPENAI
 from tests.support.operations import ask
-from tests.support.raw_client import RawAnswer, RawClient
+from tests.support.raw_client import RawClient, RawResponse
 from tests.support.raw_client import request as in_http
 from tests.support.simulator import SeenRequest
 
@@ -176,17 +176,17 @@ def test_an_address_that_stays_leads_past_the_gateway(plain_stage: Deployment) -
 
 def start(deployment: Deployment, *headers: bytes) -> str:
     """Start an upload of three bytes; return the address of its chunks."""
-    answer = ask(deployment.gateway.port, UPLOAD, *START, *headers, body=b"{}")
-    assert answer.status == 200
-    assert answer.value(b"x-goog-upload-status") == b"active"
+    response = ask(deployment.gateway.port, UPLOAD, *START, *headers, body=b"{}")
+    assert response.status == 200
+    assert response.value(b"x-goog-upload-status") == b"active"
     deployment.event()
     deployment.simulator.clear()
-    return (answer.value(b"x-goog-upload-url") or b"").decode()
+    return (response.value(b"x-goog-upload-url") or b"").decode()
 
 
 def send(
     deployment: Deployment, target: str, command: bytes = b"upload, finalize", *headers: bytes
-) -> RawAnswer:
+) -> RawResponse:
     """Send the three bytes without a key."""
     chunk = (b"X-Goog-Upload-Command: " + command, b"X-Goog-Upload-Offset: 0", *headers)
     return ask(deployment.gateway.port, target, *chunk, body=b"abc")
@@ -203,14 +203,14 @@ def test_the_address_has_what_stands_for_the_key_and_no_key(deployment: Deployme
     assert KEYS[GEMINI] not in address
     names = [part.partition("=")[0] for part in address.partition("?")[2].split("&")]
     assert names == ["upload_id", "upload_protocol", "provider", "mgw"]
-    answer = send(deployment, target_of(address))
-    assert (answer.status, answer.json()["file"]["sizeBytes"]) == (200, "3")
+    response = send(deployment, target_of(address))
+    assert (response.status, response.json()["file"]["sizeBytes"]) == (200, "3")
     assert deployment.event()["status"] == "ok"
 
 
 def test_a_key_in_the_query_starts_an_upload_and_goes_no_further(deployment: Deployment) -> None:
-    answer = ask(deployment.gateway.port, f"{UPLOAD}?key={EDGE}", *START, body=b"{}")
-    target = target_of((answer.value(b"x-goog-upload-url") or b"").decode())
+    response = ask(deployment.gateway.port, f"{UPLOAD}?key={EDGE}", *START, body=b"{}")
+    target = target_of((response.value(b"x-goog-upload-url") or b"").decode())
     assert EDGE not in target
     assert send(deployment, target).status == 200
     assert deployment.simulator.requests()[0].target == UPLOAD
@@ -228,7 +228,7 @@ def test_an_upload_in_one_request_arrives_byte_for_byte(deployment: Deployment) 
     sent = in_http(body, GOOGLES, kind, path=f"{UPLOAD}?uploadType=multipart&provider={OTHER}gemini")
     with RawClient(deployment.gateway.port) as client:
         client.send(sent)
-        assert client.answer().json()["file"]["sha256Hash"] == digest(SMALL)
+        assert client.read_response().json()["file"]["sha256Hash"] == digest(SMALL)
     (seen,) = deployment.simulator.requests()
     assert (seen.target, seen.body) == (f"{UPLOAD}?uploadType=multipart", body)
     assert deployment.event()["provider"] == OTHER + GEMINI
@@ -259,8 +259,8 @@ def test_an_upload_is_asked_after_and_given_up(deployment: Deployment) -> None:
 def test_a_changed_address_opens_nothing(deployment: Deployment, old: str, new: str) -> None:
     target = target_of(start(deployment, GOOGLES))
     assert old in target
-    answer = send(deployment, target.replace(old, new))
-    assert (answer.status, answer.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
+    response = send(deployment, target.replace(old, new))
+    assert (response.status, response.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
     assert deployment.simulator.requests() == []
     assert send(deployment, target).status == 200
     deployment.event()
@@ -290,8 +290,8 @@ def test_without_turned_addresses_a_chunk_that_comes_without_a_key_is_refused(
     address = start(plain_stage, GOOGLES)
     assert address.startswith(plain_stage.simulator.url)
     # As Google's SDK does where a call's own http_options name the gateway.
-    answer = send(plain_stage, target_of(address))
-    assert (answer.status, answer.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
+    response = send(plain_stage, target_of(address))
+    assert (response.status, response.json()["error"]["status"]) == (401, "UNAUTHENTICATED")
     assert plain_stage.simulator.requests() == []
 
 
@@ -330,8 +330,8 @@ def test_openais_sdk_uploads_and_downloads_a_file(deployment: Deployment, data: 
     assert data in request.body
     assert (key_of(request, OPENAI), EDGE in repr(request.headers)) == (KEYS[OPENAI], False)
     assert files.content(file.id).content == data
-    with files.with_streaming_response.content(file.id) as answer:
-        assert b"".join(answer.iter_bytes()) == data
+    with files.with_streaming_response.content(file.id) as response:
+        assert b"".join(response.iter_bytes()) == data
     assert file.id in [one.id for one in files.list()]
     assert files.delete(file.id).deleted
     with pytest.raises(openai.NotFoundError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.support.gateway import GatewayProcess
-from tests.support.raw_client import RawAnswer, RawClient, chat
+from tests.support.raw_client import RawClient, RawResponse, chat
 from tests.support.waiting import WAIT_SECONDS
 
 
@@ -44,9 +44,9 @@ class Ledger:
         """The gateway answers the next request; return the events before its own that nobody asked for."""
         with RawClient(self.gateway.port) as client:
             client.send(chat(model))
-            answer = client.answer()
-        assert (answer.status, answer.whole) == (200, True), answer
-        last = event_of(self.gateway, answer)
+            response = client.read_response()
+        assert (response.status, response.whole) == (200, True), response
+        last = event_of(self.gateway, response)
         assert (last["status"], last["http_status"], last["model"]) == ("ok", 200, model), last
         events = self.gateway.events()[self._taken :]
         self._taken += len(events)
@@ -54,9 +54,9 @@ class Ledger:
         return events
 
 
-def event_of(gateway: GatewayProcess, answer: RawAnswer) -> dict[str, Any]:
+def event_of(gateway: GatewayProcess, response: RawResponse) -> dict[str, Any]:
     """Wait for the usage event of an answer."""
-    request_id = answer.value(b"x-gateway-request-id")
+    request_id = response.value(b"x-gateway-request-id")
     assert request_id is not None
     mark = b'"request_id":"%b"' % request_id
     lines: bytes = gateway.stdout.wait_for(

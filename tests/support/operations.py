@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tests.support.gateway import Collected
-from tests.support.raw_client import RawAnswer, RawClient, request
+from tests.support.raw_client import RawClient, RawResponse, request
 from tests.support.waiting import WAIT_SECONDS
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -84,14 +84,14 @@ def start_twistd(
 
 def ask(
     port: int, path: str, *headers: bytes, body: bytes | None = None, method: str | None = None
-) -> RawAnswer:
+) -> RawResponse:
     """Send one request on a connection of its own: GET, or POST of JSON where it has a body."""
     if body is not None:
         headers = (b"Content-Type: application/json", *headers)
     method = method or ("GET" if body is None else "POST")
     with RawClient(port) as client:
         client.send(request(body, *headers, path=path, method=method))
-        return client.answer(method)
+        return client.read_response(method)
 
 
 def cpu_of_children() -> float:

@@ -19,8 +19,8 @@ CHAT: Final = "/v1/chat/completions"
 
 
 @dataclass(frozen=True)
-class RawAnswer:
-    """One answer as it came over the wire, its chunks joined."""
+class RawResponse:
+    """One response as it was received, its chunks joined."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -146,7 +146,7 @@ class RawClient:
             return False
         return True
 
-    def answer(self, method: str = "POST") -> RawAnswer:
+    def read_response(self, method: str = "POST") -> RawResponse:
         """Take the next answer, to a request of this method."""
         interim: list[int] = []
         while True:
@@ -172,7 +172,7 @@ class RawClient:
 
     def _with_body(
         self, status: int, headers: list[tuple[bytes, bytes]], interim: list[int], *, bodiless: bool
-    ) -> RawAnswer:
+    ) -> RawResponse:
         length = find_value(headers, b"content-length")
         whole = True
         if bodiless or status in (204, 304):
@@ -185,7 +185,7 @@ class RawClient:
         else:
             body = self.incoming.rest()
             whole = not self.incoming.reset
-        return RawAnswer(status, headers, body, whole, interim)
+        return RawResponse(status, headers, body, whole, interim)
 
 
 def request(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.ledger import Ledger
-from tests.support.raw_client import RawAnswer, RawClient, chat
+from tests.support.raw_client import RawClient, RawResponse, chat
 from tests.support.raw_upstream import COMPLETION, Script, Turn
 
 LIMIT = 1.0
@@ -17,9 +17,9 @@ USAGE = b'data: {"id":"c","choices":[],"usage":{"prompt_tokens":7,"completion_to
 DONE = b"data: [DONE]\n\n"
 
 
-def ask(client: RawClient, model: str = "main/gpt-1", **fields: Any) -> RawAnswer:
+def ask(client: RawClient, model: str = "main/gpt-1", **fields: Any) -> RawResponse:
     client.send(chat(model, **fields))
-    return client.answer()
+    return client.read_response()
 
 
 def upstream_error(ledger: Ledger, status: int, **more: Any) -> dict[str, Any]:
@@ -44,12 +44,12 @@ def upstream_error(ledger: Ledger, status: int, **more: Any) -> dict[str, Any]:
     return event
 
 
-def told(answer: RawAnswer, status: int) -> str:
+def told(response: RawResponse, status: int) -> str:
     """Return the message of a refusal that has OpenAI's shape."""
-    assert (answer.status, answer.whole) == (status, True)
-    assert answer.value(b"content-type") == b"application/json"
-    assert answer.value(b"x-gateway-request-id")
-    error = answer.json()["error"]
+    assert (response.status, response.whole) == (status, True)
+    assert response.value(b"content-type") == b"application/json"
+    assert response.value(b"x-gateway-request-id")
+    error = response.json()["error"]
     assert set(error) == {"message", "type", "param", "code"}
     assert error["type"] == {502: "upstream_error", 504: "timeout_error"}[status]
     message: str = error["message"]

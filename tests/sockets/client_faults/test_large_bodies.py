@@ -46,9 +46,9 @@ def test_a_counted_body_above_the_limit_is_a_413(
     length = MAX_BODY + extra
     head = request(None, JSON, b"Content-Length: %d" % length, path=target)
     client.send(head + b" " * min(length, MAX_BODY + 60_000))
-    answer = client.answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (413, True, b"close")
-    error = answer.json()["error"]
+    response = client.read_response()
+    assert (response.status, response.whole, response.value(b"connection")) == (413, True, b"close")
+    error = response.json()["error"]
     assert {name: error[name] for name in shape} == shape
     ledger.one(**rejected(413), route=route)
     assert simulator.counters()["received"] == 0
@@ -64,9 +64,9 @@ def test_a_chunked_body_above_the_limit_is_a_413(
     shape: dict[str, Any],
 ) -> None:
     client.send(request(None, JSON, CHUNKED, path=target) + chunk(b" " * 10_000) * 11)
-    answer = client.answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (413, True, b"close")
-    error = answer.json()["error"]
+    response = client.read_response()
+    assert (response.status, response.whole, response.value(b"connection")) == (413, True, b"close")
+    error = response.json()["error"]
     assert {name: error[name] for name in shape} == shape
     ledger.one(**rejected(413), route=route)
     assert simulator.counters()["received"] == 0
@@ -81,7 +81,7 @@ def test_a_body_of_just_the_limit_is_taken(
         client.send(request(body, JSON))
     else:
         client.send(request(None, JSON, CHUNKED) + chunk(body) + chunk(b""))
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     assert len(simulator.requests()[0].body) == MAX_BODY - len("main/")
     ledger.one(status="ok", http_status=200)
 
@@ -106,8 +106,8 @@ def test_a_body_that_unfolds_beyond_the_limit_is_a_413(
     bomb = PACKERS[coding](zeros(50_000_000))
     assert len(bomb) < MAX_BODY
     client.send(request(bomb, JSON, b"Content-Encoding: " + coding.encode()))
-    answer = client.answer()
-    assert (answer.status, answer.json()["error"]["code"]) == (413, "request_too_large")
+    response = client.read_response()
+    assert (response.status, response.json()["error"]["code"]) == (413, "request_too_large")
     ledger.one(**rejected(413), route="chat")
     assert simulator.counters()["received"] == 0
 
@@ -117,7 +117,7 @@ def test_a_packed_body_within_the_limit_is_taken(
     client: RawClient, ledger: Ledger, simulator: SimulatorProcess, coding: str
 ) -> None:
     client.send(request(PACKERS[coding](asking("main/gpt-1")), JSON, b"Content-Encoding: " + coding.encode()))
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     (seen,) = simulator.requests()
     assert (seen.body, seen.value("content-encoding")) == (asking("gpt-1"), None)
     ledger.one(status="ok", http_status=200)
@@ -130,14 +130,14 @@ def test_a_packed_body_that_is_cut_off_is_a_400(
     client.send(
         request(PACKERS[coding](asking("main/gpt-1"))[:-9], JSON, b"Content-Encoding: " + coding.encode())
     )
-    assert client.answer().status == 400
+    assert client.read_response().status == 400
     ledger.one(**rejected(400), route="chat")
     assert simulator.counters()["received"] == 0
 
 
 def test_an_unknown_coding_is_a_400(client: RawClient, ledger: Ledger, simulator: SimulatorProcess) -> None:
     client.send(chat("main/gpt-1", b"Content-Encoding: compress"))
-    assert client.answer().status == 400
+    assert client.read_response().status == 400
     ledger.one(**rejected(400), route="chat")
     assert simulator.counters()["received"] == 0
 
@@ -152,13 +152,13 @@ def test_bodies_beyond_the_memory_for_all_of_them_are_a_503(
     simulator.wait_for("received")  # its room is taken until an answer begins
     with RawClient(gateway.port) as second:
         second.send(request(asking("main/gpt-2").ljust(LARGE), JSON))
-        answer = second.answer()
-    assert (answer.status, answer.value(b"retry-after")) == (503, b"1")
-    assert answer.json()["error"]["code"] == "overloaded"
+        response = second.read_response()
+    assert (response.status, response.value(b"retry-after")) == (503, b"1")
+    assert response.json()["error"]["code"] == "overloaded"
     ledger.one(**rejected(503), route="chat")
     with RawClient(gateway.port) as third:
         third.send(chat("main/gpt-3"))
-        assert third.answer().status == 200
+        assert third.read_response().status == 200
     ledger.one(status="ok", model="main/gpt-3")
     close(client)
     ledger.one(**ABORTED, route="chat", attempts=1)
@@ -171,8 +171,12 @@ def test_a_chunked_body_that_finds_no_room_on_its_way_is_a_503(
     simulator.wait_for("received")
     with RawClient(gateway.port) as second:
         second.send(request(None, JSON, CHUNKED) + chunk(b" " * 10_000) * 7)
-        answer = second.answer()
-    assert (answer.status, answer.value(b"retry-after"), answer.value(b"connection")) == (503, b"1", b"close")
+        response = second.read_response()
+    assert (response.status, response.value(b"retry-after"), response.value(b"connection")) == (
+        503,
+        b"1",
+        b"close",
+    )
     ledger.one(**rejected(503), route="chat")
     close(client)
     ledger.one(**ABORTED, route="chat", attempts=1)
@@ -185,7 +189,7 @@ def test_a_body_that_is_only_announced_keeps_nobody_out(
     assert client.incoming.until(b"\r\n\r\n")
     with RawClient(gateway.port) as second:
         second.send(request(asking("main/gpt-2").ljust(LARGE), JSON))
-        assert second.answer().status == 200
+        assert second.read_response().status == 200
     ledger.one(status="ok", model="main/gpt-2")
     close(client)
     ledger.one(**ABORTED, route="chat", attempts=0)
@@ -197,11 +201,11 @@ def test_room_comes_back_from_every_end_of_a_request(
     body = asking("main/gpt-1+sim-reset-before").ljust(LARGE)
     for _ in range(3):
         client.send(request(body, JSON))
-        assert client.answer().status == 502
+        assert client.read_response().status == 502
         ledger.one(status="upstream_error", http_status=502)
         with RawClient(gateway.port) as leaving:
             leaving.send(request(body, JSON)[:-1])
         ledger.one(**ABORTED, attempts=0)
     client.send(request(asking("main/gpt-1").ljust(LARGE), JSON))
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     ledger.one(status="ok", http_status=200)

@@ -72,9 +72,9 @@ def trickle(client: RawClient, data: bytes) -> bytes:
 
 
 def test_a_head_that_trickles_is_a_408_and_no_event(hurried: RawClient, hasty_ledger: Ledger) -> None:
-    answer = trickle(hurried, b"POST /v1/messages HTTP/1.1\r\nHost: gateway\r\n" + b"X: 1\r\n" * 100)
-    assert answer.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-    assert b"\r\nConnection: close\r\n" in answer
+    response = trickle(hurried, b"POST /v1/messages HTTP/1.1\r\nHost: gateway\r\n" + b"X: 1\r\n" * 100)
+    assert response.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b"\r\nConnection: close\r\n" in response
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_a_head_that_stops_is_a_408_in_the_shape_of_its_path(
     hurried: RawClient, hasty_ledger: Ledger, target: str, shape: dict[str, Any]
 ) -> None:
     hurried.send(f"POST {target} HTTP/1.1\r\nHost: gate".encode())
-    answer = hurried.answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (408, True, b"close")
-    error = answer.json()["error"]
+    response = hurried.read_response()
+    assert (response.status, response.whole, response.value(b"connection")) == (408, True, b"close")
+    error = response.json()["error"]
     assert {name: error[name] for name in shape} == shape
 
 
@@ -106,7 +106,7 @@ def test_a_connection_that_rests_too_long_is_closed_without_a_word(
     hurried: RawClient, hasty_ledger: Ledger
 ) -> None:
     hurried.send(chat("main/gpt-1"))
-    assert hurried.answer().status == 200
+    assert hurried.read_response().status == 200
     assert hurried.no_answer()
     hasty_ledger.one(status="ok", http_status=200)
 
@@ -132,12 +132,12 @@ def test_a_body_that_stops_is_a_408(
 ) -> None:
     start = b"5\r\n" if framing is CHUNKED else b""
     hurried.send(request(None, JSON, framing, path=target) + start + b'{"mod')
-    answer = hurried.answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (408, True, b"close")
-    error = answer.json()["error"]
+    response = hurried.read_response()
+    assert (response.status, response.whole, response.value(b"connection")) == (408, True, b"close")
+    error = response.json()["error"]
     assert {name: error[name] for name in shape} == shape
     event = hasty_ledger.one(**rejected(408), route=route, modality="text")
-    assert event["request_id"].encode() == answer.value(b"x-gateway-request-id")
+    assert event["request_id"].encode() == response.value(b"x-gateway-request-id")
     assert event["latency_ms"] >= LIMIT * 1000
     assert simulator.counters()["received"] == 0
 
@@ -151,7 +151,7 @@ def test_a_slow_body_within_the_limit_is_taken(hurried: RawClient, hasty_ledger:
             hurried.socket.recv(1)
         hurried.send(whole[at : at + 1])
     hurried.socket.settimeout(WAIT_SECONDS)
-    assert hurried.answer().status == 200
+    assert hurried.read_response().status == 200
     event = hasty_ledger.one(status="ok", http_status=200)
     assert event["latency_ms"] >= LIMIT * 1000
 
@@ -160,6 +160,6 @@ def test_a_provider_that_takes_its_time_is_not_the_clients_fault(
     hurried: RawClient, hasty_ledger: Ledger
 ) -> None:
     hurried.send(chat("main/gpt-1+sim-delay-700"))
-    assert hurried.answer().status == 200
+    assert hurried.read_response().status == 200
     event = hasty_ledger.one(status="ok", http_status=200)
     assert event["latency_ms"] >= 700

@@ -18,11 +18,11 @@ def test_pipelined_requests_are_answered_in_order(
 ) -> None:
     models = ["main/gpt-1+sim-delay-100", "main/gpt-2+sim-status-404", "main/gpt-3", "nobody/x", "main/gpt-4"]
     client.send(b"".join(chat(model) for model in models))
-    answers = [client.answer() for _ in models]
-    assert [answer.status for answer in answers] == [200, 404, 200, 200, 200]
+    responses = [client.read_response() for _ in models]
+    assert [response.status for response in responses] == [200, 404, 200, 200, 200]
     events = ledger.take(len(models))
     assert [event["model"] for event in events] == models
-    assert [answer.value(b"x-gateway-request-id") for answer in answers] == [
+    assert [response.value(b"x-gateway-request-id") for response in responses] == [
         event["request_id"].encode() for event in events
     ]
     assert [request.json()["model"] for request in simulator.requests()] == [
@@ -32,7 +32,7 @@ def test_pipelined_requests_are_answered_in_order(
 
 def test_a_pipelined_stream_ends_before_the_next_answer_begins(client: RawClient, ledger: Ledger) -> None:
     client.send(chat("main/gpt-1+sim-chunk-delay-5", stream=True) + chat("main/gpt-2"))
-    stream, after = client.answer(), client.answer()
+    stream, after = client.read_response(), client.read_response()
     assert (stream.whole, stream.body.endswith(b"data: [DONE]\n\n")) == (True, True)
     assert after.json()["object"] == "chat.completion"
     assert [event["stream"] for event in ledger.take(2)] == [True, False]
@@ -41,7 +41,7 @@ def test_a_pipelined_stream_ends_before_the_next_answer_begins(client: RawClient
 def test_more_than_the_gateway_holds_may_be_pipelined(client: RawClient, ledger: Ledger) -> None:
     requests = [request(asking(f"main/gpt-{number}").ljust(30_000), JSON) for number in range(10)]
     client.send(b"".join(requests))
-    assert [client.answer().status for _ in requests] == [200] * 10
+    assert [client.read_response().status for _ in requests] == [200] * 10
     assert [event["model"] for event in ledger.take(10)] == [f"main/gpt-{number}" for number in range(10)]
 
 
@@ -50,22 +50,22 @@ def test_one_connection_serves_many_requests(
 ) -> None:
     for model, status in [("gpt-1", 200), ("gpt-2+sim-status-500", 500), ("gpt-3", 200)]:
         client.send(chat(model))
-        answer = client.answer()
-        assert (answer.status, answer.value(b"connection")) == (status, None)
+        response = client.read_response()
+        assert (response.status, response.value(b"connection")) == (status, None)
         outcome = "ok" if status == 200 else "upstream_error"
         ledger.one(status=outcome, http_status=status, model=model)
     client.send(request(b"{}", JSON))
-    assert client.answer().status == 400
+    assert client.read_response().status == 400
     ledger.one(**rejected(400), route="chat")
     client.send(chat("gpt-4"))
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     ledger.one(status="ok", http_status=200, model="gpt-4")
 
 
 def test_a_client_that_wants_the_end_gets_it(client: RawClient, ledger: Ledger) -> None:
     client.send(chat("main/gpt-1", b"Connection: close"))
-    answer = client.answer()
-    assert (answer.status, answer.value(b"connection")) == (200, b"close")
+    response = client.read_response()
+    assert (response.status, response.value(b"connection")) == (200, b"close")
     assert client.no_answer()
     ledger.one(status="ok", http_status=200)
 
@@ -79,15 +79,15 @@ def test_a_client_that_waits_for_it_is_told_to_continue(client: RawClient, ledge
     client.send(head)
     assert client.incoming.until(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
     client.send(body)
-    answer = client.answer()
-    assert (answer.status, answer.interim) == (200, [])
+    response = client.read_response()
+    assert (response.status, response.interim) == (200, [])
     ledger.one(status="ok", http_status=200)
 
 
 def test_a_client_that_does_not_wait_for_it_is_served_as_well(client: RawClient, ledger: Ledger) -> None:
     client.send(chat("main/gpt-1", b"Expect: 100-continue"))
-    answer = client.answer()
-    assert (answer.status, answer.interim) in [(200, [100]), (200, [])]
+    response = client.read_response()
+    assert (response.status, response.interim) in [(200, [100]), (200, [])]
     ledger.one(status="ok", http_status=200)
 
 
@@ -95,22 +95,22 @@ def test_a_client_that_waits_with_too_much_is_refused_instead(
     client: RawClient, ledger: Ledger, simulator: SimulatorProcess
 ) -> None:
     client.send(request(None, JSON, b"Expect: 100-continue", b"Content-Length: %d" % (MAX_BODY + 1)))
-    answer = client.answer()
-    assert (answer.status, answer.interim, answer.value(b"connection")) == (413, [], b"close")
+    response = client.read_response()
+    assert (response.status, response.interim, response.value(b"connection")) == (413, [], b"close")
     ledger.one(**CHAT_EVENT | rejected(413))
     assert simulator.counters()["received"] == 0
 
 
 def test_a_client_that_waits_at_an_unknown_path_is_refused_instead(client: RawClient, ledger: Ledger) -> None:
     client.send(request(None, b"Expect: 100-continue", b"Content-Length: 10", path="/v1/nothing"))
-    answer = client.answer()
-    assert (answer.status, answer.interim, answer.value(b"connection")) == (404, [], b"close")
+    response = client.read_response()
+    assert (response.status, response.interim, response.value(b"connection")) == (404, [], b"close")
 
 
 def test_a_client_of_http_1_0_gets_one_answer_and_the_end(client: RawClient, ledger: Ledger) -> None:
     client.send(chat("main/gpt-1", version="1.0"))
-    answer = client.answer()
-    assert (answer.status, answer.whole, answer.value(b"connection")) == (200, True, b"close")
+    response = client.read_response()
+    assert (response.status, response.whole, response.value(b"connection")) == (200, True, b"close")
     assert client.no_answer()
     ledger.one(status="ok", http_status=200)
 
@@ -118,8 +118,8 @@ def test_a_client_of_http_1_0_gets_one_answer_and_the_end(client: RawClient, led
 def test_a_client_of_http_1_0_may_keep_its_connection(client: RawClient, ledger: Ledger) -> None:
     for _ in range(2):
         client.send(chat("main/gpt-1", b"Connection: keep-alive", version="1.0"))
-        answer = client.answer()
-        assert (answer.status, answer.whole, answer.value(b"connection")) == (200, True, b"keep-alive")
+        response = client.read_response()
+        assert (response.status, response.whole, response.value(b"connection")) == (200, True, b"keep-alive")
         ledger.one(status="ok", http_status=200)
 
 
@@ -127,10 +127,10 @@ def test_a_client_of_http_1_0_gets_a_stream_up_to_the_end_of_the_connection(
     client: RawClient, ledger: Ledger
 ) -> None:
     client.send(chat("main/gpt-1", b"Connection: keep-alive", version="1.0", stream=True))
-    answer = client.answer()
-    assert (answer.value(b"transfer-encoding"), answer.value(b"content-length")) == (None, None)
-    assert answer.body.endswith(b"data: [DONE]\n\n")
-    assert (answer.whole, answer.value(b"connection")) == (True, b"close")
+    response = client.read_response()
+    assert (response.value(b"transfer-encoding"), response.value(b"content-length")) == (None, None)
+    assert response.body.endswith(b"data: [DONE]\n\n")
+    assert (response.whole, response.value(b"connection")) == (True, b"close")
     ledger.one(status="ok", http_status=200, stream=True)
 
 
@@ -138,8 +138,8 @@ def test_a_broken_stream_does_not_look_whole_to_a_client_of_http_1_0(
     client: RawClient, ledger: Ledger
 ) -> None:
     client.send(chat("main/gpt-1+sim-reset-after-2", version="1.0", stream=True))
-    answer = client.answer()
-    assert (answer.status, answer.whole) == (200, False)
+    response = client.read_response()
+    assert (response.status, response.whole) == (200, False)
     ledger.one(status="upstream_error", http_status=200, stream=True)
 
 
@@ -148,7 +148,7 @@ def test_a_target_in_absolute_form_is_served(
 ) -> None:
     body = asking("main/gpt-1")
     client.send(request(body, JSON, path="http://gateway/v1/chat/completions"))
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     (seen,) = simulator.requests()
     assert (seen.target, seen.value("host")) == (
         "/v1/chat/completions",
@@ -163,7 +163,7 @@ def test_a_chunked_request_goes_up_with_a_length(
     body = asking("main/gpt-1")
     pieces = b"".join(chunk(body[at : at + 5]) for at in range(0, len(body), 5))
     client.send(request(None, JSON, CHUNKED) + pieces + b"0;ext=1\r\nX-Trailer: 1\r\n\r\n")
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     (seen,) = simulator.requests()
     assert seen.body == asking("gpt-1")
     assert (seen.value("transfer-encoding"), seen.value("x-trailer")) == (None, None)
@@ -176,10 +176,10 @@ def test_a_chunked_request_goes_up_with_a_length(
 def test_head_requests_have_heads_alone(client: RawClient, ledger: Ledger) -> None:
     for path in ("/", "/healthz", "/"):
         client.send(request(None, path=path, method="HEAD"))
-        answer = client.answer("HEAD")
-        assert (answer.status, answer.body) == (200, b"")
+        response = client.read_response("HEAD")
+        assert (response.status, response.body) == (200, b"")
     client.send(chat("main/gpt-1"))
-    assert client.answer().status == 200
+    assert client.read_response().status == 200
     ledger.one(status="ok", http_status=200)
 
 
@@ -195,9 +195,9 @@ def test_an_answer_with_odd_headers_is_one_answer(
     )
     upstream.begin(lambda turn: turn.send(counted(b"{}", JSON, *headers, b"X-Hop: 1", b"Keep-Alive: 1")))
     client.send(chat("raw/gpt-1"))
-    answer = client.answer()
-    assert (answer.values(b"x-empty"), answer.values(b"x-twice")) == ([b""], [b"1", b"2"])
-    assert answer.value(b"x-latin") == "é".encode("latin-1")
-    assert (answer.value(b"x-hop"), answer.value(b"keep-alive")) == (None, None)
-    assert json.loads(answer.body) == {}
+    response = client.read_response()
+    assert (response.values(b"x-empty"), response.values(b"x-twice")) == ([b""], [b"1", b"2"])
+    assert response.value(b"x-latin") == "é".encode("latin-1")
+    assert (response.value(b"x-hop"), response.value(b"keep-alive")) == (None, None)
+    assert json.loads(response.body) == {}
     ledger.one(status="ok", http_status=200, provider="raw")

@@ -20,9 +20,9 @@ def test_a_counted_body_that_breaks_off_is_broken_for_the_client(
     client: RawClient, ledger: Ledger, upstream: RawUpstream, reset: bool
 ) -> None:
     upstream.begin(breaking(COUNTED_HEAD, HALF, reset=reset))
-    answer = ask(client)
-    assert (answer.status, answer.whole) == (200, False)
-    assert HALF.startswith(answer.body)
+    response = ask(client)
+    assert (response.status, response.whole) == (200, False)
+    assert HALF.startswith(response.body)
     upstream_error(ledger, 200)
 
 
@@ -44,9 +44,9 @@ def test_a_stream_that_breaks_off_never_ends_cleanly(
     client: RawClient, ledger: Ledger, upstream: RawUpstream, script: Script
 ) -> None:
     upstream.begin(script)
-    answer = ask(client, stream=True)
-    assert (answer.status, answer.whole) == (200, False)
-    assert (PIECE + USAGE + PIECE).startswith(answer.body)
+    response = ask(client, stream=True)
+    assert (response.status, response.whole) == (200, False)
+    assert (PIECE + USAGE + PIECE).startswith(response.body)
     event = upstream_error(ledger, 200, stream=True, tokens_in=7, tokens_out=3)
     assert event["ttft_ms"] > 0
 
@@ -66,10 +66,10 @@ def test_a_slow_reader_gets_all_that_came_before_the_break(
     upstream.begin(script)
     with RawClient(gateway.port, receive_buffer=4096) as client:
         client.send(chat("main/gpt-1", stream=True))
-        answer = client.answer()
+        response = client.read_response()
     assert broken.is_set()
-    assert (answer.status, answer.whole, len(answer.body)) == (200, False, len(sent))
-    assert answer.body == sent
+    assert (response.status, response.whole, len(response.body)) == (200, False, len(sent))
+    assert response.body == sent
     upstream_error(ledger, 200, stream=True)
 
 
@@ -77,8 +77,8 @@ def test_what_came_before_a_stall_reaches_the_client_and_then_the_stream_breaks(
     client: RawClient, ledger: Ledger, upstream: RawUpstream
 ) -> None:
     upstream.begin(breaking(STREAM_HEAD, chunk(PIECE), chunk(USAGE), stall=True))
-    answer = ask(client, "hasty/gpt-1", stream=True)
-    assert (answer.status, answer.whole, answer.body) == (200, False, PIECE + USAGE)
+    response = ask(client, "hasty/gpt-1", stream=True)
+    assert (response.status, response.whole, response.body) == (200, False, PIECE + USAGE)
     more = {"provider": "hasty", "model": "hasty/gpt-1", "tokens_in": 7, "tokens_out": 3}
     event = upstream_error(ledger, 200, stream=True, **more)
     assert event["latency_ms"] >= LIMIT * 1000
@@ -89,8 +89,8 @@ def test_a_stall_in_a_counted_body_breaks_it(
     client: RawClient, ledger: Ledger, upstream: RawUpstream
 ) -> None:
     upstream.begin(breaking(COUNTED_HEAD, HALF, stall=True))
-    answer = ask(client, "hasty/gpt-1")
-    assert (answer.status, answer.whole, answer.body) == (200, False, HALF)
+    response = ask(client, "hasty/gpt-1")
+    assert (response.status, response.whole, response.body) == (200, False, HALF)
     upstream_error(ledger, 200, provider="hasty", model="hasty/gpt-1")
     upstream.wait_until_left()
 
@@ -107,6 +107,6 @@ def test_a_slow_stream_within_the_limit_is_whole(
         turn.send(chunk(USAGE), chunk(DONE), chunk(b""))
 
     upstream.begin(paced)
-    answer = ask(client, "hasty/gpt-1", stream=True)
-    assert (answer.whole, answer.body) == (True, PIECE * 20 + USAGE + DONE)
+    response = ask(client, "hasty/gpt-1", stream=True)
+    assert (response.whole, response.body) == (True, PIECE * 20 + USAGE + DONE)
     ledger.one(status="ok", http_status=200, stream=True, tokens_in=7, tokens_out=3)

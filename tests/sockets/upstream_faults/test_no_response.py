@@ -23,19 +23,19 @@ from tests.support.upstream_faults import (
 
 
 def test_a_refused_connection_is_a_502_in_openais_shape(client: RawClient, ledger: Ledger) -> None:
-    answer = ask(client, "refusing/gpt-1")
-    assert "refused the connection" in told(answer, 502)
+    response = ask(client, "refusing/gpt-1")
+    assert "refused the connection" in told(response, 502)
     event = upstream_error(ledger, 502, provider="refusing", model="refusing/gpt-1", ttft_ms=None)
-    assert event["request_id"].encode() == answer.value(b"x-gateway-request-id")
+    assert event["request_id"].encode() == response.value(b"x-gateway-request-id")
 
 
 def test_a_refused_connection_is_a_502_in_anthropics_shape(client: RawClient, ledger: Ledger) -> None:
     body = json.dumps({"model": "refusing-a/claude-1", "max_tokens": 9, "messages": []}).encode()
     client.send(request(body, JSON, path="/v1/messages"))
-    answer = client.answer()
-    assert (answer.status, answer.whole) == (502, True)
-    assert (answer.json()["type"], answer.json()["error"]["type"]) == ("error", "api_error")
-    assert answer.json()["request_id"].encode() == answer.value(b"x-gateway-request-id")
+    response = client.read_response()
+    assert (response.status, response.whole) == (502, True)
+    assert (response.json()["type"], response.json()["error"]["type"]) == ("error", "api_error")
+    assert response.json()["request_id"].encode() == response.value(b"x-gateway-request-id")
     model = {"model": "refusing-a/claude-1", "upstream_model": "claude-1"}
     upstream_error(ledger, 502, dialect="anthropic", route="messages", provider="refusing-a", **model)
 
@@ -48,9 +48,9 @@ def test_a_refused_connection_is_a_502_in_geminis_shape(
     client: RawClient, ledger: Ledger, method: str, route: str
 ) -> None:
     client.send(request(b"{}", JSON, path=f"/v1beta/models/refusing-g/gemini-1:{method}"))
-    answer = client.answer()
-    assert (answer.status, answer.whole) == (502, True)
-    assert (answer.json()["error"]["code"], answer.json()["error"]["status"]) == (502, "UNAVAILABLE")
+    response = client.read_response()
+    assert (response.status, response.whole) == (502, True)
+    assert (response.json()["error"]["code"], response.json()["error"]["status"]) == (502, "UNAVAILABLE")
     model = {"model": "refusing-g/gemini-1", "upstream_model": "gemini-1"}
     upstream_error(ledger, 502, dialect="gemini", route=route, provider="refusing-g", **model)
 

@@ -38,8 +38,8 @@ def test_a_connection_that_closes_as_it_is_reused_costs_the_client_nothing(
     ask(client, "kept/gpt-1")
     ledger.take()
     upstream.begin(script)
-    answer = ask(client, "kept/gpt-2")
-    assert (answer.status, answer.body) == (200, COMPLETION)
+    response = ask(client, "kept/gpt-2")
+    assert (response.status, response.body) == (200, COMPLETION)
     ledger.one(status="ok", http_status=200, attempts=2, upstream_model="gpt-2", tokens_out=3)
     stale, fresh = upstream.turns
     assert stale.body == fresh.body
@@ -79,8 +79,8 @@ def test_an_answer_before_the_body_was_taken_reaches_the_client(
         turn.closed = True
 
     upstream.begin(early)
-    answer = ask(client, "kept/gpt-1", padding="x" * 8_000_000)
-    assert (answer.status, answer.body, answer.whole) == (413, refusal, True)
+    response = ask(client, "kept/gpt-1", padding="x" * 8_000_000)
+    assert (response.status, response.body, response.whole) == (413, refusal, True)
     upstream_error(ledger, 413, **KEPT)
     upstream.wait_until_left()
 

@@ -31,9 +31,9 @@ def test_interim_answers_stay_with_the_gateway(
         turn.send(b"HTTP/1.1 102 Processing\r\nContent-Length: 3\r\n\r\n", counted(COMPLETION, JSON))
 
     upstream.begin(with_interim)
-    answer = ask(client, "kept/gpt-1")
-    assert (answer.interim, answer.status, answer.body) == ([], 200, COMPLETION)
-    assert answer.value(b"link") is None
+    response = ask(client, "kept/gpt-1")
+    assert (response.interim, response.status, response.body) == ([], 200, COMPLETION)
+    assert response.value(b"link") is None
     ledger.one(status="ok", http_status=200, tokens_in=7, tokens_out=3, attempts=1)
 
 
@@ -48,8 +48,8 @@ def test_a_gzipped_answer_passes_byte_for_byte_and_is_metered(
 
     upstream.begin(zipped)
     client.send(chat("kept/gpt-1", b"Accept-Encoding: br, gzip"))
-    answer = client.answer()
-    assert (answer.body, answer.value(b"content-encoding")) == (packed, b"gzip")
+    response = client.read_response()
+    assert (response.body, response.value(b"content-encoding")) == (packed, b"gzip")
     ledger.one(status="ok", http_status=200, tokens_in=7, tokens_out=3)
 
 
@@ -64,8 +64,8 @@ def test_a_gzipped_stream_passes_byte_for_byte_and_is_metered(
 
     upstream.begin(zipped)
     client.send(chat("kept/gpt-1", b"Accept-Encoding: gzip", stream=True))
-    answer = client.answer()
-    assert (answer.body, answer.whole) == (packed, True)
+    response = client.read_response()
+    assert (response.body, response.whole) == (packed, True)
     ledger.one(status="ok", http_status=200, stream=True, tokens_in=7, tokens_out=3)
 
 
@@ -77,8 +77,8 @@ def test_an_answer_that_is_no_gzip_although_it_says_so_still_passes(
 
     upstream.begin(lying)
     client.send(chat("kept/gpt-1", b"Accept-Encoding: gzip"))
-    answer = client.answer()
-    assert (answer.body, answer.whole) == (COMPLETION, True)
+    response = client.read_response()
+    assert (response.body, response.whole) == (COMPLETION, True)
     ledger.one(status="ok", http_status=200, tokens_in=None)
 
 
@@ -87,8 +87,8 @@ def test_an_answer_that_ends_with_its_connection_is_whole(
     client: RawClient, ledger: Ledger, upstream: RawUpstream, version: bytes
 ) -> None:
     upstream.begin(saying(b"HTTP/%b 200 OK\r\n%b\r\n\r\n" % (version, JSON), HALF, COMPLETION[len(HALF) :]))
-    answer = ask(client, "kept/gpt-1")
-    assert (answer.status, answer.body, answer.whole) == (200, COMPLETION, True)
+    response = ask(client, "kept/gpt-1")
+    assert (response.status, response.body, response.whole) == (200, COMPLETION, True)
     ledger.one(status="ok", http_status=200, tokens_in=7, tokens_out=3)
 
 
@@ -96,9 +96,9 @@ def test_an_answer_of_http_1_0_with_a_length_is_whole(
     client: RawClient, ledger: Ledger, upstream: RawUpstream
 ) -> None:
     upstream.begin(saying(counted(COMPLETION, JSON).replace(b"HTTP/1.1", b"HTTP/1.0")))
-    answer = ask(client, "kept/gpt-1")
-    assert (answer.status, answer.body, answer.whole) == (200, COMPLETION, True)
-    assert answer.value(b"content-length") == b"%d" % len(COMPLETION)
+    response = ask(client, "kept/gpt-1")
+    assert (response.status, response.body, response.whole) == (200, COMPLETION, True)
+    assert response.value(b"content-length") == b"%d" % len(COMPLETION)
     ledger.one(status="ok", http_status=200, tokens_in=7)
 
 
@@ -106,8 +106,8 @@ def test_an_answer_of_http_1_0_that_is_reset_is_broken(
     client: RawClient, ledger: Ledger, upstream: RawUpstream
 ) -> None:
     upstream.begin(breaking(b"HTTP/1.0 200 OK\r\n%b\r\n\r\n" % EVENTS, PIECE, reset=True))
-    answer = ask(client, "kept/gpt-1", stream=True)
-    assert (answer.status, answer.whole) == (200, False)
+    response = ask(client, "kept/gpt-1", stream=True)
+    assert (response.status, response.whole) == (200, False)
     upstream_error(ledger, 200, **KEPT, stream=True)
 
 
@@ -121,10 +121,10 @@ def test_a_204_has_no_body_and_its_connection_is_kept(
 ) -> None:
     upstream.begin(bare)
     for _ in range(2):
-        answer = ask(client, "kept/gpt-1")
-        assert (answer.status, answer.body, answer.whole) == (204, b"", True)
-        assert (answer.value(b"content-length"), answer.value(b"transfer-encoding")) == (None, None)
-        assert answer.value(b"x-left") == b"me"
+        response = ask(client, "kept/gpt-1")
+        assert (response.status, response.body, response.whole) == (204, b"", True)
+        assert (response.value(b"content-length"), response.value(b"transfer-encoding")) == (None, None)
+        assert response.value(b"x-left") == b"me"
         ledger.one(status="ok", http_status=204)
     first, second = upstream.turns
     assert (first.connection, second.number) == (second.connection, first.number + 1)
@@ -132,8 +132,8 @@ def test_a_204_has_no_body_and_its_connection_is_kept(
 
 def test_an_empty_answer_is_an_empty_answer(client: RawClient, ledger: Ledger, upstream: RawUpstream) -> None:
     upstream.begin(lambda turn: turn.send(counted(b"")))
-    answer = ask(client, "kept/gpt-1")
-    assert (answer.status, answer.body, answer.value(b"content-length")) == (200, b"", b"0")
+    response = ask(client, "kept/gpt-1")
+    assert (response.status, response.body, response.value(b"content-length")) == (200, b"", b"0")
     ledger.one(status="ok", http_status=200, ttft_ms=None)
 
 
@@ -142,9 +142,9 @@ def test_the_providers_own_errors_pass_as_they_are(
 ) -> None:
     body = b'{"error": {"message": "no such model"}}'
     upstream.begin(lambda turn: turn.send(counted(body, JSON, b"X-Own: 1", b"Server: x", status=404)))
-    answer = ask(client, "kept/gpt-1")
-    assert (answer.status, answer.body) == (404, body)
-    assert (answer.value(b"x-own"), answer.value(b"server")) == (b"1", None)
+    response = ask(client, "kept/gpt-1")
+    assert (response.status, response.body) == (404, body)
+    assert (response.value(b"x-own"), response.value(b"server")) == (b"1", None)
     upstream_error(ledger, 404, **KEPT)
 
 
@@ -153,6 +153,6 @@ def test_a_request_body_of_many_megabytes_reaches_a_slow_provider_whole(
 ) -> None:
     body = asking("gpt-8", padding="x" * 8_000_000)
     client.send(request(body, JSON))
-    assert client.answer().body == COMPLETION
+    assert client.read_response().body == COMPLETION
     assert upstream.turns[0].body == body
     ledger.one(status="ok", http_status=200, provider="main", model="gpt-8")
