@@ -106,8 +106,8 @@ def test_an_error_as_the_first_event_is_an_answer_with_its_status(
     assert client.finished
     assert work.called
     assert pipeline.connection.aborted
-    told = pipeline.event()
-    assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, status, False)
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.stream) == (Outcome.UPSTREAM_ERROR, status, False)
     assert not pipeline.clock.getDelayedCalls()
 
 
@@ -138,8 +138,8 @@ def test_an_error_behind_content_breaks_the_stream(
     assert b"so far" in client.body
     assert WORDS.encode() in client.body
     assert refusal_of(work).reason is Reason.UPSTREAM_BROKEN
-    told = pipeline.event()
-    assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, 200, True)
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.stream) == (Outcome.UPSTREAM_ERROR, 200, True)
 
 
 def test_the_head_of_the_provider_says_when_to_come_again() -> None:
@@ -204,8 +204,8 @@ def test_a_silent_provider_lets_the_head_go_with_the_first_sign_of_life(
     pipeline.connection.send(chunk(ERRORS[model]))
     assert WORDS.encode() in client.body
     assert client.finished
-    told = pipeline.event()
-    assert (told.status, told.http_status, told.stream) == (Outcome.UPSTREAM_ERROR, 200, True)
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.stream) == (Outcome.UPSTREAM_ERROR, 200, True)
     assert not pipeline.clock.getDelayedCalls()
 
 
@@ -216,8 +216,8 @@ def test_a_client_that_leaves_while_the_head_is_held_stops_the_provider() -> Non
     work.cancel()
     assert pipeline.connection.aborted
     assert not client.started
-    told = pipeline.event()
-    assert (told.status, told.http_status) == (Outcome.CLIENT_ABORT, 499)
+    event = pipeline.event()
+    assert (event.status, event.http_status) == (Outcome.CLIENT_ABORT, 499)
     assert not pipeline.clock.getDelayedCalls()
 
 

@@ -86,8 +86,8 @@ def family_of(asked: Asked, shown: str) -> str:
     return TABLE.dialect_of(path, query.encode() or None, [(sign.encode(), value.encode())]).family.value
 
 
-class Door(WebServerHarness):
-    """A site for many requests, each on a connection of its own."""
+class ManyConnectionsHarness(WebServerHarness):
+    """A web server that gets many requests, each on a connection of its own."""
 
     def __init__(self) -> None:
         super().__init__(CONFIGURATION)
@@ -125,9 +125,9 @@ class Door(WebServerHarness):
 
 
 @pytest.fixture(scope="module")
-def door() -> Door:
+def harness() -> ManyConnectionsHarness:
     """One gateway for all requests."""
-    return Door()
+    return ManyConnectionsHarness()
 
 
 def each(all_asked: Iterable[Asked]) -> pytest.MarkDecorator:
@@ -166,8 +166,10 @@ def check(came: Came, asked: Asked, provider: str) -> None:
 
 
 @each(SURFACE)
-def test_a_path_belongs_to_its_family_and_arrives_byte_for_byte(door: Door, asked: Asked) -> None:
-    came = door.through(asked.naming("m-1"))
+def test_a_path_belongs_to_its_family_and_arrives_byte_for_byte(
+    harness: ManyConnectionsHarness, asked: Asked
+) -> None:
+    came = harness.through(asked.naming("m-1"))
     check(came, asked, asked.family)
     assert came.event.model == came.event.upstream_model
     assert (came.event.tokens_in, came.event.tokens_out) == ((7, 5) if asked.tells else (None, None))
@@ -176,41 +178,45 @@ def test_a_path_belongs_to_its_family_and_arrives_byte_for_byte(door: Door, aske
 @each(MODELS)
 @pytest.mark.parametrize("prefixed", [True, False], ids=["prefix", "alias"])
 def test_a_model_is_replaced_where_it_stands_and_chooses_the_provider(
-    door: Door, asked: Asked, *, prefixed: bool
+    harness: ManyConnectionsHarness, asked: Asked, *, prefixed: bool
 ) -> None:
     provider = SECOND[asked.family]
     sent = asked.naming(f"{provider}/m-1" if prefixed else ALIAS[asked.family])
-    check(door.through(sent if asked.chooses else sent.choosing(provider)), asked, provider)
+    check(harness.through(sent if asked.chooses else sent.choosing(provider)), asked, provider)
 
 
 @each(BARE)
-def test_without_a_model_the_client_says_which_provider_it_means(door: Door, asked: Asked) -> None:
+def test_without_a_model_the_client_says_which_provider_it_means(
+    harness: ManyConnectionsHarness, asked: Asked
+) -> None:
     provider = SECOND[asked.family]
-    check(door.through(asked.choosing(provider)), asked, provider)
+    check(harness.through(asked.choosing(provider)), asked, provider)
 
 
 @each(asked for asked in SURFACE if not asked.chooses or not asked.names_model)
-def test_no_provider_of_another_family_gets_it(door: Door, asked: Asked) -> None:
+def test_no_provider_of_another_family_gets_it(harness: ManyConnectionsHarness, asked: Asked) -> None:
     for other in SECOND.keys() - {asked.family}:
         if not asked.headers and family_of(asked, other) == other:
             continue  # see below
-        status, _, event = door.refused(asked.naming("m-1").choosing(other))
+        status, _, event = harness.refused(asked.naming("m-1").choosing(other))
         assert status == 400
         assert event is not None
         assert (event.dialect, event.status) == (asked.family, "rejected")
 
 
 @each(asked for asked in SURFACE if not asked.headers and not asked.names_model)
-def test_a_named_provider_of_another_family_that_has_the_path_gets_it(door: Door, asked: Asked) -> None:
+def test_a_named_provider_of_another_family_that_has_the_path_gets_it(
+    harness: ManyConnectionsHarness, asked: Asked
+) -> None:
     """Or nobody does, where that family has no such method on it."""
     for other in SECOND.keys() - {asked.family}:
         if family_of(asked, other) != other:
             continue
         sent = asked.choosing(SECOND[other])
         try:
-            came = door.through(sent)
+            came = harness.through(sent)
         except AssertionError:
-            status, _, event = door.refused(sent)
+            status, _, event = harness.refused(sent)
             assert (status, event) == (405, None)
         else:
             assert came.line.endswith(" HTTP/1.1")
@@ -219,22 +225,26 @@ def test_a_named_provider_of_another_family_that_has_the_path_gets_it(door: Door
 
 @each(GOOGLES)
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_geminis_paths_are_served_under_each_version(door: Door, asked: Asked, version: str) -> None:
-    came = door.through(asked.naming("m-1").in_version(version))
+def test_geminis_paths_are_served_under_each_version(
+    harness: ManyConnectionsHarness, asked: Asked, version: str
+) -> None:
+    came = harness.through(asked.naming("m-1").in_version(version))
     check(came, asked, GEMINI)
 
 
 @each(CONVERSATIONS)
-def test_conversations_are_not_implemented_for_any_kind(door: Door, asked: Asked) -> None:
+def test_conversations_are_not_implemented_for_any_kind(
+    harness: ManyConnectionsHarness, asked: Asked
+) -> None:
     for provider in KINDS:
-        status, said, event = door.refused(asked.choosing(provider))
+        status, said, event = harness.refused(asked.choosing(provider))
         assert (status, said["error"]["code"]) == (501, "not_implemented")
         assert event is not None
         assert (event.dialect, event.http_status) == (OPENAI, 501)
 
 
 @each(PLANNED)
-def test_what_is_only_planned_is_nobodys(door: Door, asked: Asked) -> None:
-    status, said, event = door.refused(asked)
+def test_what_is_only_planned_is_nobodys(harness: ManyConnectionsHarness, asked: Asked) -> None:
+    status, said, event = harness.refused(asked)
     assert (status, event) == (404, None)
     assert ("status" in said["error"]) == (asked.family == GEMINI)

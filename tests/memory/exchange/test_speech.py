@@ -79,11 +79,11 @@ def test_openais_client_hears_google() -> None:
     assert value_of(client.headers, b"content-length") == b"%d" % len(SAMPLES)
     assert value_of(client.headers, b"x-gateway-dropped-fields") == b"extra, speed, stream_format"
     assert client.finished
-    told = pipeline.event()
-    assert (told.route, told.modality, told.dialect) == ("audio_speech", "audio_speech", "openai")
-    assert (told.tokens_in, told.tokens_out, told.stream) == (3, 9, False)
-    assert (told.status, told.http_status) == (Outcome.OK, 200)
-    assert told.dropped_fields == ("extra", "speed", "stream_format")
+    event = pipeline.event()
+    assert (event.route, event.modality, event.dialect) == ("audio_speech", "audio_speech", "openai")
+    assert (event.tokens_in, event.tokens_out, event.stream) == (3, 9, False)
+    assert (event.status, event.http_status) == (Outcome.OK, 200)
+    assert event.dropped_fields == ("extra", "speed", "stream_format")
 
 
 def test_a_wave_file_is_a_head_before_the_unchanged_samples() -> None:
@@ -196,9 +196,9 @@ def test_googles_errors_are_told_in_the_clients_dialect(headers: RawHeaders, kin
     error = {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}}
     pipeline.connection.send(answered(json.dumps(error).encode(), b"429 Too Many Requests"))
     assert client.status == 429
-    told = json.loads(client.body)
-    assert (told["error"]["message"], told["error"]["type"]) == ("slow down", kind)
-    assert ("type" in told) is bool(headers)
+    parsed = json.loads(client.body)
+    assert (parsed["error"]["message"], parsed["error"]["type"]) == ("slow down", kind)
+    assert ("type" in parsed) is bool(headers)
 
 
 def test_too_much_sound_is_a_502(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,8 +246,8 @@ def test_anthropics_client_hears_openai_through_its_own_bytes() -> None:
     assert (source["media_type"], b64decode(source["data"])) == ("audio/mpeg", b"\x00\xffsound")
     assert (message["id"], message["model"]) == ("msg_req_1", "tts-x")
     assert value_of(client.headers, b"x-gateway-dropped-fields") is None
-    told = pipeline.event()
-    assert (told.tokens_in, told.dropped_fields, told.status) == (None, None, Outcome.OK)
+    event = pipeline.event()
+    assert (event.tokens_in, event.dropped_fields, event.status) == (None, None, Outcome.OK)
 
 
 def test_a_bare_model_of_anthropics_client_is_openais() -> None:
@@ -318,8 +318,8 @@ def test_openais_errors_are_told_to_googles_client() -> None:
     client, _ = pipeline.ask(GENERATE, contents())
     error = {"error": {"message": "no such voice", "type": "invalid_request_error", "code": None}}
     pipeline.connection.send(answered(json.dumps(error).encode(), b"400 Bad Request"))
-    told = json.loads(client.body)["error"]
-    assert (client.status, told["message"], told["status"]) == (400, "no such voice", "INVALID_ARGUMENT")
+    parsed = json.loads(client.body)["error"]
+    assert (client.status, parsed["message"], parsed["status"]) == (400, "no such voice", "INVALID_ARGUMENT")
 
 
 def test_a_provider_that_answers_in_json_has_not_spoken() -> None:

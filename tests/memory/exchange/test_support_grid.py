@@ -152,14 +152,14 @@ def heard(row: Row, body: bytes) -> str | bytes:
     """The text or the sound of an answer in the client's dialect."""
     if row.name == "audio_speech":
         return body
-    told = json.loads(body)
+    parsed = json.loads(body)
     if row.client == OPENAI:
-        return str(told["choices"][0]["message"]["content"])
+        return str(parsed["choices"][0]["message"]["content"])
     if row.client == ANTHROPIC:
-        assert (told["type"], told["role"]) == ("message", "assistant")
-        (block,) = told["content"]
+        assert (parsed["type"], parsed["role"]) == ("message", "assistant")
+        (block,) = parsed["content"]
         return b64decode(block["source"]["data"]) if block["type"] == "audio" else str(block["text"])
-    pieces = told if isinstance(told, list) else [told]
+    pieces = parsed if isinstance(parsed, list) else [parsed]
     parts = [part for piece in pieces for part in piece["candidates"][0].get("content", {}).get("parts", [])]
     blobs = [b64decode(part["inlineData"]["data"]) for part in parts if "inlineData" in part]
     return b"".join(blobs) if blobs else "".join(part["text"] for part in parts)
@@ -255,13 +255,13 @@ def check(harness: WebServerHarness, row: Row, kind: str, cell: Cell) -> None:
 def check_refused(row: Row, kind: str, seen: Seen, cell: Cell) -> None:
     assert seen.connections == []
     assert (seen.status, seen.content_type) == (STATUS[cell], "application/json")
-    told = json.loads(seen.body)
-    error = told["error"]
+    parsed = json.loads(seen.body)
+    error = parsed["error"]
     for key, value in ERRORS[row.client, cell].items():
         assert error[key] == value, key
     assert kind in error["message"]
     assert "m-1" not in error["message"]
-    assert set(told) == ({"type", "error", "request_id"} if row.client == ANTHROPIC else {"error"})
+    assert set(parsed) == ({"type", "error", "request_id"} if row.client == ANTHROPIC else {"error"})
     if row.client == GEMINI:
         assert error["details"][0]["@type"] == "type.googleapis.com/google.rpc.ErrorInfo"
     elif row.client == OPENAI:

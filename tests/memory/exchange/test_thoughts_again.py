@@ -79,11 +79,11 @@ def test_thoughts_that_are_refused_are_left_out_once(message: str, stream: bool)
     dropped = value_of(client.headers, b"x-gateway-dropped-fields")
     assert dropped is not None
     assert b"messages[].reasoning_details" in dropped
-    told = pipeline.event()
-    assert (told.attempts, told.status, told.http_status) == (2, Outcome.OK, 200)
-    assert told.tokens_out == 5
-    assert told.ttft_ms == pytest.approx(2000)
-    assert told.dropped_fields is not None
+    event = pipeline.event()
+    assert (event.attempts, event.status, event.http_status) == (2, Outcome.OK, 200)
+    assert event.tokens_out == 5
+    assert event.ttft_ms == pytest.approx(2000)
+    assert event.dropped_fields is not None
 
 
 def test_a_second_refusal_is_the_clients() -> None:
@@ -92,8 +92,8 @@ def test_a_second_refusal_is_the_clients() -> None:
     pipeline.connection.send(refused(BOUND))
     assert client.status == 400
     assert json.loads(client.body)["error"]["message"] == BOUND
-    told = pipeline.event()
-    assert (told.attempts, told.status, told.http_status) == (2, Outcome.UPSTREAM_ERROR, 400)
+    event = pipeline.event()
+    assert (event.attempts, event.status, event.http_status) == (2, Outcome.UPSTREAM_ERROR, 400)
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,9 @@ def test_tokens_are_estimated_where_no_provider_counts(model: str) -> None:
     assert not pipeline.endpoint.connections
     assert json.loads(client.body)["input_tokens"] > 0
     assert value_of(client.headers, b"x-gateway-estimated") == b"true"
-    told = pipeline.event()
-    assert (told.status, told.attempts, told.provider) == (Outcome.OK, 0, model.partition("/")[0])
-    assert told.tokens_in is None
+    event = pipeline.event()
+    assert (event.status, event.attempts, event.provider) == (Outcome.OK, 0, model.partition("/")[0])
+    assert event.tokens_in is None
 
 
 def test_embeddings_go_to_gemini() -> None:

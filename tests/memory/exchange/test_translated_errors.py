@@ -25,8 +25,8 @@ def test_a_refusal_keeps_status_message_and_retry_after(status: int) -> None:
     assert value_of(client.headers, b"retry-after") == b"7"
     assert value_of(client.headers, b"content-type") == b"application/json"
     assert work.called
-    told = pipeline.event()
-    assert (told.status, told.http_status) == (Outcome.UPSTREAM_ERROR, client.status)
+    event = pipeline.event()
+    assert (event.status, event.http_status) == (Outcome.UPSTREAM_ERROR, client.status)
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def test_a_stream_is_told_piece_by_piece() -> None:
     assert client.body.endswith(b"data: [DONE]\n\n")
     assert client.finished
     assert work.called
-    told = pipeline.event()
-    assert (told.stream, told.tokens_in, told.tokens_out, told.status) == (True, 10, 5, Outcome.OK)
+    event = pipeline.event()
+    assert (event.stream, event.tokens_in, event.tokens_out, event.status) == (True, 10, 5, Outcome.OK)
 
 
 def test_an_error_of_the_provider_in_mid_stream_is_the_clients_own_and_no_end() -> None:
@@ -88,8 +88,8 @@ def test_a_stream_that_stops_early_is_shown_as_broken(ends: str) -> None:
     assert "error" in chunks(client)[-1]
     assert b"[DONE]" not in client.body
     assert failure_of(work).reason is Reason.UPSTREAM_BROKEN
-    told = pipeline.event()
-    assert (told.status, told.http_status, told.tokens_in) == (Outcome.UPSTREAM_ERROR, 200, 10)
+    event = pipeline.event()
+    assert (event.status, event.http_status, event.tokens_in) == (Outcome.UPSTREAM_ERROR, 200, 10)
 
 
 def test_what_is_no_stream_of_that_dialect_is_a_bad_gateway() -> None:
@@ -129,8 +129,8 @@ def test_a_client_that_leaves_while_an_answer_is_gathered_stops_the_provider() -
     work.cancel()
     assert pipeline.connection.aborted
     assert not client.started
-    told = pipeline.event()
-    assert (told.status, told.http_status) == (Outcome.CLIENT_ABORT, 499)
+    event = pipeline.event()
+    assert (event.status, event.http_status) == (Outcome.CLIENT_ABORT, 499)
 
 
 def test_a_client_that_leaves_a_stream_stops_the_provider() -> None:

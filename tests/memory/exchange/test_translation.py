@@ -49,11 +49,11 @@ def test_a_chat_client_is_answered_by_an_anthropic_provider() -> None:
     assert value_of(client.headers, b"x-up") is None
     assert client.finished
     assert work.called
-    told = pipeline.event()
-    assert (told.dialect, told.provider, told.upstream_model) == ("openai", "claude", "claude-x")
-    assert (told.tokens_in, told.tokens_out, told.cache_read_tokens) == (10, 5, 3)
-    assert (told.status, told.http_status, told.stream) == (Outcome.OK, 200, False)
-    assert told.dropped_fields == ("logit_bias", "seed")
+    event = pipeline.event()
+    assert (event.dialect, event.provider, event.upstream_model) == ("openai", "claude", "claude-x")
+    assert (event.tokens_in, event.tokens_out, event.cache_read_tokens) == (10, 5, 3)
+    assert (event.status, event.http_status, event.stream) == (Outcome.OK, 200, False)
+    assert event.dropped_fields == ("logit_bias", "seed")
 
 
 def test_what_was_dropped_is_not_told_unless_the_operator_observes_it() -> None:

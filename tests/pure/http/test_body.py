@@ -1,4 +1,4 @@
-"""The readers of request bodies, held against ``httptools`` as an independent witness."""
+"""The readers of request bodies, held against ``httptools`` as an independent reference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NEARLY_CHUNKED = st.tuples(
 """The parts of a chunked body of which one or the other is not quite right."""
 
 
-class Witness:
+class HttptoolsBody:
     """What ``httptools`` makes of a chunked body."""
 
     def __init__(self, data: bytes) -> None:
@@ -85,13 +85,13 @@ def test_what_we_accept_the_witness_accepts_with_the_same_content(pieces: list[b
         content, _, ended = read(pieces)
     except GatewayError:
         return
-    witness = Witness(
+    reference = HttptoolsBody(
         b"".join(pieces).replace(b"; a", b";a")
     )  # it knows no blanks there; RFC 9112 7.1.1 does
     if ended:
-        assert (witness.refused, witness.ended, witness.content) == (False, True, content)
+        assert (reference.refused, reference.ended, reference.content) == (False, True, content)
     else:
-        assert not witness.ended
+        assert not reference.ended
 
 
 @given(chunks=st.lists(st.binary(min_size=1, max_size=5)), pieces=st.lists(st.integers(1, 7), min_size=1))

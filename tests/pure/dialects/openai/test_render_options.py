@@ -190,11 +190,11 @@ def test_an_answers_schema_has_an_object_at_its_root(
 ) -> None:
     conversation = Conversation((HI,), output=OutputFormat(OutputKind.SCHEMA, schema))
     found = render_request(conversation, OPENAI)
-    told = json.loads(found.body)["response_format"]["json_schema"]
-    assert told["schema"] == sent
+    parsed = json.loads(found.body)["response_format"]["json_schema"]
+    assert parsed["schema"] == sent
     assert found.wrapped is wrapped
     if strict:
-        assert told["strict"] is True
+        assert parsed["strict"] is True
 
 
 def test_an_answers_schema_that_is_nested_too_deeply_is_refused() -> None:
