@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from math import inf
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -70,7 +70,7 @@ class HistoryPolicy(Struct, frozen=True):
     ends_with_user: bool = False
 
 
-class PairedCall(Struct):
+class PairedCall(Struct, gc=False):
     """A call, the identifier that it goes by, and its result; ``None``: the history has none."""
 
     id: str
@@ -81,20 +81,17 @@ class PairedCall(Struct):
 HistoryPart = Text | Media | Thinking | Refusal | PairedCall
 
 
-class HistoryTurn(Struct, frozen=True):
+class HistoryTurn(Struct, frozen=True, gc=False):
     """A turn whose calls know their results; the results stand nowhere else."""
 
     role: Role
     parts: tuple[HistoryPart, ...]
     name: str | None = None
-
-    @property
-    def calls(self) -> list[PairedCall]:
-        """The calls, in their order."""
-        return [part for part in self.parts if isinstance(part, PairedCall)]
+    calls: tuple[PairedCall, ...] = ()
+    """Those among the parts, in their order."""
 
 
-class HistoryMessage(Struct):
+class HistoryMessage(Struct, gc=False):
     """What becomes one message of the request: blocks in the dialect's own form."""
 
     role: Role
@@ -130,7 +127,12 @@ def render_history(
     """Return the messages of a history in an order that the family takes."""
     history = _History(policy, renderer)
     for turn in turns:
-        history.add(turn)
+        if turn.role is Role.ASSISTANT:
+            history.add_assistant(turn)
+        elif turn.role is Role.SYSTEM:
+            history.add_system(turn)
+        else:
+            history.add_user(turn)
     return history.finish()
 
 
@@ -140,72 +142,54 @@ def pair_calls(turns: Sequence[Turn], call_ids: re.Pattern[str]) -> list[History
     A call gets the first result of its identifier that comes after it and before another call of the same.
     Results without a call become texts.
     """
-    pairs = _Pairs()
+    pairs = _Pairs(call_ids)
     for number, turn in enumerate(turns):
-        for index, part in enumerate(turn.parts):
-            if isinstance(part, ToolCall):
-                pairs.add_call((number, index), part, call_ids)
-            elif isinstance(part, ToolResult):
-                pairs.add_result((number, index), part)
-    pairs.match()
-    return [
-        HistoryTurn(
-            turn.role,
-            tuple(
-                found
-                for index, part in enumerate(turn.parts)
-                for found in pairs.parts_at((number, index), part)
-            ),
-            turn.name,
-        )
-        for number, turn in enumerate(turns)
-    ]
+        pairs.add(number, turn)
+    return pairs.finish()
 
 
 class _History:
     """The messages so far, and what is due before the next one."""
 
-    __slots__ = ("_messages", "_moved", "_policy", "_renderer", "_unanswered")
+    __slots__ = (
+        "_alternates",
+        "_folds_system",
+        "_last",
+        "_messages",
+        "_moved",
+        "_policy",
+        "_renderer",
+        "_unanswered",
+    )
 
     def __init__(self, policy: HistoryPolicy, renderer: TurnRenderer) -> None:
         self._policy = policy
+        self._alternates = policy.alternates
+        self._folds_system = policy.system_turns is SystemTurns.AFTER_USER
         self._renderer = renderer
         self._messages: list[HistoryMessage] = []
+        self._last: Role | None = None
+        """Whose the last message is."""
         self._unanswered: list[PairedCall] = []
         self._moved: list[JsonObject] = []
         """Media that wait for the user's next message."""
 
-    def add(self, turn: HistoryTurn) -> None:
-        """Add a turn, after what is due before it."""
-        if turn.role is Role.ASSISTANT:
-            self._add_assistant(turn)
-        elif turn.role is Role.SYSTEM:
-            self._add_system(turn)
-        else:
-            self._add_user(turn)
-
-    def finish(self) -> list[HistoryMessage]:
-        """Add what is still due, and return all."""
-        self._settle()
-        self._settle_system()
-        messages, policy = self._messages, self._policy
-        if policy.begins_with_user and messages and messages[0].role is Role.ASSISTANT:
-            messages.insert(0, HistoryMessage(Role.USER, [self._renderer.render_text(BEGIN)]))
-        if policy.ends_with_user and self._role() is Role.ASSISTANT:
-            self._append(Role.USER, [self._renderer.render_text(CONTINUE)])
-        return messages
-
-    def _add_assistant(self, turn: HistoryTurn) -> None:
+    def add_assistant(self, turn: HistoryTurn) -> None:
+        """Add a turn of the assistant's; its results are due."""
         blocks, moved = self._renderer.render_assistant(turn)
-        if self._moved or not self._policy.alternates:
+        if self._moved or (self._unanswered and not self._alternates):
             self._settle()
         if blocks:
-            self._settle_system()
+            if self._folds_system:
+                self._settle_system()
             self._append(Role.ASSISTANT, blocks, turn.name)
-            self._unanswered += turn.calls
-        self._moved += moved
+            if turn.calls:
+                self._unanswered += turn.calls
+        if moved:
+            self._moved += moved
 
-    def _add_system(self, turn: HistoryTurn) -> None:
+    def add_system(self, turn: HistoryTurn) -> None:
+        """Add an instruction, after what is due before it."""
         blocks = self._renderer.render_system(turn)
         self._settle()
         if self._policy.system_turns is SystemTurns.AS_USER:
@@ -213,17 +197,33 @@ class _History:
         elif blocks:
             self._append(Role.SYSTEM, blocks)
 
-    def _add_user(self, turn: HistoryTurn) -> None:
+    def add_user(self, turn: HistoryTurn) -> None:
+        """Add a turn of the user's, after the results that are due, and with the media that are."""
         blocks = self._renderer.render_user(turn)
-        if not blocks and not self._policy.alternates:
+        if not blocks and not self._alternates:
             return  # media that move go with the user's next words
-        self._add_results()
-        blocks, self._moved = self._moved + blocks, []
+        if self._unanswered:
+            self._add_results()
+        if self._moved:
+            blocks, self._moved = self._moved + blocks, []
         self._append_user(blocks, turn.name)
+
+    def finish(self) -> list[HistoryMessage]:
+        """Add what is still due, and return all."""
+        self._settle()
+        if self._folds_system:
+            self._settle_system()
+        messages, policy = self._messages, self._policy
+        if policy.begins_with_user and messages and messages[0].role is Role.ASSISTANT:
+            messages.insert(0, HistoryMessage(Role.USER, [self._renderer.render_text(BEGIN)]))
+        if policy.ends_with_user and self._last is Role.ASSISTANT:
+            self._append(Role.USER, [self._renderer.render_text(CONTINUE)])
+        return messages
 
     def _settle(self) -> None:
         """Add the results and media that are due."""
-        self._add_results()
+        if self._unanswered:
+            self._add_results()
         if self._moved:
             blocks, self._moved = self._moved, []
             self._append_user(blocks)
@@ -232,42 +232,44 @@ class _History:
         calls, self._unanswered = self._unanswered, []
         for call in calls:
             blocks, moved = self._renderer.render_result(call)
-            self._append(Role.USER, blocks, is_result=True)
-            self._moved += moved
+            self._append(Role.USER, blocks, None, is_result=True)
+            if moved:
+                self._moved += moved
 
     def _append_user(self, blocks: list[JsonObject], name: str | None = None) -> None:
         if blocks:
-            if self._policy.system_turns is SystemTurns.AFTER_USER and self._role() is Role.SYSTEM:
+            if self._folds_system and self._last is Role.SYSTEM:
                 self._fold_system()
             self._append(Role.USER, blocks, name)
 
     def _append(
         self, role: Role, blocks: list[JsonObject], name: str | None = None, *, is_result: bool = False
     ) -> None:
-        if self._policy.alternates and self._role() is role:
+        if self._alternates and self._last is role:
             self._messages[-1].blocks += blocks
         else:
+            self._last = role
             self._messages.append(HistoryMessage(role, blocks, name, is_result))
-
-    def _role(self, back: int = 1) -> Role | None:
-        return self._messages[-back].role if len(self._messages) >= back else None
 
     def _settle_system(self) -> None:
         """Make an instruction a text of the user's where it does not follow the user."""
-        if self._policy.system_turns is not SystemTurns.AFTER_USER or self._role() is not Role.SYSTEM:
+        if self._last is not Role.SYSTEM:
             return
-        if self._role(2) is not Role.USER:
+        before = self._messages[-2].role if len(self._messages) > 1 else None
+        if before is not Role.USER:
             self._fold_system()
 
     def _fold_system(self) -> None:
-        self._append(Role.USER, self._messages.pop().blocks)
+        blocks = self._messages.pop().blocks
+        self._last = self._messages[-1].role if self._messages else None
+        self._append(Role.USER, blocks)
 
 
 Position = tuple[int, int]
 """Of a part: the number of its turn, and its number therein."""
 
 
-class _Identifier(Struct):
+class _Identifier(Struct, gc=False):
     """Where one identifier stands."""
 
     calls: list[Position] = field(default_factory=list)
@@ -277,39 +279,65 @@ class _Identifier(Struct):
 class _Pairs:
     """The calls and results of one history."""
 
-    __slots__ = ("_answers", "_calls", "_identifiers", "_used")
+    __slots__ = ("_answers", "_call_ids", "_calls", "_identifiers", "_turns", "_used", "_with_results")
 
-    def __init__(self) -> None:
+    def __init__(self, call_ids: re.Pattern[str]) -> None:
+        self._call_ids = call_ids
+        self._turns: list[HistoryTurn] = []
+        self._with_results: list[tuple[int, Turn]] = []
+        """The turns that hold results, by their numbers."""
         self._calls: dict[Position, PairedCall] = {}
         self._answers: set[Position] = set()
         """The results that answer a call."""
         self._identifiers: dict[str, _Identifier] = {}
         self._used: set[str] = set()
 
-    def add_call(self, position: Position, call: ToolCall, call_ids: re.Pattern[str]) -> None:
-        """Take a call."""
-        self._calls[position] = PairedCall(make_unique_id(call.id, self._used, call_ids), call)
-        self._identifiers.setdefault(call.id, _Identifier()).calls.append(position)
+    def add(self, number: int, turn: Turn) -> None:
+        """Take the next turn."""
+        parts: list[Any] | None = None  # Any: parts that are about to be paired
+        calls: list[PairedCall] = []
+        has_results = False
+        for index, part in enumerate(turn.parts):
+            if isinstance(part, ToolCall):
+                call = PairedCall(make_unique_id(part.id, self._used, self._call_ids), part)
+                self._calls[number, index] = call
+                self._identifier(part.id).calls.append((number, index))
+                calls.append(call)
+                parts = list(turn.parts) if parts is None else parts
+                parts[index] = call
+            elif isinstance(part, ToolResult):
+                has_results = True
+                self._identifier(part.call_id).results.append(((number, index), part))
+        if has_results:
+            self._with_results.append((number, turn))
+        kept = cast(tuple[HistoryPart, ...], turn.parts if parts is None else tuple(parts))
+        self._turns.append(HistoryTurn(turn.role, kept, turn.name, tuple(calls)))
 
-    def add_result(self, position: Position, result: ToolResult) -> None:
-        """Take a result."""
-        self._identifiers.setdefault(result.call_id, _Identifier()).results.append((position, result))
-
-    def match(self) -> None:
-        """Find the result of each call."""
+    def finish(self) -> list[HistoryTurn]:
+        """Return the turns with each result at its call, and nowhere else."""
         for identifier in self._identifiers.values():
             self._match(identifier)
+        for number, turn in self._with_results:
+            paired = self._turns[number]
+            parts: list[HistoryPart] = []
+            for index, part in enumerate(turn.parts):
+                if not isinstance(part, ToolResult):
+                    parts.append(paired.parts[index])
+                elif (number, index) not in self._answers:
+                    parts += orphan_parts(part)
+            self._turns[number] = HistoryTurn(turn.role, tuple(parts), turn.name, paired.calls)
+        return self._turns
 
-    def parts_at(self, position: Position, part: object) -> tuple[HistoryPart, ...]:
-        """Return what stands at the position of a part."""
-        if isinstance(part, ToolCall):
-            return (self._calls[position],)
-        if isinstance(part, ToolResult):
-            return () if position in self._answers else orphan_parts(part)
-        assert isinstance(part, Text | Media | Thinking | Refusal), "every other part"
-        return (part,)
+    def _identifier(self, name: str) -> _Identifier:
+        found = self._identifiers.get(name)
+        if found is None:
+            found = self._identifiers[name] = _Identifier()
+        return found
 
     def _match(self, identifier: _Identifier) -> None:
+        if len(identifier.calls) == 1:  # as nearly all are
+            self._match_one(identifier.calls[0], identifier.results)
+            return
         results = iter(identifier.results)
         result = next(results, None)
         for call, limit in zip(identifier.calls, _limits(identifier.calls), strict=True):
@@ -322,6 +350,13 @@ class _Pairs:
                 self._calls[call].result = part
                 self._answers.add(position)
                 result = next(results, None)
+
+    def _match_one(self, call: Position, results: list[tuple[Position, ToolResult]]) -> None:
+        for position, result in results:
+            if position > call:
+                self._calls[call].result = result
+                self._answers.add(position)
+                return
 
 
 def orphan_parts(result: ToolResult) -> tuple[Text | Media, ...]:

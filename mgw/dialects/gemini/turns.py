@@ -28,9 +28,9 @@ developer's guide of Gemini 3.6 Flash.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
@@ -219,13 +219,20 @@ def render_turns(
     return contents
 
 
-def _join_model_turns(turns: list[HistoryTurn]) -> Iterator[HistoryTurn]:
-    """Yield the turns with neighbours of the model's as one: a thought may belong to the call of the next."""
-    for role, group in groupby(turns, key=lambda turn: turn.role):
+def _join_model_turns(turns: list[HistoryTurn]) -> list[HistoryTurn]:
+    """Return the turns with neighbours of the model's as one: a call may sign the thought before it."""
+    if not any(one.role is Role.ASSISTANT is other.role for one, other in pairwise(turns)):
+        return turns
+    joined: list[HistoryTurn] = []
+    for role, group in groupby(turns, key=attrgetter("role")):
+        neighbours = list(group)
         if role is Role.ASSISTANT:
-            yield HistoryTurn(role, tuple(part for turn in group for part in turn.parts))
+            parts = tuple(part for turn in neighbours for part in turn.parts)
+            calls = tuple(call for turn in neighbours for call in turn.calls)
+            joined.append(HistoryTurn(role, parts, calls=calls))
         else:
-            yield from group
+            joined += neighbours
+    return joined
 
 
 @dataclass(slots=True)

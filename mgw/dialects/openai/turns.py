@@ -267,7 +267,8 @@ class _TurnRenderer:
         if message.role is Role.SYSTEM:  # one string: many hosts know no parts in it
             return {"role": "system", "content": BETWEEN.join(block["text"] for block in message.blocks)}
         rendered: JsonObject = {"role": "user", "content": self._join_texts(message.blocks)}
-        self._add_name(rendered, message.name)
+        if message.name is not None:
+            self._add_name(rendered, message.name)
         return rendered
 
     def render_text(self, text: str) -> JsonObject:
@@ -282,12 +283,14 @@ class _TurnRenderer:
 
     def render_user(self, turn: HistoryTurn) -> list[JsonObject]:
         """Return the content parts of a turn of the user's."""
-        return [
-            block
-            for part in turn.parts
-            if isinstance(part, Text | Media)
-            for block in self._render_part(part)
-        ]
+        blocks: list[JsonObject] = []
+        for part in turn.parts:
+            if isinstance(part, Text):
+                if part.text:
+                    blocks.append(render_text(part.text))
+            elif isinstance(part, Media):
+                blocks += render_media(part, self._kind, self._row, self._lost)
+        return blocks
 
     def render_assistant(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the assistant's message, if there is anything to say, and its media, which have to move."""
@@ -308,7 +311,8 @@ class _TurnRenderer:
             return [], parts.media
         if message["content"] is None and not calls and "refusal" not in message:
             message["content"] = ""  # null is for calls
-        self._add_name(message, turn.name)
+        if turn.name is not None:
+            self._add_name(message, turn.name)
         return [message], parts.media
 
     def render_result(self, call: PairedCall) -> tuple[list[JsonObject], list[JsonObject]]:
@@ -335,9 +339,7 @@ class _TurnRenderer:
             return BETWEEN.join(texts)
         return blocks
 
-    def _add_name(self, message: JsonObject, name: str | None) -> None:
-        if name is None:
-            return
+    def _add_name(self, message: JsonObject, name: str) -> None:
         if _NAME.fullmatch(name):
             message["name"] = name
         else:
@@ -355,7 +357,10 @@ class _TurnRenderer:
             match part:
                 case Text():
                     parts.texts.append(part.text)
-                    parts.signature = self._own_signature(part.signature) or parts.signature
+                    if part.signature is not None:
+                        parts.signature = self._own_signature(part.signature) or parts.signature
+                case PairedCall():  # rendered behind all else
+                    continue
                 case Refusal():
                     parts.refusals.append(part.text)
                 case Thinking(signature=Signature(family=Family.OPENAI)):
