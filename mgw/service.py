@@ -103,16 +103,16 @@ class GatewayService(Service):
     """The whole gateway.
 
     :param config: the configuration to begin with.
-    :param reread: reads the configuration anew; raises :class:`ConfigError` or ``OSError``.
+    :param read_config: reads the configuration anew; raises :class:`ConfigError` or ``OSError``.
     :param log_file: where the process log goes; ``None`` leaves twistd's observers alone.
     """
 
     name = "mgw"
 
     def __init__(
-        self, config: Config, reread: Callable[[], Config], reactor: Any, log_file: LogFile | None
+        self, config: Config, read_config: Callable[[], Config], reactor: Any, log_file: LogFile | None
     ) -> None:
-        self._reread = reread
+        self._read_config = read_config
         self._reactor = reactor
         self._log_file = log_file
         self._ports: list[IListeningPort] = []
@@ -226,7 +226,7 @@ class GatewayService(Service):
             _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
         try:
-            config = self._reread()
+            config = self._read_config()
             generation = build_generation(
                 self.server.generation.number + 1, config, self._reactor, int(time())
             )

@@ -123,12 +123,12 @@ class ServiceHarness:
 def made(settings: Config, log_file: LogFile | None = None) -> ServiceHarness:
     reactor = Reactor()
 
-    def reread() -> Config:
+    def read_config() -> Config:
         if isinstance(harness.settings, ConfigError):
             raise harness.settings
         return harness.settings
 
-    harness = ServiceHarness(reactor, GatewayService(settings, reread, reactor, log_file), settings)
+    harness = ServiceHarness(reactor, GatewayService(settings, read_config, reactor, log_file), settings)
     return harness
 
 
