@@ -1,14 +1,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# What fails soonest when something basic is wrong: without the slow tests, about a minute on two cores.
+# What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web
 
 .PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-shapes bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
-	@echo 'make check    run the linter and the quick tests, in about a minute'
+	@echo 'make check    run the linter and the quick tests, in a minute or two'
 	@echo 'make test     run all tests'
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
