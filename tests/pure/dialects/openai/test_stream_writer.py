@@ -200,6 +200,20 @@ def test_the_bytes_do_not_depend_on_how_events_are_grouped(groups: list[list[Rep
     assert b"".join(many.write(group) for group in groups) + many.finish() == together
 
 
+def test_a_line_separator_in_a_name_cuts_no_chunk_of_the_stream_in_two() -> None:
+    """Clients that split at every line end of Unicode's would: also in the chunk with the usage."""
+    writer = ChatStreamWriter(WITH_USAGE)
+    events: list[ReplyEvent] = [
+        Began("id\u2028", "model\u2029"),
+        TextAdded("hi"),
+        Ended(StopReason.END),
+        Counted(USAGE),
+    ]
+    written = writer.write(events) + writer.finish()
+    assert not {"\u2028", "\u2029", "\x85"} & set(written.decode())
+    assert b"usage" in written
+
+
 @given(st.lists(any_event, max_size=10))
 def test_a_failure_ends_the_stream_without_done(events: list[ReplyEvent]) -> None:
     writer = ChatStreamWriter(WITH_USAGE)
