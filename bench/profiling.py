@@ -39,7 +39,7 @@ def profile(bench: Bench, what: str, rows: int = 45) -> None:
 def shares(stats: pstats.Stats) -> list[tuple[str, float]]:
     """Whose functions the busy time went to, the largest share first; waiting in the poll is not busy."""
     seconds: Counter[str] = Counter()
-    rows: dict[tuple[str, int, str], tuple[int, int, float, float, object]] = stats.stats  # type: ignore[attr-defined]
+    rows: dict[tuple[str, int, str], tuple[int, int, float, float, object]] = stats.stats  # type: ignore[attr-defined]  # typeshed has no such field
     for (file, _, name), (_, _, own, _, _) in rows.items():
         if "epoll" not in name:
             seconds[_owner(file, name)] += own

@@ -193,7 +193,8 @@ def _embeddings() -> list[Shape]:
 
 
 def _lists() -> list[Shape]:
-    none = lambda: b""  # noqa: E731
+    def nothing() -> bytes:
+        return b""
 
     def listed(body: Callable[[], bytes]) -> Callable[[], Iterable[bytes]]:
         return _answered(body)
@@ -202,7 +203,7 @@ def _lists() -> list[Shape]:
         Shape(
             "live list: values",
             "/v1/models?live=1",
-            none,
+            nothing,
             answer=listed(filled(b'{"data":[', b"[],", b"0]}", 4 * MIB - 1)),
             counted=8 * MIB,
             method="GET",
@@ -210,7 +211,7 @@ def _lists() -> list[Shape]:
         Shape(
             "live list: models",
             "/v1/models?live=1",
-            none,
+            nothing,
             answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 4 * MIB - 1)),
             counted=8 * MIB,
             method="GET",
@@ -218,7 +219,7 @@ def _lists() -> list[Shape]:
         Shape(
             "live list: 64 MiB",
             "/v1/models?live=1",
-            none,
+            nothing,
             answer=listed(filled(b'{"data":[', b'{"id":"a"},', b'{"id":"a"}]}', 64 * MIB)),
             counted=8 * MIB,
             method="GET",

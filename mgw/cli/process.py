@@ -41,7 +41,7 @@ def serve(options: Sequence[str], log_file: str | None = None) -> int:
     _leave_a_closed_folder()
     log = [] if log_file is None else ["--logfile", log_file]
     config = _ProcessOptions()  # type: ignore[no-untyped-call]  # Twisted's
-    config.parseOptions(["--nodaemon", "--pidfile=", *log, "mgw", *options])  # type: ignore[no-untyped-call]
+    config.parseOptions(["--nodaemon", "--pidfile=", *log, "mgw", *options])  # type: ignore[no-untyped-call]  # as above
     runApp(config)
     return 0
 

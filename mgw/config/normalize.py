@@ -91,9 +91,7 @@ def _defaults(defaults: dict[Family, str], context: LoadContext) -> dict[Family,
         if family is None:
             context.report.add(path, f"unknown key{suggestion(spelling, DEFAULT_SPELLINGS)}")
         elif family in spelled:
-            context.report.add(
-                path, f"another spelling of {spelled[family]}, which is also set: keep only one"
-            )
+            context.report.add(path, _two_spellings(spelled[family]))
         else:
             spelled[family] = spelling
             found[family] = provider
@@ -101,7 +99,7 @@ def _defaults(defaults: dict[Family, str], context: LoadContext) -> dict[Family,
     return found
 
 
-def _twice(spelling: str) -> str:
+def _two_spellings(spelling: str) -> str:
     return f"another spelling of {spelling}, which is also set: keep only one"
 
 
@@ -184,9 +182,7 @@ def _voices(voices: dict[Family, dict[str, str]], context: LoadContext) -> dict[
         elif family not in SPEAKING:
             context.report.add(path, f"{family} does not support speech, expected {' or '.join(SPEAKING)}")
         elif family in spelled:
-            context.report.add(
-                path, f"another spelling of {spelled[family]}, which is also set: keep only one"
-            )
+            context.report.add(path, _two_spellings(spelled[family]))
         else:
             spelled[family] = spelling
             found[family] = _voice_names(names, path, context)

@@ -29,6 +29,7 @@ from mgw.canonical.conversation import (
     ToolResult,
 )
 from mgw.canonical.reply import Candidate, Reply, StopReason, TokenLogprob
+from mgw.canonical.speech import SpeechReply
 from mgw.dialects.arguments import NOTHING, compact_arguments, embed_arguments, is_empty, object_of
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.gemini.blocks import PartJoiner, make_call_id, render_call, render_text, render_thought
@@ -218,11 +219,13 @@ def describe_block(reason: str, explained: str | None) -> str:
 
 def render_reply(reply: Reply, context: ReplyContext) -> bytes:
     """Return a response as Google's clients read it."""
-    body: JsonObject = {
-        "candidates": [
-            _render_candidate(candidate, index) for index, candidate in enumerate(reply.candidates)
-        ]
-    }
+    candidates = [_render_candidate(candidate, index) for index, candidate in enumerate(reply.candidates)]
+    return render_response(candidates, reply, context)
+
+
+def render_response(candidates: list[JsonObject], reply: Reply | SpeechReply, context: ReplyContext) -> bytes:
+    """Return a response with these candidates, and with the counts and names of the reply."""
+    body: JsonObject = {"candidates": candidates}
     usage = render_usage(reply.usage)
     if usage:
         body["usageMetadata"] = usage

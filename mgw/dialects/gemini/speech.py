@@ -37,10 +37,10 @@ from mgw.dialects.dialect import (
 from mgw.dialects.fields import Fields, Ledger, none_of, open_request
 from mgw.dialects.gemini.blocks import leave_part, parse_system
 from mgw.dialects.gemini.errors import parse_error_value
-from mgw.dialects.gemini.reply import describe_block, parse_stop, render_stop
+from mgw.dialects.gemini.reply import describe_block, parse_stop, render_response, render_stop
 from mgw.dialects.gemini.request import encode_body, render_target
 from mgw.dialects.gemini.response_types import BlobShape, CandidateShape, PromptFeedback, decode_response
-from mgw.dialects.gemini.usage import parse_usage, render_usage
+from mgw.dialects.gemini.usage import parse_usage
 from mgw.dialects.media import standard_base64
 from mgw.dialects.refusal import AnswerError
 from mgw.dialects.speech import ANYTHING, CARRIED, PCM, add_wave_header, audio_type, bare_type
@@ -259,21 +259,12 @@ def render_request(request: SpeechRequest, options: RenderOptions) -> Rendered:
 def render_reply(reply: SpeechReply, context: ReplyContext) -> bytes:
     """Return the response as Google's clients read it."""
     blob = {"mimeType": reply.media_type, "data": reply.audio}
-    body: JsonObject = {
-        "candidates": [
-            {
-                "content": {"parts": [{"inlineData": blob}], "role": "model"},
-                "finishReason": render_stop(reply.stop),
-                "index": 0,
-            }
-        ]
+    candidate: JsonObject = {
+        "content": {"parts": [{"inlineData": blob}], "role": "model"},
+        "finishReason": render_stop(reply.stop),
+        "index": 0,
     }
-    usage = render_usage(reply.usage)
-    if usage:
-        body["usageMetadata"] = usage
-    body["modelVersion"] = reply.model or context.model
-    body["responseId"] = reply.id or context.request_id
-    return _ENCODER.encode(body)
+    return render_response([candidate], reply, context)
 
 
 def add_audio_modality(body: bytes) -> bytes:

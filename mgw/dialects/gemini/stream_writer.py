@@ -232,7 +232,6 @@ class ContentStreamWriter(StreamWriter):
                 )
             )
             return
-        self._closed = True
         last: JsonObject = {
             "candidates": [
                 _render_end(self._candidates[number], number) for number in sorted(self._candidates)
