@@ -46,7 +46,7 @@ from mgw.ops.process import (
     return_large_blocks,
 )
 from mgw.ops.provider_health import ProviderHealth
-from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
@@ -105,13 +105,20 @@ class GatewayService(Service):
     :param config: the configuration to begin with.
     :param read_config: reads the configuration anew; raises :class:`ConfigError` or ``OSError``.
     :param log_file: where the process log goes; ``None`` leaves twistd's observers alone.
+    :param line_threads: makes what writes lines to an output, for a reactor and the output's name.
     """
 
     name = "mgw"
 
     def __init__(
-        self, config: Config, read_config: Callable[[], Config], reactor: Any, log_file: LogFile | None
+        self,
+        config: Config,
+        read_config: Callable[[], Config],
+        reactor: Any,
+        log_file: LogFile | None,
+        line_threads: Callable[[Any, str], SerialRunner] = DaemonThreads,
     ) -> None:
+        self._line_threads = line_threads
         self._read_config = read_config
         self._reactor = reactor
         self._log_file = log_file
@@ -384,7 +391,7 @@ class GatewayService(Service):
         _ = closing.addBoth(lambda _: self._closing.discard(closing))
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]
-        return LineWriter(name, self._reactor, DaemonThreads(self._reactor, name), opener)
+        return LineWriter(name, self._reactor, self._line_threads(self._reactor, name), opener)
 
     def _reopen_logs(self) -> None:
         self._journal.reopen()

@@ -1,0 +1,64 @@
+"""A gateway with everything on, in memory: edge keys, metering, metrics, events, usage and access lines.
+
+It is the service that an operator runs, on a reactor without sockets; its lines go to ``/dev/null``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from bench.memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
+from mgw.config.load import parse
+from mgw.ops.logs import LogFile
+from mgw.service import GatewayService
+
+EDGE_KEY = "bench-edge-key"
+PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003}
+"""Where the provider of each wire is."""
+
+_CONFIG = """
+providers:
+  up: {{kind: openai_compat, base_url: "http://127.0.0.1:4001/v1", api_key: bench-upstream-key}}
+  claude: {{kind: anthropic, base_url: "http://127.0.0.1:4002/v1", api_key: bench-upstream-key}}
+  google: {{kind: gemini, base_url: "http://127.0.0.1:4003/v1beta", api_key: bench-upstream-key}}
+edge_auth: {{enabled: true, keys: ["{edge_key}"]}}
+hooks:
+  jsonl: {{output: "{events}"}}
+"""
+
+
+class MemoryGateway:
+    """The gateway, and the connection of one client.
+
+    :param folder: where its process log and its events go, as ``mgw.log`` and ``usage.jsonl``; nowhere if
+        none is given.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        events = os.devnull if folder is None else str(folder / "usage.jsonl")
+        log = os.devnull if folder is None else str(folder / "mgw.log")
+        config = parse(_CONFIG.format(edge_key=EDGE_KEY, events=events), "mgw.yaml", {})
+        self.reactor = MemoryReactor()
+        self._service = GatewayService(config, lambda: config, self.reactor, LogFile(log), LinesAtOnce)
+        before = signal.getsignal(signal.SIGHUP)
+        self._service.startService()
+        signal.signal(signal.SIGHUP, before)
+        self.client = self.connect()
+
+    def connect(self) -> MemoryConnection:
+        """Connect one more client."""
+        return MemoryConnection(self._service.channels.buildProtocol(None))
+
+    def provider(self, wire: str) -> MemoryConnection:
+        """Return the newest connection to the provider of that wire."""
+        return self.reactor.connections[PORTS[wire]]
+
+    def close(self) -> None:
+        """Stop it, with everything written."""
+        self.client.close()
+        done: list[object] = []
+        _ = self._service.stopService().addBoth(done.append)
+        while not done:
+            self.reactor.turn(1.0)
