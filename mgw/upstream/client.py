@@ -5,17 +5,20 @@ Bodies are relayed as they come: nothing is decompressed, redirected, remembered
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
+from twisted.python.failure import Failure
 
-from mgw.bodies.source import body_size
-from mgw.errors import GatewayError
+from mgw.bodies.source import BodySource, body_size
+from mgw.errors import GatewayError, forget_frames
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import address_of
 from mgw.upstream.connect import describe_connect_error, endpoint_to
+from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
@@ -24,6 +27,7 @@ from mgw.upstream.response import BodyReceiver, UpstreamResponse
 __all__ = [
     "BodyReceiver",
     "Phase",
+    "ResponseSink",
     "Upstream",
     "UpstreamFailure",
     "UpstreamLimits",
@@ -99,20 +103,51 @@ class Upstream:
     def open(self, request: UpstreamRequest, *, fresh: bool = False) -> Deferred[UpstreamResponse]:
         """Send ``request``; fires when the head of the response is there.
 
-        Cancelling at any moment aborts what is under way and frees its slot.  ``fresh`` insists on a new
-        connection.  Fails with :class:`UpstreamFailure`, or with :class:`GatewayError` OVERLOADED when no
-        connection may be had, or MALFORMED for a request that cannot be written.
+        Cancelling at any moment aborts what is under way and frees its slot.  Fails as :meth:`start` says.
+        """
+        waiter = ResponseWaiter()
+        waiter.cancel = self.start(request, waiter, fresh=fresh)
+        return waiter.deferred
+
+    def start(
+        self, request: UpstreamRequest, sink: ResponseSink, *, fresh: bool = False
+    ) -> Callable[[], None] | None:
+        """Send ``request``; ``sink`` gets the response when its head is there, or learns why none will come.
+
+        That is :class:`UpstreamFailure`, or :class:`GatewayError` OVERLOADED when no connection may be had,
+        or MALFORMED for a request that cannot be written.
+
+        :param fresh: insist on a new connection.
+        :returns: what aborts the request and frees its slot; ``None`` where the sink has been called.
         """
         try:
-            head = render_request_head(
-                request.method, request.target, request.headers, self._host, body_size(request.body)
-            )
+            head = self.render_head(request)
         except GatewayError as error:
-            return fail(error)
+            sink.on_failure(error)
+            return None
+        return self.send(request.method, head, request.body, sink, fresh=fresh)
+
+    def render_head(self, request: UpstreamRequest) -> bytes:
+        """Return the head of a request as it is sent.
+
+        :raises GatewayError: MALFORMED, where it cannot be written.
+        """
+        return render_request_head(
+            request.method, request.target, request.headers, self._host, body_size(request.body)
+        )
+
+    def send(
+        self, method: bytes, head: bytes, body: bytes | BodySource, sink: ResponseSink, *, fresh: bool = False
+    ) -> Callable[[], None] | None:
+        """Send a request whose head is rendered; the rest is as in :meth:`start`."""
         connection = None if fresh else self._pool.take_idle()
         if connection is not None:  # the common case, without a coroutine
-            return connection.send(request.method, head, request.body)
-        return Deferred.fromCoroutine(self._open(request, head, fresh=fresh))
+            connection.exchange(method, head, body, sink)
+            return connection.cancel_exchange
+        dialled = _DialledExchange(method, head, body, sink)
+        dialled.work = Deferred.fromCoroutine(self._pool.obtain(fresh=fresh))
+        _ = dialled.work.addCallbacks(dialled.on_connected, dialled.on_failed)
+        return dialled.cancel
 
     def close(self) -> None:
         """Close what is idle; requests under way finish, and their connections are not kept."""
@@ -122,9 +157,46 @@ class Upstream:
         """Fire when no connection is left, which comes after :meth:`close` and the last request."""
         return self._pool.when_empty()
 
-    async def _open(self, request: UpstreamRequest, head: bytes, *, fresh: bool) -> UpstreamResponse:
-        connection = await self._pool.obtain(fresh=fresh)
-        return await connection.send(request.method, head, request.body)
+
+class _DialledExchange:
+    """A request that waits for a connection, and then for its response."""
+
+    __slots__ = ("_body", "_connection", "_head", "_method", "_sink", "work")
+
+    def __init__(self, method: bytes, head: bytes, body: bytes | BodySource, sink: ResponseSink) -> None:
+        self._method, self._head, self._body = method, head, body
+        self._sink: ResponseSink | None = sink
+        self._connection: Connection | None = None
+        self.work: Deferred[Connection] | None = None
+
+    def on_connected(self, connection: Connection) -> None:
+        """Send the request."""
+        self.work = None
+        sink, self._sink = self._sink, None
+        assert sink is not None
+        self._connection = connection
+        body, self._body = self._body, b""
+        connection.exchange(self._method, self._head, body, sink)
+
+    def on_failed(self, failure: Failure) -> None:
+        """Say why there is no connection."""
+        self.work = None
+        sink, self._sink = self._sink, None
+        if sink is None:  # cancelled
+            return
+        error = failure.value
+        if isinstance(error, GatewayError):
+            forget_frames(error)
+        assert isinstance(error, Exception), "what ends the process does not end here"
+        sink.on_failure(error)
+
+    def cancel(self) -> None:
+        """Stop, whatever it waits for."""
+        self._sink = None
+        if self.work is not None:
+            self.work.cancel()
+        elif self._connection is not None:
+            self._connection.cancel_exchange()
 
 
 def build_upstream(

@@ -18,6 +18,7 @@ restarts the deadline.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, cast
 from typing import Protocol as Interface
 
@@ -59,6 +60,40 @@ _NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
 _BROKE_OFF: Final = "closed the connection in the middle of the response"
 
 
+class ResponseSink(Interface):
+    """Who has sent a request and gets its response; one of the two is called, once."""
+
+    def on_response(self, response: UpstreamResponse) -> None:
+        """The head of the response is there; its body is unread."""
+
+    def on_failure(self, error: Exception) -> None:
+        """No response will come; what is no :class:`GatewayError` is a bug, or a dial that was cancelled."""
+
+
+class ResponseWaiter:
+    """A sink for somebody who awaits the response: ``deferred`` fires with it, or fails."""
+
+    def __init__(self) -> None:
+        self.deferred: Deferred[UpstreamResponse] = Deferred(self._on_cancel)
+        self.cancel: Callable[[], None] | None = None
+        """Set by who sends the request: stops it."""
+
+    def on_response(self, response: UpstreamResponse) -> None:
+        """Fire."""
+        self.cancel = None
+        self.deferred.callback(response)
+
+    def on_failure(self, error: Exception) -> None:
+        """Fail."""
+        self.cancel = None
+        self.deferred.errback(error)
+
+    def _on_cancel(self, _: Deferred[UpstreamResponse]) -> None:
+        cancel, self.cancel = self.cancel, None
+        if cancel is not None:
+            cancel()
+
+
 class ConnectionOwner(Interface):
     """Whom a connection belongs to: its pool."""
 
@@ -71,7 +106,7 @@ class ConnectionOwner(Interface):
 
 @implementer(IHandshakeListener)
 class Connection(Protocol):
-    """The client's side of one connection; :meth:`send` starts an exchange on it while it is idle."""
+    """The client's side of one connection; :meth:`exchange` uses it while it is idle."""
 
     def __init__(
         self, provider: str, limits: UpstreamLimits, clock: IReactorTime, owner: ConnectionOwner
@@ -88,7 +123,7 @@ class Connection(Protocol):
         self._close_reason: Failure | None = None
         self._used = False
         self._reader: ResponseReader | None = None
-        self._waiter: Deferred[UpstreamResponse] | None = None
+        self._sink: ResponseSink | None = None
         self._response: UpstreamResponse | None = None
         self._body_producer: BodyProducer | None = None
         self._reading_paused = False
@@ -107,21 +142,32 @@ class Connection(Protocol):
         self._handshake = Deferred(self._cancel_handshake)
         return self._handshake
 
-    def send(self, method: bytes, head: bytes, body: bytes | BodySource) -> Deferred[UpstreamResponse]:
-        """Send one request; fires with the response when its head is there.
-
-        Cancelling aborts the connection at once.  Fails with :class:`UpstreamFailure`, or with
-        :class:`GatewayError` OVERLOADED where the body cannot be read.
+    def exchange(self, method: bytes, head: bytes, body: bytes | BodySource, sink: ResponseSink) -> None:
+        """Send one request; ``sink`` gets the response when its head is there, or learns why none will come:
+        :class:`UpstreamFailure`, or :class:`GatewayError` OVERLOADED where the body cannot be read.
         """
         assert self._secure
         assert self._reader is None
         self._reader = ResponseReader(method)
-        waiter: Deferred[UpstreamResponse] = Deferred(self._cancel_request)
-        self._waiter = waiter
+        self._sink = sink
         self._deadline.start(self._limits.first_byte)
         self._write(head, body)
         flush_tls(self._transport)  # what arrives before the request is on its way is no response to it
-        return waiter
+
+    def cancel_exchange(self) -> None:
+        """Close at once, and tell the sink nothing more."""
+        self._sink = None
+        self.abort()
+
+    def send(self, method: bytes, head: bytes, body: bytes | BodySource) -> Deferred[UpstreamResponse]:
+        """Send one request; fires with the response, or fails as :meth:`exchange` says.
+
+        Cancelling aborts the connection at once.
+        """
+        waiter = ResponseWaiter()
+        waiter.cancel = self.cancel_exchange
+        self.exchange(method, head, body, waiter)
+        return waiter.deferred
 
     def check_idle(self) -> bool:
         """Say whether an idle connection may be used; one that may not is closed before this returns."""
@@ -233,14 +279,14 @@ class Connection(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The connection has ended, whoever ended it."""
         self._deadline.close()
-        reader, waiter, response, handshake = self._reader, self._waiter, self._response, self._handshake
-        self._waiter = self._handshake = None
+        reader, sink, response, handshake = self._reader, self._sink, self._response, self._handshake
+        self._sink = self._handshake = None
         self._close_reason = reason
         self._mark_closed()
         if handshake is not None:
             handshake.errback(reason)
-        elif waiter is not None and reader is not None:
-            waiter.errback(self._failure_before_head(reader))
+        elif sink is not None and reader is not None:
+            sink.on_failure(self._failure_before_head(reader))
         elif response is not None and reader is not None and not reader.ended:
             if isinstance(reason.value, ConnectionDone) and reader.on_close():
                 response.deliver_pending()
@@ -264,15 +310,15 @@ class Connection(Protocol):
     def _on_body_progress(self) -> None:
         """Restart the deadline: the provider has taken the body, or a piece of it."""
         response = self._response
-        if self._waiter is not None:
+        if self._sink is not None:
             self._deadline.start(self._limits.first_byte)
         elif response is not None and not response.paused and not response.discarding:
             self._deadline.start(self._limits.idle)
 
     def _on_body_unreadable(self) -> None:
         """The rest of the request body will never come."""
-        if self._waiter is not None:
-            self._fail_request(self._waiter, unreadable_error())
+        if self._sink is not None:
+            self._fail_request(self._sink, unreadable_error())
         elif self._response is not None:
             self._fail_body(self._response, unreadable_error())
 
@@ -281,30 +327,30 @@ class Connection(Protocol):
         return upstream_broken(self._provider, fault, phase, cause)
 
     def _check_for_head(self, reader: ResponseReader) -> None:
-        waiter = self._waiter
-        assert waiter is not None
+        sink = self._sink
+        assert sink is not None
         if reader.head is None:
             if reader.fault is not None:
-                self._fail_request(waiter, self._unreadable_response(reader.fault, Phase.HEAD))
+                self._fail_request(sink, self._unreadable_response(reader.fault, Phase.HEAD))
             return
         response = self._response = UpstreamResponse(reader.head, reader, self)
-        self._waiter = None
+        self._sink = None
         self._deadline.stop()
         if self._body_producer is not None and response.status >= 400:
             self._body_producer.stop()
         if reader.fault is not None:
             self.abort()
             response.fail(self._unreadable_response(reader.fault, Phase.BODY))
-        waiter.callback(response)
+        sink.on_response(response)
         if self._response is response and not response.claimed:
             if not reader.ended:
                 self.pause_reading()
             self._deadline.start(UNCLAIMED_SECONDS)
 
-    def _fail_request(self, waiter: Deferred[UpstreamResponse], failure: GatewayError) -> None:
-        self._waiter = None
+    def _fail_request(self, sink: ResponseSink, failure: GatewayError) -> None:
+        self._sink = None
         self.abort()
-        waiter.errback(failure)
+        sink.on_failure(failure)
 
     def _fail_body(self, response: UpstreamResponse, failure: GatewayError) -> None:
         self.abort()
@@ -323,11 +369,11 @@ class Connection(Protocol):
             self._transport.abortConnection()
         elif self._body_producer is not None and self._body_producer.waits_for_body:
             self._on_body_unreadable()  # the provider waits as we do
-        elif self._waiter is not None:
+        elif self._sink is not None:
             phase = Phase.HEAD if self._reader is not None and self._reader.began else Phase.SENT
             what = f"sent no response within {limits.first_byte:g} s"
             failure = upstream_too_slow(self._provider, what, phase, Cause.FIRST_BYTE_TIMEOUT)
-            self._fail_request(self._waiter, failure)
+            self._fail_request(self._sink, failure)
         elif self._response is not None:
             what = f"was silent for {limits.idle:g} s in the middle of the response"
             if not self._response.claimed:
@@ -340,10 +386,6 @@ class Connection(Protocol):
 
     def _cancel_handshake(self, _: Deferred[None]) -> None:
         self._handshake = None
-        self.abort()
-
-    def _cancel_request(self, _: Deferred[UpstreamResponse]) -> None:
-        self._waiter = None
         self.abort()
 
     def _mark_closed(self) -> None:

@@ -18,7 +18,8 @@ from typing import Final, Protocol
 from twisted.logger import Logger
 
 from mgw.errors import GatewayError, Reason
-from mgw.http.response_reader import ResponseHead, ResponseReader
+from mgw.http.response_head import ResponseHead
+from mgw.http.response_reader import ResponseReader
 from mgw.wire.headers import RawHeaders
 
 _log = Logger()
@@ -82,15 +83,13 @@ class UpstreamResponse:
         "_paused",
         "_reader",
         "_receiver",
-        "headers",
-        "reason",
+        "head",
         "status",
     )
 
     def __init__(self, head: ResponseHead, reader: ResponseReader, connection: ResponseConnection) -> None:
+        self.head = head
         self.status: int = head.status
-        self.reason: bytes = head.reason
-        self.headers: RawHeaders = head.headers
         self._reader = reader
         self._connection: ResponseConnection | None = connection
         self._receiver: BodyReceiver | None = None
@@ -100,6 +99,16 @@ class UpstreamResponse:
 
     def __repr__(self) -> str:  # headers stay out: some hold session names
         return f"<UpstreamResponse {self.status}>"
+
+    @property
+    def headers(self) -> RawHeaders:
+        """The header pairs as received; made anew each time."""
+        return self.head.headers
+
+    @property
+    def reason(self) -> bytes:
+        """The reason phrase."""
+        return self.head.reason
 
     @property
     def claimed(self) -> bool:

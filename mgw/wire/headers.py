@@ -129,7 +129,7 @@ def request_headers(
             kept.append((pair[0], reduce_accept_encoding(pair[1])))
             encodings += 1
         elif action == _READ_NAMES:
-            dropped |= _connection_options(pair[1])
+            dropped |= connection_options(pair[1])
         elif forward and action == _DROP and pair[0].lower() in forward:
             kept.append(pair)
     if dropped:
@@ -141,9 +141,9 @@ def request_headers(
 
 def response_headers(pairs: RawHeaders) -> RawHeaders:
     """Return the pairs of an upstream's response that the client gets."""
-    kept = [pair for pair in pairs if _is_relayed(pair[0])]
+    kept = [pair for pair in pairs if is_relayed(pair[0])]
     connection = values_of(pairs, b"connection")
-    dropped = _connection_options(b",".join(connection)) if connection else None
+    dropped = connection_options(b",".join(connection)) if connection else None
     return [pair for pair in kept if pair[0].lower() not in dropped] if dropped else kept
 
 
@@ -170,15 +170,16 @@ def reduce_accept_encoding(accept_encoding: bytes | None) -> bytes:
     return b", ".join(left) or b"identity"
 
 
-def _connection_options(connection: bytes) -> frozenset[bytes]:
-    """Return the lower-case names that a ``Connection`` header lists."""
+def connection_options(connection: bytes) -> frozenset[bytes]:
+    """Return the lower-case names of headers that a ``Connection`` header lists."""
     if connection in (b"keep-alive", b"close"):
         return frozenset()
     return frozenset(option.strip(b" \t").lower() for option in connection.split(b",")) - _IGNORED_OPTIONS
 
 
 @lru_cache(maxsize=_CACHED_NAMES)
-def _is_relayed(name: bytes) -> bool:
+def is_relayed(name: bytes) -> bool:
+    """Whether a line of a response goes on to the client, unless its ``Connection`` says otherwise."""
     lower = name.lower()
     return lower not in HOP_BY_HOP and lower not in _SERVER_HEADERS and lower not in _GATEWAY_HEADERS
 

@@ -1,0 +1,160 @@
+"""The head of an upstream's response: what a gateway has to know of it, and the lines that it relays.
+
+The head is read in one pass over its lines, which stay the bytes that they are: a line that goes on to the
+client is neither taken apart nor put together again.  What becomes of a line follows from its name, and is
+remembered for a bounded number of names.  Which lines stay here is decided in :mod:`mgw.wire.headers`
+(contract 5.7).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+from typing import Final
+
+from mgw.wire.headers import RawHeaders, connection_options, is_relayed
+
+_MAX_NAMES: Final = 1024
+"""As many spellings of names are remembered; providers use a few dozen."""
+_MAX_NAME: Final = 64
+_BLANKS: Final = (b" ", b"\t")
+_NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
+
+
+class _Use(IntEnum):
+    """What a line is for."""
+
+    RELAYED = 0
+    DROPPED = 1
+    CONTENT_LENGTH = 2
+    CONTENT_TYPE = 3
+    CONTENT_ENCODING = 4
+    TRANSFER_ENCODING = 5
+    CONNECTION = 6
+    REQUEST_ID = 7
+
+
+_USES: Final = {
+    b"content-length": _Use.CONTENT_LENGTH,
+    b"content-type": _Use.CONTENT_TYPE,
+    b"content-encoding": _Use.CONTENT_ENCODING,
+    b"transfer-encoding": _Use.TRANSFER_ENCODING,
+    b"connection": _Use.CONNECTION,
+    # OpenAI and most hosts of its API, Anthropic, Google, Azure
+    b"x-request-id": _Use.REQUEST_ID,
+    b"request-id": _Use.REQUEST_ID,
+    b"x-goog-request-id": _Use.REQUEST_ID,
+    b"apim-request-id": _Use.REQUEST_ID,
+    b"x-ms-request-id": _Use.REQUEST_ID,
+}
+
+
+class _UseByName(dict[bytes, int]):
+    """What a line is for, by its name as sent."""
+
+    def __missing__(self, name: bytes) -> int:
+        lower = name.lower()
+        use = _USES.get(lower)
+        if use is None:
+            use = _Use.RELAYED if is_relayed(name) else _Use.DROPPED
+        if len(self) < _MAX_NAMES and len(name) <= _MAX_NAME:
+            self[name] = int(use)
+        return int(use)
+
+
+_use_of: Final = _UseByName()
+_DROPPED: Final = int(_Use.DROPPED)
+_CONTENT_LENGTH: Final = int(_Use.CONTENT_LENGTH)
+_CONTENT_TYPE: Final = int(_Use.CONTENT_TYPE)
+_CONTENT_ENCODING: Final = int(_Use.CONTENT_ENCODING)
+_TRANSFER_ENCODING: Final = int(_Use.TRANSFER_ENCODING)
+_CONNECTION: Final = int(_Use.CONNECTION)
+
+
+class ResponseHead:
+    """The final head of a response.
+
+    :param lines: its header lines as received, which the parser has checked.
+    """
+
+    __slots__ = (
+        "_lines",
+        "content_encoding",
+        "content_length",
+        "content_type",
+        "reason",
+        "relayed_lines",
+        "request_id",
+        "status",
+        "transfer_encoding",
+    )
+
+    def __init__(self, status: int, reason: bytes, lines: list[bytes]) -> None:
+        self.status = status
+        self.reason = b"" if reason and _NO_PHRASE(reason) else reason
+        self._lines = lines
+        self.content_type: bytes | None = None
+        """The first one; ``None`` where there is none.  So are those that follow."""
+        self.content_encoding: bytes | None = None
+        self.content_length: bytes | None = None
+        self.request_id: bytes | None = None
+        """The provider's own id of the exchange, under one of the names that providers use."""
+        self.transfer_encoding: bytes | None = None
+        """All of them, joined by commas."""
+        self.relayed_lines: list[bytes] = []
+        """The lines that the client gets, each ``Name: value``."""
+        self._read(lines)
+
+    @property
+    def headers(self) -> RawHeaders:
+        """The header pairs: names and order as received."""
+        found = []
+        for line in self._lines:
+            name, _, value = line.partition(b":")
+            found.append((name, value.lstrip(b" \t")))
+        return found
+
+    def _read(self, lines: list[bytes]) -> None:
+        keep = self.relayed_lines.append
+        options: list[bytes] = []
+        for line in lines:
+            name, _, value = line.partition(b":")
+            if value[:1] != b" " or value[1:2] in _BLANKS:
+                value = value.lstrip(b" \t")
+                line = b"%b: %b" % (name, value)  # noqa: PLW2901  the same line, spaced as we write it
+            else:
+                value = value[1:]
+            use = _use_of[name]
+            if not use or (use != _DROPPED and self._is_kept(use, value, options)):
+                keep(line)
+        if options:
+            self._drop_named(connection_options(b",".join(options)))
+
+    def _is_kept(self, use: int, value: bytes, options: list[bytes]) -> bool:
+        """Note a line that means something here; say whether the client gets it, too."""
+        if use == _CONTENT_TYPE:
+            if self.content_type is None:
+                self.content_type = value
+        elif use == _CONTENT_LENGTH:
+            if self.content_length is None:
+                self.content_length = value
+        elif use == _CONTENT_ENCODING:
+            if self.content_encoding is None:
+                self.content_encoding = value
+        elif use == _CONNECTION:
+            options.append(value)
+            return False
+        elif use == _TRANSFER_ENCODING:
+            before = self.transfer_encoding
+            self.transfer_encoding = value if before is None else before + b"," + value
+            return False
+        elif self.request_id is None:
+            self.request_id = value
+        return True
+
+    def _drop_named(self, names: frozenset[bytes]) -> None:
+        """Drop the lines that ``Connection`` names (RFC 9110 7.6.1)."""
+        if names:
+            self.relayed_lines = [
+                line for line in self.relayed_lines if line.partition(b":")[0].lower() not in names
+            ]
