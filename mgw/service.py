@@ -47,6 +47,7 @@ from mgw.ops.process import (
 )
 from mgw.ops.provider_health import ProviderHealth
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
+from mgw.reactor.event_loop import EventLoop
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
@@ -130,6 +131,7 @@ class GatewayService(Service):
         self._cut_short: Callable[[], None] | None = None
 
         generation = build_generation(1, config, reactor, int(time()))
+        self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self._work_threads = WorkThreads(reactor)
         self._journal = Journal(reactor)
@@ -249,6 +251,7 @@ class GatewayService(Service):
         self.server.use(generation)
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers)
+        self._event_loop.use(fast=config.fast_event_loop)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
         self._warn(config)
 
@@ -286,6 +289,7 @@ class GatewayService(Service):
         self.server.generation.retire()
         for closing in [*self._closing, self._journal.close()]:
             await closing
+        self._event_loop.restore()
 
     def _begin(self) -> None:
         """Say that we serve, once the reactor runs and signals reach us."""
@@ -293,6 +297,7 @@ class GatewayService(Service):
         gc.collect()
         gc.freeze()  # what was imported and built stays: no later collection need look at it again
         sys.setswitchinterval(SWITCH_SECONDS)
+        self._event_loop.use(fast=self.server.generation.config.fast_event_loop)
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
         _log.info(
             "mgw {version} has started (Python {python}, Twisted {twisted})",

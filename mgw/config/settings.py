@@ -216,6 +216,12 @@ class Config(Settings):
         "``TimeoutStopSec`` of the systemd unit must be greater.",
         default=30.0,
     )
+    fast_event_loop: OnOff = setting(
+        "Whether the gateway takes events from the kernel by a shorter way than Twisted's",
+        "It applies to Twisted's epoll reactor, the default on Linux, and is tried at the start: if it does "
+        "not work with the installed release of Twisted, the log says so and Twisted's own way is used.",
+        default=True,
+    )
     spool: EmptyIfNull[SpoolSettings] = setting(
         "Limits on the request bodies that the gateway stores", default=SpoolSettings()
     )

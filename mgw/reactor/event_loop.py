@@ -1,0 +1,155 @@
+"""A shorter way from the kernel's event to the protocol, on Twisted's own epoll reactor.
+
+For every event the stock reactor makes a logging context, a dict copied from another, and calls through
+four layers.  A relayed chunk is one such event, and most of its time in Python went there.  Here the common
+event, "a connection has input", calls the transport's ``doRead`` at once.  All others go Twisted's own way:
+output, errors, hang-ups, listening ports, pipes and the wakers of threads and signals.  So does whatever
+follows from an error, with Twisted's words in the log.
+
+One thing differs.  Messages of the old ``twisted.python.log`` that a protocol writes while it reads do not
+begin with the name of their connection.  The gateway writes none.
+
+It stands on names of Twisted's that are not documented, so a connection is tried before it is used.  Where
+that fails, or the reactor is another one, Twisted's own loop stays.
+"""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from select import EPOLLIN
+from typing import Any, Final
+
+from twisted.internet import tcp, unix
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.log import callWithLogger, err
+
+MAX_EVENTS: Final = 256
+"""In one turn, so that timers need not wait for thousands of connections."""
+
+_log: Final = Logger()
+_CONNECTIONS: Final[frozenset[Any]] = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client})
+"""The transports that are read directly; TLS lies on top of them."""
+_MOST_TURNS: Final = 20
+"""In which the trial must be over: other connections may have events too."""
+_QUESTION: Final = b"?"
+
+
+class EventLoop:
+    """The event loop of one reactor: the fast one while it is wanted and can be had, else Twisted's."""
+
+    def __init__(self, reactor: Any) -> None:  # Any: any reactor, and names that no interface has
+        self._reactor = reactor
+        self._wanted: bool | None = None
+
+    def use(self, *, fast: bool) -> None:
+        """Change to the fast loop, or back; the log says why it is Twisted's.  The reactor must run."""
+        if fast == self._wanted:
+            return
+        self._wanted = fast
+        if not fast:
+            self.restore()
+            _log.info("fast_event_loop is off: events are dispatched by Twisted")
+        elif type(self._reactor) is not EPollReactor:
+            name = type(self._reactor).__name__
+            _log.info("fast_event_loop: events are dispatched by Twisted's {name}", name=name)
+        else:
+            self._try_fast()
+
+    def restore(self) -> None:
+        """Leave the reactor as it was."""
+        for name in ("doPoll", "doIteration"):
+            vars(self._reactor).pop(name, None)
+
+    def _try_fast(self) -> None:
+        try:
+            poll = _Dispatcher(self._reactor).poll
+            self._reactor.doPoll = self._reactor.doIteration = poll
+            _check(self._reactor)
+        except Exception as error:  # whatever another release of Twisted's may come to
+            self.restore()
+            _log.warn(
+                "fast_event_loop: the trial failed, so events are dispatched by Twisted ({kind}: {error})",
+                kind=type(error).__name__,
+                error=error,
+            )
+
+
+class _Dispatcher:
+    """Calls what an event is for."""
+
+    __slots__ = ("_disconnect", "_poll", "_read_or_write", "_selectables")
+
+    def __init__(self, reactor: Any) -> None:  # Any: as above
+        self._poll = reactor._poller.poll
+        self._selectables = reactor._selectables
+        self._read_or_write = reactor._doReadOrWrite
+        self._disconnect = reactor._disconnectSelectable
+
+    def poll(self, timeout: float | None) -> None:
+        """Wait for events and handle them; ``None`` waits for ever.  What they raise is logged."""
+        get = self._selectables.get
+        for descriptor, event in self._poll(-1 if timeout is None else timeout, MAX_EVENTS):
+            selectable: Any = get(descriptor)  # Any: a descriptor of any make
+            if selectable is None:  # another event's handler has removed it
+                continue
+            if event != EPOLLIN or selectable.__class__ not in _CONNECTIONS:
+                callWithLogger(selectable, self._read_or_write, selectable, descriptor, event)
+                continue
+            try:
+                reason = selectable.doRead()
+            except BaseException as error:  # as Twisted does: the connection is lost, and the process lives
+                callWithLogger(selectable, self._on_error, selectable, error)
+                continue
+            if reason is not None:
+                callWithLogger(selectable, self._disconnect, selectable, reason, True)  # noqa: FBT003  Twisted's
+
+    def _on_error(self, selectable: object, error: BaseException) -> None:
+        err()  # which finds it by itself
+        self._disconnect(selectable, error, False)  # noqa: FBT003  Twisted's signature
+
+
+class _Echo(Protocol):
+    """The trial's end of the trial's connection."""
+
+    is_lost = False
+
+    def dataReceived(self, data: bytes) -> None:
+        """Send it back."""
+        self.transport.write(data)  # type: ignore[union-attr]  # there is one
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
+        """Remember it."""
+        self.is_lost = True
+
+
+def _check(reactor: Any) -> None:  # Any: as above
+    """Have a connection answer and end.
+
+    :raises Exception: it did not.
+    """
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(0)
+    echo = _Echo()
+    connection = tcp.Server(ours, echo, ("", 0), None, 0, reactor)  # type: ignore[arg-type]  # of no port
+    echo.makeConnection(connection)  # type: ignore[no-untyped-call]  # Twisted's
+    try:
+        theirs.send(_QUESTION)
+        answer = b""
+        for _ in range(_MOST_TURNS):
+            reactor.doPoll(0)
+            with suppress(BlockingIOError):
+                answer = answer or theirs.recv(len(_QUESTION))
+            if answer:
+                theirs.close()
+            if echo.is_lost:
+                break
+        if answer != _QUESTION or not echo.is_lost:
+            raise RuntimeError("a connection was not served")
+    finally:
+        theirs.close()
+        if not echo.is_lost:
+            connection.connectionLost(connectionDone)
