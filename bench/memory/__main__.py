@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import gc
-from collections.abc import Iterator
 
-from bench.memory.cases import cases, refused_cases, stream_cases
+from bench.memory.cases import cases
 from bench.memory.gateway import MemoryGateway
-from bench.memory.measure import Chunks, Refusals, Requests, Work, calls_by_function, count_cycles, measure
+from bench.memory.measure import calls_by_function, count_cycles, measure
+from bench.memory.work import Work, work_of
 
 _HEAD = f"{'per request, or per chunk':44} {'us':>8} {'calls':>8} {'left':>8}"
 
@@ -26,31 +26,23 @@ def main() -> None:
     gc.freeze()
     if not options.calls and not options.cycles:
         print(_HEAD)
-    for name, work in rows(gateway):
-        if options.only not in name:
-            continue
-        if options.calls:
-            print(name)
-            for function, count in list(calls_by_function(work).items())[: options.calls]:
-                print(f"{count:10.2f}  {function}")
-        elif options.cycles:
-            print(name, dict(count_cycles(work)) or "leaves nothing")
-        else:
-            row = measure(work, name, options.rounds)
-            print(f"{row.name:44} {row.microseconds:8.1f} {row.calls:8.1f} {row.left:8.3f}", flush=True)
+    for name, case in cases().items():
+        if options.only in name:
+            with work_of(case, gateway) as work:
+                _report(name, work, options)
     gateway.close()
 
 
-def rows(gateway: MemoryGateway) -> Iterator[tuple[str, Work]]:
-    """Every row, each ready to run when it is asked for."""
-    for case in cases():
-        yield case.name, Requests(gateway, case)
-    for refused in refused_cases():
-        yield refused.name, Refusals(gateway, refused)
-    for stream_case in stream_cases():
-        chunks = Chunks(gateway, stream_case)
-        yield stream_case.name, chunks
-        chunks.finish()
+def _report(name: str, work: Work, options: argparse.Namespace) -> None:
+    if options.calls:
+        print(name)
+        for function, count in list(calls_by_function(work).items())[: options.calls]:
+            print(f"{count:10.2f}  {function}")
+    elif options.cycles:
+        print(name, dict(count_cycles(work)) or "leaves nothing")
+    else:
+        row = measure(work, options.rounds)
+        print(f"{name:44} {row.microseconds:8.1f} {row.calls:8.1f} {row.left:8.3f}", flush=True)
 
 
 def _options() -> argparse.Namespace:

@@ -60,6 +60,9 @@ class StreamCase:
     ending: bytes
 
 
+AnyCase = Case | RefusedCase | StreamCase
+
+
 def _post(wire: str, body: bytes, *, key: str = EDGE_KEY, more: bytes = b"") -> bytes:
     """The request as an SDK sends it."""
     return (
@@ -123,8 +126,7 @@ def _translated() -> list[Case]:
     ]
 
 
-def refused_cases() -> list[RefusedCase]:
-    """All rows of refusals."""
+def _refused() -> list[RefusedCase]:
     asked = body("chat", "up/bench-model", 1024)
     unknown = _post(CHAT, asked).replace(_PATHS[CHAT], b"/v1/bench/unknown", 1)
     return [
@@ -147,12 +149,9 @@ def _streamed(client: str, provider: str) -> StreamCase:
     )
 
 
-def cases() -> list[Case]:
-    """All rows of whole requests."""
-    return [*_relayed(), *_translated()]
-
-
-def stream_cases() -> list[StreamCase]:
-    """All rows of chunks."""
+def cases() -> dict[str, AnyCase]:
+    """Return all rows by their names."""
     pairs = [(CHAT, CHAT), (CHAT, ANTHROPIC), (ANTHROPIC, CHAT), (CHAT, GEMINI)]
-    return [_streamed(client, provider) for client, provider in pairs]
+    streamed = [_streamed(client, provider) for client, provider in pairs]
+    found: list[AnyCase] = [*_relayed(), *_translated(), *_refused(), *streamed]
+    return {case.name: case for case in found}

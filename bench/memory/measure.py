@@ -7,183 +7,38 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from time import thread_time
 from types import FrameType
-from typing import Protocol
 
-from bench.memory.cases import Case, RefusedCase, StreamCase
-from bench.memory.gateway import MemoryGateway
-from bench.memory.reactor import MemoryConnection
+from bench.memory.work import Work
 
 BATCH = 100
 """Requests or chunks between two turns of the reactor."""
-TURN_SECONDS = 0.1
-"""The time that passes in a turn: whatever is written down later is written then."""
-SETTLE_SECONDS = 0.05
-"""The time that passes between two requests, so that a provider's connection is used again."""
-WARM_UP = 3
-
-
-class WrongAnswerError(Exception):
-    """The gateway did not do what is measured."""
-
-
-class Work(Protocol):
-    """Requests, or chunks, of one row."""
-
-    def prepare(self, count: int) -> None:
-        """Make what the next run sends."""
-
-    def run(self) -> None:
-        """Send it and have it answered; only this is measured."""
-
-    def check(self) -> None:
-        """Look at what came of it.
-
-        :raises WrongAnswerError: something else than what the row says.
-        """
-
-
-@dataclass(slots=True)
-class Requests:
-    """Whole requests, one after another on one connection."""
-
-    gateway: MemoryGateway
-    case: Case
-    _batch: list[bytes] = field(default_factory=list)
-    _number: int = 0
-    _client: MemoryConnection = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._client = self.gateway.client
-        self.prepare(1)
-        self._client.receive(self._batch[0])  # with the first the provider's connection is made
-        self.gateway.provider(self.case.wire).receive(self.case.answer)
-        self.check()
-        self.gateway.reactor.turn(TURN_SECONDS)
-
-    def prepare(self, count: int) -> None:
-        """Make the next requests."""
-        first = self._number
-        self._batch = [self.case.request(first + index) for index in range(count)]
-        self._number += count
-
-    def run(self) -> None:
-        """Send and answer them."""
-        receive, answer, reactor = self._client.receive, self.case.answer, self.gateway.reactor
-        provider = self.gateway.provider(self.case.wire).receive
-        for request in self._batch:
-            receive(request)
-            provider(answer)
-            reactor.now += SETTLE_SECONDS
-        reactor.turn(TURN_SECONDS)
-
-    def check(self) -> None:
-        """Count the answers."""
-        said = self._client.take()
-        found = said.count(b"HTTP/1.1 200 ")
-        if found != len(self._batch) or said.count(b"HTTP/1.1 ") != found:
-            raise WrongAnswerError(f"{self.case.name}: {found} of {len(self._batch)} answers: {said[:500]!r}")
-        self.gateway.provider(self.case.wire).take()
-
-
-@dataclass(slots=True)
-class Refusals:
-    """Requests that are refused, each on a connection that stands already, since a refusal ends it."""
-
-    gateway: MemoryGateway
-    case: RefusedCase
-    _clients: list[MemoryConnection] = field(default_factory=list)
-
-    def prepare(self, count: int) -> None:
-        """Connect."""
-        self._clients = [self.gateway.connect() for _ in range(count)]
-
-    def run(self) -> None:
-        """Send them."""
-        request = self.case.request
-        for client in self._clients:
-            client.receive(request)
-        self.gateway.reactor.turn(TURN_SECONDS)
-
-    def check(self) -> None:
-        """Look at each answer, and disconnect."""
-        for client in self._clients:
-            said = client.take()
-            if not said.startswith(b"HTTP/1.1 %d " % self.case.status):
-                raise WrongAnswerError(f"{self.case.name}: {said[:500]!r}")
-            client.close()
-        self._clients = []
-
-
-@dataclass(slots=True)
-class Chunks:
-    """Chunks of one stream that stays open."""
-
-    gateway: MemoryGateway
-    case: StreamCase
-    _count: int = 0
-    _client: MemoryConnection = field(init=False)
-    _provider: MemoryConnection = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._client = self.gateway.connect()
-        self._client.receive(self.case.request)
-        self._provider = self.gateway.provider(self.case.wire)
-        self._provider.receive(self.case.opening)
-        said = self._client.take()
-        if not said.startswith(b"HTTP/1.1 200 "):
-            raise WrongAnswerError(f"{self.case.name}: {said[:500]!r}")
-
-    def prepare(self, count: int) -> None:
-        """Note how many are asked for."""
-        self._count = count
-
-    def run(self) -> None:
-        """Send them."""
-        receive, chunk = self._provider.receive, self.case.chunk
-        for _ in range(self._count):
-            receive(chunk)
-        self.gateway.reactor.turn(TURN_SECONDS)
-
-    def check(self) -> None:
-        """Count what was written."""
-        found = len(self._client.written)
-        if found != self._count or not self._client.take():
-            raise WrongAnswerError(f"{self.case.name}: {found} of {self._count} chunks")
-
-    def finish(self) -> None:
-        """End the stream in order."""
-        self._provider.receive(self.case.ending)
-        said = self._client.take()
-        self._client.close()
-        if not said.endswith(b"0\r\n\r\n"):
-            raise WrongAnswerError(f"{self.case.name}: the stream does not end: {said[-500:]!r}")
+_OWN = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """What one request or chunk costs."""
 
-    name: str
     microseconds: float
     calls: float
     left: float
     """Objects in cycles, which wait for the collector."""
 
 
-def measure(work: Work, name: str, rounds: int) -> Row:
+def measure(work: Work, rounds: int) -> Row:
     """Measure one row."""
-    return Row(name, fastest(work, rounds), count_calls(work), sum(count_cycles(work).values()) / 1000)
+    return Row(fastest(work, rounds), count_calls(work), sum(count_cycles(work).values()) / 1000)
 
 
 def warm_up(work: Work) -> None:
     """Have every cache filled."""
-    for _ in range(WARM_UP):
-        work.prepare(BATCH)
-        work.run()
-        work.check()
+    work.prepare(BATCH)
+    work.run()
+    work.check()
 
 
 def fastest(work: Work, rounds: int) -> float:
@@ -207,12 +62,12 @@ def count_calls(work: Work) -> float:
 
 def calls_by_function(work: Work) -> dict[str, float]:
     """Return the calls that one request or chunk makes, by file and function."""
-    found: Counter[str] = Counter()
+    found: Counter[tuple[str, int, str]] = Counter()
 
     def on_event(frame: FrameType, event: str, _: object) -> None:
         if event == "call":
             code = frame.f_code
-            found[f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}"] += 1
+            found[code.co_filename, code.co_firstlineno, code.co_qualname] += 1
 
     warm_up(work)
     work.prepare(BATCH)
@@ -223,7 +78,11 @@ def calls_by_function(work: Work) -> dict[str, float]:
     finally:
         sys.setprofile(before)
     work.check()
-    return {name: count / BATCH for name, count in found.most_common() if "bench/memory" not in name}
+    return {
+        f"{file}:{line} {name}": count / BATCH
+        for (file, line, name), count in found.most_common()
+        if not file.startswith(_OWN)
+    }
 
 
 def count_cycles(work: Work, count: int = 1000) -> Counter[str]:

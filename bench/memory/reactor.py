@@ -88,6 +88,7 @@ class MemoryReactor(ReactorBase):
         self.seconds = partial(getattr, self, "now")  # no call of Python, as the real one's is none
         self.connections: dict[int, MemoryConnection] = {}
         """The newest connection to each port."""
+        self._open: list[MemoryConnection] = []
 
     def turn(self, seconds: float = 0.0) -> None:
         """Let time pass, and do what is due."""
@@ -95,6 +96,9 @@ class MemoryReactor(ReactorBase):
         self.runUntilCurrent()
         while self.threadCallQueue:
             self.runUntilCurrent()
+        for connection in [found for found in self._open if found.transport.closing]:
+            self._open.remove(connection)
+            connection.close()
 
     def connectTCP(
         self,
@@ -105,7 +109,8 @@ class MemoryReactor(ReactorBase):
         bindAddress: tuple[str, int] | None = None,  # noqa: N803  Twisted's name
     ) -> None:
         """Connect at once."""
-        self.connections[port] = MemoryConnection(factory.buildProtocol(_SERVER))
+        connection = self.connections[port] = MemoryConnection(factory.buildProtocol(_SERVER))
+        self._open.append(connection)
 
     def installWaker(self) -> None:
         """Nobody sleeps."""

@@ -139,6 +139,7 @@ class RequestHeadReader:
             self._has_blanks
         ):  # RFC 9112 5: blanks behind a value are no part of it, and the parser leaves them
             self._headers = [(name, value.rstrip()) for name, value in self._headers]
+        del self._parser  # it holds a method of ours: a cycle, which only a collection would free
         found = self._watched()
         version = self._version
         has_body, length = _framing(found, version)

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
 from mgw.dialects.refusal import word_of
-from mgw.errors import GatewayError, Reason
+from mgw.errors import GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import not_implemented
@@ -145,6 +145,7 @@ class WebServer:
             send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
             method = head.method.decode("latin-1")
             self.observer.access(method, path, error.status, 0.0, request_id, word_of(error))
+            forget_frames(error)
             return _REFUSED
         exchange = None
         if matched.route.treatment is not Treatment.LOCAL:

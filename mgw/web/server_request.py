@@ -71,10 +71,11 @@ class ServerRequest:
 
     def __post_init__(self) -> None:
         self.started = self.server.clock.seconds()
-        self.response = ServerResponse(self.channel, self.release_body)
         self._reservation = Reservation(self.server.budget)
+        # Both call the reservation itself: through this object they would make cycles.
+        self.response = ServerResponse(self.channel, self._reservation.release_all)
         if self.exchange is not None:
-            self.exchange.reserve = self.reserve
+            self.exchange.reserve = self._reservation.reserve
             self.exchange.offload = self.server.offload
         if self.matched.route.body is BodyStorage.SPOOL and self.head.has_body:
             self._spooled = self.server.spool.begin(
@@ -106,7 +107,7 @@ class ServerRequest:
             if self._spooled is not None:
                 self._spooled.write(data)
                 return
-            self.reserve(len(data))
+            self._reservation.reserve(len(data))
             self._gathered.append(data)
         except GatewayError as error:
             self.refuse(error)
@@ -153,17 +154,6 @@ class ServerRequest:
         status = self.response.status or error.status
         self._send_error(error)
         self._end(status)
-
-    def reserve(self, size: int) -> None:
-        """Take room for bytes of a body.
-
-        :raises GatewayError: ``OVERLOADED``.
-        """
-        self._reservation.reserve(size)
-
-    def release_body(self) -> None:
-        """Give the room back: the response has started, so nothing will be sent again."""
-        self._reservation.release_all()
 
     def client_request(self) -> ClientRequest:
         """Return the request as the exchange sees it; its body is no longer here."""
@@ -259,7 +249,7 @@ class ServerRequest:
         self._gathered.clear()
         if self._spooled is not None:
             self._spooled.close()
-        self.release_body()
+        self._reservation.release_all()
         self.server.on_request_end(self, status)
 
 

@@ -1,0 +1,169 @@
+"""The work of one row: requests, refusals or chunks; only sending them is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bench.memory.cases import AnyCase, Case, RefusedCase, StreamCase
+from bench.memory.gateway import MemoryGateway
+from bench.memory.reactor import MemoryConnection
+
+TURN_SECONDS = 0.1
+"""The time that passes in a turn: whatever is written down later is written then."""
+SETTLE_SECONDS = 0.05
+"""The time that passes between two requests, so that a provider's connection is used again."""
+
+
+class WrongAnswerError(Exception):
+    """The gateway did not do what is measured."""
+
+
+class Work(Protocol):
+    """Requests, or chunks, of one row."""
+
+    def prepare(self, count: int) -> None:
+        """Make what the next run sends."""
+
+    def run(self) -> None:
+        """Send it and have it answered; only this is measured."""
+
+    def check(self) -> None:
+        """Look at what came of it.
+
+        :raises WrongAnswerError: something else than what the row says.
+        """
+
+
+@dataclass(slots=True)
+class Requests:
+    """Whole requests, one after another on one connection."""
+
+    gateway: MemoryGateway
+    case: Case
+    _batch: list[bytes] = field(default_factory=list)
+    _number: int = 0
+    _client: MemoryConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._client = self.gateway.client
+        self.gateway.reactor.turn(SETTLE_SECONDS)
+        self.prepare(1)
+        self._client.receive(self._batch[0])  # with the first the provider's connection is made
+        self.gateway.provider(self.case.wire).receive(self.case.answer)
+        self.check()
+        self.gateway.reactor.turn(TURN_SECONDS)
+
+    def prepare(self, count: int) -> None:
+        """Make the next requests."""
+        first = self._number
+        self._batch = [self.case.request(first + index) for index in range(count)]
+        self._number += count
+
+    def run(self) -> None:
+        """Send and answer them."""
+        receive, answer, reactor = self._client.receive, self.case.answer, self.gateway.reactor
+        provider = self.gateway.provider(self.case.wire).receive
+        for request in self._batch:
+            receive(request)
+            provider(answer)
+            reactor.now += SETTLE_SECONDS
+        reactor.turn(TURN_SECONDS)
+
+    def check(self) -> None:
+        """Count the answers."""
+        said = self._client.take()
+        found = said.count(b"HTTP/1.1 200 ")
+        if found != len(self._batch) or said.count(b"HTTP/1.1 ") != found:
+            raise WrongAnswerError(f"{self.case.name}: {found} of {len(self._batch)} answers: {said[:500]!r}")
+        self.gateway.provider(self.case.wire).take()
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Requests that are refused, each on a connection that stands already, since a refusal ends it."""
+
+    gateway: MemoryGateway
+    case: RefusedCase
+    _clients: list[MemoryConnection] = field(default_factory=list)
+
+    def prepare(self, count: int) -> None:
+        """Connect."""
+        self._clients = [self.gateway.connect() for _ in range(count)]
+
+    def run(self) -> None:
+        """Send them."""
+        request = self.case.request
+        for client in self._clients:
+            client.receive(request)
+        self.gateway.reactor.turn(TURN_SECONDS)
+
+    def check(self) -> None:
+        """Look at each answer, and disconnect."""
+        for client in self._clients:
+            said = client.take()
+            if not said.startswith(b"HTTP/1.1 %d " % self.case.status):
+                raise WrongAnswerError(f"{self.case.name}: {said[:500]!r}")
+            client.close()
+        self._clients = []
+
+
+@dataclass(slots=True)
+class Chunks:
+    """Chunks of one stream that stays open."""
+
+    gateway: MemoryGateway
+    case: StreamCase
+    _count: int = 0
+    _client: MemoryConnection = field(init=False)
+    _provider: MemoryConnection = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._client = self.gateway.connect()
+        self.gateway.reactor.turn(SETTLE_SECONDS)
+        self._client.receive(self.case.request)
+        self._provider = self.gateway.provider(self.case.wire)
+        self._provider.receive(self.case.opening)
+        said = self._client.take()
+        if not said.startswith(b"HTTP/1.1 200 "):
+            raise WrongAnswerError(f"{self.case.name}: {said[:500]!r}")
+
+    def prepare(self, count: int) -> None:
+        """Note how many are asked for."""
+        self._count = count
+
+    def run(self) -> None:
+        """Send them."""
+        receive, chunk = self._provider.receive, self.case.chunk
+        for _ in range(self._count):
+            receive(chunk)
+        self.gateway.reactor.turn(TURN_SECONDS)
+
+    def check(self) -> None:
+        """Count what was written."""
+        found = len(self._client.written)
+        if found != self._count or not self._client.take():
+            raise WrongAnswerError(f"{self.case.name}: {found} of {self._count} chunks")
+
+    def finish(self) -> None:
+        """End the stream in order."""
+        self._provider.receive(self.case.ending)
+        said = self._client.take()
+        self._client.close()
+        if not said.endswith(b"0\r\n\r\n"):
+            raise WrongAnswerError(f"{self.case.name}: the stream does not end: {said[-500:]!r}")
+
+
+@contextmanager
+def work_of(case: AnyCase, gateway: MemoryGateway) -> Iterator[Work]:
+    """Have the work of one row ready to run; a stream is ended behind it."""
+    if isinstance(case, Case):
+        yield Requests(gateway, case)
+    elif isinstance(case, RefusedCase):
+        yield Refusals(gateway, case)
+    else:
+        chunks = Chunks(gateway, case)
+        yield chunks
+        chunks.finish()

@@ -1,0 +1,64 @@
+"""What a request or chunk may cost: calls of Python functions, and objects left in cycles.
+
+The whole gateway runs in memory with everything on, as ``make bench-memory`` measures it; ``python -m
+bench.memory --calls 40`` says which functions are called, and ``--cycles`` what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from bench.memory.cases import cases
+from bench.memory.gateway import MemoryGateway
+from bench.memory.measure import calls_by_function, count_cycles
+from bench.memory.work import Work, work_of
+
+CASES: Final = cases()
+CALLS: Final = {
+    "relayed 1 kB": 379.5,
+    "relayed 1 kB, 20 headers in the answer": 385.7,
+    "relayed 1 kB, a new traceparent each": 380.5,
+    "relayed 1 kB, a new unknown header each": 380.5,
+    "translated 4 kB, chat to anthropic": 796.7,
+    "translated 4 kB, anthropic to chat": 767.9,
+    "translated 4 kB, chat to gemini": 796.7,
+    "refused, 401": 109.1,
+    "refused, 404": 179.1,
+    "chunk, relayed": 18.5,
+    "chunk, chat to anthropic": 41.2,
+    "chunk, anthropic to chat": 54.6,
+    "chunk, chat to gemini": 53.6,
+}
+"""The most calls per request or chunk: 3 % above what was counted.  Lower the bar when the number falls."""
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[MemoryGateway]:
+    gateway = MemoryGateway()
+    yield gateway
+    gateway.close()
+
+
+@pytest.fixture
+def work(request: pytest.FixtureRequest, gateway: MemoryGateway) -> Iterator[Work]:
+    with work_of(CASES[request.param], gateway) as work:
+        yield work
+
+
+@pytest.mark.parametrize(("work", "most"), CALLS.items(), ids=CALLS, indirect=["work"])
+def test_the_calls_of_a_request_stay_below_their_bar(work: Work, most: float) -> None:
+    calls = calls_by_function(work)
+    top = list(calls.items())[:20]
+    assert sum(calls.values()) <= most, "\n".join(f"{count:8.2f}  {function}" for function, count in top)
+
+
+@pytest.mark.parametrize("work", CALLS, indirect=True)
+def test_a_thousand_requests_leave_nothing_to_the_collector(work: Work) -> None:
+    assert count_cycles(work, 1000) == {}
+
+
+def test_every_row_of_the_benchmark_has_a_bar() -> None:
+    assert list(CASES) == list(CALLS)
