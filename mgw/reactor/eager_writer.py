@@ -4,6 +4,9 @@ Twisted's transports keep what they are given until the reactor finds the socket
 reactor and two system calls for every small write, though the kernel nearly always has room.  Here the
 kernel is asked first, and the transport gets what the kernel did not take.  The order is kept: while the
 transport may hold something, everything goes to the transport.
+
+Twisted tells a producer, and nobody else, when a transport holds nothing any more.  So its buffers are looked
+at, which are not documented; where there are none by these names, only a producer knows.
 """
 
 from __future__ import annotations
@@ -37,17 +40,21 @@ class EagerWriter:
 
     def write(self, data: bytes) -> None:
         """Send ``data``."""
-        if self._send is None or self._transport_holds_data:
+        if self._send is None or (self._transport_holds_data and self._has_pending_data()):
             self.transport.write(data)
             return
         try:
             sent = self._send(data)
         except OSError:  # full, or gone: the transport meets the same, and waits or ends the connection
             sent = 0
-        if sent != len(data):
-            self._transport_holds_data = True
+        self._transport_holds_data = sent != len(data)
+        if self._transport_holds_data:
             self.transport.write(data[sent:] if sent else data)
 
     def on_drained(self) -> None:
         """Write to the kernel again: the transport has told its producer that it holds nothing."""
         self._transport_holds_data = False
+
+    def _has_pending_data(self) -> bool:
+        transport = self.transport
+        return bool(getattr(transport, "_tempDataBuffer", True) or getattr(transport, "dataBuffer", True))

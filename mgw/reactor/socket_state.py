@@ -25,7 +25,6 @@ from typing import Final
 
 from msgspec import Struct
 from twisted.internet.tcp import Connection as TcpConnection
-from twisted.protocols.policies import ProtocolWrapper
 
 _MOST_READS: Final = 8
 """A provider that has more to say at rest than this many reads hold is not silent."""
@@ -61,20 +60,9 @@ def peek_input(transport: object) -> PendingInput:
     return PendingInput.BYTES
 
 
-def flush_tls(transport: object) -> None:
-    """Give the kernel what was written under TLS, which Twisted keeps for two turns of the reactor."""
-    flush = getattr(getattr(transport, "_aggregator", None), "flush", None)
-    tcp = _tcp_below(transport)
-    if flush is None or tcp is None:
-        return
-    flush()
-    if not tcp.disconnecting:
-        tcp.doWrite()  # what it returns of an error the reactor meets in its next turn
-
-
 def _tcp_below(transport: object) -> TcpConnection | None:
-    while isinstance(transport, ProtocolWrapper):
-        transport = transport.transport
+    while (inner := getattr(transport, "transport", None)) is not None:
+        transport = inner
     return transport if isinstance(transport, TcpConnection) else None
 
 

@@ -24,11 +24,7 @@ from typing import Protocol as Interface
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import (
-    IHandshakeListener,
-    INegotiated,
-    IReactorTime,
-)
+from twisted.internet.interfaces import IHandshakeListener, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -38,7 +34,8 @@ from mgw.errors import Cause, GatewayError
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
-from mgw.reactor.socket_state import PendingInput, flush_tls, peek_input
+from mgw.reactor.socket_state import PendingInput, peek_input
+from mgw.reactor.tls_transport import TlsTransport
 from mgw.reactor.transport import RelayTransport
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
 from mgw.upstream.request import BodyProducer, UpstreamLimits
@@ -152,7 +149,6 @@ class Connection(Protocol):
         self._sink = sink
         self._deadline.start(self._limits.first_byte)
         self._write(head, body)
-        flush_tls(self._transport)  # what arrives before the request is on its way is no response to it
 
     def cancel_exchange(self) -> None:
         """Close at once, and tell the sink nothing more."""
@@ -243,12 +239,12 @@ class Connection(Protocol):
     def connectionMade(self) -> None:
         """The TCP connection stands; where TLS is spoken the handshake begins."""
         self._transport = cast(RelayTransport, self.transport)
-        self._secure = not INegotiated.providedBy(self.transport)
+        self._secure = not isinstance(self.transport, TlsTransport)
         self._out = EagerWriter(self._transport)
 
     def handshakeCompleted(self) -> None:
         """The handshake is done, and the certificate is the right one."""
-        protocol = INegotiated(self.transport).negotiatedProtocol
+        protocol = cast(TlsTransport, self.transport).negotiated_protocol
         handshake, self._handshake = self._handshake, None
         if protocol not in {None, b"http/1.1"}:
             self.abort()

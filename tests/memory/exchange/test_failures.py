@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from zope.interface import provider
 
 from mgw.errors import GatewayError
-from mgw.upstream.connect import CertificateRefusedError
+from mgw.upstream.tls import CertificateNameError
 from mgw.usage.event import Outcome, UsageEvent
 from tests.support.pipelines import Pipeline, answered
 
@@ -103,10 +103,10 @@ def answers(status: bytes) -> Callable[[Asked], None]:
         (DNSLookupError(), nothing, "dns", "provider main cannot be found: its host name has no address"),
         (TimeoutError(), nothing, "connect_timeout", "provider main did not accept a connection within 10 s"),
         (
-            CertificateRefusedError("has expired"),
+            CertificateNameError("that is not valid for its host name"),
             nothing,
             "tls",
-            "is not trusted: its certificate has expired",
+            "provider main has a certificate that is not valid for its host name",
         ),
         (None, hangs_up, "reset", "provider main closed the connection before it responded"),
         (None, hangs_up_in_the_head, "reset", "closed the connection in the middle of the response head"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from socket import socket
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from twisted.internet.protocol import Protocol
 from twisted.internet.tcp import Connection
 from twisted.internet.testing import StringTransport
 
@@ -71,3 +73,47 @@ def test_another_kind_of_transport_is_written_to_as_usual() -> None:
     transport = StringTransport()
     EagerWriter(transport).write(b"data")
     assert transport.value() == b"data"
+
+
+class Buffers(Transport):
+    """With the buffers that Twisted's transports have, emptied when the reactor finds the socket writable."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self._tempDataBuffer: list[bytes] = []
+        self.dataBuffer = b""
+
+    def write(self, data: bytes) -> None:
+        self._tempDataBuffer.append(data)
+
+    def drain(self, count: int | None = None) -> None:
+        """Send, or no more than ``count`` bytes."""
+        data = self.dataBuffer + b"".join(self._tempDataBuffer)
+        count = len(data) if count is None else count
+        self.kernel.written.append(data[:count])
+        self.dataBuffer, self._tempDataBuffer = data[count:], []
+
+
+def test_a_transport_that_was_drained_is_passed_over_again_without_being_told() -> None:
+    kernel = Kernel([2])
+    transport = Buffers(kernel)
+    writer = EagerWriter(transport)
+    writer.write(b"abcd")
+    writer.write(b"ef")
+    assert kernel.written == [b"ab"]
+    transport.drain(3)
+    writer.write(b"gh")
+    assert kernel.written == [b"ab", b"cde"]
+    transport.drain()
+    writer.write(b"ij")
+    writer.write(b"kl")
+    assert b"".join(kernel.written) == b"abcdefghijkl"
+    assert not transport._tempDataBuffer
+
+
+def test_the_buffers_of_twisteds_transports_have_the_names_that_are_looked_for() -> None:
+    transport = Connection(socket(), Protocol())
+    try:
+        assert (transport.dataBuffer, transport._tempDataBuffer) == (b"", [])
+    finally:
+        transport.getHandle().close()

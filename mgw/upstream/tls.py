@@ -1,0 +1,196 @@
+"""TLS towards providers: whom we trust, whose certificate it is, and plain words for what went wrong.
+
+TLS 1.2 or newer; the certificate's chain and its names are both checked, and any doubt refuses (contract
+2.9).  OpenSSL checks the chain in the handshake, and we the names right behind it (RFC 9525), before the
+protocol may write.
+
+The system's authorities are read once, and again where their file has changed: a hundred and more of them
+cost some milliseconds and hundreds of KiB, so all providers share them.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from functools import lru_cache, partial
+from ipaddress import ip_address
+from pathlib import Path
+from ssl import MemoryBIO, SSLCertVerificationError, SSLContext, SSLError
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_der_x509_certificate, load_pem_x509_certificates
+from service_identity import VerificationError
+from service_identity.cryptography import extract_patterns
+from service_identity.hazmat import DNS_ID, IPAddress_ID, verify_service_identity
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IStreamClientEndpoint
+from twisted.internet.protocol import Factory
+from zope.interface import implementer
+
+from mgw.reactor.tls_transport import TlsTransport
+
+_CIPHERS: Final = (
+    "ECDH+AESGCM:ECDH+CHACHA20:DH+AESGCM:DH+CHACHA20:ECDH+AES256:DH+AES256:ECDH+AES128:DH+AES:"
+    "RSA+AESGCM:RSA+AES:!aNULL:!MD5:!DSS"
+)
+"""Of TLS 1.2: Twisted's choice, wider than Python's, for providers behind old proxies."""
+_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine, Arch
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Fedora, RHEL
+    "/etc/ssl/ca-bundle.pem",  # openSUSE
+    "/etc/pki/tls/cacert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # RHEL 7
+)
+"""Where systems keep their authorities, for a Python whose OpenSSL was built for another system."""
+_NOT_TRUSTED: Final = frozenset({2, 18, 19, 20, 21, 22, 24, 25, 79})
+_EXPIRED: Final = frozenset({10, 12})
+_REVOKED: Final = 23
+"""OpenSSL's codes (x509_vfy.h), grouped by the alerts that it sends for them: RFC 8446 6.2."""
+
+
+class CertificateNameError(Exception):
+    """The certificate is not one for this host, or cannot be read so; says why, after "a certificate"."""
+
+
+@implementer(IStreamClientEndpoint)
+class TlsEndpoint:
+    """Speaks TLS with ``host`` over the connections of ``endpoint``.
+
+    The certificates in ``ca_file`` (PEM) are read now, and replace the system's authorities.
+
+    :raises OSError: ``ca_file`` cannot be read.
+    :raises ValueError: ``ca_file`` holds no certificate, or ``host`` is neither an address nor a name.
+    """
+
+    def __init__(self, endpoint: IStreamClientEndpoint, host: str, ca_file: str | None) -> None:
+        self._endpoint = endpoint
+        self._identity = _identity_of(host)
+        named = isinstance(self._identity, DNS_ID)  # RFC 6066 3: an address is not sent
+        context = client_context(ca_file)
+        self._begin_tls = partial(context.wrap_bio, server_hostname=host if named else None)
+        self._begin_tls(MemoryBIO(), MemoryBIO())  # a name that cannot be sent is refused now
+
+    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
+        """Connect, and begin the handshake; the protocol hears when it is done."""
+        connecting: Deferred[Any] = self._endpoint.connect(_TlsFactory(self, protocol_factory))
+        return connecting.addCallback(_protocol_of)
+
+    def build_transport(self, protocol: IProtocol) -> TlsTransport:
+        """Return a new connection's TLS side."""
+        return TlsTransport(protocol, self._begin_tls, self._check_certificate)
+
+    def _check_certificate(self, certificate: bytes | None) -> CertificateNameError | None:
+        problem = _find_name_problem(certificate, self._identity)
+        return None if problem is None else CertificateNameError(problem)
+
+
+def _protocol_of(transport: TlsTransport) -> IProtocol:
+    return transport.protocol
+
+
+class _TlsFactory(Factory):
+    """Puts TLS below the protocols of another factory."""
+
+    noisy = False
+
+    def __init__(self, endpoint: TlsEndpoint, above: IProtocolFactory) -> None:
+        self._endpoint = endpoint
+        self._above = above
+
+    def buildProtocol(self, addr: IAddress | None) -> TlsTransport | None:  # type: ignore[override]  # any IProtocol will do
+        """Return the TLS side of a new connection."""
+        protocol = self._above.buildProtocol(addr)  # type: ignore[arg-type]  # Twisted's endpoints pass None
+        return None if protocol is None else self._endpoint.build_transport(protocol)
+
+
+def describe_tls_error(error: SSLError | CertificateNameError) -> str:
+    """Return what a failed handshake means, in words that follow the provider's name.
+
+    What they hold of OpenSSL's are constants of the library, and nothing of the traffic.
+    """
+    if isinstance(error, CertificateNameError):
+        return f"has a certificate {error}"
+    if isinstance(error, SSLCertVerificationError):
+        code = error.verify_code
+        if code in _EXPIRED:
+            return "is not trusted: its certificate has expired"
+        if code == _REVOKED:
+            return "is not trusted: its certificate was revoked"
+        if code in _NOT_TRUSTED:
+            return "is not trusted: its certificate is not signed by a trusted authority"
+    reason = error.reason or "CLOSED_BY_THE_OTHER_SIDE"
+    return f"failed the TLS handshake: {reason.replace('_', ' ').lower()}"
+
+
+def client_context(ca_file: str | None) -> SSLContext:
+    """Return what TLS towards a provider is spoken with: one for all that trust the system's authorities.
+
+    :raises OSError: ``ca_file`` cannot be read.
+    :raises ValueError: ``ca_file`` holds no certificate.
+    """
+    if ca_file is None:
+        return _system_context(*_system_bundle())
+    certificates = load_pem_x509_certificates(Path(ca_file).read_bytes())
+    context = _context_without_authorities()
+    try:
+        context.load_verify_locations(
+            cadata=b"".join(each.public_bytes(Encoding.DER) for each in certificates)
+        )
+    except SSLError as error:  # an OSError, though the file was read
+        raise ValueError(error.reason) from None
+    return context
+
+
+def _system_bundle() -> tuple[str | None, int]:
+    """Return the file of the system's authorities, and when it was changed."""
+    found = ssl.get_default_verify_paths()
+    bundle = found.cafile
+    if bundle is None and not {found.openssl_cafile_env, found.openssl_capath_env} & os.environ.keys():
+        bundle = next(filter(os.path.isfile, _BUNDLES), None)
+    return bundle, 0 if bundle is None else os.stat(bundle).st_mtime_ns
+
+
+@lru_cache(maxsize=1)
+def _system_context(bundle: str | None, _: int) -> SSLContext:
+    context = _context_without_authorities()
+    context.load_default_certs()  # which heeds SSL_CERT_FILE and SSL_CERT_DIR
+    if bundle is not None and bundle != ssl.get_default_verify_paths().cafile:
+        context.load_verify_locations(bundle)
+    return context
+
+
+def _context_without_authorities() -> SSLContext:
+    context = SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # see _find_name_problem, which is stricter
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET  # no session is resumed
+    context.set_ciphers(_CIPHERS)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _identity_of(host: str) -> DNS_ID | IPAddress_ID:
+    """Return what a certificate must say.
+
+    :raises ValueError: ``host`` is neither an address nor a name.
+    """
+    try:
+        ip_address(host)
+    except ValueError:
+        return DNS_ID(host)
+    return IPAddress_ID(host)
+
+
+def _find_name_problem(certificate: bytes | None, identity: DNS_ID | IPAddress_ID) -> str | None:
+    """Say why a certificate (DER) cannot be taken for that of ``identity``; ``None`` where it can."""
+    try:
+        assert certificate is not None
+        patterns = extract_patterns(load_der_x509_certificate(certificate))
+        matches = verify_service_identity(patterns, [identity], [])
+    except VerificationError:
+        return "that is not valid for its host name"
+    except Exception:  # no names at all, one that cannot be read, a bug in the library: all the same to us
+        return "whose names (subjectAltName) are missing or cannot be read"
+    return None if matches else "that is not valid for its host name"
