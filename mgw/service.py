@@ -53,6 +53,7 @@ from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
 from mgw.usage.line_writer import LineWriter
+from mgw.usage.record_queue import RecordQueue
 from mgw.usage.sinks import open_sink
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
@@ -137,6 +138,7 @@ class GatewayService(Service):
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
+        self._records = RecordQueue(reactor, time, self._journal.record_all, AccessLog(lines).record_all)
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
             requests_in_flight=lambda: self.server.in_flight,
@@ -150,7 +152,7 @@ class GatewayService(Service):
             app=build_app(self._operations().endpoints()),
             clock=reactor,
             wall=time,
-            observer=AccessObserver(self._journal, AccessLog(lines, time), self._metrics),
+            observer=AccessObserver(self._records, self._metrics),
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
             gate=EdgeGate(config.edge_auth),
@@ -163,10 +165,14 @@ class GatewayService(Service):
         return Operations(
             lambda: self.server.generation,
             lambda: self.server.draining,
-            self._metrics.render,
+            self._render_metrics,
             LiveModels(probe, self._metrics.live_list_failed),
             ProviderHealth(probe),
         )
+
+    def _render_metrics(self, accept: bytes | None) -> tuple[bytes, bytes]:
+        self._records.flush()
+        return self._metrics.render(accept)
 
     def _spool(self, config: Config) -> Spool:
         disk = BodyBudget(config.spool.body_disk, place="on disk")
@@ -287,6 +293,7 @@ class GatewayService(Service):
         self._disk_threads.stop()
         self._work_threads.stop()
         self.server.generation.retire()
+        self._records.flush()
         for closing in [*self._closing, self._journal.close()]:
             await closing
         self._event_loop.restore()
@@ -385,7 +392,8 @@ class GatewayService(Service):
                 self._close_later(opened.sink.close())
 
     def _use_sinks(self, sinks: _OpenSinks) -> None:
-        """Tell these sinks from now on."""
+        """Tell these sinks from now on, and those before them of all that happened until now."""
+        self._records.flush()
         self._sinks = sinks
         told: list[Sink] = [self._metrics, self._usage_log, *(opened.sink for opened in sinks.values())]
         self._close_later(self._journal.replace(told))
@@ -399,6 +407,7 @@ class GatewayService(Service):
         return LineWriter(name, self._reactor, self._line_threads(self._reactor, name), opener)
 
     def _reopen_logs(self) -> None:
+        self._records.flush()
         self._journal.reopen()
         if self._log_file is None:
             return

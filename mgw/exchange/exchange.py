@@ -24,8 +24,9 @@ from mgw.generation import Generation
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
 from mgw.upstream.failure import UpstreamFailure
-from mgw.usage.event import Outcome, UsageEvent, limit_dropped_names
+from mgw.usage.event import Outcome, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
+from mgw.usage.record import SettledExchange, labels_for
 
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 """Statuses that concern the operator of the gateway rather than the client."""
@@ -40,8 +41,8 @@ class Exchange:
     route: Route
     generation: Generation
     clock: IReactorTime
-    record: Callable[[UsageEvent], None]
-    """Takes the usage event; never raises."""
+    record: Callable[[SettledExchange], None]
+    """Takes what the usage event is made of; never raises."""
     wall: float
     """Unix seconds at which the head was complete."""
     started: float = field(init=False)
@@ -133,7 +134,7 @@ class Exchange:
         if self.http_status is None:
             self.http_status = status
         try:
-            self.record(self._event(outcome))
+            self.record(self._settled(outcome))
         finally:
             self.generation.leave()
 
@@ -156,33 +157,23 @@ class Exchange:
             failure = ProviderFailure(provider, word, sentence, detail, self.request_id)
             self.generation.failures.note(failure, self.clock)
 
-    def _event(self, outcome: Outcome) -> UsageEvent:
-        now = self.clock.seconds()
-        first, target = self.first_byte_at, self.target
-        usage = self.usage() if self.route.metered else NO_USAGE  # a count consumes nothing (contract 7.3)
-        return UsageEvent(
-            request_id=self.request_id,
-            time=self.wall,
-            dialect=self.route.family.value,
-            route=self.route.name,
-            provider=None if target is None else target.provider.name,
-            model=self.asked_model,
-            upstream_model=None if target is None else target.upstream_model,
-            modality=self.route.modality.value,
-            transport="http",
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            cache_read_tokens=usage.cache_read,
-            cache_write_tokens=usage.cache_write,
-            reasoning_tokens=usage.reasoning,
-            stream=self.stream,
-            status=outcome,
-            http_status=self.http_status,
-            latency_ms=(now - self.started) * 1000.0,
-            ttft_ms=None if first is None else (first - self.started) * 1000.0,
-            attempts=self.attempts,
-            key_hash=self.key_hash,
-            dropped_fields=limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,
-            error=self.error,
-            upstream_request_id=self.upstream_request_id,
+    def _settled(self, outcome: Outcome) -> SettledExchange:
+        now, started, first, target = self.clock.seconds(), self.started, self.first_byte_at, self.target
+        provider, upstream_model = (
+            (None, None) if target is None else (target.provider.name, target.upstream_model)
+        )
+        return SettledExchange(
+            labels_for(self.route, provider, self.asked_model, upstream_model, self.key_hash),
+            self.request_id,
+            self.wall,
+            outcome,
+            (now - started) * 1000.0,
+            self.http_status,
+            None if first is None else (first - started) * 1000.0,
+            self.usage() if self.route.metered else NO_USAGE,  # a count consumes nothing (contract 7.3)
+            self.stream,
+            self.attempts,
+            limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,
+            self.error,
+            self.upstream_request_id,
         )

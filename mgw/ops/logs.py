@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from json import dumps
 from typing import Final
 
@@ -24,12 +25,14 @@ from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, eventAsText
 from zope.interface import implementer
 
+from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.ops.metrics import Metrics
 from mgw.secret import Secret, without
-from mgw.usage.event import ELLIPSIS, UsageEvent, timestamp
-from mgw.usage.journal import Journal
+from mgw.usage.event import ELLIPSIS, timestamp
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output
+from mgw.usage.record import EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
+from mgw.usage.record_queue import RecordQueue
 
 REDACTED: Final = "[redacted]"
 MAX_TEXT: Final = 64 * 1024
@@ -52,17 +55,8 @@ UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
 """What access logging skips (contract 7.6)."""
 
 _plain: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
-
-_COUNT_FIELDS: Final = (
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "reasoning_tokens",
-    "attempts",
-    "bytes_in",
-    "bytes_out",
-    "frames_in",
-    "frames_out",
-)
+MAX_SHOWN_PATH: Final = 256
+"""Bytes of a path whose part of the line is kept for requests to come."""
 
 
 def redact_patterns(text: str) -> str:
@@ -105,38 +99,76 @@ def format_value(value: str | None) -> str:
     return value if _plain(value) else _quote(value)
 
 
-def usage_line(event: UsageEvent) -> str:
-    """Return the line of an event; what is above the blank line below is in every one of them."""
-    tokens_in, tokens_out, status = event.tokens_in, event.tokens_out, event.http_status
-    line = (
-        f"usage time={timestamp(event.time)} status={UNKNOWN if status is None else status} "
-        f"outcome={event.status.value} dialect={event.dialect} route={event.route} "
-        f"provider={format_value(event.provider)} model={format_value(event.model)} "
-        f"upstream_model={format_value(event.upstream_model)} "
+def usage_line(settled: SettledExchange) -> str:
+    """Return the line of an exchange; what :func:`_optional_fields` adds is not in every one of them."""
+    labels, status, usage = settled.labels, settled.http_status, settled.usage
+    tokens_in, tokens_out, request_id = usage.tokens_in, usage.tokens_out, settled.request_id
+    names, key_hash = labels.log_text or _render_labels(labels)
+    return (
+        f"usage time={timestamp(settled.time)} status={UNKNOWN if status is None else status} "
+        f"outcome={settled.outcome} {names} "
         f"tokens_in={UNKNOWN if tokens_in is None else tokens_in} "
         f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
-        f"latency_ms={event.latency_ms:.1f} request_id={format_value(event.request_id)}"
+        f"latency_ms={settled.latency_ms:.1f} "
+        f"request_id={request_id if _plain(request_id) else format_value(request_id)}"
+        f"{_optional_fields(settled, key_hash)}"
     )
 
-    if event.error is not None:
-        line += f" error={format_value(event.error)}"
-    if event.ttft_ms is not None:
-        line += f" ttft_ms={event.ttft_ms:.1f}"
-    if event.stream:
-        line += " stream=true"
-    for name in _COUNT_FIELDS:
-        value = getattr(event, name)
+
+def _encode_usage_line(settled: SettledExchange) -> bytes:
+    return f"{usage_line(settled)}\n".encode()
+
+
+def _optional_fields(settled: SettledExchange, key_hash: str) -> str:
+    text = ""
+    if settled.error is not None:
+        text += f" error={format_value(settled.error)}"
+    if settled.ttft_ms is not None:
+        text += f" ttft_ms={settled.ttft_ms:.1f}"
+    if settled.stream:
+        text += " stream=true"
+    if settled.usage is not NO_USAGE:
+        text += _detailed_counts(settled.usage)
+    if settled.attempts is not None:
+        text += f" attempts={settled.attempts}"
+    if settled.session is not None:
+        text += _session_fields(settled.session)
+    text += key_hash
+    if settled.upstream_request_id is not None:
+        text += f" upstream_request_id={format_value(settled.upstream_request_id)}"
+    if settled.dropped_fields:
+        text += f" dropped_fields={format_value(','.join(settled.dropped_fields))}"
+    return text
+
+
+def _detailed_counts(usage: TokenUsage) -> str:
+    text = ""
+    if usage.cache_read is not None:
+        text += f" cache_read_tokens={usage.cache_read}"
+    if usage.cache_write is not None:
+        text += f" cache_write_tokens={usage.cache_write}"
+    if usage.reasoning is not None:
+        text += f" reasoning_tokens={usage.reasoning}"
+    return text
+
+
+def _session_fields(session: SessionCounts) -> str:
+    text = ""
+    for name in ("bytes_in", "bytes_out", "frames_in", "frames_out"):
+        value = getattr(session, name)
         if value is not None:
-            line += f" {name}={value}"
-    if event.session_minutes is not None:
-        line += f" session_minutes={event.session_minutes:.3f}"
-    if event.key_hash is not None:
-        line += f" key_hash={format_value(event.key_hash)}"
-    if event.upstream_request_id is not None:
-        line += f" upstream_request_id={format_value(event.upstream_request_id)}"
-    if event.dropped_fields:
-        line += f" dropped_fields={format_value(','.join(event.dropped_fields))}"
-    return line
+            text += f" {name}={value}"
+    return text if session.minutes is None else f"{text} session_minutes={session.minutes:.3f}"
+
+
+def _render_labels(labels: ExchangeLabels) -> tuple[str, str]:
+    names = (
+        f"dialect={labels.dialect} route={labels.route} provider={format_value(labels.provider)} "
+        f"model={format_value(labels.model)} upstream_model={format_value(labels.upstream_model)}"
+    )
+    key_hash = "" if labels.key_hash is None else f" key_hash={format_value(labels.key_hash)}"
+    labels.log_text = names, key_hash
+    return labels.log_text
 
 
 @dataclass(slots=True)
@@ -156,9 +188,13 @@ class UsageLog:
         """How many lines, of both kinds, went because the stream was too slow or failed."""
         return self.lines.dropped
 
-    def record(self, event: UsageEvent) -> None:
-        """Write the event's line."""
-        self.lines.write(f"{usage_line(event)}\n".encode())
+    def record_all(self, rows: Iterator[SettledExchange]) -> None:
+        """Write the lines of exchanges."""
+        lines: list[bytes] = []
+        try:
+            lines.extend(map(_encode_usage_line, rows))
+        finally:
+            self.lines.write_all(lines)
 
     def flush(self) -> None:
         """Begin to write what waits."""
@@ -177,34 +213,38 @@ class AccessLog:
     """The ``http`` lines, one per request that was answered."""
 
     lines: LineWriter
-    wall: Callable[[], float]
-    """Unix seconds."""
 
-    def line(
-        self,
-        method: str | None,
-        raw_path: str | None,
-        status: int,
-        seconds: float,
-        request_id: str,
-        error: str | None = None,
-    ) -> None:
-        """Write a request's line, but for the routes that are asked all the time.
+    def record_all(self, requests: Iterable[EndedRequest]) -> None:
+        """Write the lines of requests, but for the routes that are asked all the time."""
+        lines: list[bytes] = []
+        for ended in requests:
+            request = _describe_request(ended.method, ended.raw_path)
+            if request is None:
+                continue
+            why = "" if ended.error is None else f" error={format_value(ended.error)}"
+            lines.append(
+                f"http time={timestamp(ended.time)} status={ended.status} {request} "
+                f"latency_ms={ended.seconds * 1000:.1f} request_id={ended.request_id}{why}\n".encode()
+            )
+        self.lines.write_all(lines)
 
-        :param method: ``None`` where the request could not be read so far.
-        :param raw_path: what stands behind a ``?`` in it is not written: it may hold a key.
-        :param seconds: from the complete head to the end of the response.
-        :param error: why it did not end well.
-        """
-        path = None if raw_path is None else raw_path.partition("?")[0]
-        if path in UNLOGGED_PATHS:
-            return
-        why = "" if error is None else f" error={format_value(error)}"
-        self.lines.write(
-            f"http time={timestamp(self.wall())} status={status} "
-            f"method={format_value(method)} path={format_value(path)} "
-            f"latency_ms={seconds * 1000:.1f} request_id={request_id}{why}\n".encode()
-        )
+
+def _describe_request(method: bytes | None, raw_path: bytes | None) -> str | None:
+    """Return the method and the path as they stand in a line; ``None`` for what is not logged."""
+    if raw_path is not None and len(raw_path) > MAX_SHOWN_PATH:
+        return _render_request(method, raw_path)
+    return _shared_request(method, raw_path)
+
+
+def _render_request(method: bytes | None, raw_path: bytes | None) -> str | None:
+    path = None if raw_path is None else raw_path.partition(b"?")[0].decode("latin-1")  # it may hold a key
+    if path in UNLOGGED_PATHS:
+        return None
+    name = None if method is None else method.decode("latin-1")
+    return f"method={format_value(name)} path={format_value(path)}"
+
+
+_shared_request: Final = lru_cache(maxsize=512)(_render_request)
 
 
 def _quote(value: str) -> str:
@@ -254,17 +294,16 @@ class LogFile:
 
 @dataclass(slots=True)
 class AccessObserver:
-    """Counts and logs what clients ask for: the journal, the access log and the metrics as one."""
+    """Counts and stores what clients ask for: the records and the metrics as one."""
 
-    journal: Journal
-    access_log: AccessLog
+    records: RecordQueue
     metrics: Metrics
-    record: Callable[[UsageEvent], None] = field(init=False, repr=False)
+    record: Callable[[SettledExchange], None] = field(init=False, repr=False)
     access: Callable[..., None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.record = self.journal.record  # bound here: one call less for every request
-        self.access = self.access_log.line
+        self.record = self.records.record  # bound here: one call less for every request
+        self.access = self.records.access
 
     def edge_rejected(self) -> None:
         """Count a request without a fitting key."""

@@ -30,9 +30,11 @@ from prometheus_client.utils import floatToGoString
 from twisted.internet.defer import Deferred, succeed
 
 from mgw import __version__
+from mgw.canonical.reply import TokenUsage
 from mgw.dialects.refusal import WORDS
-from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
+from mgw.usage.record import SettledExchange
 
 BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
@@ -78,12 +80,12 @@ class _TokenCounts:
     cache_write: int = 0
     reasoning: int = 0
 
-    def add(self, event: UsageEvent) -> None:
-        self.tokens_in += event.tokens_in or 0
-        self.tokens_out += event.tokens_out or 0
-        self.cache_read += event.cache_read_tokens or 0
-        self.cache_write += event.cache_write_tokens or 0
-        self.reasoning += event.reasoning_tokens or 0
+    def add(self, usage: TokenUsage) -> None:
+        self.tokens_in += usage.tokens_in or 0
+        self.tokens_out += usage.tokens_out or 0
+        self.cache_read += usage.cache_read or 0
+        self.cache_write += usage.cache_write or 0
+        self.reasoning += usage.reasoning or 0
 
     def rows(self) -> Iterator[tuple[str, int]]:
         yield "in", self.tokens_in
@@ -160,20 +162,23 @@ class Metrics:
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
-    def record(self, event: UsageEvent) -> None:
-        """Count an exchange."""
-        key = (event.route, event.provider, (event.http_status or 0) // 100, event.status)
-        row = self._known.get(key)
-        if row is None:
-            row = self._row_of(key)
-        row.count += 1
-        row.timings.latency.observe(event.latency_ms / 1000)
-        if event.ttft_ms is not None:
-            row.timings.first_byte.observe(event.ttft_ms / 1000)
-        if event.tokens_in is not None or event.tokens_out is not None:
-            row.tokens.add(event)
-        if event.error is not None:
-            self._count_error(event.provider, event.error)
+    def record_all(self, rows: Iterator[SettledExchange]) -> None:
+        """Count exchanges."""
+        known = self._known
+        for settled in rows:
+            labels, usage = settled.labels, settled.usage
+            key = (labels.route, labels.provider, (settled.http_status or 0) // 100, settled.outcome)
+            row = known.get(key)
+            if row is None:
+                row = self._row_of(key)
+            row.count += 1
+            row.timings.latency.observe(settled.latency_ms / 1000)
+            if settled.ttft_ms is not None:
+                row.timings.first_byte.observe(settled.ttft_ms / 1000)
+            if usage.tokens_in is not None or usage.tokens_out is not None:
+                row.tokens.add(usage)
+            if settled.error is not None:
+                self._count_error(labels.provider, settled.error)
 
     def flush(self) -> None:
         """Do nothing: numbers wait for nobody."""

@@ -88,6 +88,7 @@ _ROUNDED: Final = tuple(_FIELDS.index(name) for name in ("session_minutes", "lat
 # Any: encoding looks at values alone, and time is text here.
 _Line: Final = defstruct("_Line", [(name, Any, None) for name in _FIELDS], omit_defaults=True)
 _ENCODER: Final = Encoder()
+_MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
 
 
 def encode(event: UsageEvent) -> bytes:
@@ -101,8 +102,8 @@ def encode(event: UsageEvent) -> bytes:
 
 def timestamp(unix_seconds: float) -> str:
     """Return RFC 3339 in UTC with milliseconds, as ``2026-01-31T12:00:00.250Z``."""
-    seconds, milliseconds = divmod(int(unix_seconds * 1000), 1000)
-    return f"{_second(seconds)}.{milliseconds:03d}Z"
+    milliseconds = int(unix_seconds * 1000)
+    return _second(milliseconds // 1000) + _MILLISECONDS[milliseconds % 1000]
 
 
 def limit_dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
@@ -123,7 +124,7 @@ def _encode(event: UsageEvent) -> bytes:
     return _ENCODER.encode(_Line(*values)) + b"\n"
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _second(unix_seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(unix_seconds))
 

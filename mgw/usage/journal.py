@@ -1,5 +1,6 @@
 """Record usage events in every sink, and failures of providers in the process log.
 
+A sink takes many exchanges in one call (:class:`RowSink`), or one event after the other (:class:`EventSink`).
 No sink is waited for, and none can harm a request: it takes an event at once and does whatever is slow later.
 One that raises is counted and reported once a minute, by the kind and the place of the error alone: its
 message might quote the event.
@@ -10,8 +11,9 @@ that the client got.  Of a provider's own words nothing is written: they may rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import length_hint
 from traceback import extract_tb
 from typing import Final, Protocol
 
@@ -23,12 +25,13 @@ from twisted.python.failure import Failure
 
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.usage.event import UsageEvent
+from mgw.usage.record import SettledExchange
 
 _log: Final = Logger()
 
 
-class Sink(Protocol):
-    """Records every event."""
+class _SinkBase(Protocol):
+    """What all sinks have."""
 
     @property
     def name(self) -> str:
@@ -45,10 +48,6 @@ class Sink(Protocol):
         """How many events it took and lost."""
         ...
 
-    def record(self, event: UsageEvent) -> None:
-        """Take an event, at once."""
-        ...
-
     def flush(self) -> None:
         """Begin to write what waits."""
         ...
@@ -60,6 +59,29 @@ class Sink(Protocol):
     def close(self) -> Deferred[None]:
         """Write what waits, within a time limit of its own, and close."""
         ...
+
+
+class EventSink(_SinkBase, Protocol):
+    """Records every event."""
+
+    def record(self, event: UsageEvent) -> None:
+        """Take an event, at once."""
+        ...
+
+
+class RowSink(_SinkBase, Protocol):
+    """Records exchanges as they were stored when they settled."""
+
+    def record_all(self, rows: Iterator[SettledExchange]) -> None:
+        """Take one row after the other, at once.
+
+        Whatever it raises, it has recorded the rows that it took, but for the last of them, which has failed.
+        It is then called again with the rest.
+        """
+        ...
+
+
+Sink = EventSink | RowSink
 
 
 class SinkCounts(Struct, frozen=True):
@@ -80,13 +102,25 @@ class _ActiveSink:
     """One sink in use, and what the journal counted of it."""
 
     sink: Sink
-    record: Callable[[UsageEvent], None]
+    record_all: Callable[[Iterator[SettledExchange]], None]
     reports: RateLimitedLog
     events: int = 0
     failures: int = 0
 
     def counts(self) -> SinkCounts:
         return SinkCounts(self.events, self.failures + self.sink.errors, self.sink.dropped)
+
+
+def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None]:
+    if hasattr(sink, "record_all"):
+        return sink.record_all
+    record = sink.record
+
+    def record_each(rows: Iterator[SettledExchange]) -> None:
+        for settled in rows:
+            record(settled.event())
+
+    return record_each
 
 
 @dataclass(slots=True)
@@ -98,15 +132,22 @@ class Journal:
     _closing: list[_ActiveSink] = field(default_factory=list, repr=False)
     _closed_counts: dict[str, SinkCounts] = field(default_factory=dict, repr=False)
 
-    def record(self, event: UsageEvent) -> None:
+    def record_all(self, rows: Sequence[SettledExchange]) -> None:
         """Tell every sink; never raises."""
         for entry in self._entries:
-            try:
-                entry.record(event)
-            except Exception as error:
-                self._on_failure(entry, error)
-            else:
-                entry.events += 1
+            waiting, left = iter(rows), len(rows)
+            while left:
+                try:
+                    entry.record_all(waiting)
+                except Exception as error:
+                    self._on_failure(entry, error)
+                    if length_hint(waiting) == left:
+                        next(waiting)  # it failed before it took one, and must not do so for ever
+                    entry.events += left - length_hint(waiting) - 1
+                    left = length_hint(waiting)
+                else:
+                    entry.events += left
+                    break
 
     def replace(self, sinks: Iterable[Sink]) -> Deferred[None]:
         """Use these sinks from the next event on, and close those that are not among them.
@@ -117,7 +158,7 @@ class Journal:
         self._entries = [
             before.pop(id(sink))
             if id(sink) in before
-            else _ActiveSink(sink, sink.record, RateLimitedLog(self.clock))
+            else _ActiveSink(sink, _record_all_of(sink), RateLimitedLog(self.clock))
             for sink in sinks
         ]
         return self._retire(list(before.values()))

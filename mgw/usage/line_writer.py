@@ -2,9 +2,9 @@
 
 ::
 
-    write(line)  ->  waiting lines  -- every 50 ms, one batch at a time -->  thread: output
-                          ^                                                       |
-                          +---- what was not written comes back to the front -----+
+    write_all(lines)  ->  waiting lines  -- every 50 ms, one batch at a time -->  thread: output
+                               ^                                                       |
+                               +---- what was not written comes back to the front -----+
 
 All state but the output belongs to the reactor's thread, so there is no lock.  The rules:
 
@@ -19,7 +19,7 @@ All state but the output belongs to the reactor's thread, so there is no lock.  
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -146,16 +146,16 @@ class LineWriter:
         """
         self._output.open()
 
-    def write(self, line: bytes) -> None:
-        """Take a line, which ends in a newline."""
+    def write_all(self, lines: Sequence[bytes]) -> None:
+        """Take lines, each of which ends in a newline."""
         if self._closed:
-            self.dropped += 1
+            self.dropped += len(lines)
             return
-        self._lines.append(line)
-        self._held += len(line)
+        self._lines.extend(lines)
+        self._held += sum(map(len, lines))
         if self._held > self.max_bytes:
             self._drop_oldest()
-        if self._timer is None and not self._writing:
+        if lines and self._timer is None and not self._writing:
             self._timer = self.clock.callLater(self.interval, self._send)
 
     def flush(self) -> None:

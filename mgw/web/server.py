@@ -26,7 +26,7 @@ from mgw.http.request_head import RequestHead
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
-from mgw.usage.event import UsageEvent
+from mgw.usage.record import SettledExchange
 from mgw.vocabulary import DialectName
 from mgw.web.app import GatewayRequest, endpoint_name
 from mgw.web.channel import GatewayChannel
@@ -40,14 +40,14 @@ from mgw.wire.target import split_target
 class RequestObserver(Protocol):
     """Counts and logs what becomes of requests."""
 
-    def record(self, event: UsageEvent) -> None:
-        """Take the usage event of an exchange."""
+    def record(self, settled: SettledExchange) -> None:
+        """Take an exchange that has ended."""
         ...
 
     def access(
         self,
-        method: str | None,
-        raw_path: str | None,
+        method: bytes | None,
+        raw_path: bytes | None,
         status: int,
         seconds: float,
         request_id: str,
@@ -143,8 +143,7 @@ class WebServer:
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
             send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
-            method = head.method.decode("latin-1")
-            self.observer.access(method, path, error.status, 0.0, request_id, word_of(error))
+            self.observer.access(head.method, raw_path, error.status, 0.0, request_id, word_of(error))
             forget_frames(error)
             return _REFUSED
         exchange = None
@@ -164,13 +163,13 @@ class WebServer:
     ) -> None:
         """Refuse what is not HTTP, or has a head too large or too slow; the channel then closes."""
         self.observer.malformed()
-        path = ""
+        raw_path = b""
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
-            path = split_target(target)[0].decode("latin-1")
+            raw_path = split_target(target)[0]
         request_id = f"req_{urandom(12).hex()}"
-        dialect = self.generation.table.dialect_of(path, None, [])
+        dialect = self.generation.table.dialect_of(raw_path.decode("latin-1"), None, [])
         send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
-        self.observer.access(None, path or None, error.status, 0.0, request_id, word_of(error))
+        self.observer.access(None, raw_path or None, error.status, 0.0, request_id, word_of(error))
 
     def execute(self, request: ServerRequest) -> Awaitable[None]:
         """Run the Klein endpoint of a request's route."""
@@ -183,8 +182,8 @@ class WebServer:
         """A request has ended."""
         self._requests.pop(id(request), None)
         self.observer.access(
-            request.head.method.decode("latin-1"),
-            request.raw_path.decode("latin-1"),
+            request.head.method,
+            request.raw_path,
             status,
             self.clock.seconds() - request.started,
             request.request_id,

@@ -23,6 +23,7 @@ from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
+from mgw.usage.record import SettledExchange
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
@@ -109,6 +110,9 @@ class Pipeline:
     def connection(self) -> ProviderConnection:
         return self.endpoint.connections[-1]
 
+    def record(self, settled: SettledExchange) -> None:
+        self.events.append(settled.event())
+
     def ask(
         self,
         path: str = "/v1/chat/completions",
@@ -121,7 +125,14 @@ class Pipeline:
     ) -> tuple[RecordingChannel, Deferred[None]]:
         headers = headers or []
         matched = self.generation.table.match(method, path, query, headers)
-        exchange = Exchange("req_1", matched.route, self.generation, self.clock, self.events.append, 0.0)
+        exchange = Exchange(
+            "req_1",
+            matched.route,
+            self.generation,
+            self.clock,
+            lambda settled: self.events.append(settled.event()),
+            0.0,
+        )
         exchange.offload = self.offload
         if self.reserve is not None:
             exchange.reserve = self.reserve

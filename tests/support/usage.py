@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred, succeed
 
+from mgw.canonical.reply import TokenUsage
 from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts, SettledExchange
 
 T = TypeVar("T")
 
@@ -39,6 +41,50 @@ EVENT = UsageEvent(
 def event(**changes: Any) -> UsageEvent:  # Any: the fields of an event by name
     """Return an ordinary event with some fields changed."""
     return replace(EVENT, **changes)
+
+
+def settled_as(wanted: UsageEvent) -> SettledExchange:
+    """Return the exchange that leaves this event behind."""
+    session = SessionCounts(
+        wanted.session_minutes, wanted.bytes_in, wanted.bytes_out, wanted.frames_in, wanted.frames_out
+    )
+    labels = ExchangeLabels(
+        wanted.dialect,
+        wanted.route,
+        wanted.provider,
+        wanted.model,
+        wanted.upstream_model,
+        wanted.modality,
+        wanted.transport,
+        wanted.key_hash,
+    )
+    return SettledExchange(
+        labels,
+        wanted.request_id,
+        wanted.time,
+        wanted.status,
+        wanted.latency_ms,
+        http_status=wanted.http_status,
+        ttft_ms=wanted.ttft_ms,
+        usage=TokenUsage(
+            wanted.tokens_in,
+            wanted.tokens_out,
+            wanted.cache_read_tokens,
+            wanted.cache_write_tokens,
+            wanted.reasoning_tokens,
+        ),
+        stream=wanted.stream,
+        attempts=wanted.attempts,
+        dropped_fields=wanted.dropped_fields,
+        error=wanted.error,
+        upstream_request_id=wanted.upstream_request_id,
+        session=None if session == NO_SESSION else session,
+    )
+
+
+def exchange(**changes: Any) -> SettledExchange:  # Any: the fields of an event by name
+    """Return the exchange behind an ordinary event with some fields changed."""
+    return settled_as(event(**changes))
 
 
 @dataclass

@@ -22,6 +22,7 @@ from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.usage.event import UsageEvent
+from mgw.usage.record import SettledExchange
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
@@ -45,19 +46,20 @@ class RecordingObserver:
     rejections: int = 0
     broken: int = 0
 
-    def record(self, event: UsageEvent) -> None:
-        self.events.append(event)
+    def record(self, settled: SettledExchange) -> None:
+        self.events.append(settled.event())
 
     def access(
         self,
-        method: str | None,
-        raw_path: str | None,
+        method: bytes | None,
+        raw_path: bytes | None,
         status: int,
         seconds: float,
         request_id: str,
         error: str | None = None,
     ) -> None:
-        self.lines.append((method, raw_path, status))
+        shown = [None if value is None else value.decode("latin-1") for value in (method, raw_path)]
+        self.lines.append((shown[0], shown[1], status))
         self.errors.append(error)
         self.ids.append(request_id)
 

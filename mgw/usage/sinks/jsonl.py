@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,9 +10,9 @@ from twisted.internet.defer import Deferred
 
 from mgw.config.quoting import redact
 from mgw.config.settings import JsonlSettings
-from mgw.usage.event import UsageEvent, encode
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
+from mgw.usage.record import SettledExchange, encode_settled
 from mgw.usage.sinks import LineWriterFactory
 
 
@@ -33,9 +33,13 @@ class JsonlSink:
         """How many events went because the output was too slow or failed."""
         return self.writer.dropped
 
-    def record(self, event: UsageEvent) -> None:
-        """Take an event; it is written within a twentieth of a second."""
-        self.writer.write(encode(event))
+    def record_all(self, rows: Iterator[SettledExchange]) -> None:
+        """Take rows; their lines are written within a twentieth of a second."""
+        lines: list[bytes] = []
+        try:
+            lines.extend(map(encode_settled, rows))
+        finally:
+            self.writer.write_all(lines)
 
     def flush(self) -> None:
         """Begin to write what waits."""

@@ -13,7 +13,7 @@ from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import relay
 from mgw.exchange.request import Producer
-from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
 from tests.support.upstreams import ProviderConnection, UpstreamHarness, memory_upstream, outcome_of, post
 
@@ -75,12 +75,17 @@ class Run:
     ) -> None:
         self.harness: UpstreamHarness = memory_upstream()
         self.client = client or RecordingChannel()
-        self.events: list[UsageEvent] = []
         self.errors: list[BaseException] = []
         pipeline = Pipeline()
+        self.events = pipeline.events
         matched = pipeline.generation.table.match("POST", "/v1/chat/completions", None, [])
         exchange = Exchange(
-            "r", matched.route, pipeline.generation, self.harness.clock, self.events.append, 0.0
+            "r",
+            matched.route,
+            pipeline.generation,
+            self.harness.clock,
+            pipeline.record,
+            0.0,
         )
         opened = outcome_of(self.harness.upstream.open(post()))
         self.connection.send(says or answered(b"0123456789")[:-5])

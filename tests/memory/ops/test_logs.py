@@ -14,7 +14,8 @@ from twisted.internet.task import Clock
 from mgw.ops.logs import AccessLog, UsageLog, format_value, usage_line
 from mgw.usage.event import ELLIPSIS, Outcome
 from mgw.usage.line_writer import INTERVAL, LineWriter
-from tests.support.usage import AtOnce, MemoryOutput, event
+from mgw.usage.record import EndedRequest
+from tests.support.usage import AtOnce, MemoryOutput, exchange
 
 # A value is a bare word or a JSON string; the order is that of the line.
 PAIR = re.compile(r' ([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"=]+)')
@@ -35,7 +36,7 @@ def log_on(clock: Clock) -> tuple[LineWriter, MemoryOutput]:
 
 
 def test_a_usage_line_has_its_fields_in_a_fixed_order() -> None:
-    assert usage_line(event()) == (
+    assert usage_line(exchange()) == (
         "usage time=2025-11-24T16:00:00.250Z status=200 outcome=ok dialect=openai route=chat provider=main "
         "model=fast upstream_model=gpt-5 tokens_in=12 tokens_out=0 latency_ms=1234.6 request_id=req_1 "
         "ttft_ms=99.0 stream=true attempts=1 key_hash=0123456789ab"
@@ -44,7 +45,7 @@ def test_a_usage_line_has_its_fields_in_a_fixed_order() -> None:
 
 def test_a_usage_line_says_what_is_unknown() -> None:
     line = usage_line(
-        event(
+        exchange(
             provider=None, model=None, upstream_model=None, tokens_in=None, tokens_out=None, http_status=None
         )
     )
@@ -53,23 +54,23 @@ def test_a_usage_line_says_what_is_unknown() -> None:
 
 
 def test_a_usage_line_tells_of_a_session() -> None:
-    line = usage_line(event(session_minutes=1.5, bytes_in=1, bytes_out=2, frames_in=3, frames_out=0))
+    line = usage_line(exchange(session_minutes=1.5, bytes_in=1, bytes_out=2, frames_in=3, frames_out=0))
     assert " bytes_in=1 bytes_out=2 frames_in=3 frames_out=0 session_minutes=1.500 " in line
 
 
 def test_a_usage_line_says_why_an_exchange_did_not_end_well() -> None:
-    line = usage_line(event(error="reset", upstream_request_id="up_1"))
+    line = usage_line(exchange(error="reset", upstream_request_id="up_1"))
     assert " request_id=req_1 error=reset " in line
     assert line.endswith(" upstream_request_id=up_1")
 
 
 def test_a_usage_line_names_the_dropped_fields() -> None:
-    line = usage_line(event(dropped_fields=("logit_bias", "messages[].name")))
+    line = usage_line(exchange(dropped_fields=("logit_bias", "messages[].name")))
     assert line.endswith(" dropped_fields=logit_bias,messages[].name")
 
 
 def test_an_outcome_stands_beside_the_status() -> None:
-    line = usage_line(event(status=Outcome.CLIENT_ABORT, http_status=499))
+    line = usage_line(exchange(status=Outcome.CLIENT_ABORT, http_status=499))
     assert " status=499 outcome=client_abort " in line
 
 
@@ -106,7 +107,7 @@ def test_a_credential_in_a_path_is_not_shown() -> None:
 
 @given(model=st.one_of(st.text(st.sampled_from('a -="\\\n\x9b\u2028\ud800')), st.text()))
 def test_any_model_name_leaves_a_line_that_can_be_taken_apart(model: str) -> None:
-    line = usage_line(event(model=model))
+    line = usage_line(exchange(model=model))
     assert line.isprintable()
     found = taken_apart(line)
     assert (found["status"], found["request_id"]) == ("200", "req_1")
@@ -117,19 +118,18 @@ def test_the_usage_log_writes_one_line_per_event() -> None:
     clock = Clock()
     lines, output = log_on(clock)
     sink = UsageLog(lines)
-    sink.record(event(model="größe"))
-    sink.record(event())
+    sink.record_all(iter([exchange(model="größe"), exchange()]))
     sink.reopen()
     sink.flush()
     clock.advance(0)
-    assert output.written.decode() == f"{usage_line(event(model='größe'))}\n{usage_line(event())}\n"
+    assert output.written.decode() == f"{usage_line(exchange(model='größe'))}\n{usage_line(exchange())}\n"
 
 
 def test_the_usage_log_writes_what_waits_when_it_is_closed() -> None:
     clock = Clock()
     lines, output = log_on(clock)
     sink = UsageLog(lines)
-    sink.record(event())
+    sink.record_all(iter([exchange()]))
     closed = sink.close()
     clock.pump([0, 0])
     assert closed.called
@@ -137,11 +137,14 @@ def test_the_usage_log_writes_what_waits_when_it_is_closed() -> None:
     assert (sink.errors, sink.dropped) == (0, 0)
 
 
-def access(method: str, raw_path: str) -> str:
+def access(method: str, raw_path: str, status: int = 200, error: str | None = None) -> str:
     """The access line of one request."""
     clock = Clock()
     lines, output = log_on(clock)
-    AccessLog(lines, lambda: 1_764_000_000.25).line(method, raw_path, 200, 0.0123, "req_1")
+    ended = EndedRequest(
+        1_764_000_000.25, method.encode("latin-1"), raw_path.encode("latin-1"), status, 0.0123, "req_1", error
+    )
+    AccessLog(lines).record_all([ended])
     clock.advance(INTERVAL)
     return output.written.decode()
 
@@ -154,11 +157,7 @@ def test_an_access_line_has_its_fields_in_a_fixed_order() -> None:
 
 
 def test_an_access_line_says_why_a_request_did_not_end_well() -> None:
-    clock = Clock()
-    lines, output = log_on(clock)
-    AccessLog(lines, lambda: 0.0).line("GET", "/", 502, 0.0, "req_1", "dns")
-    clock.advance(INTERVAL)
-    assert output.written.endswith(b" request_id=req_1 error=dns\n")
+    assert access("GET", "/", 502, "dns").endswith(" request_id=req_1 error=dns\n")
 
 
 def test_a_query_is_not_logged() -> None:

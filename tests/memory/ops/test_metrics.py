@@ -14,15 +14,14 @@ from mgw.ops.metrics import BUCKETS, EDGE_REASONS, Metrics
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
 from tests.support.deferreds import result_of
-from tests.support.usage import MemorySink, event
+from tests.support.usage import MemorySink, event, exchange, settled_as
 
 
 def metrics_after(*events: UsageEvent) -> Metrics:
     """The metrics of a process that saw these events."""
     metrics = Metrics(frozenset({"chat", "messages"}))
     metrics.reloaded(1, ["main", "other-host"])
-    for each in events:
-        metrics.record(each)
+    metrics.record_all(map(settled_as, events))
     return metrics
 
 
@@ -139,7 +138,7 @@ def test_a_request_without_a_provider_or_a_status_is_counted_so() -> None:
 def test_counts_of_a_provider_outlive_the_configuration_that_named_it() -> None:
     metrics = metrics_after(event())
     metrics.reloaded(2, ["new"])
-    metrics.record(event())
+    metrics.record_all(iter([exchange()]))
     labels = {"route": "chat", "provider": "main", "status_class": "2xx", "outcome": "ok"}
     assert value(metrics, "mgw_requests_total", **labels) == 2
 
@@ -200,7 +199,7 @@ def test_the_metrics_are_a_sink_of_the_journal_that_they_tell_of() -> None:
     journal = Journal(Clock())
     metrics = Metrics(frozenset({"chat"}), {"main"}, counts_by_sink=journal.counts_by_sink)
     result_of(journal.replace([metrics, MemorySink()]))
-    journal.record(event())
+    journal.record_all([exchange()])
     assert value(metrics, "mgw_usage_events_total", sink="metrics") == 1
     assert value(metrics, "mgw_usage_events_total", sink="memory") == 1
     assert value(metrics, "mgw_request_seconds_count", route="chat", provider="main") == 1

@@ -8,7 +8,7 @@ from twisted.logger import capturedLogs
 
 from mgw.usage.journal import Journal, Sink, SinkCounts
 from tests.support.deferreds import result_of
-from tests.support.usage import MemorySink, event
+from tests.support.usage import MemorySink, event, exchange
 
 
 def journal(*sinks: Sink, clock: Clock | None = None) -> Journal:
@@ -20,7 +20,7 @@ def journal(*sinks: Sink, clock: Clock | None = None) -> Journal:
 
 def test_every_sink_gets_every_event() -> None:
     first, second = MemorySink(), MemorySink()
-    journal(first, second).record(event())
+    journal(first, second).record_all([exchange()])
     assert first.events == second.events == [event()]
 
 
@@ -28,7 +28,7 @@ def test_a_failing_sink_keeps_no_event_from_the_others() -> None:
     broken, sound = MemorySink("broken", trouble=RuntimeError("x")), MemorySink("sound")
     book = journal(broken, sound)
     with capturedLogs():
-        book.record(event())
+        book.record_all([exchange()])
     assert sound.events == [event()]
     assert book.counts_by_sink() == {"broken": SinkCounts(errors=1), "sound": SinkCounts(events=1)}
 
@@ -38,14 +38,14 @@ def test_a_failing_sink_is_reported_once_a_minute_with_how_many_were_kept_back()
     book = journal(MemorySink(trouble=RuntimeError("x")), clock=clock)
     with capturedLogs() as logs:
         for _ in range(90):
-            book.record(event())
+            book.record_all([exchange()])
             clock.advance(1)
     assert [log["quiet"] for log in logs] == [0, 59]
 
 
 def test_a_report_says_where_it_failed_and_nothing_of_the_event() -> None:
     with capturedLogs() as logs:
-        journal(MemorySink(trouble=ValueError("canary"))).record(event(model="canary"))
+        journal(MemorySink(trouble=ValueError("canary"))).record_all([exchange(model="canary")])
     assert "canary" not in str(logs)
     assert logs[0]["kind"] == "ValueError"
     assert "tests/support/usage.py:" in logs[0]["place"]
@@ -67,9 +67,9 @@ def test_every_sink_is_reopened() -> None:
 def test_new_sinks_get_the_next_event_and_old_ones_are_closed() -> None:
     old, new = MemorySink(), MemorySink()
     book = journal(old)
-    book.record(event(request_id="1"))
+    book.record_all([exchange(request_id="1")])
     result_of(book.replace([new]))
-    book.record(event(request_id="2"))
+    book.record_all([exchange(request_id="2")])
     assert [entry.request_id for entry in old.events] == ["1"]
     assert [entry.request_id for entry in new.events] == ["2"]
     assert old.calls == ["close"]
@@ -78,7 +78,7 @@ def test_new_sinks_get_the_next_event_and_old_ones_are_closed() -> None:
 def test_a_sink_that_stays_is_not_closed_and_keeps_its_counts() -> None:
     stays = MemorySink()
     book = journal(stays, MemorySink("goes"))
-    book.record(event())
+    book.record_all([exchange()])
     result_of(book.replace([stays]))
     assert not stays.calls
     assert book.counts_by_sink()["memory"] == SinkCounts(events=1)
@@ -87,9 +87,9 @@ def test_a_sink_that_stays_is_not_closed_and_keeps_its_counts() -> None:
 def test_counts_of_one_name_never_shrink_when_sinks_are_replaced() -> None:
     old = MemorySink(closing=Deferred())
     book = journal(old)
-    book.record(event())
+    book.record_all([exchange()])
     closed = book.replace([MemorySink(errors=2)])
-    book.record(event())
+    book.record_all([exchange()])
     assert book.counts_by_sink() == {"memory": SinkCounts(events=2, errors=2)}
     old.dropped = 5  # while it closes
     assert not closed.called
@@ -111,5 +111,5 @@ def test_an_event_after_the_end_goes_nowhere() -> None:
     sink = MemorySink()
     book = journal(sink)
     result_of(book.close())
-    book.record(event())
+    book.record_all([exchange()])
     assert not sink.events

@@ -13,7 +13,7 @@ from mgw.usage.event import encode
 from mgw.usage.line_writer import INTERVAL, LineWriter
 from mgw.usage.output import DescriptorOutput
 from mgw.usage.sinks.jsonl import JsonlSink, output_opener
-from tests.support.usage import AtOnce, event
+from tests.support.usage import AtOnce, event, exchange
 
 
 def sink_on(clock: Clock, path: Path | str) -> JsonlSink:
@@ -24,8 +24,8 @@ def sink_on(clock: Clock, path: Path | str) -> JsonlSink:
 def test_each_event_is_one_line_of_the_file(tmp_path: Path) -> None:
     clock, path = Clock(), tmp_path / "usage.jsonl"
     sink = sink_on(clock, path)
-    sink.record(event(request_id="1"))
-    sink.record(event(request_id="2"))
+    sink.record_all(iter([exchange(request_id="1")]))
+    sink.record_all(iter([exchange(request_id="2")]))
     clock.advance(INTERVAL)
     assert path.read_bytes() == encode(event(request_id="1")) + encode(event(request_id="2"))
 
@@ -34,7 +34,7 @@ def test_a_renamed_file_and_the_new_one_hold_every_event_once(tmp_path: Path) ->
     clock, path, renamed = Clock(), tmp_path / "usage.jsonl", tmp_path / "usage.jsonl.1"
     sink = sink_on(clock, path)
     for number in range(10):
-        sink.record(event(request_id=str(number)))
+        sink.record_all(iter([exchange(request_id=str(number))]))
         if number % 3 == 0:
             clock.advance(INTERVAL)
         if number == 5:
@@ -52,7 +52,7 @@ def test_a_full_disk_is_counted_and_raises_nothing() -> None:
     clock = Clock()
     sink = sink_on(clock, "/dev/full")
     with capturedLogs():
-        sink.record(event())
+        sink.record_all(iter([exchange()]))
         clock.advance(INTERVAL)
         closed = sink.close()
         clock.pump([0, 0])

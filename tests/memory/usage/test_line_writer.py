@@ -33,8 +33,8 @@ def writer(
 def test_lines_of_one_interval_are_written_together() -> None:
     clock, output = Clock(), MemoryOutput()
     lines = writer(clock, output)
-    lines.write(b"a\n")
-    lines.write(b"b\n")
+    lines.write_all([b"a\n"])
+    lines.write_all([b"b\n"])
     assert not output.written
     clock.advance(INTERVAL)
     assert output.written == b"a\nb\n"
@@ -43,7 +43,7 @@ def test_lines_of_one_interval_are_written_together() -> None:
 def test_nothing_is_left_on_the_clock_when_there_is_nothing_to_write() -> None:
     clock = Clock()
     lines = writer(clock, MemoryOutput())
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.advance(INTERVAL)
     assert not clock.getDelayedCalls()
 
@@ -51,7 +51,7 @@ def test_nothing_is_left_on_the_clock_when_there_is_nothing_to_write() -> None:
 def test_a_flush_does_not_wait_for_the_interval() -> None:
     clock, output = Clock(), MemoryOutput()
     lines = writer(clock, output)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     lines.flush()
     clock.advance(0)
     assert output.written == b"a\n"
@@ -60,9 +60,9 @@ def test_a_flush_does_not_wait_for_the_interval() -> None:
 def test_lines_that_come_while_the_output_is_busy_follow_in_order() -> None:
     clock, output, thread = Clock(), MemoryOutput(), OnDemand()
     lines = writer(clock, output, runner=thread)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.advance(INTERVAL)
-    lines.write(b"b\n")
+    lines.write_all([b"b\n"])
     clock.advance(INTERVAL)
     assert len(thread.waiting) == 1
     thread.go_on()
@@ -74,10 +74,10 @@ def test_lines_that_come_while_the_output_is_busy_follow_in_order() -> None:
 def test_a_stuck_output_costs_the_oldest_waiting_lines_and_they_are_counted() -> None:
     clock, output, thread = Clock(), MemoryOutput(), OnDemand()
     lines = writer(clock, output, runner=thread, max_bytes=20)
-    lines.write(b"stuck\n")
+    lines.write_all([b"stuck\n"])
     clock.advance(INTERVAL)
     for number in range(10):
-        lines.write(b"%d234\n" % number)
+        lines.write_all([b"%d234\n" % number])
     thread.go_on()
     clock.advance(INTERVAL)
     thread.go_on()
@@ -88,8 +88,8 @@ def test_a_stuck_output_costs_the_oldest_waiting_lines_and_they_are_counted() ->
 def test_a_full_disk_is_tried_again_and_the_torn_line_completed() -> None:
     clock, output = Clock(), MemoryOutput(script=[3, 0])
     lines = writer(clock, output)
-    lines.write(b"first\n")
-    lines.write(b"second\n")
+    lines.write_all([b"first\n"])
+    lines.write_all([b"second\n"])
     clock.advance(INTERVAL)
     assert output.written == b"fir"
     assert lines.errors == 1
@@ -101,9 +101,9 @@ def test_a_full_disk_is_tried_again_and_the_torn_line_completed() -> None:
 def test_a_torn_line_whose_rest_was_dropped_is_ended_by_a_newline() -> None:
     clock, output = Clock(), MemoryOutput(script=[3, 0])
     lines = writer(clock, output, max_bytes=8)
-    lines.write(b"first\n")
+    lines.write_all([b"first\n"])
     clock.advance(INTERVAL)
-    lines.write(b"second\n")
+    lines.write_all([b"second\n"])
     clock.advance(RETRY)
     assert output.written == b"fir\nsecond\n"
     assert lines.dropped == 1
@@ -112,7 +112,7 @@ def test_a_torn_line_whose_rest_was_dropped_is_ended_by_a_newline() -> None:
 def test_a_file_that_ends_in_a_torn_line_gets_a_newline_first() -> None:
     clock, output = Clock(), MemoryOutput(mid_line=True)
     lines = writer(clock, output)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.advance(INTERVAL)
     assert output.written == b"\na\n"
 
@@ -121,7 +121,7 @@ def test_an_error_is_reported_once_a_minute_without_any_line() -> None:
     clock, output = Clock(), MemoryOutput(script=[0] * 1000)
     lines = writer(clock, output)
     with capturedLogs() as logs:
-        lines.write(b"canary\n")
+        lines.write_all([b"canary\n"])
         clock.pump([INTERVAL, *[RETRY] * 90])
     assert lines.errors == 91
     assert len(logs) == 2
@@ -140,7 +140,7 @@ def test_an_output_that_cannot_be_opened_is_tried_again() -> None:
         return output
 
     lines = LineWriter("test", clock, AtOnce(), open_output)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.pump([INTERVAL, RETRY, RETRY])
     assert output.written == b"a\n"
     assert lines.errors == 2
@@ -149,12 +149,12 @@ def test_an_output_that_cannot_be_opened_is_tried_again() -> None:
 def test_a_reopened_output_loses_no_line() -> None:
     clock, old, new = Clock(), MemoryOutput(), MemoryOutput()
     lines = writer(clock, old, new)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.advance(INTERVAL)
-    lines.write(b"b\n")
+    lines.write_all([b"b\n"])
     lines.reopen()
     clock.advance(0)
-    lines.write(b"c\n")
+    lines.write_all([b"c\n"])
     clock.advance(INTERVAL)
     assert old.written + new.written == b"a\nb\nc\n"
     assert old.closed
@@ -172,7 +172,7 @@ def test_a_reopened_output_needs_no_line_to_be_opened() -> None:
 def test_a_line_torn_in_the_old_output_is_whole_in_the_new_one() -> None:
     clock, old, new = Clock(), MemoryOutput(script=[3, 0]), MemoryOutput()
     lines = writer(clock, old, new)
-    lines.write(b"first\n")
+    lines.write_all([b"first\n"])
     clock.advance(INTERVAL)
     lines.reopen()
     clock.advance(0)
@@ -185,7 +185,7 @@ def test_the_old_output_stays_in_use_if_no_new_one_can_be_opened() -> None:
     lines.open()
     lines.reopen()
     clock.advance(0)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.pump([INTERVAL, RETRY])
     assert old.written == b"a\n"
     assert not old.closed
@@ -195,7 +195,7 @@ def test_the_old_output_stays_in_use_if_no_new_one_can_be_opened() -> None:
 def test_a_reopening_asked_for_while_the_output_is_busy_is_done_after() -> None:
     clock, old, new, thread = Clock(), MemoryOutput(), MemoryOutput(), OnDemand()
     lines = writer(clock, old, new, runner=thread)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.advance(INTERVAL)
     lines.reopen()
     thread.go_on()
@@ -207,7 +207,7 @@ def test_a_reopening_asked_for_while_the_output_is_busy_is_done_after() -> None:
 def test_closing_writes_what_waits_and_closes() -> None:
     clock, output, thread = Clock(), MemoryOutput(), AtOnce()
     lines = writer(clock, output, runner=thread)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     closed = lines.close()
     clock.pump([0, 0])
     assert closed.called
@@ -218,9 +218,9 @@ def test_closing_writes_what_waits_and_closes() -> None:
 def test_closing_gives_up_on_a_stuck_output_and_counts_what_was_lost() -> None:
     clock, thread = Clock(), OnDemand()
     lines = writer(clock, MemoryOutput(), runner=thread)
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     clock.advance(INTERVAL)
-    lines.write(b"b\n")
+    lines.write_all([b"b\n"])
     closed = lines.close(within=5)
     clock.advance(4)
     assert not closed.called
@@ -233,7 +233,7 @@ def test_closing_gives_up_on_a_stuck_output_and_counts_what_was_lost() -> None:
 def test_closing_does_not_wait_for_an_output_that_fails() -> None:
     clock = Clock()
     lines = writer(clock, MemoryOutput(script=[0]))
-    lines.write(b"a\n")
+    lines.write_all([b"a\n"])
     closed = lines.close()
     clock.advance(0)
     assert closed.called
@@ -257,7 +257,7 @@ def test_a_line_after_the_end_is_counted() -> None:
     closed = lines.close()
     clock.pump([0, 0])
     assert closed.called
-    lines.write(b"late\n")
+    lines.write_all([b"late\n"])
     assert lines.dropped == 1
     assert not clock.getDelayedCalls()
 
@@ -286,7 +286,7 @@ def test_lines_are_whole_in_order_and_each_is_written_or_counted(
     for what, amount in steps:
         if what == "write":
             recorded.append(b"%04d%s\n" % (len(recorded), b"x" * int(amount)))
-            lines.write(recorded[-1])
+            lines.write_all([recorded[-1]])
         elif what == "flush":
             lines.flush()
         else:

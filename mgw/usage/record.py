@@ -1,0 +1,242 @@
+"""What a request leaves behind when it ends: small records, which become events and lines later.
+
+A request that ends stores a :class:`SettledExchange`, if it has a usage event, and an :class:`EndedRequest`
+for the access log; :mod:`mgw.usage.record_queue` hands them on in batches.  What is the same for every
+exchange of one route, target and credential stands in :class:`ExchangeLabels`: its exchanges share them, and
+they are rendered once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, Literal
+
+from msgspec import Raw, Struct
+from msgspec.json import Encoder
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.routing.route import Route
+from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode, timestamp
+
+MAX_SHARED: Final = 512
+"""How many labels are kept for exchanges to come: a client can make up any number of models."""
+MAX_SHARED_CHARS: Final = 256
+"""Labels with a longer name of a model are not kept."""
+_ENCODER: Final = Encoder()
+
+
+@dataclass(slots=True, eq=False)
+class ExchangeLabels:
+    """What an event says of a route, a target and a credential."""
+
+    dialect: str
+    route: str
+    provider: str | None
+    model: str | None
+    upstream_model: str | None
+    modality: str
+    transport: Literal["http", "websocket"]
+    key_hash: str | None
+    json_text: Raw | None = field(default=None, init=False, repr=False)
+    """The fields above but the last, as :func:`encode_settled` writes them; ``None`` until it does."""
+    log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
+    """The same, and the last field, as :func:`mgw.ops.logs.usage_line` writes them."""
+
+
+class SessionCounts(Struct, frozen=True, gc=False):
+    """What went through a realtime session."""
+
+    minutes: float | None = None
+    bytes_in: int | None = None
+    bytes_out: int | None = None
+    frames_in: int | None = None
+    frames_out: int | None = None
+
+
+NO_SESSION: Final = SessionCounts()
+
+
+class SettledExchange(Struct, frozen=True, gc=False):
+    """One exchange that has ended; the fields mean what those of :class:`~mgw.usage.event.UsageEvent` do."""
+
+    labels: ExchangeLabels
+    request_id: str
+    time: float
+    """Unix seconds."""
+    outcome: Outcome
+    latency_ms: float
+    http_status: int | None = None
+    ttft_ms: float | None = None
+    usage: TokenUsage = NO_USAGE
+    stream: bool | None = None
+    attempts: int | None = None
+    dropped_fields: tuple[str, ...] | None = None
+    error: str | None = None
+    upstream_request_id: str | None = None
+    session: SessionCounts | None = None
+
+    def event(self) -> UsageEvent:
+        """Return the usage event."""
+        labels, usage, session = self.labels, self.usage, self.session or NO_SESSION
+        return UsageEvent(
+            request_id=self.request_id,
+            time=self.time,
+            dialect=labels.dialect,
+            route=labels.route,
+            provider=labels.provider,
+            model=labels.model,
+            upstream_model=labels.upstream_model,
+            modality=labels.modality,
+            transport=labels.transport,
+            tokens_in=usage.tokens_in,
+            tokens_out=usage.tokens_out,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            reasoning_tokens=usage.reasoning,
+            session_minutes=session.minutes,
+            stream=self.stream,
+            status=self.outcome,
+            http_status=self.http_status,
+            latency_ms=self.latency_ms,
+            ttft_ms=self.ttft_ms,
+            attempts=self.attempts,
+            key_hash=labels.key_hash,
+            dropped_fields=self.dropped_fields,
+            bytes_in=session.bytes_in,
+            bytes_out=session.bytes_out,
+            frames_in=session.frames_in,
+            frames_out=session.frames_out,
+            error=self.error,
+            upstream_request_id=self.upstream_request_id,
+        )
+
+
+class EndedRequest(Struct, frozen=True, gc=False):
+    """The end of a request, for the access log."""
+
+    time: float
+    """Unix seconds, of the end."""
+    method: bytes | None
+    """``None`` where the request could not be read so far."""
+    raw_path: bytes | None
+    status: int
+    seconds: float
+    """From the complete head to the end of the response."""
+    request_id: str
+    error: str | None = None
+    """Why it did not end well."""
+
+
+class _Line(Struct, omit_defaults=True):
+    """A line of JSON; its fields are those of the event, but for the labels."""
+
+    request_id: str
+    time: str
+    dialect: Raw
+    """The dialect and all that follows it up to the transport: what is raw is written as it stands."""
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    session_minutes: float | None = None
+    stream: bool | None = None
+    status: str | None = None
+    http_status: int | None = None
+    latency_ms: float | None = None
+    ttft_ms: float | None = None
+    attempts: int | None = None
+    key_hash: str | None = None
+    dropped_fields: tuple[str, ...] | None = None
+    error: str | None = None
+    upstream_request_id: str | None = None
+
+
+class _Labels(Struct, kw_only=True, omit_defaults=True):
+    """What stands between the time and the counts."""
+
+    dialect: str
+    route: str
+    provider: str | None = None
+    model: str | None = None
+    upstream_model: str | None = None
+    modality: str
+    transport: str
+
+
+def labels_for(
+    route: Route, provider: str | None, model: str | None, upstream_model: str | None, key_hash: str | None
+) -> ExchangeLabels:
+    """Return the labels of these values, which exchanges share while they are among those asked for last."""
+    if model is not None and len(model) > MAX_SHARED_CHARS:
+        return _labels_of(route, provider, model, upstream_model, key_hash)
+    return _shared_labels(route, provider, model, upstream_model, key_hash)
+
+
+def encode_settled(settled: SettledExchange) -> bytes:
+    """Return the line of JSON of an exchange: that of its event (:func:`mgw.usage.event.encode`)."""
+    labels, usage, ttft_ms = settled.labels, settled.usage, settled.ttft_ms
+    try:
+        line = _ENCODER.encode(
+            _Line(
+                settled.request_id,
+                timestamp(settled.time),
+                labels.json_text or _render_labels(labels),
+                usage.tokens_in,
+                usage.tokens_out,
+                usage.cache_read,
+                usage.cache_write,
+                usage.reasoning,
+                None,
+                settled.stream,
+                settled.outcome,
+                settled.http_status,
+                round(settled.latency_ms, 3),
+                None if ttft_ms is None else round(ttft_ms, 3),
+                settled.attempts,
+                labels.key_hash,
+                settled.dropped_fields,
+                settled.error,
+                settled.upstream_request_id,
+            )
+        )
+    except UnicodeEncodeError:  # a model name may hold half of a surrogate pair
+        return encode(settled.event())
+    if settled.session is not None or len(line) >= MAX_LINE_BYTES:  # a newline more is too long
+        return encode(settled.event())
+    return line + b"\n"
+
+
+def _render_labels(labels: ExchangeLabels) -> Raw:
+    text = _ENCODER.encode(
+        _Labels(
+            dialect=labels.dialect,
+            route=labels.route,
+            provider=labels.provider,
+            model=labels.model,
+            upstream_model=labels.upstream_model,
+            modality=labels.modality,
+            transport=labels.transport,
+        )
+    )
+    labels.json_text = raw = Raw(text[len(b'{"dialect":') : -len(b"}")])
+    return raw
+
+
+def _labels_of(
+    route: Route, provider: str | None, model: str | None, upstream_model: str | None, key_hash: str | None
+) -> ExchangeLabels:
+    return ExchangeLabels(
+        route.family.value,
+        route.name,
+        provider,
+        model,
+        upstream_model,
+        route.modality.value,
+        "http",
+        key_hash,
+    )
+
+
+_shared_labels: Final = lru_cache(maxsize=MAX_SHARED)(_labels_of)

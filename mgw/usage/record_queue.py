@@ -1,0 +1,94 @@
+"""Hold the records of requests that have ended, and hand them on in batches.
+
+::
+
+    record(row), access(...)  ->  waiting records  -- every 20 ms, 64 per turn of the reactor -->  write_batch
+
+A request only appends what it leaves behind.  Making events, numbers and lines of it costs several times as
+much, and less where many are made in one loop, so that comes later: in slices, because a long loop would
+delay every request in progress.  Where records come faster than slices are due, a slice is written on the
+spot, so fewer than :data:`MAX_WAITING` wait and none is dropped.
+
+The order is kept: whatever a request stored first is in the same batch or in an earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from mgw.usage.record import EndedRequest, SettledExchange
+
+INTERVAL: Final = 0.02
+"""Seconds that a record waits for others."""
+SLICE: Final = 64
+"""Records in a batch."""
+MAX_WAITING: Final = 1024
+
+
+@dataclass(slots=True)
+class RecordQueue:
+    """The records of a process; the module states its rules."""
+
+    clock: IReactorTime
+    wall: Callable[[], float]
+    """Unix seconds."""
+    record_settled: Callable[[Sequence[SettledExchange]], None]
+    """Takes a batch of exchanges; never raises."""
+    record_ended: Callable[[Sequence[EndedRequest]], None]
+    """Takes a batch of requests, after the exchanges that ended before them; never raises."""
+    _waiting: list[SettledExchange | EndedRequest] = field(default_factory=list, repr=False)
+    _timer: IDelayedCall | None = field(default=None, repr=False)
+
+    def record(self, settled: SettledExchange) -> None:
+        """Take an exchange."""
+        self._waiting.append(settled)
+        if self._timer is None or len(self._waiting) >= MAX_WAITING:
+            self._on_pressing()
+
+    def access(
+        self,
+        method: bytes | None,
+        raw_path: bytes | None,
+        status: int,
+        seconds: float,
+        request_id: str,
+        error: str | None = None,
+    ) -> None:
+        """Take the end of a request; see :class:`~mgw.usage.record.EndedRequest`."""
+        self._waiting.append(EndedRequest(self.wall(), method, raw_path, status, seconds, request_id, error))
+        if self._timer is None or len(self._waiting) >= MAX_WAITING:
+            self._on_pressing()
+
+    def write_slice(self) -> bool:
+        """Hand on the oldest records, and return whether others wait."""
+        batch = self._waiting[:SLICE]
+        del self._waiting[:SLICE]
+        settled = [record for record in batch if isinstance(record, SettledExchange)]
+        if settled:
+            self.record_settled(settled)
+        if len(settled) < len(batch):
+            self.record_ended([record for record in batch if isinstance(record, EndedRequest)])
+        return bool(self._waiting)
+
+    def flush(self) -> None:
+        """Hand on all records now."""
+        while self.write_slice():
+            pass
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_pressing(self) -> None:
+        """The first record waits, or too many do."""
+        if self._timer is None:
+            self._timer = self.clock.callLater(INTERVAL, self._on_timer)
+        if len(self._waiting) >= MAX_WAITING:
+            self.write_slice()
+
+    def _on_timer(self) -> None:
+        self._timer = self.clock.callLater(0, self._on_timer) if len(self._waiting) > SLICE else None
+        self.write_slice()

@@ -1,0 +1,94 @@
+"""What a request leaves behind says the same in every form: as an event, as JSON, as a line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mgw.ops.logs import usage_line
+from mgw.routing.routes import ROUTES
+from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode
+from mgw.usage.record import MAX_SHARED, MAX_SHARED_CHARS, encode_settled, labels_for
+from tests.support.usage import event, settled_as
+from tests.support.usage_lines import plain_usage_line
+
+WILD = st.one_of(st.text(st.sampled_from('a -="\\\n\x00\x9b\u2028\ud800\udfff')), st.text(), st.just("gpt-5"))
+MAYBE_TEXT = st.none() | WILD
+COUNTS = st.none() | st.integers(0, 2**40)
+TIMES = st.floats(0, 1e9) | st.sampled_from([0.0005, 0.0015, 2.675, 1e-9, 0.25])
+EVENTS = st.builds(
+    UsageEvent,
+    request_id=WILD,
+    time=st.floats(0, 4e9),
+    dialect=st.sampled_from(["openai", "anthropic"]),
+    route=st.just("chat"),
+    provider=MAYBE_TEXT,
+    model=MAYBE_TEXT,
+    upstream_model=MAYBE_TEXT,
+    modality=st.just("text"),
+    transport=st.sampled_from(["http", "websocket"]),
+    tokens_in=COUNTS,
+    tokens_out=COUNTS,
+    cache_read_tokens=COUNTS,
+    cache_write_tokens=COUNTS,
+    reasoning_tokens=COUNTS,
+    session_minutes=st.none() | TIMES,
+    stream=st.none() | st.booleans(),
+    status=st.sampled_from(Outcome),
+    http_status=st.none() | st.integers(100, 599),
+    latency_ms=TIMES,
+    ttft_ms=st.none() | TIMES,
+    attempts=st.none() | st.integers(0, 9),
+    key_hash=MAYBE_TEXT,
+    dropped_fields=st.none() | st.lists(WILD, min_size=1, max_size=3).map(tuple),
+    bytes_in=COUNTS,
+    bytes_out=COUNTS,
+    frames_in=COUNTS,
+    frames_out=COUNTS,
+    error=MAYBE_TEXT,
+    upstream_request_id=MAYBE_TEXT,
+)
+LONG = "m" * MAX_LINE_BYTES
+
+
+@given(wanted=EVENTS)
+@example(wanted=event(model="m\ud800"))
+@example(wanted=event(model=LONG))
+@example(wanted=event(upstream_request_id=LONG, dropped_fields=(LONG, "b")))
+def test_every_form_says_what_the_event_says(wanted: UsageEvent) -> None:
+    settled = settled_as(wanted)
+    for _ in range(2):  # what the labels keep from the first time is used the second time
+        assert settled.event() == wanted
+        assert encode_settled(settled) == encode(wanted)
+        assert usage_line(settled) == plain_usage_line(wanted)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_line_is_shortened_from_the_same_length_on(more: int) -> None:
+    room = MAX_LINE_BYTES - len(encode(event(model="")))
+    wanted = event(model="m" * (room + more))
+    assert len(encode(wanted)) == MAX_LINE_BYTES + more or more == 1
+    assert encode_settled(settled_as(wanted)) == encode(wanted)
+
+
+def test_exchanges_of_one_route_target_and_credential_share_their_labels() -> None:
+    first = labels_for(ROUTES[0], "main", "fast", "gpt-5", "0123")
+    assert labels_for(ROUTES[0], "main", "fast", "gpt-5", "0123") is first
+    assert labels_for(ROUTES[0], "main", "fast", "gpt-5", "4567") is not first
+    assert (first.dialect, first.route, first.modality) == (
+        ROUTES[0].family.value,
+        ROUTES[0].name,
+        ROUTES[0].modality.value,
+    )
+
+
+def test_models_that_clients_make_up_do_not_fill_the_memory() -> None:
+    first = labels_for(ROUTES[0], "main", "first", "first", None)
+    for number in range(MAX_SHARED):
+        labels_for(ROUTES[0], "main", f"made up {number}", "x", None)
+    assert labels_for(ROUTES[0], "main", "first", "first", None) is not first
+    long = "m" * (MAX_SHARED_CHARS + 1)
+    assert labels_for(ROUTES[0], "main", long, long, None) is not labels_for(
+        ROUTES[0], "main", long, long, None
+    )
