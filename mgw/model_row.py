@@ -10,6 +10,7 @@ and the reference are made from them.  A new column is a field of :class:`ModelR
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -120,4 +121,9 @@ class ModelRow(Struct, frozen=True):
     @property
     def names(self) -> tuple[Effort, ...]:
         """The efforts by name at which it does think, the least first."""
-        return tuple(effort for effort in Effort if effort in self.efforts and effort is not Effort.NONE)
+        return _names(self.efforts)
+
+
+@lru_cache(maxsize=64)
+def _names(efforts: tuple[Effort, ...]) -> tuple[Effort, ...]:
+    return tuple(effort for effort in Effort if effort in efforts and effort is not Effort.NONE)

@@ -10,7 +10,7 @@ Sources: the vendors' references of chat completions, messages and generateConte
 from __future__ import annotations
 
 from enum import Enum, StrEnum
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ JsonObject = dict[str, Any]  # Any: JSON that is carried, never looked into; its
 
 class Role(Enum):
     """Whose turn it is."""
+
+    __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
 
     USER = "user"
     """The user, and the results of tools."""
@@ -211,6 +213,10 @@ class Reasoning(Struct, frozen=True):
     """Whether the client wants to read the thoughts."""
 
 
+NO_REASONING: Final = Reasoning()
+"""Nothing is asked."""
+
+
 class Sampling(Struct, frozen=True):
     """How tokens are drawn."""
 
@@ -224,6 +230,10 @@ class Sampling(Struct, frozen=True):
     top_logprobs: int | None = None
 
 
+NO_SAMPLING: Final = Sampling()
+"""Nothing is asked."""
+
+
 class Conversation(Struct, frozen=True):
     """Everything that a client asks of a model."""
 
@@ -234,13 +244,13 @@ class Conversation(Struct, frozen=True):
     tool_choice: ToolChoice | None = None
     parallel_calls: bool | None = None
     """Whether one answer may hold several calls; ``None``: unsaid."""
-    sampling: Sampling = Sampling()
+    sampling: Sampling = NO_SAMPLING
     max_tokens: int | None = None
     """Limit of the answer, thinking included."""
     stop: tuple[str, ...] = ()
     candidates: int | None = None
     output: OutputFormat | None = None
-    reasoning: Reasoning = Reasoning()
+    reasoning: Reasoning = NO_REASONING
     user: str | None = None
     """The end user as the client calls them."""
     stream: bool = False

@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import Enum, auto
 from math import inf
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -144,7 +144,13 @@ def pair_calls(turns: Sequence[Turn], call_ids: re.Pattern[str]) -> list[History
     """
     pairs = _Pairs(call_ids)
     for number, turn in enumerate(turns):
-        pairs.add(number, turn)
+        for part in turn.parts:
+            if type(part) in _PAIRED:
+                pairs.add(number, turn)
+                break
+        else:
+            unpaired: Any = turn.parts  # Any: there is no call and no result among them
+            pairs.turns.append(HistoryTurn(turn.role, unpaired, turn.name))
     return pairs.finish()
 
 
@@ -180,7 +186,7 @@ class _History:
         if self._moved or (self._unanswered and not self._alternates):
             self._settle()
         if blocks:
-            if self._folds_system:
+            if self._folds_system and self._last is Role.SYSTEM:
                 self._settle_system()
             self._append(Role.ASSISTANT, blocks, turn.name)
             if turn.calls:
@@ -265,6 +271,7 @@ class _History:
         self._append(Role.USER, blocks)
 
 
+_PAIRED: Final = frozenset({ToolCall, ToolResult})
 Position = tuple[int, int]
 """Of a part: the number of its turn, and its number therein."""
 
@@ -279,11 +286,12 @@ class _Identifier(Struct, gc=False):
 class _Pairs:
     """The calls and results of one history."""
 
-    __slots__ = ("_answers", "_call_ids", "_calls", "_identifiers", "_turns", "_used", "_with_results")
+    __slots__ = ("_answers", "_call_ids", "_calls", "_identifiers", "_used", "_with_results", "turns")
 
     def __init__(self, call_ids: re.Pattern[str]) -> None:
         self._call_ids = call_ids
-        self._turns: list[HistoryTurn] = []
+        self.turns: list[HistoryTurn] = []
+        """All so far, with those that hold no calls and no results, which are put here as they are."""
         self._with_results: list[tuple[int, Turn]] = []
         """The turns that hold results, by their numbers."""
         self._calls: dict[Position, PairedCall] = {}
@@ -294,39 +302,36 @@ class _Pairs:
 
     def add(self, number: int, turn: Turn) -> None:
         """Take the next turn."""
-        parts: list[Any] | None = None  # Any: parts that are about to be paired
+        parts: list[Any] = list(turn.parts)  # Any: parts that are about to be paired
         calls: list[PairedCall] = []
         has_results = False
         for index, part in enumerate(turn.parts):
-            if isinstance(part, ToolCall):
+            if type(part) is ToolCall:
                 call = PairedCall(make_unique_id(part.id, self._used, self._call_ids), part)
-                self._calls[number, index] = call
+                self._calls[number, index] = parts[index] = call
                 self._identifier(part.id).calls.append((number, index))
                 calls.append(call)
-                parts = list(turn.parts) if parts is None else parts
-                parts[index] = call
-            elif isinstance(part, ToolResult):
+            elif type(part) is ToolResult:
                 has_results = True
                 self._identifier(part.call_id).results.append(((number, index), part))
         if has_results:
             self._with_results.append((number, turn))
-        kept = cast(tuple[HistoryPart, ...], turn.parts if parts is None else tuple(parts))
-        self._turns.append(HistoryTurn(turn.role, kept, turn.name, tuple(calls)))
+        self.turns.append(HistoryTurn(turn.role, tuple(parts), turn.name, tuple(calls)))
 
     def finish(self) -> list[HistoryTurn]:
         """Return the turns with each result at its call, and nowhere else."""
         for identifier in self._identifiers.values():
             self._match(identifier)
         for number, turn in self._with_results:
-            paired = self._turns[number]
+            paired = self.turns[number]
             parts: list[HistoryPart] = []
             for index, part in enumerate(turn.parts):
                 if not isinstance(part, ToolResult):
                     parts.append(paired.parts[index])
                 elif (number, index) not in self._answers:
                     parts += orphan_parts(part)
-            self._turns[number] = HistoryTurn(turn.role, tuple(parts), turn.name, paired.calls)
-        return self._turns
+            self.turns[number] = HistoryTurn(turn.role, tuple(parts), turn.name, paired.calls)
+        return self.turns
 
     def _identifier(self, name: str) -> _Identifier:
         found = self._identifiers.get(name)

@@ -8,7 +8,7 @@ walks :class:`StreamReader` and :class:`StreamWriter`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -78,7 +78,7 @@ class Parsed(Struct, Generic[Request], frozen=True):
     request: Request
     unread: frozenset[str]
     """The client's paths of what was not understood."""
-    said: Mapping[Feature, frozenset[str]]
+    said: Mapping[Feature, Set[str]]
     """Each feature that the client asked for, and its paths of it."""
     reply_options: ReplyOptions = PLAIN
 
@@ -96,8 +96,7 @@ class Parsed(Struct, Generic[Request], frozen=True):
 
 def finish_parsing(request: Request, ledger: Ledger, reply_options: ReplyOptions = PLAIN) -> Parsed[Request]:
     """Close the account of a request."""
-    said = {feature: frozenset(found) for feature, found in ledger.said.items()}
-    return Parsed(request, ledger.unread(), said, reply_options)
+    return Parsed(request, ledger.unread(), ledger.said, reply_options)
 
 
 class RenderOptions(Struct, frozen=True):

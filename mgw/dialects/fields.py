@@ -59,16 +59,20 @@ class Ledger:
     def unread(self) -> frozenset[str]:
         """Return the paths of all that nobody has read."""
         for fields in self.objects:
-            if not fields.is_empty:
+            if fields.unread:
                 self._unread.update(fields.left_over())
         self.objects.clear()  # they know the account: no circle is left for the garbage collector
         return frozenset(self._unread)
 
 
 class Fields:
-    """One object of a request.  Each accessor takes a key away, and refuses a value of another type."""
+    """One object of a request.  Each accessor takes a key away, and refuses a value of another type.
 
-    __slots__ = ("_index", "_key", "_ledger", "_parent", "_snake", "_values")
+    What most objects look like may be read without opening them: a parser that knows all keys of a
+    ``dict`` has nothing to forget.  Hence :meth:`elements`, and :meth:`open_element` for the others.
+    """
+
+    __slots__ = ("_index", "_key", "_ledger", "_parent", "has_snake", "unread")
 
     def __init__(
         self,
@@ -78,12 +82,14 @@ class Fields:
         key: str = "",
         index: int | None = None,
     ) -> None:
-        self._values = values
+        self.unread = values
+        """What nobody has read yet; where it is empty, a parser need not ask for each rare key."""
         self._ledger = ledger
         self._parent = parent
         self._key = key
         self._index = index
-        self._snake = ledger.snake_too and "_" in "".join(values)
+        self.has_snake = ledger.snake_too and "_" in "".join(values)
+        """A key may be in snake case."""
         ledger.objects.append(self)
 
     @property
@@ -93,16 +99,11 @@ class Fields:
 
     def __contains__(self, key: str) -> bool:
         """Whether ``key`` is still to be read and not null."""
-        return self._values.get(self._spelled(key) if self._snake else key) is not None
+        return self.unread.get(self._spelled(key) if self.has_snake else key) is not None
 
     def __iter__(self) -> Iterator[str]:
         """The keys that nobody has read, as spelled."""
-        return iter(tuple(self._values))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left to read: what saves a parser from asking for each rare key."""
-        return not self._values
+        return iter(tuple(self.unread))
 
     def path(self, key: str = "") -> str:
         """Return the path of ``key`` without positions, or of this object."""
@@ -120,13 +121,13 @@ class Fields:
 
     def left_over(self) -> Iterator[str]:
         """Return the paths of the keys that nobody has read."""
-        return (self.path(key) for key, value in self._values.items() if value is not None)
+        return (self.path(key) for key, value in self.unread.items() if value is not None)
 
     def take(self, key: str, feature: Feature | None = None) -> Any:  # Any: JSON of whatever type
         """Take a value as it stands, all of it read; ``None`` where it is absent or null."""
-        if self._snake:
+        if self.has_snake:
             key = self._spelled(key)
-        value = self._values.pop(key, None)
+        value = self.unread.pop(key, None)
         if feature is not None and value is not None:
             self._ledger.note(feature, self.path(key))
         return value
@@ -134,7 +135,7 @@ class Fields:
     def skip(self, *keys: str) -> None:
         """Take keys that say nothing of their own, such as ``type``."""
         for key in keys:
-            self._values.pop(self._spelled(key) if self._snake else key, None)
+            self.unread.pop(self._spelled(key) if self.has_snake else key, None)
 
     def note(self, feature: Feature, key: str = "") -> None:
         """Remember that the client said ``feature`` under ``key``, or with this object."""
@@ -144,15 +145,15 @@ class Fields:
         """Report ``key``, or this object, as not carried; of an object its keys are then not told singly."""
         self._ledger.leave(self.path(key))
         if key:
-            self._values.pop(key, None)
+            self.unread.pop(key, None)
         else:
-            self._values.clear()
+            self.unread.clear()
 
     def text(self, key: str, feature: Feature | None = None) -> str | None:
         """Take a string."""
-        if self._snake:
+        if self.has_snake:
             key = self._spelled(key)
-        value = self._values.pop(key, None)  # as take() does: no other accessor is called as often
+        value = self.unread.pop(key, None)  # as take() does, and so do the others: each call costs
         if value is None:
             return None
         if type(value) is not str:
@@ -170,28 +171,43 @@ class Fields:
 
     def flag(self, key: str, feature: Feature | None = None) -> bool | None:
         """Take a truth value."""
-        value = self.take(key, feature)
-        if value is None or type(value) is bool:
-            return value
-        raise self.mistyped(key, bool, value)
+        spelled = self._spelled(key) if self.has_snake else key
+        value = self.unread.pop(spelled, None)
+        if value is None:
+            return None
+        if type(value) is not bool:
+            raise self.mistyped(key, bool, value)
+        if feature is not None:
+            self._ledger.note(feature, self.path(spelled))
+        return value
 
     def integer(self, key: str, feature: Feature | None = None) -> int | None:
         """Take a whole number; 3.0 is one (JSON has no integers)."""
-        value = self.take(key, feature)
+        spelled = self._spelled(key) if self.has_snake else key
+        value = self.unread.pop(spelled, None)
+        if value is None:
+            return None
         if type(value) is float and value.is_integer():
             value = int(value)
-        if value is None or (type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER):
-            return value
-        raise self.mistyped(key, int, value)
+        if type(value) is not int or not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
+            raise self.mistyped(key, int, value)
+        if feature is not None:
+            self._ledger.note(feature, self.path(spelled))
+        return value
 
     def number(self, key: str, feature: Feature | None = None) -> float | None:
         """Take a number."""
-        value = self.take(key, feature)
-        if value is None or type(value) is float:
-            return value
-        if type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
-            return value
-        raise self.mistyped(key, float, value)
+        spelled = self._spelled(key) if self.has_snake else key
+        value = self.unread.pop(spelled, None)
+        if value is None:
+            return None
+        if type(value) is not float and not (
+            type(value) is int and -_LARGEST_INTEGER <= value < _LARGEST_INTEGER
+        ):
+            raise self.mistyped(key, float, value)
+        if feature is not None:
+            self._ledger.note(feature, self.path(spelled))
+        return value
 
     def raw_object(self, key: str, feature: Feature | None = None) -> JsonObject | None:
         """Take an object that is carried as it stands: a schema, arguments."""
@@ -202,9 +218,9 @@ class Fields:
 
     def nested(self, key: str) -> Fields | None:
         """Open an object."""
-        if self._snake:
+        if self.has_snake:
             key = self._spelled(key)
-        value = self._values.pop(key, None)
+        value = self.unread.pop(key, None)
         if value is None:
             return None
         if type(value) is not dict:
@@ -213,19 +229,33 @@ class Fields:
 
     def objects(self, key: str) -> list[Fields]:
         """Open an array of objects; none where it is absent."""
-        if self._snake:
+        if self.has_snake:
             key = self._spelled(key)
-        return self.opened(key, self._values.pop(key, None))
+        value = self.unread.pop(key, None)
+        return [] if value is None else self.opened(key, value)
 
     def objects_or_one(self, key: str) -> list[Fields]:
         """Open an array of objects, or a single object in its place, as Google's readers take it."""
-        if self._snake:
+        if self.has_snake:
             key = self._spelled(key)
-        value = self._values.pop(key, None)
-        return self.opened(key, [value] if type(value) is dict else value)
+        return self.opened(key, self.elements_or_one(key))
+
+    def elements_or_one(self, key: str) -> list[JsonObject]:
+        """Take what :meth:`objects_or_one` does, as objects that are not opened."""
+        if self.has_snake:
+            key = self._spelled(key)
+        value = self.unread.pop(key, None)
+        return [value] if type(value) is dict else self.elements(key, value)
 
     def opened(self, key: str, value: Any) -> list[Fields]:  # Any: JSON of whatever type
         """Open a value that was taken from ``key`` as an array of objects; none where it is ``None``."""
+        return [
+            Fields(item, self._ledger, self, key, index)
+            for index, item in enumerate(self.elements(key, value))
+        ]
+
+    def elements(self, key: str, value: Any) -> list[JsonObject]:  # Any: JSON of whatever type
+        """Return a value that was taken from ``key`` as objects that are not opened, as :meth:`opened`."""
         if value is None:
             return []
         if type(value) is not list:
@@ -233,7 +263,11 @@ class Fields:
         for index, item in enumerate(value):
             if type(item) is not dict:
                 raise self.mistyped(f"{key}[{index}]", dict, item)
-        return [Fields(item, self._ledger, self, key, index) for index, item in enumerate(value)]
+        return value
+
+    def open_element(self, key: str, index: int, value: JsonObject) -> Fields:
+        """Open one of the objects in the array that was taken from ``key``."""
+        return Fields(value, self._ledger, self, key, index)
 
     def texts(self, key: str, feature: Feature | None = None) -> tuple[str, ...]:
         """Take an array of strings; none where it is absent."""
@@ -269,10 +303,10 @@ class Fields:
         return GatewayError(Reason.MALFORMED, message, param=place)
 
     def _spelled(self, key: str) -> str:
-        if key in self._values:
+        if key in self.unread:
             return key
         snake = _snake(key)
-        return snake if snake in self._values else key
+        return snake if snake in self.unread else key
 
 
 def open_request(body: bytes, ledger: Ledger) -> Fields:
@@ -288,6 +322,15 @@ def open_request(body: bytes, ledger: Ledger) -> Fields:
     if type(values) is not dict:
         raise GatewayError(Reason.MALFORMED, "the request body must be a JSON object")
     return Fields(values, ledger)
+
+
+def bare_text(block: JsonObject) -> str | None:
+    """Return the text of ``{"type": "text", "text": …}``; ``None``: it is another block, or has more."""
+    if len(block) == 2 and block.get("type") == "text":
+        text = block.get("text")
+        if type(text) is str:
+            return text
+    return None
 
 
 def none_of(fields: Fields, key: str, value: str, known: Iterable[str]) -> GatewayError:

@@ -34,7 +34,7 @@ from mgw.canonical.history import NO_RESULT, HistoryPart, PairedCall
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints, last_breakpoint, parse_cache_control
 from mgw.dialects.anthropic.media import parse_document, parse_image, render_media
 from mgw.dialects.arguments import embed_arguments
-from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.fields import Fields, bare_text, none_of
 from mgw.dialects.media import FEATURES
 from mgw.dialects.placeholders import BETWEEN, describe_omission
 from mgw.dialects.signatures import is_altered, untag_signature
@@ -76,20 +76,28 @@ def parse_content(message: Fields, role: Role) -> tuple[Part, ...]:
     if value is None and role is not Role.SYSTEM:  # the beta form of a system message may be without
         raise message.missing("content")
     parts: list[Part] = []
-    for block in message.opened("content", value):
-        kind = block.required_text("type")
-        if kind in _SERVER_TOOL_BLOCKS:
-            _skip(message, block, kind)
-            continue
-        known = _BLOCKS.get(kind)
-        if known is None:
-            raise none_of(block, "type", kind, _BLOCKS)
-        roles, parse = known
-        if role not in roles:
-            where = " and ".join(one.value for one in roles)
-            raise block.wrong("type", f"{kind} blocks are allowed only in messages of the role {where}")
-        parts += parse(message, block)
+    for index, block in enumerate(message.elements("content", value)):
+        text = bare_text(block)  # messages of every role may have texts
+        if text is None:
+            parts += _parse_block(message, message.open_element("content", index, block), role)
+        else:
+            parts.append(Text(text))
     return tuple(parts)
+
+
+def _parse_block(message: Fields, block: Fields, role: Role) -> Sequence[Part]:
+    kind = block.required_text("type")
+    if kind in _SERVER_TOOL_BLOCKS:
+        _skip(message, block, kind)
+        return ()
+    known = _BLOCKS.get(kind)
+    if known is None:
+        raise none_of(block, "type", kind, _BLOCKS)
+    roles, parse = known
+    if role not in roles:
+        where = " and ".join(one.value for one in roles)
+        raise block.wrong("type", f"{kind} blocks are allowed only in messages of the role {where}")
+    return parse(message, block)
 
 
 def parse_system(root: Fields) -> tuple[Text, ...]:
@@ -117,7 +125,12 @@ def parse_texts(holder: Fields, key: str, feature: Feature | None = None) -> tup
     if type(value) is str:
         return (Text(value),)
     found: list[Text] = []
-    for block in holder.opened(key, value):
+    for index, item in enumerate(holder.elements(key, value)):
+        text = bare_text(item)
+        if text is not None:
+            found.append(Text(text))
+            continue
+        block = holder.open_element(key, index, item)
         kind = block.required_text("type")
         if kind != "text":
             raise none_of(block, "type", kind, ("text",))
@@ -137,7 +150,7 @@ def _parse_text(_holder: Fields, block: Fields) -> list[Text]:
 
 
 def _skip_citations(block: Fields) -> None:
-    if block.take("citations") not in _NO_CITATIONS:
+    if "citations" in block.unread and block.take("citations") not in _NO_CITATIONS:
         block.leave("citations")
 
 
@@ -205,7 +218,7 @@ def _parse_tool_use(_holder: Fields, block: Fields) -> list[ToolCall]:
         text = _ENCODER.encode(arguments).decode()
     except RecursionError:
         raise block.wrong("input", "it is nested too deeply") from None
-    if block.take("caller") not in (None, {"type": "direct"}):
+    if "caller" in block.unread and block.take("caller") not in (None, {"type": "direct"}):
         block.leave("caller")
     call_id, name = block.required_text("id"), block.required_text("name")
     return [ToolCall(call_id, name, text, cache=parse_cache_control(block))]
@@ -221,7 +234,12 @@ def _parse_tool_result(_holder: Fields, block: Fields) -> list[ToolResult]:
     if type(value) is str:
         parts.append(Text(value))
     else:
-        for inner in block.opened("content", value):
+        for index, item in enumerate(block.elements("content", value)):
+            text = bare_text(item)
+            if text is not None:
+                parts.append(Text(text))
+                continue
+            inner = block.open_element("content", index, item)
             kind = inner.required_text("type")
             if kind in _SERVER_TOOL_BLOCKS:
                 _skip(block, inner, kind)
@@ -279,17 +297,19 @@ class BlockRenderer:
     lost: set[Feature]
     with_thoughts: bool = True
     """Whether thoughts go with the request."""
+    has_thoughts: bool = False
+    """Whether one has been rendered."""
 
     def render_texts(self, parts: Iterable[HistoryPart]) -> list[JsonObject]:
         """Return the texts of an instruction."""
-        found = (self._render_text(part) for part in parts if isinstance(part, Text))
+        found = [self.render_text(part) for part in parts if isinstance(part, Text)]
         return [block for block in found if block is not None]
 
     def render_part(self, part: HistoryPart, role: Role) -> list[JsonObject]:
         """Return the blocks of a part of a turn of ``role``."""
         match part:
             case Text():
-                block = self._render_text(part)
+                block = self.render_text(part)
             case Refusal():
                 block = text_block(part.text) if part.text.strip() else None
             case Media():
@@ -324,14 +344,16 @@ class BlockRenderer:
             return str(found[0]["text"])
         return found
 
-    def _render_text(self, text: Text) -> JsonObject | None:
+    def render_text(self, text: Text) -> JsonObject | None:
+        """Return a text as a block; ``None``: there is nothing to be seen of it."""
         if text.signature is not None:
             self.lost.add(Feature.THINKING)
         if not text.text or text.text.isspace():
             if text.cache is not None:
                 self.lost.add(Feature.CACHE)
             return None
-        return self.breakpoints.add_to(text_block(text.text), text.cache)
+        block: JsonObject = {"type": "text", "text": text.text}
+        return block if text.cache is None else self.breakpoints.add_to(block, text.cache)
 
     def _render_media(self, media: Media) -> list[JsonObject]:
         block = render_media(media, self.lost, self.row)
@@ -350,6 +372,7 @@ class BlockRenderer:
             self.lost.add(Feature.THINKING)
             return None
         assert signature is not None, "is_own"
+        self.has_thoughts = True
         if signature.redacted:
             return {"type": "redacted_thinking", "data": signature.value}
         return {"type": "thinking", "thinking": thinking.text, "signature": signature.value}

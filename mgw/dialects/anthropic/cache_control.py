@@ -18,7 +18,7 @@ _TTLS: Final = ("5m", "1h")
 
 def parse_cache_control(block: Fields) -> CacheMark | None:
     """Parse the breakpoint of a block or a tool."""
-    control = block.nested("cache_control")
+    control = block.nested("cache_control") if block.unread else None
     if control is None:
         return None
     kind = control.required_text("type")

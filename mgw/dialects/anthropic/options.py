@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Final
 
 from mgw.canonical.conversation import (
+    NO_REASONING,
+    NO_SAMPLING,
     Conversation,
     JsonObject,
     OutputFormat,
@@ -33,12 +35,15 @@ _EFFORTS: Final = MappingProxyType(
 )
 _THINKING_TYPES: Final = ("enabled", "adaptive", "disabled", "between_tools")
 _DISPLAYS: Final = MappingProxyType({"summarized": True, "omitted": False})
+_SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
 _PERSONAL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\+?[\d\s().-]{7,}")
 """An e-mail address or a telephone number, which ``metadata.user_id`` must not be (BerriAI/litellm#10106)."""
 
 
 def parse_sampling(root: Fields) -> Sampling:
     """Parse ``temperature``, ``top_p`` and ``top_k``, which the newest types no longer have."""
+    if _SAMPLING.isdisjoint(root.unread):
+        return NO_SAMPLING
     return Sampling(
         root.number("temperature", Feature.TEMPERATURE),
         root.number("top_p", Feature.TOP_P),
@@ -77,7 +82,7 @@ def parse_reasoning(root: Fields, config: Fields | None) -> Reasoning:
     effort = _parse_effort(config)
     thinking = root.nested("thinking")
     if thinking is None:
-        return Reasoning(effort)
+        return NO_REASONING if effort is None else Reasoning(effort)
     kind = thinking.text("type", Feature.REASONING)
     if kind is None:
         raise thinking.missing("type")

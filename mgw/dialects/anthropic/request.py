@@ -203,6 +203,8 @@ class _RequestRenderer:
         if not messages[0]["content"]:
             raise no_messages()
         thinking = self._choose_thinking(messages)
+        self.has_thoughts = renderer.has_thoughts and has_thoughts(messages)
+        self.binds_thoughts = self.has_thoughts and can_bind_thoughts(thinking, row)
         body: JsonObject = {"model": self.options.model, "max_tokens": thinking.max_tokens}
         if system:
             body["system"] = system
@@ -227,8 +229,6 @@ class _RequestRenderer:
             self.lost.add(Feature.REASONING)
         if thinking.kind == "disabled" or (thinking.kind is None and row.default is Effort.NONE):
             drop_thoughts(messages, self.lost)
-        self.has_thoughts = has_thoughts(messages)
-        self.binds_thoughts = self.has_thoughts and can_bind_thoughts(thinking, row)
         limit = conversation.max_tokens
         if limit is not None and row.max_output is not None and limit > row.max_output:
             self.lost.add(Feature.MAX_TOKENS)

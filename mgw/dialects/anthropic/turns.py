@@ -38,6 +38,7 @@ _USER: Final = "user"
 _ASSISTANT: Final = "assistant"
 _SYSTEM: Final = "system"
 _ROLES: Final = MappingProxyType({_USER: Role.USER, _ASSISTANT: Role.ASSISTANT, _SYSTEM: Role.SYSTEM})
+_NAMES: Final = MappingProxyType({role: name for name, role in _ROLES.items()})
 _MEDIA: Final = frozenset({"image", "document"})
 
 
@@ -47,7 +48,10 @@ def parse_turns(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
         raise root.missing("messages")
     messages = root.objects("messages")
     roles = [_parse_role(message) for message in messages]
-    last_user = max((place for place, role in enumerate(roles) if role is Role.USER), default=-1)
+    last_user = -1
+    for place, role in enumerate(roles):
+        if role is Role.USER:
+            last_user = place
     leading: list[Text] = []
     turns: list[Turn] = []
     for place, (message, role) in enumerate(zip(messages, roles, strict=True)):
@@ -65,7 +69,9 @@ def parse_turns(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
 
 
 def _parse_role(message: Fields) -> Role:
-    name = message.required_text("role")
+    name = message.text("role")
+    if name is None:
+        raise message.missing("role")
     role = _ROLES.get(name)
     if role is None:
         raise none_of(message, "role", name, _ROLES)
@@ -83,7 +89,7 @@ def render_turns(turns: tuple[Turn, ...], renderer: BlockRenderer) -> list[JsonO
     )
     history = render_history(pair_calls(turns, policy.call_ids), policy, _TurnRenderer(renderer))
     messages: list[JsonObject] = [
-        {"role": message.role.value, "content": message.blocks} for message in history
+        {"role": _NAMES[message.role], "content": message.blocks} for message in history
     ]
     if messages and messages[-1]["role"] == _ASSISTANT:
         last = messages[-1]["content"][-1]
@@ -108,7 +114,15 @@ class _TurnRenderer:
 
     def render_user(self, turn: HistoryTurn) -> list[JsonObject]:
         """Return the blocks of a turn of the user's."""
-        return [block for part in turn.parts for block in self.blocks.render_part(part, turn.role)]
+        blocks: list[JsonObject] = []
+        for part in turn.parts:
+            if type(part) is Text:  # most are, and each call costs
+                block = self.blocks.render_text(part)
+                if block is not None:
+                    blocks.append(block)
+            else:
+                blocks += self.blocks.render_part(part, turn.role)
+        return blocks
 
     def render_assistant(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the assistant's own blocks, and its media."""
@@ -116,7 +130,9 @@ class _TurnRenderer:
         media = [block for block in content if block["type"] in _MEDIA]
         if media:
             content = [block for block in content if block["type"] not in _MEDIA]
-        return drop_last_thoughts(content, self.blocks.lost), media
+        if content and content[-1]["type"] in THOUGHT_TYPES:
+            content = drop_last_thoughts(content, self.blocks.lost)
+        return content, media
 
     def render_result(self, call: PairedCall) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the result of a call, which holds its media itself."""

@@ -245,7 +245,11 @@ class PartJoiner:
 
     def add_text(self, text: str, signature: Signature | None) -> None:
         """Add a piece of text, and the signature of the text so far."""
-        self._add_piece(text, thinking=False)
+        if self._thinking:
+            self._flush()
+            self._thinking = False
+        if text:
+            self._pieces.append(text)
         if signature is not None:
             self._parts.append(Text(self._join(), signature=signature))
 
@@ -259,7 +263,11 @@ class PartJoiner:
             self._flush()
             self._parts.append(Thinking("", signature))
             return True
-        self._add_piece(text, thinking=True)
+        if not self._thinking:
+            self._flush()
+            self._thinking = True
+        if text:
+            self._pieces.append(text)
         if signature is None:
             return True
         thought = Thinking(self._join(), signature)
@@ -287,7 +295,8 @@ class PartJoiner:
 
     def finish(self) -> tuple[Part, ...]:
         """Return the parts, and begin anew."""
-        self._flush()
+        if self._pieces:
+            self._flush()
         parts = tuple(self._parts)
         self._parts = []
         return parts
@@ -298,13 +307,6 @@ class PartJoiner:
         while place and not isinstance(self._parts[place - 1], ToolCall):
             place -= 1
         return place
-
-    def _add_piece(self, text: str, *, thinking: bool) -> None:
-        if self._thinking is not thinking:
-            self._flush()
-            self._thinking = thinking
-        if text:
-            self._pieces.append(text)
 
     def _join(self) -> str:
         text = "".join(self._pieces)

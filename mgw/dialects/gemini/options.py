@@ -10,12 +10,15 @@ Sources: ``GenerationConfig`` and ``ThinkingConfig`` of google-genai 3.4; contra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from mgw.canonical.conversation import (
+    NO_REASONING,
+    NO_SAMPLING,
     Conversation,
     JsonObject,
     Media,
@@ -49,6 +52,17 @@ _THINKING_LEVELS: Final = MappingProxyType(
         "XHIGH": Effort.XHIGH,
     }
 )
+_SAMPLING: Final[tuple[tuple[str, str, Feature, Callable[[Fields, str, Feature], Any]], ...]] = (
+    ("temperature", "temperature", Feature.TEMPERATURE, parse_number),
+    ("top_p", "topP", Feature.TOP_P, parse_number),
+    ("top_k", "topK", Feature.TOP_K, parse_integer),
+    ("frequency_penalty", "frequencyPenalty", Feature.FREQUENCY_PENALTY, parse_number),
+    ("presence_penalty", "presencePenalty", Feature.PRESENCE_PENALTY, parse_number),
+    ("seed", "seed", Feature.SEED, parse_integer),
+    ("logprobs", "responseLogprobs", Feature.LOGPROBS, Fields.flag),
+    ("top_logprobs", "logprobs", Feature.TOP_LOGPROBS, parse_integer),
+)
+"""The canonical name and Google's of each, and how it is taken.  Any: a number, or a truth value."""
 _JSON: Final = "application/json"
 _PLAIN_TEXT: Final = frozenset({"", "text/plain"})
 _MAX_STOPS: Final = 5
@@ -61,20 +75,23 @@ _VISUAL: Final = frozenset({MediaKind.IMAGE, MediaKind.VIDEO})
 class GenerationConfig(Struct, frozen=True):
     """``generationConfig`` in its canonical form."""
 
-    sampling: Sampling = Sampling()
+    sampling: Sampling = NO_SAMPLING
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     candidates: int | None = None
     output: OutputFormat | None = None
-    reasoning: Reasoning = Reasoning()
+    reasoning: Reasoning = NO_REASONING
     detail: str | None = None
     """The resolution of all images that state none of their own."""
+
+
+_NO_OPTIONS: Final = GenerationConfig()
 
 
 def parse_options(config: Fields | None) -> GenerationConfig:
     """Return ``generationConfig`` in its canonical form; what no other family has stays unread."""
     if config is None:
-        return GenerationConfig()
+        return _NO_OPTIONS
     return GenerationConfig(
         sampling=_parse_sampling(config),
         max_tokens=parse_integer(config, "maxOutputTokens", Feature.MAX_TOKENS),
@@ -87,16 +104,11 @@ def parse_options(config: Fields | None) -> GenerationConfig:
 
 
 def _parse_sampling(config: Fields) -> Sampling:
-    return Sampling(
-        temperature=parse_number(config, "temperature", Feature.TEMPERATURE),
-        top_p=parse_number(config, "topP", Feature.TOP_P),
-        top_k=parse_integer(config, "topK", Feature.TOP_K),
-        frequency_penalty=parse_number(config, "frequencyPenalty", Feature.FREQUENCY_PENALTY),
-        presence_penalty=parse_number(config, "presencePenalty", Feature.PRESENCE_PENALTY),
-        seed=parse_integer(config, "seed", Feature.SEED),
-        logprobs=config.flag("responseLogprobs", Feature.LOGPROBS),
-        top_logprobs=parse_integer(config, "logprobs", Feature.TOP_LOGPROBS),
-    )
+    found: dict[str, Any] = {}  # Any: numbers and truth values
+    for name, key, feature, take in _SAMPLING:
+        if key in config.unread or config.has_snake:  # most are in no request
+            found[name] = take(config, key, feature)
+    return Sampling(**found) if found else NO_SAMPLING
 
 
 def _parse_candidates(config: Fields) -> int | None:
@@ -138,7 +150,7 @@ def _parse_schema(config: Fields) -> JsonObject | None:
 def _parse_reasoning(config: Fields) -> Reasoning:
     thinking = config.nested("thinkingConfig")
     if thinking is None:
-        return Reasoning()
+        return NO_REASONING
     level = thinking.text("thinkingLevel", Feature.REASONING)
     if level is not None and level.upper() not in _THINKING_LEVELS:
         raise none_of(thinking, "thinkingLevel", level, _THINKING_LEVELS)
@@ -151,8 +163,10 @@ def _parse_reasoning(config: Fields) -> Reasoning:
 
 def _parse_detail(config: Fields) -> str | None:
     level = parse_enum(config, "mediaResolution", RESOLUTIONS, Feature.MEDIA_DETAIL)
+    if level is None:
+        return None
     detail = parse_resolution(level)
-    if level is not None and detail is None:
+    if detail is None:
         config.ledger.leave(config.path("mediaResolution"))
     return detail
 
@@ -203,7 +217,9 @@ def _render_sampling(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> J
             lost.add(feature)
     if sampling.seed is not None:
         config["seed"] = sampling.seed % _SEED_LIMIT  # int32; equal seeds stay equal
-    return config | _render_logprobs(sampling, row, lost)
+    if sampling.logprobs or sampling.top_logprobs:
+        config |= _render_logprobs(sampling, row, lost)
+    return config
 
 
 def _render_logprobs(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
@@ -263,9 +279,11 @@ def _render_thinking(conversation: Conversation, options: RenderOptions, lost: s
 
 def _render_resolution(conversation: Conversation, lost: set[Feature]) -> str | None:
     """Return the one resolution at which all is to be seen; several cannot be expressed."""
-    details = {
-        media.detail for turn in conversation.turns for part in turn.parts for media in _visual_media(part)
-    }
+    details: set[str | None] = set()
+    for turn in conversation.turns:
+        for part in turn.parts:
+            if type(part) is Media or type(part) is ToolResult:
+                details.update([media.detail for media in _visual_media(part)])
     if details <= {None, "auto"}:
         return None
     detail = details.pop() if len(details) == 1 else None

@@ -17,13 +17,13 @@ from mgw.dialects.fields import Fields
 def parse_number(fields: Fields, key: str, feature: Feature | None = None) -> float | None:
     """Take a number, which may be written as a string."""
     value = fields.take(key, feature)
+    if value is None or type(value) is int:
+        return value
     if type(value) is str:
         try:
             value = float(value)
         except ValueError:
             raise fields.mistyped(key, float, value) from None
-    if value is None or type(value) is int:
-        return value
     if type(value) is float:
         if not isfinite(value):
             raise fields.wrong(key, "the number is out of range")
@@ -45,8 +45,11 @@ def parse_enum(
     fields: Fields, key: str, names: tuple[str, ...], feature: Feature | None = None
 ) -> str | None:
     """Take a name, which may be written as its number: its place among ``names``."""
-    value = enum_name(fields.take(key, feature), names)
-    if value is None or type(value) is str:
+    value = fields.take(key, feature)
+    if value is None:
+        return None
+    value = enum_name(value, names)
+    if type(value) is str:
         return value
     raise fields.mistyped(key, str, value)
 

@@ -102,12 +102,12 @@ def _parse_conversation(request: Fields, context: RequestContext) -> Conversatio
 def _parse_fields(request: Fields, context: RequestContext) -> Conversation:
     request.skip("model")  # the path names it
     options = parse_options(request.nested("generationConfig"))
-    contents = request.objects_or_one("contents")
+    contents = request.elements_or_one("contents")
     if not contents:
         raise request.missing("contents")
     system = request.nested("systemInstruction")
     return Conversation(
-        turns=parse_turns(contents, options.detail),
+        turns=parse_turns(request, contents, options.detail),
         system=() if system is None else parse_system(system),
         tools=parse_tools(request),
         tool_choice=parse_tool_choice(request),

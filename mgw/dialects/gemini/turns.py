@@ -29,7 +29,7 @@ developer's guide of Gemini 3.6 Flash.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
@@ -96,14 +96,15 @@ _ROLES: Final = MappingProxyType({"user": Role.USER, "function": Role.USER, "mod
 _Parts = list[JsonObject]
 
 
-def parse_turns(contents: list[Fields], detail: str | None = None) -> tuple[Turn, ...]:
+def parse_turns(request: Fields, contents: list[JsonObject], detail: str | None = None) -> tuple[Turn, ...]:
     """Return the turns; ``detail`` is the resolution of images that state none of their own.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for roles and parts that nobody knows.
     """
     parser = _TurnParser(detail)
-    for content in contents:
-        parser.parse(content)
+    for index, content in enumerate(contents):
+        if not parser.parse_bare_content(content):
+            parser.parse(request.open_element("contents", index, content))
     return parser.finish()
 
 
@@ -116,6 +117,23 @@ class _TurnParser:
     _turns: list[Turn] = field(default_factory=list)
     _joiner: PartJoiner = field(default_factory=PartJoiner)
     """The model's turn so far."""
+
+    def parse_bare_content(self, content: JsonObject) -> bool:
+        """Parse a content that is no more than a text, as most are; return whether it is."""
+        role, parts = content.get("role"), content.get("parts")
+        if len(content) != 2 or type(parts) is not list or len(parts) != 1 or type(parts[0]) is not dict:
+            return False
+        text = parts[0].get("text")
+        if len(parts[0]) != 1 or type(text) is not str:
+            return False
+        if role == MODEL:
+            self._joiner.add_text(text, None)
+            return True
+        if role == USER:
+            self._end_model_turn()
+            self._turns.append(Turn(Role.USER, (Text(text),)))
+            return True
+        return False
 
     def parse(self, content: Fields) -> None:
         """Parse one content."""
@@ -143,6 +161,11 @@ class _TurnParser:
             self._turns.append(Turn(Role.ASSISTANT, parts))
 
     def _parse_model_part(self, part: Fields) -> None:
+        if len(part.unread) == 1:  # nothing else can be said of a call
+            call = part.nested("functionCall")
+            if call is not None:
+                self._joiner.add(parse_call(call, None, self._calls))
+                return
         is_thought = part.flag("thought")
         signature_text = part.text("thoughtSignature") or ""
         signature = parse_signature(part, signature_text)
@@ -179,6 +202,10 @@ class _TurnParser:
         self._joiner.restore_thought(signature)
 
     def _parse_user_part(self, part: Fields) -> Part | None:
+        if len(part.unread) == 1:  # nothing else can be said of a result
+            response = part.nested("functionResponse")
+            if response is not None:
+                return parse_result(response, self._detail, self._calls)
         if part.flag("thought"):
             leave_part(part, "thought")
             return None
@@ -221,7 +248,12 @@ def render_turns(
 
 def _join_model_turns(turns: list[HistoryTurn]) -> list[HistoryTurn]:
     """Return the turns with neighbours of the model's as one: a call may sign the thought before it."""
-    if not any(one.role is Role.ASSISTANT is other.role for one, other in pairwise(turns)):
+    before: Role | None = None
+    for turn in turns:
+        if turn.role is Role.ASSISTANT is before:
+            break
+        before = turn.role
+    else:
         return turns
     joined: list[HistoryTurn] = []
     for role, group in groupby(turns, key=attrgetter("role")):
@@ -249,7 +281,14 @@ class _TurnRenderer:
 
     def render_user(self, turn: HistoryTurn) -> _Parts:
         """Return the parts of a turn of the user's."""
-        return [one for part in turn.parts for one in self._render_part(part)]
+        parts: _Parts = []
+        for part in turn.parts:
+            if type(part) is Text and part.signature is None:  # most are, and each call costs
+                if part.text:
+                    parts.append({"text": part.text})
+            else:
+                parts += self._render_part(part)
+        return parts
 
     render_system = render_user
 
@@ -267,7 +306,11 @@ class _TurnRenderer:
                 self._add_thought(part, parts, signed=carried is None)
             else:
                 carried = None
-                parts += self._render_part(part)
+                if type(part) is Text and part.signature is None:
+                    if part.text:
+                        parts.append({"text": part.text})
+                else:
+                    parts += self._render_part(part)
         return parts, []
 
     def render_result(self, call: PairedCall) -> tuple[_Parts, _Parts]:

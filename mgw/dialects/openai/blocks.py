@@ -24,7 +24,7 @@ from mgw.canonical.conversation import (
     ToolCall,
 )
 from mgw.canonical.features import Feature
-from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.fields import Fields, bare_text, none_of
 from mgw.dialects.media import FEATURES
 from mgw.dialects.openai.media import MEDIA_PARSERS
 from mgw.dialects.openai.thoughts import UNSIGNED, parse_extra_content, render_extra_content
@@ -47,7 +47,14 @@ def parse_content(message: Fields, allowed: frozenset[str]) -> list[ContentPart]
     value = message.take("content")
     if type(value) is str:
         return [Text(value)] if value else []
-    return [_parse_part(block, allowed) for block in message.opened("content", value)]
+    parts: list[ContentPart] = []
+    for index, block in enumerate(message.elements("content", value)):
+        text = bare_text(block)  # every kind of message may have texts
+        if text is None:
+            parts.append(_parse_part(message.open_element("content", index, block), allowed))
+        else:
+            parts.append(Text(text))
+    return parts
 
 
 def _parse_part(block: Fields, allowed: frozenset[str]) -> ContentPart:
@@ -97,7 +104,7 @@ _PARSERS: Final[MappingProxyType[str, Callable[[Fields], ContentPart]]] = Mappin
 
 def parse_cache_control(fields: Fields) -> CacheMark | None:
     """Take Anthropic's ``cache_control``, which hosts that speak chat take, too."""
-    mark = None if fields.is_empty else fields.nested("cache_control")
+    mark = fields.nested("cache_control") if fields.unread else None
     if mark is None:
         return None
     fields.note(Feature.CACHE, "cache_control")
@@ -109,7 +116,29 @@ def parse_cache_control(fields: Fields) -> CacheMark | None:
     return CacheMark(ttl)
 
 
-def parse_call(call: Fields) -> ToolCall:
+def parse_calls(message: Fields) -> list[ToolCall]:
+    """Take ``tool_calls``."""
+    if "tool_calls" not in message.unread:
+        return []
+    calls = message.elements("tool_calls", message.take("tool_calls"))
+    return [
+        _parse_bare_call(call) or _parse_call(message.open_element("tool_calls", index, call))
+        for index, call in enumerate(calls)
+    ]
+
+
+def _parse_bare_call(call: JsonObject) -> ToolCall | None:
+    """Return an entry that holds what every call has and nothing else; ``None``: it is another."""
+    function = call.get("function")
+    if len(call) != 3 or call.get("type") != "function" or type(function) is not dict or len(function) != 2:
+        return None
+    call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
+    if type(call_id) is str and type(name) is str and type(arguments) is str:
+        return ToolCall(call_id, name, arguments)
+    return None
+
+
+def _parse_call(call: Fields) -> ToolCall:
     """Return an entry of ``tool_calls``."""
     kind = call.text("type") or "function"
     if kind != "function":
@@ -120,7 +149,7 @@ def parse_call(call: Fields) -> ToolCall:
     call_id, name = call.required_text("id"), function.required_text("name")
     arguments = function.text("arguments") or ""
     function.skip("parsed_arguments")
-    if call.is_empty:
+    if not call.unread:
         return ToolCall(call_id, name, arguments)
     call.skip("index")  # of an SDK that gathered a stream
     return ToolCall(call_id, name, arguments, parse_extra_content(call), parse_cache_control(call))

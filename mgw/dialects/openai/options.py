@@ -18,9 +18,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from mgw.canonical.conversation import Conversation, JsonObject, OutputFormat, OutputKind, Reasoning, Sampling
+from mgw.canonical.conversation import (
+    NO_REASONING,
+    NO_SAMPLING,
+    Conversation,
+    JsonObject,
+    OutputFormat,
+    OutputKind,
+    Reasoning,
+    Sampling,
+)
 from mgw.canonical.features import Feature
 from mgw.dialects.dialect import RenderOptions
 from mgw.dialects.fields import Fields, none_of
@@ -30,32 +39,34 @@ from mgw.dialects.reasoning import map_to_openai
 from mgw.kinds import KINDS
 from mgw.vocabulary import Effort
 
-_Value = TypeVar("_Value", bound=float)
 _MAX_STOP_SEQUENCES: Final = 4
 _MAX_USER_CHARS: Final = 64
 _EFFORTS: Final = MappingProxyType({str(effort): effort for effort in Effort})
+_SAMPLING: Final = (
+    ("temperature", Feature.TEMPERATURE, Fields.number, None),
+    ("top_p", Feature.TOP_P, Fields.number, None),
+    ("top_k", Feature.TOP_K, Fields.integer, None),
+    ("frequency_penalty", Feature.FREQUENCY_PENALTY, Fields.number, 0),
+    ("presence_penalty", Feature.PRESENCE_PENALTY, Fields.number, 0),
+    ("seed", Feature.SEED, Fields.integer, None),
+    ("logprobs", Feature.LOGPROBS, Fields.flag, False),
+    ("top_logprobs", Feature.TOP_LOGPROBS, Fields.integer, 0),
+)
+"""How each is taken, and the value that says nothing."""
+_REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "extra_body"})
+"""Where it may be said."""
 
 
 def parse_sampling(request: Fields) -> Sampling:
     """Take how tokens are drawn."""
-    return Sampling(
-        request.number("temperature", Feature.TEMPERATURE),
-        request.number("top_p", Feature.TOP_P),
-        request.integer("top_k", Feature.TOP_K),
-        _note(request, "frequency_penalty", Feature.FREQUENCY_PENALTY, request.number("frequency_penalty")),
-        _note(request, "presence_penalty", Feature.PRESENCE_PENALTY, request.number("presence_penalty")),
-        request.integer("seed", Feature.SEED),
-        _note(request, "logprobs", Feature.LOGPROBS, request.flag("logprobs")),
-        _note(request, "top_logprobs", Feature.TOP_LOGPROBS, request.integer("top_logprobs")),
-    )
-
-
-def _note(request: Fields, key: str, feature: Feature, value: _Value | None) -> _Value | None:
-    """Note a value and return it, unless it is the default: then the client has said nothing."""
-    if not value:
-        return None
-    request.note(feature, key)
-    return value
+    found: dict[str, Any] = {}  # Any: numbers and truth values
+    for key, feature, take, unsaid in _SAMPLING:
+        if key in request.unread:  # most are in no request
+            value = take(request, key)
+            if value is not None and value != unsaid:
+                request.note(feature, key)
+                found[key] = value
+    return Sampling(**found) if found else NO_SAMPLING
 
 
 def parse_max_tokens(request: Fields) -> int | None:
@@ -128,6 +139,8 @@ def parse_output(request: Fields) -> OutputFormat | None:
 
 def parse_reasoning(request: Fields) -> Reasoning:
     """Take every spelling of reasoning."""
+    if _REASONING.isdisjoint(request.unread):
+        return NO_REASONING
     wishes = [
         _parse_openai_reasoning(request),
         _parse_openrouter_reasoning(request),
@@ -162,7 +175,7 @@ def _parse_openai_reasoning(request: Fields) -> Reasoning:
 def _parse_openrouter_reasoning(request: Fields) -> Reasoning:
     reasoning = request.nested("reasoning")
     if reasoning is None:
-        return Reasoning()
+        return NO_REASONING
     effort = _parse_effort(reasoning, "effort")
     budget = reasoning.integer("max_tokens", Feature.REASONING)
     exclude = reasoning.flag("exclude", Feature.THOUGHTS)
@@ -177,7 +190,7 @@ def _parse_openrouter_reasoning(request: Fields) -> Reasoning:
 def _parse_thinking(request: Fields) -> Reasoning:
     thinking = request.nested("thinking")
     if thinking is None:
-        return Reasoning()
+        return NO_REASONING
     kind = thinking.text("type", Feature.REASONING)
     budget = thinking.integer("budget_tokens", Feature.REASONING)
     if kind == "disabled":
@@ -196,7 +209,7 @@ def _parse_google_reasoning(request: Fields) -> Reasoning:
     google = extra.nested("google") if extra is not None else None
     config = google.nested("thinking_config") if google is not None else None
     if config is None:
-        return Reasoning()
+        return NO_REASONING
     return Reasoning(
         _parse_effort(config, "thinking_level"),
         config.integer("thinking_budget", Feature.REASONING),

@@ -113,7 +113,8 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
         include_usage=bool(options is not None and options.flag("include_usage")),
         legacy_functions=bool(functions and not tools),
     )
-    _skip_modalities(request)
+    if "modalities" in request.unread:
+        _skip_modalities(request)
     conversation = Conversation(
         turns=turns,
         system=system,
@@ -135,7 +136,7 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
 def _parse_messages(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     if "messages" not in request:
         raise request.missing("messages")
-    system, turns = parse_turns(request.objects("messages"))
+    system, turns = parse_turns(request)
     if not turns and not system:
         raise request.wrong("messages", "at least one message is required")
     return system, turns

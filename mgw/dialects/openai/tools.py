@@ -28,6 +28,8 @@ _MODES: Final = {
 
 def parse_tools(request: Fields) -> tuple[Tool, ...]:
     """Take the tools."""
+    if "tools" not in request.unread:
+        return ()
     tools = [_parse_tool(tool) for tool in request.objects("tools")]
     if tools:
         request.note(Feature.TOOLS, "tools")
@@ -36,6 +38,8 @@ def parse_tools(request: Fields) -> tuple[Tool, ...]:
 
 def parse_functions(request: Fields) -> tuple[Tool, ...]:
     """Take the tools of the deprecated kind."""
+    if "functions" not in request.unread:
+        return ()
     functions = [_parse_function(function) for function in request.objects("functions")]
     if functions:
         request.note(Feature.TOOLS, "functions")

@@ -61,7 +61,7 @@ from mgw.dialects.openai.blocks import (
     USER_PARTS,
     ContentPart,
     parse_cache_control,
-    parse_call,
+    parse_calls,
     parse_content,
     render_call,
 )
@@ -86,12 +86,34 @@ _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """What the reference takes for ``messages[].name``."""
 
 
-def parse_turns(messages: list[Fields]) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
-    """Return the leading instructions, and the turns."""
+def parse_turns(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
+    """Take the messages; return the leading instructions, and the turns."""
     parser = _MessageParser()
-    for message in messages:
-        parser.parse(message)
+    for index, message in enumerate(request.elements("messages", request.take("messages"))):
+        turn = _parse_bare_message(message)
+        if turn is None:
+            parser.parse(request.open_element("messages", index, message))
+        else:
+            parser.turns.append(turn)
     return tuple(parser.system), tuple(parser.turns)
+
+
+def _parse_bare_message(message: JsonObject) -> Turn | None:
+    """Return the turn of a message that is no more than a text, as most are; ``None``: it is another."""
+    role, text = message.get("role"), message.get("content")
+    if type(text) is not str:
+        return None
+    parts = (Text(text),) if text else ()
+    if len(message) == 2:
+        if role == "user":
+            return Turn(Role.USER, parts)
+        if role == "assistant":
+            return Turn(Role.ASSISTANT, parts)
+    elif len(message) == 3 and role == "tool":
+        call_id = message.get("tool_call_id")
+        if type(call_id) is str:
+            return Turn(Role.USER, (ToolResult(call_id, parts),))
+    return None
 
 
 class _MessageParser:
@@ -125,17 +147,17 @@ class _MessageParser:
     def parse_user(self, message: Fields) -> None:
         """Take a ``user`` message."""
         parts = _parse_marked_content(message, USER_PARTS)
-        name = None if message.is_empty else message.text("name", Feature.TURN_NAME)
+        name = message.text("name", Feature.TURN_NAME) if message.unread else None
         self.turns.append(Turn(Role.USER, tuple(parts), name))
 
     def parse_assistant(self, message: Fields) -> None:
         """Take an ``assistant`` message."""
         content: list[Part] = [*parse_content(message, ASSISTANT_PARTS)]
-        calls = [parse_call(call) for call in message.objects("tool_calls")]
-        if message.is_empty:
-            self.turns.append(Turn(Role.ASSISTANT, (*content, *calls)))
-        else:
+        calls = parse_calls(message)
+        if message.unread:
             self._parse_rare_fields(message, content, calls)
+        else:
+            self.turns.append(Turn(Role.ASSISTANT, (*content, *calls)))
 
     def _parse_rare_fields(self, message: Fields, content: list[Part], calls: list[ToolCall]) -> None:
         """Take what few messages of an assistant have beside content and calls."""
@@ -160,7 +182,7 @@ class _MessageParser:
     def parse_tool(self, message: Fields) -> None:
         """Take the result of a call."""
         call_id = message.required_text("tool_call_id")
-        name = None if message.is_empty else message.text("name", Feature.RESULT_NAME)
+        name = message.text("name", Feature.RESULT_NAME)
         self._add_result(message, call_id, name)
 
     def parse_function(self, message: Fields) -> None:
@@ -264,9 +286,12 @@ class _TurnRenderer:
         """Return the message that these blocks make."""
         if message.is_result or message.role is Role.ASSISTANT:
             return message.blocks[0]
+        blocks = message.blocks
         if message.role is Role.SYSTEM:  # one string: many hosts know no parts in it
-            return {"role": "system", "content": BETWEEN.join(block["text"] for block in message.blocks)}
-        rendered: JsonObject = {"role": "user", "content": self._join_texts(message.blocks)}
+            return {"role": "system", "content": BETWEEN.join([block["text"] for block in blocks])}
+        is_text = len(blocks) == 1 and blocks[0]["type"] == "text"
+        content = blocks[0]["text"] if is_text else self._join_texts(blocks)
+        rendered: JsonObject = {"role": "user", "content": content}
         if message.name is not None:
             self._add_name(rendered, message.name)
         return rendered
@@ -285,15 +310,22 @@ class _TurnRenderer:
         """Return the content parts of a turn of the user's."""
         blocks: list[JsonObject] = []
         for part in turn.parts:
-            if isinstance(part, Text):
+            if type(part) is Text:
                 if part.text:
-                    blocks.append(render_text(part.text))
-            elif isinstance(part, Media):
+                    blocks.append({"type": "text", "text": part.text})
+            elif type(part) is Media:
                 blocks += render_media(part, self._kind, self._row, self._lost)
         return blocks
 
     def render_assistant(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the assistant's message, if there is anything to say, and its media, which have to move."""
+        if len(turn.parts) == 1 and turn.name is None:  # as most are
+            (part,) = turn.parts
+            if type(part) is Text and part.text and part.signature is None:
+                return [{"role": "assistant", "content": part.text}], []
+        return self._render_message(turn)
+
+    def _render_message(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
         parts = self._sort_parts(turn)
         message: JsonObject = {"role": "assistant", "content": "".join(parts.texts) or None}
         if refusal := "".join(parts.refusals):
