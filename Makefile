@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web
 
-.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-shapes bench-translation clean
+.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-shapes bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -15,7 +15,7 @@ help:
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
-	@echo 'make bench, make bench-shapes, make bench-translation   measure the gateway'
+	@echo 'make bench, make bench-ratios, make bench-shapes, make bench-translation   measure the gateway'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents with the gateway'
 	@echo 'make clean    remove everything that make has created'
@@ -55,6 +55,10 @@ schema routes: $(VENV)/run.stamp
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run
 	$(BIN)/python -m bench.transfers
+	$(BIN)/python -m bench.ratios
+
+bench-ratios: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.ratios
 
 bench-memory: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.memory

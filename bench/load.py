@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -51,6 +53,10 @@ class Streams:
     p99_us: float
     chunks: float
     failed: float
+    first_p99_us: float
+    """From opening a stream to its first event."""
+    kib_per_stream: float
+    """Resident memory that the open streams added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +114,17 @@ def _body_file(folder: Path, wire: str, prefix: str, kib: int) -> Path:
     return path
 
 
-def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int) -> Unary:
-    """Post bodies of ``kib`` KiB and take answers of the same size, as fast as they come."""
+def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int, *options: str) -> Unary:
+    """Post bodies of ``kib`` KiB and take answers of the same size, as fast as they come.
+
+    :param options: of ``post.lua``, behind body and key.
+    """
     asking = _body_file(folder, server.wire, server.model_prefix, kib)
     url = f"http://127.0.0.1:{server.port}{_path(server, f'bench-{kib}k', stream=False)}"
     wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "post.lua"), url]
     before = cpu_seconds(server.pid)
     done = subprocess.run(
-        pinned(LOAD_CORE, *wrk, "--", str(asking), EDGE_KEY),
+        pinned(LOAD_CORE, *wrk, "--", str(asking), EDGE_KEY, *options),
         capture_output=True,
         text=True,
         check=False,
@@ -143,13 +152,21 @@ def _streams_command(server: Server, folder: Path, count: int, model: str, *opti
     return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), EDGE_KEY, asking)
 
 
-def streams(server: Server, folder: Path, count: int, chunks: int, interval_ms: int) -> Streams:
-    """Open ``count`` streams; what is used counts from when all of them have begun."""
-    command = _streams_command(server, folder, count, f"bench-stream-{chunks}-{interval_ms}")
+def streams(
+    server: Server, folder: Path, count: int, chunks: int, interval_ms: int, opened_per_second: int = 0
+) -> Streams:
+    """Open ``count`` streams; what is used counts from when all of them have begun.
+
+    :param opened_per_second: 0: all at once.
+    """
+    rate = ("-r", str(opened_per_second)) if opened_per_second else ()
+    command = _streams_command(server, folder, count, f"bench-stream-{chunks}-{interval_ms}", *rate)
+    memory = resident_bytes(server.pid)
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
         began_at = _result(client.stdout.readline())
         before, began = cpu_seconds(server.pid), time.perf_counter()
+        memory = resident_bytes(server.pid) - memory
         found = _result(client.stdout.readline())
         used, elapsed = cpu_seconds(server.pid) - before, time.perf_counter() - began
     relayed = max(found["events"] - began_at["events"], 1)
@@ -161,17 +178,24 @@ def streams(server: Server, folder: Path, count: int, chunks: int, interval_ms: 
         p99_us=found["delay_p99_us"],
         chunks=found["events"],
         failed=found["failed"],
+        first_p99_us=found["first_p99_us"],
+        kib_per_stream=memory / 1024 / max(began_at["open"], 1),
     )
+
+
+@contextmanager
+def open_streams(server: Server, folder: Path, count: int, *options: str) -> Iterator[int]:
+    """Hold ``count`` streams that have begun and fallen silent; yields how many there are."""
+    command = _streams_command(server, folder, count, "bench-idle", "-i", *options)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as client:
+        assert client.stdout is not None
+        yield int(_result(client.stdout.readline())["open"])
+        client.communicate()
 
 
 def idle(server: Server, folder: Path, count: int, settle_seconds: float) -> Memory:
     """Hold ``count`` streams that have begun and fallen silent, and look at the memory."""
     before = resident_bytes(server.pid)
-    command = _streams_command(server, folder, count, "bench-idle", "-i")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as client:
-        assert client.stdout is not None
-        opened = _result(client.stdout.readline())
+    with open_streams(server, folder, count) as opened:
         time.sleep(settle_seconds)
-        held = resident_bytes(server.pid)
-        client.communicate()
-    return Memory(before, held, opened["open"])
+        return Memory(before, resident_bytes(server.pid), opened)

@@ -1,4 +1,5 @@
--- wrk -s post.lua URL -- BODY_FILE KEY: post the file with the headers of OpenAI's Python SDK, report one line of JSON.
+-- wrk -s post.lua URL -- BODY_FILE KEY [HEADER]: post the file with the headers of OpenAI's Python SDK, report one line
+-- of JSON.  A HEADER named in addition has another value in each request, in the shape of a traceparent.
 
 function init(args)
    local file = io.open(args[1], "rb")
@@ -17,6 +18,14 @@ function init(args)
    wrk.headers["X-Stainless-Retry-Count"] = "0"
    wrk.headers["X-Stainless-Runtime"] = "CPython"
    wrk.headers["X-Stainless-Runtime-Version"] = "3.11.2"
+   if args[3] then
+      local number = 0
+      request = function()
+         number = number + 1
+         wrk.headers[args[3]] = string.format("00-%032x-%016x-01", number, number)
+         return wrk.format()
+      end
+   end
 end
 
 function done(summary, latency, requests)

@@ -77,23 +77,26 @@ class Bench:
         for server in self.servers:
             server.stop()
 
-    def start(self, name: str, *options: str) -> Server:
-        """Start one of the proxies and wait until it answers ``/healthz``; ``options`` are twistd's."""
-        port = free_port()
-        fill = {"temp": str(self.folder), "port": str(port), "upstream_port": str(self.upstream_port)}
-        command = COMMANDS[name](self.folder, fill, options)
+    def start(self, name: str, *options: str, label: str = "", **fill: str) -> Server:
+        """Start one of the proxies and wait until it answers ``/healthz``.
+
+        :param options: twistd's.
+        :param label: of one that runs beside another of its name, with files in a folder of its own.
+        :param fill: what its configuration says other than usual.
+        """
+        port, folder = free_port(), self.folder / label
+        folder.mkdir(exist_ok=True)
+        filled = {**USUAL, "temp": str(folder), "port": str(port), "upstream_port": str(self.upstream_port)}
+        command = COMMANDS[name](folder, filled | fill, options)
         began = time.perf_counter()
-        with (self.folder / f"{name}.out").open("wb") as out:
+        core = int(fill.get("core", PROXY_CORE))
+        with (folder / f"{label or name}.out").open("wb") as out:
             process = subprocess.Popen(
-                pinned(PROXY_CORE, *command),
-                stdout=out,
-                stderr=out,
-                cwd=self.folder,
-                env=environment(),
+                pinned(core, *command), stdout=out, stderr=out, cwd=folder, env=environment()
             )
-        server = Server(name, process, port, 0.0, "up/" if name == "gateway" else "")
+        server = Server(label or name, process, port, 0.0, "up/" if name == "gateway" else "")
         self.servers.append(server)
-        wait_until_answers(server, began, self.folder)
+        wait_until_answers(server, began, folder)
         return server
 
     def stop(self, server: Server) -> None:
@@ -127,6 +130,15 @@ def klein_command(folder: Path, fill: dict[str, str], _: tuple[str, ...]) -> lis
     return [sys.executable, "-m", "bench.klein_proxy", fill["port"], fill["upstream_port"]]
 
 
+USUAL = {
+    "scheme": "http",
+    "ca_file": "",
+    "other_keys": "",
+    "aliases": "",
+    "listen_tls": "",
+    "verify_tls": "",
+}
+"""What the templates of ``mgw.yaml`` and ``nginx.conf`` are filled with where nothing else is asked for."""
 COMMANDS = {"gateway": gateway_command, "nginx": nginx_command, "klein+treq": klein_command}
 
 

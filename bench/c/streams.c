@@ -2,6 +2,7 @@
  *
  *     streams PORT PATH END N KEY BODY      N streams to 127.0.0.1:PORT, the same BODY on each; ends when all have ended
  *     streams -i PORT PATH END N KEY BODY   the same, but stays connected until its standard input ends
+ *     streams -r RATE ...                   opens so many streams a second, not all at once; before the others
  *
  * Writes two lines of JSON: the first when each stream has had its first event (or failed), the second at the end.
  * With -i the second comes once stdin has ended.  The delay of an event is counted from the time that upstream.c
@@ -35,13 +36,18 @@ struct stream {
     char prefix[PREFIX + 1]; /* the first bytes of the current event */
     size_t prefix_len;
     bool empty_line, begun, done;
+    uint64_t opened; /* when, in ns */
 };
 
 static const char *end_mark;
 static int epoll_fd, alive;
 static unsigned long failed, completed, events, bytes, reads, begun, never_began;
-static uint32_t *delays; /* microseconds */
-static size_t delays_len, delays_room;
+
+struct sample { /* microseconds */
+    uint32_t *values;
+    size_t len, room;
+};
+static struct sample delays, firsts; /* of events, and from opening a stream to its first event */
 
 static void die(const char *what) {
     perror(what);
@@ -54,13 +60,13 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void note_delay(uint64_t ns) {
-    if (delays_len == delays_room) {
-        delays_room = delays_room ? delays_room * 2 : 65536;
-        delays = realloc(delays, delays_room * sizeof *delays);
-        if (!delays) die("realloc");
+static void note(struct sample *to, uint64_t ns) {
+    if (to->len == to->room) {
+        to->room = to->room ? to->room * 2 : 65536;
+        to->values = realloc(to->values, to->room * sizeof *to->values);
+        if (!to->values) die("realloc");
     }
-    delays[delays_len++] = (uint32_t)(ns / 1000);
+    to->values[to->len++] = (uint32_t)(ns / 1000);
 }
 
 static void event_ended(struct stream *s, uint64_t now) {
@@ -69,10 +75,11 @@ static void event_ended(struct stream *s, uint64_t now) {
     if (!s->begun) {
         s->begun = true;
         begun++;
+        note(&firsts, now - s->opened);
     }
     char *stamp = strchr(s->prefix, '@');
     if (stamp)
-        note_delay(now - strtoull(stamp + 1, NULL, 16));
+        note(&delays, now - strtoull(stamp + 1, NULL, 16));
     else if (strstr(s->prefix, end_mark))
         s->done = true;
     s->prefix_len = 0;
@@ -186,6 +193,7 @@ static void open_stream(struct stream *s, int port, const char *request, size_t 
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1;
+    s->opened = now_ns();
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s->fd < 0) die("socket");
     alive++;
@@ -205,25 +213,33 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double delay_at(double share) {
-    return delays_len ? delays[(size_t)((double)(delays_len - 1) * share)] : 0.0;
+static double at(struct sample *of, double share) {
+    qsort(of->values, of->len, sizeof *of->values, by_size);
+    return of->len ? of->values[(size_t)((double)(of->len - 1) * share)] : 0.0;
 }
 
 static void report(uint64_t since) {
-    qsort(delays, delays_len, sizeof *delays, by_size);
     printf("{\"completed\":%lu,\"failed\":%lu,\"events\":%lu,\"bytes\":%lu,\"reads\":%lu,\"seconds\":%.6f,"
-           "\"delay_p50_us\":%.0f,\"delay_p99_us\":%.0f}\n",
-           completed, failed, events, bytes, reads, (double)(now_ns() - since) / 1e9, delay_at(0.5), delay_at(0.99));
+           "\"delay_p50_us\":%.0f,\"delay_p99_us\":%.0f,\"first_p50_us\":%.0f,\"first_p99_us\":%.0f}\n",
+           completed, failed, events, bytes, reads, (double)(now_ns() - since) / 1e9, at(&delays, 0.5),
+           at(&delays, 0.99), at(&firsts, 0.5), at(&firsts, 0.99));
     fflush(stdout);
 }
 
 int main(int argc, char **argv) {
     bool idle = argc > 1 && strcmp(argv[1], "-i") == 0;
-    if (argc - idle != 7) {
-        fprintf(stderr, "usage: streams [-i] PORT PATH END N KEY BODY\n");
+    argc -= idle;
+    argv += idle;
+    uint64_t rate = 0; /* streams a second; 0: all at once */
+    if (argc > 2 && strcmp(argv[1], "-r") == 0) {
+        rate = (uint64_t)atoi(argv[2]);
+        argc -= 2;
+        argv += 2;
+    }
+    if (argc != 7) {
+        fprintf(stderr, "usage: streams [-i] [-r RATE] PORT PATH END N KEY BODY\n");
         return 2;
     }
-    argv += idle;
     int port = atoi(argv[1]), wanted = atoi(argv[4]);
     end_mark = argv[3];
     char *request;
@@ -242,9 +258,11 @@ int main(int argc, char **argv) {
     int opened = 0;
     bool said = false, stay = true;
     while (stay && (opened < wanted || alive || idle)) {
-        for (int burst = 0; opened < wanted && burst < 8; burst++) open_stream(&all[opened++], port, request, (size_t)len);
-        bool nothing_to_wait_for = opened < wanted || !(alive || idle);
-        int n = epoll_wait(epoll_fd, ready_now, 256, nothing_to_wait_for ? 0 : -1);
+        uint64_t allowed = rate ? 1 + (now_ns() - since) * rate / 1000000000u : (uint64_t)wanted;
+        for (int burst = 0; opened < wanted && (uint64_t)opened < allowed && burst < 8; burst++)
+            open_stream(&all[opened++], port, request, (size_t)len);
+        bool more_now = opened < wanted && (uint64_t)opened < allowed, nobody = !(alive || idle);
+        int n = epoll_wait(epoll_fd, ready_now, 256, more_now || nobody ? 0 : opened < wanted ? 1 : -1);
         for (int i = 0; i < n; i++) {
             if (ready_now[i].data.ptr)
                 ready(ready_now[i].data.ptr);

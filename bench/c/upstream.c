@@ -77,12 +77,16 @@ static struct conn *closed_list;
 static struct page pages[PAGES_MAX];
 static unsigned streams_begun;
 
+/* With type and length or coding 20 headers, as the vendors send. */
 static const char COMMON[] =
     "Date: Wed, 01 Jul 2026 12:00:00 GMT\r\nServer: bench\r\nopenai-organization: bench\r\n"
     "openai-processing-ms: 412\r\nopenai-version: 2020-10-01\r\nx-request-id: req_0123456789abcdef0123456789abcdef\r\n"
     "x-ratelimit-limit-requests: 10000\r\nx-ratelimit-limit-tokens: 30000000\r\n"
     "x-ratelimit-remaining-requests: 9999\r\nx-ratelimit-remaining-tokens: 29999957\r\n"
-    "x-ratelimit-reset-requests: 6ms\r\nx-ratelimit-reset-tokens: 0s\r\n";
+    "x-ratelimit-reset-requests: 6ms\r\nx-ratelimit-reset-tokens: 0s\r\n"
+    "x-envoy-upstream-service-time: 431\r\nstrict-transport-security: max-age=31536000; includeSubDomains\r\n"
+    "cf-cache-status: DYNAMIC\r\nX-Content-Type-Options: nosniff\r\nCF-RAY: 9a0123456789abcd-FRA\r\n"
+    "alt-svc: h3=\":443\"; ma=86400\r\n";
 
 static void die(const char *what) {
     perror(what);
