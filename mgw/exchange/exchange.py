@@ -21,6 +21,7 @@ from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.offload import Offload, run_inline
 from mgw.generation import Generation
+from mgw.reactor.deadline import TimerWheel
 from mgw.routing.resolve import Target
 from mgw.routing.route import Route
 from mgw.upstream.failure import UpstreamFailure
@@ -41,6 +42,8 @@ class Exchange:
     route: Route
     generation: Generation
     clock: IReactorTime
+    wheel: TimerWheel
+    """Of the clock."""
     record: Callable[[SettledExchange], None]
     """Takes what the usage event is made of; never raises."""
     wall: float

@@ -94,7 +94,7 @@ class Relay:
     def __post_init__(self) -> None:
         self.done = Deferred(self._on_cancel)
         if self.keepalive_seconds is not None:
-            self._silence = Deadline(self.exchange.clock, self._on_silence)
+            self._silence = Deadline(self.exchange.wheel, self._on_silence)
             self._silence.start(self.keepalive_seconds)
 
     def on_body_data(self, data: bytes) -> None:

@@ -24,7 +24,7 @@ from typing import Protocol as Interface
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IHandshakeListener, IReactorTime
+from twisted.internet.interfaces import IHandshakeListener
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -32,7 +32,7 @@ from zope.interface import implementer
 from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
 from mgw.errors import Cause, GatewayError
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
-from mgw.reactor.deadline import Deadline
+from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PendingInput, peek_input
 from mgw.reactor.tls_transport import TlsTransport
@@ -106,12 +106,12 @@ class Connection(Protocol):
     """The client's side of one connection; :meth:`exchange` uses it while it is idle."""
 
     def __init__(
-        self, provider: str, limits: UpstreamLimits, clock: IReactorTime, owner: ConnectionOwner
+        self, provider: str, limits: UpstreamLimits, wheel: TimerWheel, owner: ConnectionOwner
     ) -> None:
         self._provider = provider
         self._limits = limits
         self._owner = owner
-        self._deadline = Deadline(clock, self._on_deadline)
+        self._deadline = Deadline(wheel, self._on_deadline)
         self._transport: RelayTransport
         self._out: EagerWriter
         self._secure = False

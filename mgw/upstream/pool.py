@@ -23,6 +23,7 @@ from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEnd
 from twisted.internet.protocol import Factory
 
 from mgw.errors import GatewayError, Reason
+from mgw.reactor.deadline import TimerWheel
 from mgw.upstream.connection import Connection
 from mgw.upstream.failure import UpstreamFailure
 from mgw.upstream.request import UpstreamLimits
@@ -48,6 +49,8 @@ class Pool:
     describe_error: Callable[[Exception], UpstreamFailure]
     max_connections: int | None = None
     opened_total: int = 0
+    wheel: TimerWheel = field(init=False)
+    """Of the deadlines of its connections."""
     _slots: int = 0
     _idle: dict[Connection, float] = field(default_factory=dict)
     """Since when each is idle, in that order."""
@@ -57,6 +60,9 @@ class Pool:
     """In the order of the queue; whether each insists on a new connection."""
     _closed: bool = False
     _empty_waiters: list[Deferred[None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.wheel = TimerWheel(self.clock)
 
     @property
     def idle(self) -> int:
@@ -232,4 +238,4 @@ class _ConnectionFactory(Factory):
     def buildProtocol(self, _: IAddress | None) -> Connection:
         """Return a connection that belongs to the pool."""
         pool = self._pool
-        return Connection(pool.provider, pool.limits, pool.clock, pool)
+        return Connection(pool.provider, pool.limits, pool.wheel, pool)

@@ -83,7 +83,7 @@ class GatewayChannel(Protocol):
         """How many requests have been opened, counting refusals."""
         self._context = context
         self._limits = context.limits
-        self._deadline = Deadline(context.clock, self._on_deadline)
+        self._deadline = Deadline(context.wheel, self._on_deadline)
         self._state = _State.CLOSED
         # what the client sends
         self._input = b""

@@ -20,6 +20,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.errors import GatewayError
 from mgw.http.request_head import RequestHead
+from mgw.reactor.deadline import TimerWheel
 
 if TYPE_CHECKING:
     from mgw.web.channel import GatewayChannel
@@ -88,6 +89,7 @@ class ServerContext(Protocol):
 
     handler: RequestHandler
     clock: IReactorTime
+    wheel: TimerWheel
     limits: ChannelLimits
     draining: bool
 

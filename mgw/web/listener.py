@@ -30,7 +30,7 @@ from twisted.python.failure import Failure
 
 from mgw.config.listen import EndpointText, Listen
 from mgw.http.response_writer import date_header
-from mgw.reactor.deadline import Deadline
+from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.reactor.transport import RelayTransport
 from mgw.web.channel import CLOSE_SECONDS, DRAIN_SECONDS, GatewayChannel
@@ -76,6 +76,7 @@ class ChannelFactory(ServerFactory):
     def __init__(self, handler: RequestHandler, clock: IReactorTime, limits: ChannelLimits) -> None:
         self.handler = handler
         self.clock = clock
+        self.wheel = TimerWheel(clock)
         self.limits = limits
         """New connections keep the limits that they find here."""
         self.draining = False
@@ -202,7 +203,7 @@ class RefusedConnection(Protocol):
 
     def __init__(self, factory: ChannelFactory) -> None:
         self._factory = factory
-        self._deadline = Deadline(factory.clock, self.abort)
+        self._deadline = Deadline(factory.wheel, self.abort)
         self._responded = False
         self._discarded = 0
 

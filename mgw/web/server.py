@@ -23,6 +23,7 @@ from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import not_implemented
 from mgw.generation import Generation
 from mgw.http.request_head import RequestHead
+from mgw.reactor.deadline import TimerWheel
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import OPEN_ROUTES
@@ -108,7 +109,12 @@ class WebServer:
     draining: bool = False
     on_idle: Callable[[], None] | None = None
     """Called when the last request ends."""
+    wheel: TimerWheel = field(init=False)
+    """Of the deadlines of requests."""
     _requests: dict[int, ServerRequest] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.wheel = TimerWheel(self.clock)
 
     @property
     def in_flight(self) -> int:
@@ -149,7 +155,9 @@ class WebServer:
         exchange = None
         if matched.route.treatment is not Treatment.LOCAL:
             record = self.observer.record
-            exchange = Exchange(request_id, matched.route, self.generation, self.clock, record, self.wall())
+            exchange = Exchange(
+                request_id, matched.route, self.generation, self.clock, self.wheel, record, self.wall()
+            )
         request = ServerRequest(self, channel, head, request_id, matched, caller, exchange, raw_path)
         self._requests[id(request)] = request
         try:

@@ -20,6 +20,7 @@ import pytest
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 
+from mgw.reactor.deadline import TimerWheel
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
 from mgw.upstream.connect import endpoint_to
@@ -214,7 +215,7 @@ def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) 
     async def connect() -> Connection:
         reactor = running_reactor()
         endpoint = endpoint_to(address_of(f"https://localhost:{peer.port}"), reactor, str(ca.ca_file))
-        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, reactor, owner))
+        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, TimerWheel(reactor), owner))
         connection = cast(Connection, await endpoint.connect(factory))
         await connection.when_ready()
         return connection

@@ -17,6 +17,7 @@ from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.pipeline import serve
 from mgw.exchange.request import ClientRequest, Producer
 from mgw.generation import Generation, families_of
+from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
@@ -84,12 +85,14 @@ class Pipeline:
     clock: Clock = field(default_factory=Clock)
     endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
     events: list[UsageEvent] = field(default_factory=list)
+    wheel: TimerWheel = field(init=False)
     reserve: Callable[[int], None] | None = None
     """Reserves memory for bodies."""
     offload: Offload = run_inline
     """Does what large bodies cost."""
 
     def __post_init__(self) -> None:
+        self.wheel = TimerWheel(self.clock)
         settings = config(self.text)
         resolver = Resolver(settings)
         self.generation = Generation(
@@ -130,6 +133,7 @@ class Pipeline:
             matched.route,
             self.generation,
             self.clock,
+            self.wheel,
             lambda settled: self.events.append(settled.event()),
             0.0,
         )

@@ -13,6 +13,7 @@ from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import relay
 from mgw.exchange.request import Producer
+from mgw.reactor.deadline import TimerWheel
 from mgw.usage.event import Outcome
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
 from tests.support.upstreams import ProviderConnection, UpstreamHarness, memory_upstream, outcome_of, post
@@ -84,6 +85,7 @@ class Run:
             matched.route,
             pipeline.generation,
             self.harness.clock,
+            TimerWheel(self.harness.clock),
             pipeline.record,
             0.0,
         )
