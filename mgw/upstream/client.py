@@ -11,14 +11,14 @@ from typing import Any
 from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
-from twisted.python.failure import Failure
 
 from mgw.bodies.source import BodySource, body_size
-from mgw.errors import GatewayError, forget_frames
+from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import address_of
 from mgw.upstream.connect import describe_connect_error, endpoint_to
 from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter
+from mgw.upstream.connection_request import ConnectionRequest
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
@@ -145,8 +145,7 @@ class Upstream:
             connection.exchange(method, head, body, sink)
             return connection.cancel_exchange
         dialled = _DialledExchange(method, head, body, sink)
-        dialled.work = Deferred.fromCoroutine(self._pool.obtain(fresh=fresh))
-        _ = dialled.work.addCallbacks(dialled.on_connected, dialled.on_failed)
+        dialled.request = self._pool.request_connection(dialled.on_connected, dialled.on_failed, fresh=fresh)
         return dialled.cancel
 
     def close(self) -> None:
@@ -161,42 +160,35 @@ class Upstream:
 class _DialledExchange:
     """A request that waits for a connection, and then for its response."""
 
-    __slots__ = ("_body", "_connection", "_head", "_method", "_sink", "work")
+    __slots__ = ("_body", "_connection", "_head", "_method", "_sink", "request")
 
     def __init__(self, method: bytes, head: bytes, body: bytes | BodySource, sink: ResponseSink) -> None:
         self._method, self._head, self._body = method, head, body
         self._sink: ResponseSink | None = sink
         self._connection: Connection | None = None
-        self.work: Deferred[Connection] | None = None
+        self.request: ConnectionRequest | None = None
+        """For the connection."""
 
     def on_connected(self, connection: Connection) -> None:
         """Send the request."""
-        self.work = None
         sink, self._sink = self._sink, None
         assert sink is not None
         self._connection = connection
         body, self._body = self._body, b""
         connection.exchange(self._method, self._head, body, sink)
 
-    def on_failed(self, failure: Failure) -> None:
+    def on_failed(self, error: Exception) -> None:
         """Say why there is no connection."""
-        self.work = None
         sink, self._sink = self._sink, None
-        if sink is None:  # cancelled
-            return
-        error = failure.value
-        if isinstance(error, GatewayError):
-            forget_frames(error)
-        assert isinstance(error, Exception), "what ends the process does not end here"
+        assert sink is not None
         sink.on_failure(error)
 
     def cancel(self) -> None:
         """Stop, whatever it waits for."""
-        self._sink = None
-        if self.work is not None:
-            self.work.cancel()
-        elif self._connection is not None:
+        if self._connection is not None:
             self._connection.cancel_exchange()
+        elif self.request is not None:
+            self.request.cancel()
 
 
 def build_upstream(

@@ -1,18 +1,17 @@
 """How a provider is reached: names, TCP, TLS, and plain words for what went wrong.
 
-TCP keep-alive begins after 30 s (contract 2.10); what TLS checks is in :mod:`mgw.upstream.tls`.
+How TCP connections are made is in :mod:`mgw.upstream.dial`; what TLS checks in :mod:`mgw.upstream.tls`.
 Made for HTTP and WebSocket both: an endpoint says nothing of what is spoken over it.
 """
 
 from __future__ import annotations
 
-import socket
 from ipaddress import ip_address
 from ssl import SSLError
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint, TCP6ClientEndpoint
+from twisted.internet.endpoints import HostnameEndpoint, TCP4ClientEndpoint
 from twisted.internet.error import ConnectionClosed, DNSLookupError, NoRouteError
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.error import TimeoutError as TcpTimedOut
@@ -20,17 +19,15 @@ from twisted.internet.interfaces import (
     IProtocol,
     IProtocolFactory,
     IStreamClientEndpoint,
-    ISystemHandle,
-    ITCPTransport,
 )
 from zope.interface import implementer
 
 from mgw.errors import Cause
 from mgw.upstream.address import Address
+from mgw.upstream.dial import NameDialler, TcpDialler
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
 from mgw.upstream.tls import CertificateNameError, TlsEndpoint, describe_tls_error
 
-KEEPALIVE_SECONDS: Final = 30
 ATTEMPT_SECONDS: Final = 0.1
 """Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
 waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
@@ -48,7 +45,7 @@ def endpoint_to(
     :raises OSError: ``ca_file`` cannot be read.
     :raises ValueError: ``ca_file`` holds no certificate, or TLS cannot be spoken with a host of this name.
     """
-    tcp = _KeepAliveEndpoint(_tcp_endpoint(address, reactor))
+    tcp = _tcp_dialler(address, reactor)
     return TlsEndpoint(tcp, address.host, ca_file) if address.secure else tcp
 
 
@@ -88,16 +85,17 @@ def _classify(error: Exception) -> tuple[str, Cause]:
             return "could not be connected to", Cause.REFUSED_CONNECTION
 
 
-def _tcp_endpoint(address: Address, reactor: Any) -> IStreamClientEndpoint:  # Any: as above
+def _tcp_dialler(address: Address, reactor: Any) -> TcpDialler | NameDialler:  # Any: as above
     try:
-        version = ip_address(address.host).version
+        ip_address(address.host)
     except ValueError:
+        by_name: IStreamClientEndpoint
         if "_" in address.host:
-            return _UnderscoreHostEndpoint(reactor, address.host, address.port)
-        return HostnameEndpoint(reactor, address.host, address.port, attemptDelay=ATTEMPT_SECONDS)
-    kind = TCP4ClientEndpoint if version == 4 else TCP6ClientEndpoint
-    endpoint: IStreamClientEndpoint = kind(reactor, address.host, address.port)
-    return endpoint
+            by_name = _UnderscoreHostEndpoint(reactor, address.host, address.port)
+        else:
+            by_name = HostnameEndpoint(reactor, address.host, address.port, attemptDelay=ATTEMPT_SECONDS)
+        return NameDialler(reactor, address.port, by_name)
+    return TcpDialler(reactor, address.host, address.port)
 
 
 @implementer(IStreamClientEndpoint)
@@ -119,28 +117,3 @@ class _UnderscoreHostEndpoint:
             protocol_factory
         )
         return protocol
-
-
-@implementer(IStreamClientEndpoint)
-class _KeepAliveEndpoint:
-    """An endpoint whose sockets notice a peer that vanished, and do not wait to fill packets."""
-
-    def __init__(self, endpoint: IStreamClientEndpoint) -> None:
-        self._endpoint = endpoint
-
-    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Connect, then set the socket's options."""
-        return self._endpoint.connect(protocol_factory).addCallback(_set_options)
-
-
-def _set_options(protocol: IProtocol) -> IProtocol:
-    transport = getattr(protocol, "transport", None)
-    if ITCPTransport.providedBy(transport):
-        transport.setTcpNoDelay(True)
-        transport.setTcpKeepAlive(True)
-        handle = ISystemHandle(transport).getHandle()
-        if isinstance(handle, socket.socket):
-            for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
-                if hasattr(socket, name):
-                    handle.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), KEEPALIVE_SECONDS)
-    return protocol

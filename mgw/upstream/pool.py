@@ -15,23 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
-from twisted.internet.error import ConnectingCancelledError
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 
-from mgw.errors import GatewayError, Reason
 from mgw.reactor.deadline import TimerWheel
 from mgw.upstream.connection import Connection
+from mgw.upstream.connection_request import ConnectionRequest, overloaded
+from mgw.upstream.dial import Dialler, EndpointDialler
 from mgw.upstream.failure import UpstreamFailure
 from mgw.upstream.request import UpstreamLimits
 
 MAX_IDLE: Final = 256
 """Idle connections that are kept; the one idle for longest goes first."""
 MAX_WAITERS: Final = 1024
-RETRY_AFTER_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 0.02
 """How long after a response a provider may send more without harm."""
 _INSTANT: Final = 0.001
@@ -51,18 +50,24 @@ class Pool:
     opened_total: int = 0
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of its connections."""
+    _dialler: Dialler = field(init=False)
+    _factory: _ConnectionFactory = field(init=False)
     _slots: int = 0
     _idle: dict[Connection, float] = field(default_factory=dict)
     """Since when each is idle, in that order."""
     _serve_scheduled: bool = False
     _live: set[Connection] = field(default_factory=set)
-    _waiters: dict[Deferred[Connection | None], bool] = field(default_factory=dict)
-    """In the order of the queue; whether each insists on a new connection."""
+    _waiters: dict[ConnectionRequest, None] = field(default_factory=dict)
+    """In the order of the queue."""
     _closed: bool = False
     _empty_waiters: list[Deferred[None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
+        self._dialler = (
+            self.endpoint if isinstance(self.endpoint, Dialler) else EndpointDialler(self.endpoint)
+        )
+        self._factory = _ConnectionFactory(self)
 
     @property
     def idle(self) -> int:
@@ -88,31 +93,40 @@ class Pool:
                 return connection
         return None
 
-    async def obtain(self, *, fresh: bool) -> Connection:
-        """Return a connection for one request: an idle one unless ``fresh``, else a new one.
+    def obtain(self, *, fresh: bool) -> Deferred[Connection]:
+        """Return a connection for one request, as :meth:`request_connection` does."""
+        obtained: Deferred[Connection] = Deferred(lambda _: request.cancel())
+        request = self.request_connection(obtained.callback, obtained.errback, fresh=fresh)
+        return obtained
 
-        :raises GatewayError: OVERLOADED, when no slot is free for too long, or too many wait for one.
-        :raises UpstreamFailure: no connection could be made.
+    def request_connection(
+        self, on_ready: Callable[[Connection], Any], on_error: Callable[[Exception], Any], *, fresh: bool
+    ) -> ConnectionRequest:  # Any: what they return is of no interest
+        """Call ``on_ready`` with a connection for one request: an idle one unless ``fresh``, else a new one.
+
+        ``on_error`` gets a :class:`GatewayError` OVERLOADED when no slot is free for too long, or too many
+        wait for one, and an :class:`UpstreamFailure` when no connection could be made.  One of the two is
+        called, once, and perhaps before this returns.  After :meth:`ConnectionRequest.cancel` none is.
         """
+        request = ConnectionRequest(self, on_ready, on_error, fresh=fresh)
         if not fresh and (idle := self.take_idle()) is not None:
-            return idle
-        if self.max_connections is None or self._slots < self.max_connections:
+            request.succeed(idle)
+        elif self.max_connections is None or self._slots < self.max_connections:
             self._slots += 1
+            request.dial(self._dialler, self._factory)
         elif fresh and self._idle:  # an idle one gives up its slot
             self._slots += 1
             next(iter(self._idle)).close()
-        elif (given := await self._wait_for_slot(fresh=fresh)) is not None:
-            return given
-        dialled = False
-        try:
-            connection = await self._dial()
-            dialled = True
-        finally:
-            if not dialled:
-                self._free_slot()
-        self._live.add(connection)
-        self.opened_total += 1
-        return connection
+            request.dial(self._dialler, self._factory)
+        elif len(self._waiters) >= MAX_WAITERS:
+            request.fail(
+                overloaded(self.provider, "too many requests are waiting for one of its connections")
+            )
+        else:
+            self._waiters[request] = None
+            request.wait()
+            self._serve_waiters()  # an idle one may only have to settle
+        return request
 
     def close(self) -> None:
         """Close what is idle; what is active closes when it is done, and nothing is kept from now on."""
@@ -140,6 +154,19 @@ class Pool:
         elif len(self._idle) > MAX_IDLE:
             next(iter(self._idle)).close()
 
+    def on_dialled(self, connection: Connection) -> None:
+        """Count ``connection``, which keeps its slot until it is closed."""
+        self._live.add(connection)
+        self.opened_total += 1
+
+    def on_dial_failed(self) -> None:
+        """Use the slot for another connection."""
+        self._free_slot()
+
+    def on_wait_ended(self, request: ConnectionRequest) -> None:
+        """Forget ``request``, which has waited for too long or was cancelled."""
+        del self._waiters[request]
+
     def on_closed(self, connection: Connection) -> None:
         """Forget ``connection``."""
         self._idle.pop(connection, None)
@@ -155,7 +182,7 @@ class Pool:
         """Give idle connections to the waiters, now or as soon as they have settled."""
         while self._waiters and self._idle:
             waiter = next(iter(self._waiters))
-            if self._waiters[waiter]:
+            if waiter.fresh:
                 next(iter(self._idle)).close()  # whose slot goes to the waiter
                 continue
             connection = self.take_idle()
@@ -163,7 +190,7 @@ class Pool:
                 break
             if waiter in self._waiters:
                 del self._waiters[waiter]
-                waiter.callback(connection)
+                waiter.succeed(connection)
             else:  # another connection turned out closed, and its slot went to the waiter
                 self._idle[connection] = self.clock.seconds()
         if self._waiters and self._idle and not self._serve_scheduled:
@@ -178,53 +205,13 @@ class Pool:
         if self._waiters:
             waiter = next(iter(self._waiters))
             del self._waiters[waiter]
-            waiter.callback(None)
+            waiter.dial(self._dialler, self._factory)
             return
         self._slots -= 1
         if not self._slots:
             empty_waiters, self._empty_waiters = self._empty_waiters, []
             for empty_waiter in empty_waiters:
                 empty_waiter.callback(None)
-
-    def _wait_for_slot(self, *, fresh: bool) -> Deferred[Connection | None]:
-        """Fire with a connection, or with None for a free slot."""
-        if len(self._waiters) >= MAX_WAITERS:
-            raise self._overloaded("too many requests are waiting for one of its connections")
-        waiter: Deferred[Connection | None] = Deferred(self._remove_waiter)
-        self._waiters[waiter] = fresh
-        self._serve_waiters()  # an idle one may only have to settle
-        return waiter.addTimeout(self.limits.connect, self.clock, self._on_wait_timeout)
-
-    def _remove_waiter(self, waiter: Deferred[Connection | None]) -> None:
-        del self._waiters[waiter]
-
-    def _on_wait_timeout(self, _: object, seconds: float) -> Connection | None:
-        raise self._overloaded(f"none of its connections became free within {seconds:g} s")
-
-    def _overloaded(self, why: str) -> GatewayError:
-        message = f"provider {self.provider} is busy: {why}"
-        return GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_AFTER_SECONDS)
-
-    async def _dial(self) -> Connection:
-        connecting = Deferred.fromCoroutine(self._connect())
-        try:
-            return await connecting.addTimeout(self.limits.connect, self.clock, _timed_out)
-        except CancelledError:
-            raise
-        except ConnectingCancelledError:  # Twisted's endpoints have an exception of their own for it
-            raise CancelledError from None
-        except Exception as error:  # from a resolver, a socket or OpenSSL: described in our words
-            raise self.describe_error(error) from None
-
-    async def _connect(self) -> Connection:
-        connected = await self.endpoint.connect(_ConnectionFactory(self))
-        connection = cast(Connection, connected)  # the factory makes nothing else
-        await connection.when_ready()
-        return connection
-
-
-def _timed_out(_: object, __: float) -> Connection:
-    raise TimeoutError
 
 
 class _ConnectionFactory(Factory):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from treq.client import HTTPClient
 from twisted.internet.task import deferLater
-from twisted.internet.tcp import Connection as TcpConnection
+from twisted.internet.tcp import Client as TcpClient
 
 from mgw.errors import Reason
 from mgw.http.request_head import render_request_head
@@ -22,7 +21,7 @@ from mgw.upstream.client import (
     UpstreamRequest,
     build_upstream,
 )
-from mgw.upstream.connect import KEEPALIVE_SECONDS
+from mgw.upstream.dial import KEEPALIVE_SECONDS
 from mgw.upstream.pool import SETTLE_SECONDS
 from tests.support.listening import Gathered, Provider, Server, body_of
 from tests.support.reactor import in_reactor, running_reactor
@@ -205,19 +204,14 @@ def test_a_name_is_resolved_and_reached() -> None:
     serving(work)
 
 
-def test_sockets_are_kept_alive_and_do_not_wait_to_fill_packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    handles: list[socket.socket] = []
-    made = TcpConnection.setTcpNoDelay
-
-    def noted(connection: Any, enabled: bool) -> None:
-        handles.append(connection.getHandle())
-        made(connection, enabled)
-
-    monkeypatch.setattr(TcpConnection, "setTcpNoDelay", noted)
-
+def test_sockets_are_kept_alive_and_do_not_wait_to_fill_packets() -> None:
     async def work(upstream: Upstream, server: Server) -> None:
         await body_of(await upstream.open(GET))
-        (handle,) = handles
+        (handle,) = [
+            reader.getHandle()
+            for reader in running_reactor().getReaders()
+            if isinstance(reader, TcpClient) and upstream.origin.endswith(f":{reader.getPeer().port}")
+        ]
         assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_SECONDS

@@ -7,13 +7,16 @@ from msgspec.structs import replace
 from twisted.internet.defer import CancelledError
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.error import ConnectionRefusedError as Refused
+from twisted.internet.task import Clock
 
 from mgw.errors import GatewayError, Reason
 from mgw.upstream import pool
 from mgw.upstream.client import Phase, UpstreamFailure
+from mgw.upstream.connection import Connection
 from tests.support.upstreams import (
     LIMITS,
     OK,
+    MemoryEndpoint,
     ProviderConnection,
     Result,
     UpstreamHarness,
@@ -308,3 +311,21 @@ def test_cancelling_while_a_connection_settles_leaves_it_at_rest() -> None:
     assert (b.upstream.idle, b.upstream.active) == (1, 0)
     b.clock.advance(pool.SETTLE_SECONDS)
     assert (b.upstream.idle, b.upstream.active) == (1, 0)
+
+
+def test_a_connection_may_be_requested_by_callbacks() -> None:
+    clock, endpoint = Clock(), MemoryEndpoint()
+    connections = pool.Pool("main", endpoint, clock, LIMITS, lambda error: pytest.fail(str(error)))
+    ready: list[Connection] = []
+    errors: list[Exception] = []
+    connections.request_connection(ready.append, errors.append, fresh=False)
+    assert len(ready) == 1
+    connections.on_released(ready[0])
+    connections.request_connection(ready.append, errors.append, fresh=False)
+    assert ready == [ready[0]] * 2
+    endpoint.held = True
+    request = connections.request_connection(ready.append, errors.append, fresh=False)
+    assert connections.active == 2
+    request.cancel()
+    request.cancel()
+    assert (connections.active, endpoint.cancelled, len(ready), errors) == (1, 1, 2, [])
