@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import pytest
 from twisted.internet.defer import CancelledError
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 
 from mgw.web.channel import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS
-from mgw.web.listener import STOP_SECONDS
-from tests.support.channels import LIMITS, Line, RecordingHandler, answer, get, post
+from mgw.web.listener import STOP_SECONDS, ChannelFactory
+from tests.support.channels import LIMITS, Line, RecordingHandler, answer, channel_of, get, post
 
 CLOSE = "Connection: close"
 
@@ -185,6 +189,23 @@ def test_a_short_limit_is_looked_at_often() -> None:
     line.channel.pauseProducing()
     line.clock.pump([1] * 5)
     assert line.aborted
+
+
+def test_many_stalled_clients_are_cut_a_few_at_a_time() -> None:
+    clock, transports = Clock(), list[StringTransport]()
+    factory = ChannelFactory(RecordingHandler(), clock, msgspec.structs.replace(LIMITS, write_stall=4))
+    for _ in range(500):
+        channel, transport = channel_of(factory), StringTransport()
+        channel.makeConnection(transport)  # type: ignore[no-untyped-call]  # Twisted's
+        channel.dataReceived(get())
+        channel.pauseProducing()
+        transports.append(transport)
+    cut = [0]
+    while clock.seconds() < 5.5:
+        clock.advance(0.01)
+        cut.append(sum(transport.disconnected for transport in transports))
+    assert cut[-1] == 500
+    assert max(later - earlier for earlier, later in pairwise(cut)) <= 100
 
 
 @pytest.mark.parametrize(
