@@ -31,7 +31,8 @@ from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
 
 _RECORD_BYTES: Final = 16 * 1024
-"""The most that one record holds (RFC 8446 5.1)."""
+"""The most that one record holds (RFC 8446 5.1), and what OpenSSL is given at once: its buffers never shrink,
+and connections are many."""
 
 
 @implementer(IProtocol)
@@ -96,12 +97,13 @@ class TlsTransport:
         try:
             if len(data) <= _RECORD_BYTES:
                 self._tls.write(data)
+                records = self._outgoing.read()
             else:
-                self._write_records(data)
+                records = self._encrypt(memoryview(data))
         except SSLError as error:
             self._fail(error)
         else:
-            self._out.write(self._outgoing.read())
+            self._out.write(records)
 
     def pauseProducing(self) -> None:
         """Stop reading."""
@@ -165,8 +167,7 @@ class TlsTransport:
     def dataReceived(self, data: bytes) -> None:
         """Records, or parts of them."""
         if self._open:
-            self._incoming.write(data)
-            self._read()
+            self._read(data)
         elif self._handshaking:
             self._incoming.write(data)
             self._shake_hands()
@@ -199,25 +200,22 @@ class TlsTransport:
         self._handshaking, self._open = False, True
         self._flush()
         if self._incoming.pending:  # tickets; or data, which come too early to answer anything
-            self._read()
+            self._read(b"")
         if self._open and IHandshakeListener.providedBy(self.protocol):
             self.protocol.handshakeCompleted()
 
-    def _read(self) -> None:
-        """Deliver all that the records hold which are complete."""
-        tls, incoming = self._tls, self._incoming
+    def _read(self, data: bytes) -> None:
+        """Take ``data``, and deliver all that the records hold which are complete now."""
         pieces: list[bytes] = []
-        fault: SSLError | None = None
         goodbye = False
+        fault: SSLError | None = None
         try:
-            while piece := tls.read(_RECORD_BYTES):
-                pieces.append(piece)
-                if not incoming.pending:
-                    break
+            if len(data) <= _RECORD_BYTES:
+                self._decrypt(data, pieces)
             else:
-                goodbye = True
-        except SSLWantReadError:
-            pass
+                view = memoryview(data)
+                for start in range(0, len(data), _RECORD_BYTES):
+                    self._decrypt(view[start : start + _RECORD_BYTES], pieces)
         except SSLZeroReturnError:
             goodbye = True
         except SSLError as error:
@@ -230,10 +228,28 @@ class TlsTransport:
         elif fault is not None and self._open:
             self._fail(fault)
 
-    def _write_records(self, data: bytes) -> None:
-        write, view = self._tls.write, memoryview(data)
-        while view:
-            view = view[write(view) :]
+    def _decrypt(self, data: bytes | memoryview, pieces: list[bytes]) -> None:
+        """Append what the records hold.
+
+        :raises SSLZeroReturnError: the other side has said that nothing more comes.
+        """
+        tls, incoming = self._tls, self._incoming
+        incoming.write(data)
+        try:
+            while piece := tls.read(_RECORD_BYTES):
+                pieces.append(piece)
+                if not incoming.pending:
+                    return
+        except SSLWantReadError:  # which costs more than to ask what is pending
+            return
+        raise SSLZeroReturnError
+
+    def _encrypt(self, data: memoryview) -> bytes:
+        parts: list[bytes] = []
+        for start in range(0, len(data), _RECORD_BYTES):
+            self._tls.write(data[start : start + _RECORD_BYTES])
+            parts.append(self._outgoing.read())
+        return b"".join(parts)
 
     def _flush(self) -> None:
         if self._outgoing.pending:

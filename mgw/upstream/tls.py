@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from pathlib import Path
@@ -156,7 +157,8 @@ def _system_context(bundle: str | None, _: int) -> SSLContext:
     context = _context_without_authorities()
     context.load_default_certs()  # which heeds SSL_CERT_FILE and SSL_CERT_DIR
     if bundle is not None and bundle != ssl.get_default_verify_paths().cafile:
-        context.load_verify_locations(bundle)
+        with suppress(SSLError):  # of no use, as OpenSSL takes its own
+            context.load_verify_locations(bundle)
     return context
 
 

@@ -11,22 +11,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import ioctl
 from pathlib import Path
+from select import select
+from shutil import which
 from socket import SHUT_WR, create_server, socket
+from subprocess import PIPE, STDOUT
 from termios import TIOCOUTQ
 from time import monotonic
 from typing import Final, cast
 
 import pytest
+from twisted.internet.interfaces import ISystemHandle
 from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 
 from mgw.reactor.deadline import TimerWheel
+from mgw.reactor.tls_transport import TlsTransport
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
 from mgw.upstream.connect import endpoint_to
 from mgw.upstream.connection import Connection
 from mgw.upstream.pool import SETTLE_SECONDS
-from tests.support.certificates import authority, issue
+from tests.support.certificates import Authority, Issued, authority, issue
 from tests.support.listening import body_of
 from tests.support.reactor import in_reactor, running_reactor
 
@@ -203,6 +209,20 @@ class HeldBack:
         self.connection.sendall(self.outgoing.read())
 
 
+def connected(port: int, ca: Authority, owner: RecordingOwner) -> Connection:
+    """Return a connection over TLS whose handshake is done."""
+
+    async def connect() -> Connection:
+        reactor = running_reactor()
+        endpoint = endpoint_to(address_of(f"https://localhost:{port}"), reactor, str(ca.ca_file))
+        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, TimerWheel(reactor), owner))
+        connection = cast(Connection, await endpoint.connect(factory))
+        await connection.when_ready()
+        return connection
+
+    return in_reactor(connect)
+
+
 def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) -> None:
     ca = authority(tmp_path)
     issued = issue(ca, "localhost")
@@ -211,16 +231,7 @@ def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) 
     peer, owner, servers = Peer(None), RecordingOwner(), list[HeldBack]()
     thread = threading.Thread(target=lambda: servers.append(HeldBack(context, peer.accept())), daemon=True)
     thread.start()
-
-    async def connect() -> Connection:
-        reactor = running_reactor()
-        endpoint = endpoint_to(address_of(f"https://localhost:{peer.port}"), reactor, str(ca.ca_file))
-        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, TimerWheel(reactor), owner))
-        connection = cast(Connection, await endpoint.connect(factory))
-        await connection.when_ready()
-        return connection
-
-    connection = in_reactor(connect)
+    connection = connected(peer.port, ca, owner)
     thread.join()
     server = servers[0]
 
@@ -237,6 +248,59 @@ def test_session_tickets_that_come_late_leave_a_connection_good(tmp_path: Path) 
     assert not in_reactor(lambda: look(STRAY))
     assert owner.told == ["closed"]
     peer.close()
+
+
+@contextmanager
+def openssl_server(issued: Issued) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """OpenSSL's own server for one connection: it sends what it is told, and shows what it hears."""
+    with create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+    files = ["-cert", str(issued.cert_file), "-key", str(issued.key_file)]
+    command = ["openssl", "s_server", "-accept", f"127.0.0.1:{port}", "-naccept", "1", "-crlf", *files]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=STDOUT, text=True, bufsize=1) as process:
+        try:
+            read_until(process, "ACCEPT")
+            yield port, process
+        finally:
+            process.kill()
+
+
+def handle_of(connection: Connection) -> socket:
+    """Return the socket below TLS."""
+    tls = connection.transport
+    assert isinstance(tls, TlsTransport)
+    handle: socket = cast(ISystemHandle, tls.transport).getHandle()
+    return handle
+
+
+def read_until(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if word in line:
+            return
+    raise AssertionError(f"OpenSSL's server ended before it said {word!r}")
+
+
+@pytest.mark.skipif(which("openssl") is None, reason="only OpenSSL's own program sends key updates")
+def test_key_updates_leave_an_idle_connection_good(tmp_path: Path) -> None:
+    ca = authority(tmp_path)
+    owner = RecordingOwner()
+    with openssl_server(issue(ca, "localhost")) as (port, process):
+        connection = connected(port, ca, owner)
+        commands, handle = process.stdin, handle_of(connection)
+        assert commands is not None
+
+        async def exchange() -> bytes:
+            commands.write("K\n")  # a key update that asks for ours
+            assert select([handle], [], [], 10)[0]  # while this turn of the reactor lasts
+            assert connection.check_idle()
+            response = connection.send(b"GET", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"")
+            await deferToThread(read_until, process, "GET / HTTP/1.1")
+            commands.write("HTTP/1.1 200 OK\nContent-Length: 4\n\nhi\n")
+            return await body_of(await response)
+
+        assert in_reactor(exchange) == b"hi\r\n"
+        assert owner.told == []
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["TCP", "TLS"])
