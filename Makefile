@@ -1,10 +1,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web
 
-.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-shapes bench-translation clean
+.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -15,7 +16,9 @@ help:
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
+	@echo 'make bench-soak MINUTES=20   mixed requests for a time: memory and latency at the end and at the beginning'
 	@echo 'make bench, make bench-ratios, make bench-shapes, make bench-translation   measure the gateway'
+	@echo 'make bench-rivals   install LiteLLM and Portkey for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents with the gateway'
 	@echo 'make clean    remove everything that make has created'
@@ -63,11 +66,16 @@ bench-ratios: $(VENV)/dev.stamp
 bench-memory: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.memory
 
+bench-rivals: .venv-bench/install.stamp .portkey/install.stamp
+
 bench-shapes: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.shapes --table
 
 soak: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.soak
+
+bench-soak: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.soak --minutes $(MINUTES)
 
 bench-translation: $(VENV)/dev.stamp .venv-bench/install.stamp
 	$(BIN)/python -m bench.translation
@@ -79,7 +87,7 @@ dist: $(VENV)/run.stamp
 	rm -rf .venv-dist
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-dist .agents build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-dist .portkey .agents build dist *.egg-info
 
 .agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json
 	mkdir -p .agents && cp $^ .agents/
@@ -89,6 +97,10 @@ clean:
 .venv-bench/install.stamp: setup.py
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	touch $@
+
+.portkey/install.stamp:
+	npm install --prefix .portkey --ignore-scripts --no-audit --no-fund @portkey-ai/gateway@1.15.2
 	touch $@
 
 $(VENV)/run.stamp: setup.py

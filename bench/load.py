@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from bench.machines import cpu_seconds, resident_bytes
+from bench.machines import resident_bytes, tree_cpu_seconds
 from bench.processes import HERE, LOAD_CORE, Server, pinned
 
 EDGE_KEY = "bench-edge-key"
@@ -99,6 +99,11 @@ def _path(server: Server, model: str, *, stream: bool) -> str:
     return PATHS[server.wire].format(model=server.model_prefix + model, method=method)
 
 
+def _key_line(server: Server) -> str:
+    """The key, and the header lines that stand behind it."""
+    return "\r\n".join((EDGE_KEY, *server.more_headers))
+
+
 def _result(line: str | bytes) -> dict[str, float]:
     try:
         found: dict[str, float] = json.loads(line)
@@ -122,15 +127,15 @@ def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int
     asking = _body_file(folder, server.wire, server.model_prefix, kib)
     url = f"http://127.0.0.1:{server.port}{_path(server, f'bench-{kib}k', stream=False)}"
     wrk = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(HERE / "post.lua"), url]
-    before = cpu_seconds(server.pid)
+    before = tree_cpu_seconds(server.pid)
     done = subprocess.run(
-        pinned(LOAD_CORE, *wrk, "--", str(asking), EDGE_KEY, *options),
+        pinned(LOAD_CORE, *wrk, "--", str(asking), _key_line(server), *options),
         capture_output=True,
         text=True,
         check=False,
         timeout=seconds + 20,
     )
-    used = cpu_seconds(server.pid) - before
+    used = tree_cpu_seconds(server.pid) - before
     found = _result(
         next((line[5:] for line in done.stdout.splitlines() if line.startswith("JSON ")), done.stderr)
     )
@@ -149,7 +154,7 @@ def unary(server: Server, folder: Path, kib: int, connections: int, seconds: int
 def _streams_command(server: Server, folder: Path, count: int, model: str, *options: str) -> list[str]:
     asking = body(server.wire, server.model_prefix + model, 1024, stream=True).decode()
     to = (str(server.port), _path(server, model, stream=True), END_MARKS[server.wire])
-    return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), EDGE_KEY, asking)
+    return pinned(LOAD_CORE, str(folder / "streams"), *options, *to, str(count), _key_line(server), asking)
 
 
 def streams(
@@ -165,10 +170,10 @@ def streams(
     with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
         assert client.stdout is not None
         began_at = _result(client.stdout.readline())
-        before, began = cpu_seconds(server.pid), time.perf_counter()
+        before, began = tree_cpu_seconds(server.pid), time.perf_counter()
         memory = resident_bytes(server.pid) - memory
         found = _result(client.stdout.readline())
-        used, elapsed = cpu_seconds(server.pid) - before, time.perf_counter() - began
+        used, elapsed = tree_cpu_seconds(server.pid) - before, time.perf_counter() - began
     relayed = max(found["events"] - began_at["events"], 1)
     return Streams(
         chunks_per_second=found["events"] / found["seconds"],

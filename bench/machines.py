@@ -22,6 +22,12 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
+def tree_cpu_seconds(pid: int) -> float:
+    """Processor time of a process and of those that it has started and that still run."""
+    children = "".join(path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")).split()
+    return cpu_seconds(pid) + sum(tree_cpu_seconds(int(child)) for child in children)
+
+
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Template
@@ -36,6 +37,8 @@ class Server:
     model_prefix: str = ""
     wire: str = "chat"
     """What its clients speak."""
+    more_headers: tuple[str, ...] = ()
+    """Lines that its clients send beside the usual ones."""
 
     @property
     def pid(self) -> int:
@@ -50,6 +53,21 @@ class Server:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+Command = Callable[[Path, dict[str, str], tuple[str, ...]], list[str]]
+"""Returns a command for a folder, what templates are filled with, and options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a server is started, and how it is asked whether it has."""
+
+    command: Command
+    health: str = "/healthz"
+    limit_seconds: float = START_LIMIT
+    options: tuple[str, ...] = ()
+    model_prefix: str = ""
 
 
 @dataclass(slots=True)
@@ -78,25 +96,30 @@ class Bench:
             server.stop()
 
     def start(self, name: str, *options: str, label: str = "", **fill: str) -> Server:
-        """Start one of the proxies and wait until it answers ``/healthz``.
+        """Start one of the proxies and wait until it answers.
 
         :param options: twistd's.
         :param label: of one that runs beside another of its name, with files in a folder of its own.
         :param fill: what its configuration says other than usual.
         """
+        launch = Launch(COMMANDS[name], options=options, model_prefix="up/" if name == "gateway" else "")
+        return self.launch(name, launch, label, **fill)
+
+    def launch(self, name: str, launch: Launch, label: str = "", **fill: str) -> Server:
+        """Start a server and wait until it answers; the arguments are those of :meth:`start`."""
         port, folder = free_port(), self.folder / label
         folder.mkdir(exist_ok=True)
         filled = {**USUAL, "temp": str(folder), "port": str(port), "upstream_port": str(self.upstream_port)}
-        command = COMMANDS[name](folder, filled | fill, options)
+        command = launch.command(folder, filled | fill, launch.options)
         began = time.perf_counter()
         core = int(fill.get("core", PROXY_CORE))
         with (folder / f"{label or name}.out").open("wb") as out:
             process = subprocess.Popen(
                 pinned(core, *command), stdout=out, stderr=out, cwd=folder, env=environment()
             )
-        server = Server(label or name, process, port, 0.0, "up/" if name == "gateway" else "")
+        server = Server(label or name, process, port, 0.0, launch.model_prefix)
         self.servers.append(server)
-        wait_until_answers(server, began, folder)
+        wait_until_answers(server, began, folder, launch)
         return server
 
     def stop(self, server: Server) -> None:
@@ -159,12 +182,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_until_answers(server: Server, began: float, folder: Path) -> None:
-    """Ask ``/healthz`` until it is answered and note how long that took."""
-    while time.perf_counter() - began < START_LIMIT and server.process.poll() is None:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=START_LIMIT)
+def wait_until_answers(server: Server, began: float, folder: Path, launch: Launch) -> None:
+    """Ask for its health until it answers, and note how long that took."""
+    limit = launch.limit_seconds
+    while time.perf_counter() - began < limit and server.process.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=limit)
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", launch.health)
             if connection.getresponse().status == 200:
                 server.start_seconds = time.perf_counter() - began
                 return
@@ -174,4 +198,4 @@ def wait_until_answers(server: Server, began: float, folder: Path) -> None:
             connection.close()
     logs = (folder / f"{server.name}.out", folder / "mgw.log")
     said = "\n".join(log.read_text(errors="replace")[-1500:] for log in logs if log.exists())
-    raise DidNotStartError(f"{server.name} did not answer /healthz:\n{said}")
+    raise DidNotStartError(f"{server.name} did not answer {launch.health}:\n{said}")

@@ -31,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HEAD_MAX = 16384, START_MAX = 256, PIECE_MAX = 1024, BURST = 16, PAGES_MAX = 16, ROLE = 0 };
+enum { HEAD_MAX = 16384, START_MAX = 4096, PIECE_MAX = 1024, BURST = 16, PAGES_MAX = 16, ROLE = 0 };
 
 enum wire { CHAT, MESSAGES, CONTENTS };
 

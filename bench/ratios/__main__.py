@@ -17,7 +17,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.load import NothingMeasuredError, unary
+from bench.load import NothingMeasuredError, Unary, unary
 from bench.machines import clocks, description, disturbance
 from bench.measure import progress, wait_until_quiet
 from bench.processes import HERE, LOAD_CORE, Bench
@@ -72,7 +72,10 @@ def _run(step: Step, number: int, sides: Sides, found: Found) -> None:
         server = sides.servers[name]
         wait_until_quiet(server)
         try:
-            found.setdefault((step.name, name), []).append(step.run(server, sides.folder))
+            run = step.run(server, sides.folder)
+            if run.failed >= (run.requests if isinstance(run, Unary) else max(run.chunks, 1)):
+                raise NothingMeasuredError("every request failed")
+            found.setdefault((step.name, name), []).append(run)
         except (NothingMeasuredError, OSError) as problem:
             sides.problems.append(f"{step.name}, {name}: {type(problem).__name__}: {problem}")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from bench.load import EDGE_KEY
 from bench.measure import progress
 from bench.processes import LOAD_CORE, Bench, DidNotStartError, Server, free_port
+from bench.ratios.rivals import NotInstalledError, start_litellm, start_portkey
 from bench.translation.gateway import PROVIDERS
 from bench.translation.wires import ANTHROPIC, CHAT, GEMINI
 
@@ -28,6 +29,7 @@ TLS_GATEWAY = "gateway to TLS"
 ONE_ALIAS = "gateway, 1 alias"
 MANY_ALIASES = f"gateway, {MANY:,} aliases"
 MANY_KEYS = f"gateway, {MANY:,} edge keys"
+LITELLM, PORTKEY = "LiteLLM's proxy", "Portkey's gateway"
 TO_ANTHROPIC, FROM_ANTHROPIC, TO_GEMINI = "chat to anthropic", "anthropic to chat", "chat to gemini"
 _TRANSLATED = {
     TO_ANTHROPIC: (CHAT, ANTHROPIC),
@@ -60,6 +62,8 @@ class Sides:
                 self.servers[name] = replace(gateway, wire=client, model_prefix=PROVIDERS[provider])
         self._start_tls()
         self._start_large()
+        self._try(LITELLM, lambda: start_litellm(self.bench))
+        self._try(PORTKEY, lambda: start_portkey(self.bench))
 
     def _start_tls(self) -> None:
         try:
@@ -99,7 +103,7 @@ class Sides:
         progress(f"starting {name}")
         try:
             self.servers[name] = start()
-        except DidNotStartError as problem:
+        except (DidNotStartError, NotInstalledError) as problem:
             self.problems.append(f"{name}: {problem}")
 
 

@@ -54,6 +54,8 @@ _BOTH = (sides.NGINX, sides.GATEWAY)
 _ALL = (sides.DIRECT, *_BOTH)
 _TLS = (sides.TLS_NGINX, sides.TLS_GATEWAY)
 _WIRES = (sides.TO_ANTHROPIC, sides.FROM_ANTHROPIC, sides.TO_GEMINI)
+_RIVALS = (sides.GATEWAY, sides.LITELLM, sides.PORTKEY)
+RIVALS, PACED_RIVALS = "rivals", "paced, rivals"
 UNARY, ALONE, PACED, SLOW = "unary", "alone", "paced", "slow"
 UNARY_TLS, PACED_TLS = "unary, TLS", "paced, TLS"
 UNARY_4K, PACED_TRANSLATED = "unary, 4 kB", "paced, translated"
@@ -69,6 +71,8 @@ STEPS = (
     Step(TRACED, _BOTH, _loaded(1, "traceparent"), 2),
     Step(UNKNOWN, _BOTH, _loaded(1, _UNKNOWN_HEADER), 2),
     Step(LARGE, (sides.GATEWAY, sides.ONE_ALIAS, sides.MANY_ALIASES, sides.MANY_KEYS), _loaded(1), 2),
+    Step(RIVALS, _RIVALS, lambda server, folder: unary(server, folder, 1, 4, 6), 1),
+    Step(PACED_RIVALS, _RIVALS, lambda server, folder: streams(server, folder, 5, 100, 20), 1),
     Step(SLOW, _ALL, _slow, 1),
     Step(BESIDE, (sides.GATEWAY,), _beside_open_streams, 1),
 )

@@ -93,6 +93,15 @@ def _translated(direction: str) -> list[Row]:
     ]
 
 
+def _beside_rival(name: str) -> list[Row]:
+    loads = {"CPU, 1 kB, 4 connections": (steps.RIVALS, "us/request")}
+    loads["CPU, 5 streams x 50 chunks/s"] = (steps.PACED_RIVALS, "us/chunk")
+    return [
+        Row(title, unit, name, least(step, name, "cpu_us"), least(step, sides.GATEWAY, "cpu_us"))
+        for title, (step, unit) in loads.items()
+    ]
+
+
 def _grown(title: str, base: tuple[str, str], grown: tuple[str, str]) -> Row:
     return Row(title, "us/request", base[1], least(*base, "cpu_us"), least(*grown, "cpu_us"), "1.1 x")
 
@@ -116,6 +125,8 @@ ROWS = [
     *_translated(sides.TO_ANTHROPIC),
     *_translated(sides.FROM_ANTHROPIC),
     *_translated(sides.TO_GEMINI),
+    *_beside_rival(sides.LITELLM),
+    *_beside_rival(sides.PORTKEY),
     _beside_nginx("CPU, 1 kB, a new traceparent each", "us/request", steps.TRACED, "cpu_us"),
     _beside_nginx("CPU, 1 kB, a new unknown header each", "us/request", steps.UNKNOWN, "cpu_us"),
     _grown(

@@ -16,6 +16,8 @@ PROVIDER_KEY = "soak-provider-key"
 WIRES = ("openai", "anthropic", "gemini")
 PROVIDERS = {"o": "openai", "c": "openai", "a": "anthropic", "g": "gemini"}
 """The providers of the configuration, and the wire that each speaks."""
+PROBES = 1_000_000_000
+"""The numbers above it are the probe's (:mod:`bench.soak.probe`)."""
 MARK = re.compile(rb"m(\d+)\.[a-z0-9]+")
 
 

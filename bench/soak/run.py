@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from random import Random
 from threading import Thread
@@ -21,11 +22,14 @@ from twisted.internet import reactor
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.protocol import Factory
 
-from bench.machines import ROOT, cpu_seconds, resident_bytes
+from bench.machines import ROOT, cpu_seconds
 from bench.soak.client import Client, Findings, Seen
-from bench.soak.exchanges import MARK, Exchange, drawn
+from bench.soak.exchanges import MARK, PROBES, Exchange, drawn
+from bench.soak.watch import Sample, Watch, percentile, summary
 
 RELOAD_SECONDS = 2.0
+WINDOW_SECONDS = 300.0
+"""The warm-up of a run by time, and each of the parts that are compared."""
 SETTLE_SECONDS = 20.0
 """How long the last events of a slice may take."""
 SPARE_FILES = 200
@@ -40,6 +44,10 @@ class Wanted:
     slice: int
     clients: int
     seed: int
+    minutes: float | None = None
+    """For how long, whatever number of exchanges that is; slices are then counted in seconds."""
+    slice_seconds: float = 30.0
+    reload_seconds: float = RELOAD_SECONDS
 
 
 class Event(Struct):
@@ -60,6 +68,8 @@ class Account:
     unnamed: Counter[str] = field(default_factory=Counter)
     """How many events without a model are awaited, by outcome."""
     events: int = 0
+    probes: int = 0
+    """How many of them are the probe's."""
 
     def begin(self, exchange: Exchange) -> None:
         """Await the event of an exchange."""
@@ -76,6 +86,9 @@ class Account:
         found = MARK.search((event.model or "").encode())
         if found is None:
             self.unnamed[event.status] -= 1
+            return
+        if int(found[1]) > PROBES:
+            self.probes += 1
             return
         exchange = self.awaited.pop(int(found[1]), None)
         if exchange is None:
@@ -161,30 +174,64 @@ class Soak:
 
     def _drive(self, gateway: subprocess.Popen[bytes]) -> None:
         reactor.startRunning(installSignalHandlers=False)
-        while self._number < self.wanted.exchanges and gateway.poll() is None:
+        watch = Watch(gateway.pid, self._port)
+        if self.wanted.minutes is not None:
+            watch.start()
+        start = time.monotonic()
+        while self._has_more(time.monotonic() - start) and gateway.poll() is None:
             began, cpu, first = time.monotonic(), cpu_seconds(gateway.pid), self._number
             self._left = min(self.wanted.slice, self.wanted.exchanges - self._number)
             self._run_slice(gateway)
-            done = self._number - first
+            done = max(self._number - first, 1)
             seconds, used = time.monotonic() - began, cpu_seconds(gateway.pid) - cpu
-            files = len(os.listdir(f"/proc/{gateway.pid}/fd"))
-            self._first_files = self._first_files or files
-            if files > self._first_files + SPARE_FILES:
-                self.findings.say(f"{files} open files")
+            sample = watch.sample(time.monotonic() - start)
+            self._first_files = self._first_files or sample.files
+            if sample.files > self._first_files + SPARE_FILES:
+                self.findings.say(f"{sample.files} open files")
             print(
                 f"{self._number:>9,} exchanges {done / seconds:6,.0f}/s {used / done * 1e6:4.0f} us of CPU  "
                 f"{self.account.events:>9,} events  {self._reloads:>4} reloads  "
-                f"{resident_bytes(gateway.pid) / 2**20:5.0f} MiB  {files:>4} files  "
+                f"{sample.memory / 2**20:5.0f} MiB  {sample.files:>4} files  {self._probed(sample)}"
                 f"{sum(self.findings.counts.values())} problems",
                 flush=True,
             )
             self._tell()
             self._search_log()
+        if self.wanted.minutes is not None:
+            self._end_watch(watch)
+
+    def _has_more(self, seconds: float) -> bool:
+        if self.wanted.minutes is not None:
+            return seconds < self.wanted.minutes * 60
+        return self._number < self.wanted.exchanges
+
+    def _probed(self, sample: Sample) -> str:
+        """Return what a line says of the probe's times, and of the CPU beside them."""
+        if self.wanted.minutes is None:
+            return ""
+        p50, p99 = (percentile(list(sample.times), percent) / 1000 for percent in (50, 99))
+        return f"{sample.cpu_share:4.0%} of a core  probe p50 {p50:.1f} ms p99 {p99:.1f} ms  "
+
+    def _end_watch(self, watch: Watch) -> None:
+        """Have the probe's events counted, and compare the end with the beginning."""
+        watch.stop()
+        until = time.monotonic() + SETTLE_SECONDS
+        while self.account.probes < watch.answered and time.monotonic() < until:
+            reactor.iterate(0.05)
+            self._take_events()
+        if watch.failed:
+            self.findings.say(f"{watch.failed} probes failed")
+        if self.account.probes != watch.answered + watch.failed:
+            self.findings.say(f"{self.account.probes} events of {watch.answered} answered probes")
+        compared = summary(watch.samples, WINDOW_SECONDS)
+        if compared is not None:
+            print(compared.text())
 
     def _run_slice(self, gateway: subprocess.Popen[bytes]) -> None:
         for _ in range(self.wanted.clients):
             self._connect()
-        reload_at = time.monotonic() + RELOAD_SECONDS
+        reload_at = time.monotonic() + self.wanted.reload_seconds
+        end_at = inf if self.wanted.minutes is None else time.monotonic() + self.wanted.slice_seconds
         quiet_since: float | None = None
         while True:
             reactor.iterate(0.05)
@@ -193,7 +240,9 @@ class Soak:
             if now >= reload_at and self._left:
                 gateway.send_signal(signal.SIGHUP)
                 self._reloads += 1
-                reload_at = now + RELOAD_SECONDS
+                reload_at = now + self.wanted.reload_seconds
+            if now >= end_at:
+                self._left = 0
             if self._left or self._clients:
                 continue
             quiet_since = quiet_since or now
@@ -271,9 +320,10 @@ class Soak:
     def _report(self) -> None:
         for kind, count in self.findings.counts.items():
             print(f"{count:>7,} times: {kind}")
+        lost, problems = self.findings.counts.get("no event", 0), sum(self.findings.counts.values())
         print(
-            f"{self._number:,} exchanges, {self.account.events:,} events, {self._reloads} reloads, seed "
-            f"{self.wanted.seed}: {sum(self.findings.counts.values()) or 'no'} problems"
+            f"{self._number:,} exchanges, {self.account.events:,} events, {lost} lost, "
+            f"{self._reloads} reloads, seed {self.wanted.seed}: {problems or 'no'} problems"
         )
 
 
