@@ -12,7 +12,7 @@ Each request is one object with one deadline, and ends by one call or, where it 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from twisted.internet.defer import CancelledError
@@ -60,14 +60,11 @@ class ConnectionRequest:
     on_error: Callable[[Exception], Any] | None  # Any: as above
     fresh: bool
     """Whether it insists on a new connection."""
-    _deadline: Deadline = field(init=False)
+    _deadline: Deadline | None = None
     _waiting: bool = False
     _dialling: bool = False
     _attempt: Attempt | None = None
     """At TCP, then at TLS."""
-
-    def __post_init__(self) -> None:
-        self._deadline = Deadline(self.owner.wheel, self._on_deadline)
 
     def cancel(self) -> None:
         """Call nobody any more; abort what is under way.  Does nothing where the request has ended."""
@@ -80,16 +77,17 @@ class ConnectionRequest:
     def wait(self) -> None:
         """Wait in the queue, but not for too long."""
         self._waiting = True
-        self._deadline.start(self.owner.limits.connect)
+        self._start_deadline()
 
     def dial(self, dialler: Dialler, factory: IProtocolFactory) -> None:
         """Make a new connection."""
         self._waiting = False
         self._dialling = True
-        self._deadline.start(self.owner.limits.connect)
         attempt = dialler.dial(factory, self._on_connected, self._on_failed)
-        if self._dialling and self._attempt is None:  # nothing has come of it yet
-            self._attempt = attempt
+        if self._dialling:  # a connection to the same host may be ready by now
+            self._start_deadline()
+            if self._attempt is None:
+                self._attempt = attempt
 
     def succeed(self, connection: Connection) -> None:
         """Pass ``connection`` on."""
@@ -104,6 +102,11 @@ class ConnectionRequest:
         self._end()
         if on_error is not None:
             on_error(error)
+
+    def _start_deadline(self) -> None:
+        if self._deadline is None:
+            self._deadline = Deadline(self.owner.wheel, self._on_deadline)
+        self._deadline.start(self.owner.limits.connect)
 
     def _on_connected(self, protocol: IProtocol) -> None:
         connection = cast(Connection, protocol)  # the factory makes nothing else
@@ -153,7 +156,8 @@ class ConnectionRequest:
             self.owner.on_dial_failed()
 
     def _end(self) -> None:
-        self._deadline.close()
+        if self._deadline is not None:
+            self._deadline.close()
         self._waiting = False
         self.on_ready = self.on_error = self._attempt = None
 

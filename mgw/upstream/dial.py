@@ -1,9 +1,10 @@
 """Make TCP connections to one host at little cost, as a thousand streams a second ask for it.
 
 Twisted's endpoints cost each connection several Deferreds and a timer, a name is resolved in a thread each
-time, and what they put around a protocol stays there: every read passes it.  Here an attempt is one object.
-It is Twisted's factory while the connection is made, takes the protocol's place for the moment in which it
-stands, and then gives it to the protocol.
+time, and what they put around a protocol stays there: every read passes it.  Here an attempt is one object:
+a :class:`mgw.reactor.socket_attempt.SocketAttempt`, or, where the reactor or the address are not of the kind
+for that, one that is Twisted's factory while the connection is made, takes the protocol's place for the
+moment in which it stands, and then gives it to the protocol.
 
 A host name has the full treatment, resolution and all its addresses in turn (RFC 8305), unless one of them
 was connected to within the last :data:`ADDRESS_SECONDS`.  That one is dialled alone; if it fails or takes
@@ -12,7 +13,6 @@ long it is forgotten, and the full treatment follows (contract 2.10).
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -24,22 +24,12 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.reactor.deadline import Deadline, TimerWheel
+from mgw.reactor.socket_attempt import SocketAttempt, can_connect_sockets, set_client_options
 
-KEEPALIVE_SECONDS: Final = 30
 ADDRESS_SECONDS: Final = 5.0
 """How long an address is dialled without another resolution of its name."""
 DIRECT_SECONDS: Final = 1.0
 """How long the attempt at that address may take before the full treatment is tried: a lost packet's worth."""
-
-_OPTIONS: Final = (
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),  # a small write does not wait to fill a packet
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # a peer that vanished is noticed
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, name), KEEPALIVE_SECONDS)
-        for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL")
-        if hasattr(socket, name)
-    ),
-)
 
 
 class Attempt(Protocol):
@@ -88,10 +78,11 @@ class TcpDialler:
         self._reactor = reactor
         self._host = host
         self._port = port
+        self._with_sockets = can_connect_sockets(reactor, host)
 
     def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
         """Connect, as an endpoint does: for whoever puts a layer on top."""
-        return _connect_with(self, protocol_factory)
+        return connect_with(self, protocol_factory)
 
     def dial(
         self,
@@ -100,6 +91,10 @@ class TcpDialler:
         on_failed: Callable[[Exception], None],
     ) -> Attempt:
         """As in :class:`Dialler`."""
+        if self._with_sockets:
+            quick = SocketAttempt(self._reactor, factory, on_connected, on_failed)
+            quick.connect(self._host, self._port)
+            return quick
         attempt = _TcpAttempt(factory, on_connected, on_failed)
         attempt.connect_to(self._reactor, self._host, self._port)
         return attempt
@@ -120,7 +115,7 @@ class NameDialler:
 
     def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
         """Connect, as an endpoint does: for whoever puts a layer on top."""
-        return _connect_with(self, protocol_factory)
+        return connect_with(self, protocol_factory)
 
     def dial(
         self,
@@ -148,7 +143,8 @@ class NameDialler:
         self._recent = None
 
 
-def _connect_with(dialler: Dialler, factory: IProtocolFactory) -> Deferred[IProtocol]:
+def connect_with(dialler: Dialler, factory: IProtocolFactory) -> Deferred[IProtocol]:
+    """Return what fires with the protocol, or fails: an endpoint's ``connect``."""
     connected: Deferred[IProtocol] = Deferred(lambda _: attempt.cancel())
     attempt = dialler.dial(factory, connected.callback, connected.errback)
     return connected
@@ -215,9 +211,7 @@ class _TcpAttempt:
         assert protocol is not None, "the transport is made for it"
         self._end()
         if isinstance(transport, TcpConnection):
-            handle = transport.getHandle()
-            for option in _OPTIONS:
-                handle.setsockopt(*option)
+            set_client_options(transport.getHandle())
         transport.protocol = protocol
         protocol.makeConnection(transport)
         if on_connected is not None:
@@ -268,15 +262,18 @@ class _NameAttempt:
 
     def connect_to(self, recent: TcpDialler) -> None:
         """Dial the recent address, though not for long."""
-        self._deadline.start(DIRECT_SECONDS)
-        self._keep(recent.dial(self._factory, self._connected, self._on_address_failed))
+        attempt = recent.dial(self._factory, self._connected, self._on_address_failed)
+        if self._on_connected is not None and self._resolved_at is None:  # nothing has come of it yet
+            self._attempt = attempt
+            self._deadline.start(DIRECT_SECONDS)
 
     def connect_by_name(self) -> None:
         """Resolve the name, and dial its addresses in turn."""
         self._resolved_at = self._dialler.wheel.now()
         passage: Any = _TcpAttempt(self, self._connected, self._fail)  # factory and protocol in one
         attempt = maybeDeferred(self._dialler.by_name.connect, passage)
-        self._keep(attempt)
+        if self._on_connected is not None:
+            self._attempt = attempt
         _ = attempt.addErrback(lambda failure: self._fail(_error_of(failure)))
 
     def cancel(self) -> None:
@@ -297,10 +294,6 @@ class _NameAttempt:
         if self._resolved_at is not None:
             self._dialler.remember(address, self._resolved_at)
         return self._factory.buildProtocol(address)
-
-    def _keep(self, attempt: Attempt) -> None:
-        if self._on_connected is not None:  # it is not over yet
-            self._attempt = attempt
 
     def _give_up_address(self) -> None:
         if self._attempt is not None:

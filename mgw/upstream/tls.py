@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import ip_address
@@ -30,6 +31,7 @@ from twisted.internet.protocol import Factory
 from zope.interface import implementer
 
 from mgw.reactor.tls_transport import TlsTransport
+from mgw.upstream.dial import Attempt, Dialler, connect_with
 
 _CIPHERS: Final = (
     "ECDH+AESGCM:ECDH+CHACHA20:DH+AESGCM:DH+CHACHA20:ECDH+AES256:DH+AES256:ECDH+AES128:DH+AES:"
@@ -56,7 +58,7 @@ class CertificateNameError(Exception):
 
 @implementer(IStreamClientEndpoint)
 class TlsEndpoint:
-    """Speaks TLS with ``host`` over the connections of ``endpoint``.
+    """Speaks TLS with ``host`` over the connections of ``tcp``.
 
     The certificates in ``ca_file`` (PEM) are read now, and replace the system's authorities.
 
@@ -64,8 +66,8 @@ class TlsEndpoint:
     :raises ValueError: ``ca_file`` holds no certificate, or ``host`` is neither an address nor a name.
     """
 
-    def __init__(self, endpoint: IStreamClientEndpoint, host: str, ca_file: str | None) -> None:
-        self._endpoint = endpoint
+    def __init__(self, tcp: Dialler, host: str, ca_file: str | None) -> None:
+        self._tcp = tcp
         self._identity = _identity_of(host)
         named = isinstance(self._identity, DNS_ID)  # RFC 6066 3: an address is not sent
         context = client_context(ca_file)
@@ -74,8 +76,20 @@ class TlsEndpoint:
 
     def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
         """Connect, and begin the handshake; the protocol hears when it is done."""
-        connecting: Deferred[Any] = self._endpoint.connect(_TlsFactory(self, protocol_factory))
-        return connecting.addCallback(_protocol_of)
+        return connect_with(self, protocol_factory)
+
+    def dial(
+        self,
+        factory: IProtocolFactory,
+        on_connected: Callable[[IProtocol], None],
+        on_failed: Callable[[Exception], None],
+    ) -> Attempt:
+        """As in :class:`mgw.upstream.dial.Dialler`."""
+
+        def on_tcp_connected(transport: Any) -> None:  # Any: ours, since our factory makes it
+            on_connected(transport.protocol)
+
+        return self._tcp.dial(_TlsFactory(self, factory), on_tcp_connected, on_failed)
 
     def build_transport(self, protocol: IProtocol) -> TlsTransport:
         """Return a new connection's TLS side."""
@@ -84,10 +98,6 @@ class TlsEndpoint:
     def _check_certificate(self, certificate: bytes | None) -> CertificateNameError | None:
         problem = _find_name_problem(certificate, self._identity)
         return None if problem is None else CertificateNameError(problem)
-
-
-def _protocol_of(transport: TlsTransport) -> IProtocol:
-    return transport.protocol
 
 
 class _TlsFactory(Factory):

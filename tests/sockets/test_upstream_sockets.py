@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from treq.client import HTTPClient
 from twisted.internet.task import deferLater
-from twisted.internet.tcp import Client as TcpClient
+from twisted.internet.tcp import Connection as TcpConnection
 
 from mgw.errors import Reason
 from mgw.http.request_head import render_request_head
+from mgw.reactor.socket_attempt import KEEPALIVE_SECONDS
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import (
     Phase,
@@ -21,7 +22,6 @@ from mgw.upstream.client import (
     UpstreamRequest,
     build_upstream,
 )
-from mgw.upstream.dial import KEEPALIVE_SECONDS
 from mgw.upstream.pool import SETTLE_SECONDS
 from tests.support.listening import Gathered, Provider, Server, body_of
 from tests.support.reactor import in_reactor, running_reactor
@@ -210,7 +210,7 @@ def test_sockets_are_kept_alive_and_do_not_wait_to_fill_packets() -> None:
         (handle,) = [
             reader.getHandle()
             for reader in running_reactor().getReaders()
-            if isinstance(reader, TcpClient) and upstream.origin.endswith(f":{reader.getPeer().port}")
+            if isinstance(reader, TcpConnection) and upstream.origin.endswith(f":{reader.getPeer().port}")
         ]
         assert handle.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         assert handle.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)

@@ -180,6 +180,14 @@ def test_an_address_that_fails_is_forgotten_and_the_name_gets_the_full_treatment
     assert (len(d.dialled), len(d.by_name.pending)) == (1, 1)
 
 
+def test_cancelling_reaches_the_full_treatment_where_the_address_failed_at_once() -> None:
+    d = Dialling(name=True)
+    d.knowing()
+    d.reactor.connectTCP = None
+    d.dial().cancel()
+    assert (d.by_name.cancelled, d.errors, d.reactor.getDelayedCalls()) == (1, [], [])
+
+
 def test_an_address_that_takes_long_is_given_up_for_the_full_treatment() -> None:
     d = Dialling(name=True)
     d.knowing()

@@ -1,0 +1,160 @@
+"""Connect TCP sockets for the epoll reactor, in fewer steps than Twisted's connectors take.
+
+Twisted waits a turn of the reactor before it begins to connect, and tells the kernel five times what it wants
+to hear of one socket.  It keeps a connector and a factory for as long as a connection lasts.  Here the kernel
+is asked at once, and asked again at once: on the same host the connection stands by then, without a turn of
+the reactor.  Elsewhere the reactor waits until the socket can be written, and only then it gets a transport:
+the one that it makes for sockets that came to it connected.
+
+``IReactorSocket.adoptStreamConnection`` is the interface for that.  It duplicates the socket and asks for
+both of its addresses, so the transport that it makes is made here directly.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from errno import EALREADY, EINPROGRESS, EISCONN
+from os import strerror
+from typing import Any, Final
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.error import ConnectBindError, ConnectionLost, getConnectError
+from twisted.internet.interfaces import IProtocol, IProtocolFactory, IWriteDescriptor
+from twisted.internet.tcp import Server
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+KEEPALIVE_SECONDS: Final = 30
+
+_UNDER_WAY: Final = frozenset({EINPROGRESS, EALREADY})
+_CONNECTED: Final = frozenset({0, EISCONN})
+_OPTIONS: Final = (
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),  # a small write does not wait to fill a packet
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # a peer that vanished is noticed
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, name), KEEPALIVE_SECONDS)
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL")
+        if hasattr(socket, name)
+    ),
+)
+
+
+def can_connect_sockets(reactor: object, host: str) -> bool:
+    """Say whether a :class:`SocketAttempt` at the address ``host`` is possible; one with a zone is rare."""
+    return isinstance(reactor, EPollReactor) and "%" not in host
+
+
+def set_client_options(handle: socket.socket) -> None:
+    """Set what all our connections to providers have."""
+    for option in _OPTIONS:
+        handle.setsockopt(*option)
+
+
+@implementer(IWriteDescriptor)
+class SocketAttempt:
+    """One attempt: ``on_connected`` gets a protocol of ``factory``, or ``on_failed`` the error."""
+
+    __slots__ = ("_address", "_factory", "_fileno", "_on_connected", "_on_failed", "_reactor", "_socket")
+
+    def __init__(
+        self,
+        reactor: Any,  # Any: the reactor's interfaces are many
+        factory: IProtocolFactory,
+        on_connected: Callable[[IProtocol], None],
+        on_failed: Callable[[Exception], None],
+    ) -> None:
+        self._reactor = reactor
+        self._factory: IProtocolFactory = factory
+        self._on_connected: Callable[[IProtocol], None] | None = on_connected
+        self._on_failed: Callable[[Exception], None] | None = on_failed
+        self._socket: socket.socket | None = None
+        self._fileno = -1
+        self._address: tuple[Any, ...] = ()  # Any: as the socket module has it
+
+    def connect(self, host: str, port: int) -> None:
+        """Begin, and perhaps end; ``host`` is an IP address."""
+        is_v6 = ":" in host
+        self._address = (host, port, 0, 0) if is_v6 else (host, port)
+        try:
+            self._socket = made = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET)
+        except OSError as error:  # no descriptor is left
+            self._fail(ConnectBindError(error.errno, error.strerror))
+            return
+        try:
+            made.settimeout(0)
+            set_client_options(made)
+            result = made.connect_ex(self._address)
+            if result == EINPROGRESS:
+                result = made.connect_ex(self._address)
+        except Exception as error:  # an address or a port that no socket can have
+            self._fail(error)
+            return
+        if result in _UNDER_WAY:
+            self._fileno = made.fileno()
+            self._reactor.addWriter(self)
+        else:
+            self._on_result(made, result)
+
+    def cancel(self) -> None:
+        """Give up; does nothing where it is too late."""
+        if self._socket is not None:
+            self._on_failed = None
+            self._fail(TimeoutError())
+
+    # What the reactor calls (IWriteDescriptor)
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor."""
+        return self._fileno
+
+    def logPrefix(self) -> str:
+        """Return what the reactor puts before messages about this."""
+        return type(self).__name__
+
+    def doWrite(self) -> None:
+        """The socket can be written, so it is connected; or it has an error."""
+        waiting = self._socket
+        if waiting is not None:
+            error = waiting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            self._on_result(waiting, error or waiting.connect_ex(self._address))
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The socket has an error, or the reactor stops."""
+        self.doWrite()
+        if self._socket is not None:
+            self._fail(ConnectionLost(str(reason.value)))
+
+    def _on_result(self, connecting: socket.socket, result: int) -> None:
+        if result in _UNDER_WAY:
+            return
+        if result not in _CONNECTED:
+            self._fail(getConnectError((result, strerror(result))))
+            return
+        on_connected = self._on_connected
+        self._let_go()
+        address_type = IPv6Address if len(self._address) > 2 else IPv4Address
+        protocol = self._factory.buildProtocol(address_type("TCP", *self._address))
+        if protocol is None or on_connected is None:
+            connecting.close()
+            return
+        transport = Server(connecting, protocol, self._address, None, 0, self._reactor)  # type: ignore[arg-type]  # no port made it
+        transport.repstr = f"<connection to {self._address[0]}>"  # which only a port's transport has
+        protocol.makeConnection(transport)
+        on_connected(protocol)
+
+    def _fail(self, error: Exception) -> None:
+        on_failed, failed = self._on_failed, self._socket
+        self._let_go()
+        if failed is not None:
+            failed.close()
+        if on_failed is not None:
+            on_failed(error)
+
+    def _let_go(self) -> None:
+        """Stop waiting, and drop the references; the socket is somebody else's."""
+        if self._fileno != -1:
+            self._reactor.removeWriter(self)
+            self._fileno = -1
+        self._on_connected = self._on_failed = self._socket = None
