@@ -220,7 +220,8 @@ class TlsTransport:
             goodbye = True
         except SSLError as error:
             fault = error
-        self._flush()  # key updates are answered
+        if self._outgoing.pending:
+            self._flush()  # the answer to a key update
         if pieces:
             self.protocol.dataReceived(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if goodbye and self._open:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,21 @@ import pytest
 from OpenSSL import SSL
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.ssl import DefaultOpenSSLContextFactory
+from twisted.internet.task import deferLater
 
 from mgw.errors import GatewayError, Reason
-from mgw.upstream.client import Phase, UpstreamFailure, UpstreamLimits, UpstreamRequest, build_upstream
+from mgw.http.request_head import render_request_head
+from mgw.upstream.client import (
+    Phase,
+    Upstream,
+    UpstreamFailure,
+    UpstreamLimits,
+    UpstreamRequest,
+    build_upstream,
+)
+from mgw.upstream.pool import SETTLE_SECONDS
 from tests.support.certificates import Authority, Issued, authority, issue
-from tests.support.listening import Provider, Server, body_of
+from tests.support.listening import Gathered, Provider, Server, body_of
 from tests.support.reactor import in_reactor, running_reactor
 
 LIMITS = UpstreamLimits(connect=5.0, first_byte=10.0, idle=10.0)
@@ -196,3 +206,71 @@ def test_a_body_cut_off_without_tlss_goodbye_breaks(ca: Authority) -> None:
     with pytest.raises(GatewayError) as caught:
         ask(Tls(issue(ca, "localhost")), ca.ca_file, says=cut)
     assert caught.value.reason is Reason.UPSTREAM_BROKEN
+
+
+def serving(
+    ca: Authority, says: Callable[[Provider], object], work: Callable[[Upstream, Server], Awaitable[None]]
+) -> None:
+    """Run ``work`` against a provider that speaks TLS."""
+    reactor = running_reactor()
+
+    async def run() -> None:
+        server = Server(says)
+        port = reactor.listenSSL(0, server, Tls(issue(ca, "localhost")), interface="127.0.0.1")
+        url = f"https://localhost:{port.getHost().port}/v1"
+        upstream = build_upstream("main", url, LIMITS, reactor, str(ca.ca_file))
+        try:
+            await work(upstream, server)
+        finally:
+            upstream.close()
+            server.hang_up()
+            await upstream.when_closed()
+            await port.stopListening()
+
+    in_reactor(run)
+
+
+@pytest.mark.parametrize("size", [10_000, 60_000, 200_000, 5_000_000])
+def test_a_request_of_any_size_arrives_whole_and_the_connection_serves_again(
+    ca: Authority, size: int
+) -> None:
+    async def work(upstream: Upstream, server: Server) -> None:
+        request = UpstreamRequest(b"POST", b"/", [], b"x" * size)
+        host = upstream.origin.partition("://")[2].encode()
+        whole = size + len(render_request_head(b"POST", b"/", [], host, size))
+
+        def counted(provider: Provider) -> None:
+            if server.heard % whole == 0:
+                answer_ok(provider)
+
+        server.on_data = counted
+        for _ in range(2):
+            assert await body_of(await upstream.open(request)) == b"hi"
+            await deferLater(running_reactor(), SETTLE_SECONDS)
+        assert server.heard == 2 * whole
+        assert upstream.opened_total == 1
+
+    serving(ca, answer_ok, work)
+
+
+def test_a_paused_body_is_not_read_from_the_socket(ca: Authority) -> None:
+    pieces = [bytes([number % 251]) * 65536 for number in range(300)]
+
+    def flood(provider: Provider) -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (65536 * len(pieces))
+        provider.transport.write(head + b"".join(pieces))
+
+    async def work(upstream: Upstream, server: Server) -> None:
+        answer = await upstream.open(GET)
+        sink = Gathered()
+        answer.deliver_body(sink)
+        for _ in range(5):
+            answer.pause()
+            seen = len(sink.pieces)
+            probe = await upstream.open(GET)  # many turns of the reactor later
+            probe.cancel()
+            assert len(sink.pieces) == seen
+            answer.resume()
+        assert await sink.done == b"".join(pieces)
+
+    serving(ca, flood, work)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import ssl
+import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -279,3 +281,26 @@ def test_nothing_is_left_to_collect_after_the_end(ca: Authority, issued: Issued)
         assert [end() for end in ends] == [None, None]
     finally:
         gc.enable()
+
+
+def python_calls(work: Callable[[], object]) -> list[str]:
+    """Return the names of the Python functions that are called while ``work`` runs."""
+    names: list[str] = []
+    sys.setprofile(lambda frame, event, _: names.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+def test_a_record_passes_through_few_calls(pair: TlsPair) -> None:
+    write = partial(pair.transport.write, b"x" * 1400)
+    assert python_calls(write)[:-2] == [
+        "write",
+        "write",
+        "write",
+    ]  # ours, ssl's, the eager one; then the pipe
+    data = pair.said(b"y" * 850)
+    read = partial(pair.transport.dataReceived, data)
+    assert python_calls(read) == ["dataReceived", "_read", "_decrypt", "read", "dataReceived"]
