@@ -94,7 +94,7 @@ class MemoryReactor(ReactorBase):
         """Let time pass, and do what is due."""
         self.now += seconds
         self.runUntilCurrent()
-        while self.threadCallQueue:
+        while self.threadCallQueue or self.timeout() == 0:  # the next turns are part of it
             self.runUntilCurrent()
         for connection in [found for found in self._open if found.transport.closing]:
             self._open.remove(connection)

@@ -25,7 +25,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, eventAsText
 from zope.interface import implementer
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import TokenUsage
 from mgw.ops.metrics import Metrics
 from mgw.secret import Secret, without
 from mgw.usage.event import ELLIPSIS, timestamp
@@ -55,8 +55,8 @@ UNLOGGED_PATHS: Final = frozenset({"/healthz", "/metrics"})
 """What access logging skips (contract 7.6)."""
 
 _plain: Final = re.compile(r"(?!-\Z)[!#-&(-<>-~]{1,256}\Z").match  # visible ASCII without quotes and "="
-MAX_SHOWN_PATH: Final = 256
-"""Bytes of a path whose part of the line is kept for requests to come."""
+MAX_SHARED_PATH: Final = 256
+"""Bytes of a path whose text is kept for requests to come."""
 
 
 def redact_patterns(text: str) -> str:
@@ -99,46 +99,35 @@ def format_value(value: str | None) -> str:
     return value if _plain(value) else _quote(value)
 
 
-def usage_line(settled: SettledExchange) -> str:
-    """Return the line of an exchange; what :func:`_optional_fields` adds is not in every one of them."""
-    labels, status, usage = settled.labels, settled.http_status, settled.usage
-    tokens_in, tokens_out, request_id = usage.tokens_in, usage.tokens_out, settled.request_id
-    names, key_hash = labels.log_text or _render_labels(labels)
+def usage_line(settled: SettledExchange) -> bytes:
+    """Return the line of an exchange; what comes after its id, which is ours, is left out where unknown."""
+    names, key_hash = settled.labels.log_text or _render_labels(settled.labels)
+    status, error, ttft_ms, attempts = settled.http_status, settled.error, settled.ttft_ms, settled.attempts
+    usage, session, dropped = settled.usage, settled.session, settled.dropped_fields
+    tokens_in, tokens_out, upstream_id = usage.tokens_in, usage.tokens_out, settled.upstream_request_id
+    more = "" if error is None else f" error={format_value(error)}"
+    if ttft_ms is not None:
+        more += f" ttft_ms={ttft_ms:.1f}"
+    if settled.stream:
+        more += " stream=true"
+    if usage.cache_read is not None or usage.cache_write is not None or usage.reasoning is not None:
+        more += _detailed_counts(usage)
+    if attempts is not None:
+        more += f" attempts={attempts}"
+    if session is not None:
+        more += _session_fields(session)
+    more += key_hash
+    if upstream_id is not None:
+        more += f" upstream_request_id={upstream_id if _plain(upstream_id) else format_value(upstream_id)}"
+    if dropped:
+        more += f" dropped_fields={format_value(','.join(dropped))}"
     return (
         f"usage time={timestamp(settled.time)} status={UNKNOWN if status is None else status} "
-        f"outcome={settled.outcome} {names} "
+        f"outcome={settled.outcome!s} {names} "
         f"tokens_in={UNKNOWN if tokens_in is None else tokens_in} "
         f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
-        f"latency_ms={settled.latency_ms:.1f} "
-        f"request_id={request_id if _plain(request_id) else format_value(request_id)}"
-        f"{_optional_fields(settled, key_hash)}"
-    )
-
-
-def _encode_usage_line(settled: SettledExchange) -> bytes:
-    return f"{usage_line(settled)}\n".encode()
-
-
-def _optional_fields(settled: SettledExchange, key_hash: str) -> str:
-    text = ""
-    if settled.error is not None:
-        text += f" error={format_value(settled.error)}"
-    if settled.ttft_ms is not None:
-        text += f" ttft_ms={settled.ttft_ms:.1f}"
-    if settled.stream:
-        text += " stream=true"
-    if settled.usage is not NO_USAGE:
-        text += _detailed_counts(settled.usage)
-    if settled.attempts is not None:
-        text += f" attempts={settled.attempts}"
-    if settled.session is not None:
-        text += _session_fields(settled.session)
-    text += key_hash
-    if settled.upstream_request_id is not None:
-        text += f" upstream_request_id={format_value(settled.upstream_request_id)}"
-    if settled.dropped_fields:
-        text += f" dropped_fields={format_value(','.join(settled.dropped_fields))}"
-    return text
+        f"latency_ms={settled.latency_ms:.1f} request_id={settled.request_id}{more}\n"
+    ).encode()
 
 
 def _detailed_counts(usage: TokenUsage) -> str:
@@ -192,7 +181,7 @@ class UsageLog:
         """Write the lines of exchanges."""
         lines: list[bytes] = []
         try:
-            lines.extend(map(_encode_usage_line, rows))
+            lines.extend(map(usage_line, rows))
         finally:
             self.lines.write_all(lines)
 
@@ -218,7 +207,9 @@ class AccessLog:
         """Write the lines of requests, but for the routes that are asked all the time."""
         lines: list[bytes] = []
         for ended in requests:
-            request = _describe_request(ended.method, ended.raw_path)
+            path = ended.raw_path
+            render = _render_request if path is not None and len(path) > MAX_SHARED_PATH else _shared_request
+            request = render(ended.method, path)
             if request is None:
                 continue
             why = "" if ended.error is None else f" error={format_value(ended.error)}"
@@ -229,14 +220,8 @@ class AccessLog:
         self.lines.write_all(lines)
 
 
-def _describe_request(method: bytes | None, raw_path: bytes | None) -> str | None:
-    """Return the method and the path as they stand in a line; ``None`` for what is not logged."""
-    if raw_path is not None and len(raw_path) > MAX_SHOWN_PATH:
-        return _render_request(method, raw_path)
-    return _shared_request(method, raw_path)
-
-
 def _render_request(method: bytes | None, raw_path: bytes | None) -> str | None:
+    """Return the method and the path as they stand in a line; ``None`` for what is not logged."""
     path = None if raw_path is None else raw_path.partition(b"?")[0].decode("latin-1")  # it may hold a key
     if path in UNLOGGED_PATHS:
         return None

@@ -54,10 +54,6 @@ class _Histogram:
     counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
     total: float = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
-        self.total += seconds
-
     def add_to(self, family: HistogramMetricFamily, labels: tuple[str, ...]) -> None:
         family.add_metric(labels, list(zip(_BOUNDS, accumulate(self.counts), strict=True)), self.total)
 
@@ -172,9 +168,13 @@ class Metrics:
             if row is None:
                 row = self._row_of(key)
             row.count += 1
-            row.timings.latency.observe(settled.latency_ms / 1000)
+            seconds, histogram = settled.latency_ms / 1000, row.timings.latency
+            histogram.counts[bisect_left(BUCKETS, seconds)] += 1
+            histogram.total += seconds
             if settled.ttft_ms is not None:
-                row.timings.first_byte.observe(settled.ttft_ms / 1000)
+                seconds, histogram = settled.ttft_ms / 1000, row.timings.first_byte
+                histogram.counts[bisect_left(BUCKETS, seconds)] += 1
+                histogram.total += seconds
             if usage.tokens_in is not None or usage.tokens_out is not None:
                 row.tokens.add(usage)
             if settled.error is not None:

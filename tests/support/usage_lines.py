@@ -17,7 +17,7 @@ _COUNT_FIELDS = (
 )
 
 
-def plain_usage_line(event: UsageEvent) -> str:
+def plain_usage_line(event: UsageEvent) -> bytes:
     """Return the line of an event."""
     tokens_in, tokens_out, status = event.tokens_in, event.tokens_out, event.http_status
     line = (
@@ -47,4 +47,4 @@ def plain_usage_line(event: UsageEvent) -> str:
         line += f" upstream_request_id={format_value(event.upstream_request_id)}"
     if event.dropped_fields:
         line += f" dropped_fields={format_value(','.join(event.dropped_fields))}"
-    return line
+    return f"{line}\n".encode()

@@ -14,7 +14,7 @@ from twisted.internet.task import Clock
 from mgw.ops.logs import AccessLog, UsageLog, format_value, usage_line
 from mgw.usage.event import ELLIPSIS, Outcome
 from mgw.usage.line_writer import INTERVAL, LineWriter
-from mgw.usage.record import EndedRequest
+from mgw.usage.record import EndedRequest, SettledExchange
 from tests.support.usage import AtOnce, MemoryOutput, exchange
 
 # A value is a bare word or a JSON string; the order is that of the line.
@@ -29,6 +29,13 @@ def taken_apart(line: str) -> dict[str, str]:
     return {name: json.loads(value) if value.startswith('"') else value for name, value in pairs}
 
 
+def shown(settled: SettledExchange) -> str:
+    """The line of an exchange, without its end."""
+    line = usage_line(settled).decode()
+    assert line.endswith("\n")
+    return line[:-1]
+
+
 def log_on(clock: Clock) -> tuple[LineWriter, MemoryOutput]:
     """A writer of lines, and where they arrive."""
     output = MemoryOutput()
@@ -36,7 +43,7 @@ def log_on(clock: Clock) -> tuple[LineWriter, MemoryOutput]:
 
 
 def test_a_usage_line_has_its_fields_in_a_fixed_order() -> None:
-    assert usage_line(exchange()) == (
+    assert shown(exchange()) == (
         "usage time=2025-11-24T16:00:00.250Z status=200 outcome=ok dialect=openai route=chat provider=main "
         "model=fast upstream_model=gpt-5 tokens_in=12 tokens_out=0 latency_ms=1234.6 request_id=req_1 "
         "ttft_ms=99.0 stream=true attempts=1 key_hash=0123456789ab"
@@ -44,7 +51,7 @@ def test_a_usage_line_has_its_fields_in_a_fixed_order() -> None:
 
 
 def test_a_usage_line_says_what_is_unknown() -> None:
-    line = usage_line(
+    line = shown(
         exchange(
             provider=None, model=None, upstream_model=None, tokens_in=None, tokens_out=None, http_status=None
         )
@@ -54,23 +61,23 @@ def test_a_usage_line_says_what_is_unknown() -> None:
 
 
 def test_a_usage_line_tells_of_a_session() -> None:
-    line = usage_line(exchange(session_minutes=1.5, bytes_in=1, bytes_out=2, frames_in=3, frames_out=0))
+    line = shown(exchange(session_minutes=1.5, bytes_in=1, bytes_out=2, frames_in=3, frames_out=0))
     assert " bytes_in=1 bytes_out=2 frames_in=3 frames_out=0 session_minutes=1.500 " in line
 
 
 def test_a_usage_line_says_why_an_exchange_did_not_end_well() -> None:
-    line = usage_line(exchange(error="reset", upstream_request_id="up_1"))
+    line = shown(exchange(error="reset", upstream_request_id="up_1"))
     assert " request_id=req_1 error=reset " in line
     assert line.endswith(" upstream_request_id=up_1")
 
 
 def test_a_usage_line_names_the_dropped_fields() -> None:
-    line = usage_line(exchange(dropped_fields=("logit_bias", "messages[].name")))
+    line = shown(exchange(dropped_fields=("logit_bias", "messages[].name")))
     assert line.endswith(" dropped_fields=logit_bias,messages[].name")
 
 
 def test_an_outcome_stands_beside_the_status() -> None:
-    line = usage_line(exchange(status=Outcome.CLIENT_ABORT, http_status=499))
+    line = shown(exchange(status=Outcome.CLIENT_ABORT, http_status=499))
     assert " status=499 outcome=client_abort " in line
 
 
@@ -107,7 +114,7 @@ def test_a_credential_in_a_path_is_not_shown() -> None:
 
 @given(model=st.one_of(st.text(st.sampled_from('a -="\\\n\x9b\u2028\ud800')), st.text()))
 def test_any_model_name_leaves_a_line_that_can_be_taken_apart(model: str) -> None:
-    line = usage_line(exchange(model=model))
+    line = shown(exchange(model=model))
     assert line.isprintable()
     found = taken_apart(line)
     assert (found["status"], found["request_id"]) == ("200", "req_1")
@@ -122,7 +129,7 @@ def test_the_usage_log_writes_one_line_per_event() -> None:
     sink.reopen()
     sink.flush()
     clock.advance(0)
-    assert output.written.decode() == f"{usage_line(exchange(model='größe'))}\n{usage_line(exchange())}\n"
+    assert output.written.decode() == f"{shown(exchange(model='größe'))}\n{shown(exchange())}\n"
 
 
 def test_the_usage_log_writes_what_waits_when_it_is_closed() -> None:

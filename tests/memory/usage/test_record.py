@@ -19,7 +19,7 @@ COUNTS = st.none() | st.integers(0, 2**40)
 TIMES = st.floats(0, 1e9) | st.sampled_from([0.0005, 0.0015, 2.675, 1e-9, 0.25])
 EVENTS = st.builds(
     UsageEvent,
-    request_id=WILD,
+    request_id=st.binary(min_size=12, max_size=12).map(lambda unique: f"req_{unique.hex()}"),
     time=st.floats(0, 4e9),
     dialect=st.sampled_from(["openai", "anthropic"]),
     route=st.just("chat"),
