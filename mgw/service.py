@@ -18,6 +18,7 @@ from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
+from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
@@ -144,6 +145,8 @@ class GatewayService(Service):
             requests_in_flight=lambda: self.server.in_flight,
             bodies_held=lambda: {"memory": self.server.budget.held, "disk": self.server.spool.disk.held},
             counts_by_sink=self._journal.counts_by_sink,
+            pause=self._pause,
+            offload=self._work_threads.run,
             clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
         self._metrics.reloaded(1, config.providers)
@@ -170,9 +173,15 @@ class GatewayService(Service):
             ProviderHealth(probe),
         )
 
-    def _render_metrics(self, accept: bytes | None) -> tuple[bytes, bytes]:
-        self._records.flush()
-        return self._metrics.render(accept)
+    async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, bytes]:
+        """Render the metrics, with all requests that have ended until now."""
+        for _ in range(self._records.slices):
+            self._records.write_slice()
+            await self._pause()
+        return await self._metrics.render(accept)
+
+    def _pause(self) -> Deferred[None]:
+        return deferLater(self._reactor, 0)
 
     def _spool(self, config: Config) -> Spool:
         disk = BodyBudget(config.spool.body_disk, place="on disk")
@@ -407,7 +416,6 @@ class GatewayService(Service):
         return LineWriter(name, self._reactor, self._line_threads(self._reactor, name), opener)
 
     def _reopen_logs(self) -> None:
-        self._records.flush()
         self._journal.reopen()
         if self._log_file is None:
             return

@@ -4,22 +4,23 @@ Fed from usage events, so they agree with them by construction; what has no even
 own.  Every label value is one of a set that the operator's configuration bounds, never something that a
 client sent: routes are rows of the table, providers are configured ones, whatever else comes is ``other``.
 
-The counts are plain numbers in plain objects, and :meth:`Metrics.collect` turns them into the library's
-families when somebody asks: ``labels()`` and ``observe()`` of the library take several times as long.
+The counts are plain numbers in plain objects, and :meth:`Metrics.render` makes text of them when somebody
+asks: ``labels()`` and ``observe()`` of the library take several times as long.  The text is made in as many
+turns of the reactor as it needs, none of which takes long; each family has the numbers of one moment.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
+from functools import lru_cache
 from platform import python_version
+from time import perf_counter
 from typing import Final
 
 import twisted
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -32,6 +33,8 @@ from twisted.internet.defer import Deferred, succeed
 from mgw import __version__
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.refusal import WORDS
+from mgw.errors import GatewayError
+from mgw.ops.exposition import CounterTable, Exposition, HistogramTable, Table
 from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
 from mgw.usage.record import SettledExchange
@@ -44,6 +47,8 @@ BUCKETS: Final = (
 NONE: Final = "none"
 OTHER: Final = "other"
 EDGE_REASONS: Final = frozenset({"key", "origin"})
+PART_SECONDS: Final = 0.0005
+"""How long a turn of the reactor may render."""
 _BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
 
 
@@ -53,9 +58,6 @@ class _Histogram:
 
     counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
     total: float = 0.0
-
-    def add_to(self, family: HistogramMetricFamily, labels: tuple[str, ...]) -> None:
-        family.add_metric(labels, list(zip(_BOUNDS, accumulate(self.counts), strict=True)), self.total)
 
 
 @dataclass(slots=True)
@@ -120,6 +122,14 @@ def _no_tallies() -> Mapping[str, SinkCounts]:
     return {}
 
 
+def _no_pause() -> Deferred[None]:
+    return succeed(None)
+
+
+def _do_inline(work: Callable[[], bytes]) -> Deferred[bytes]:
+    return succeed(work())
+
+
 @dataclass(slots=True, eq=False)
 class Metrics:
     """The numbers of one process: a usage sink, and what counts the rest."""
@@ -136,6 +146,12 @@ class Metrics:
     """What became of the events, by name of sink: the journal's."""
     clients: Callable[[], tuple[int, int, int]] = _no_clients
     """Connections of clients: open, allowed, and refused so far."""
+    pause: Callable[[], Awaitable[None]] = _no_pause
+    """Lets the reactor do other things."""
+    offload: Callable[[Callable[[], bytes]], Awaitable[bytes]] = _do_inline
+    """Does work in a thread."""
+    timer: Callable[[], float] = perf_counter
+    """Seconds, from any time on."""
     name: str = field(default="metrics", init=False)
     errors: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
@@ -150,13 +166,16 @@ class Metrics:
     _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
     _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict, repr=False)
     _tokens: dict[str, _TokenCounts] = field(default_factory=dict, repr=False)
-    _registry: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
+    _exposition_for: Callable[[bytes | None], Exposition] = field(
+        default_factory=lambda: lru_cache(maxsize=2)(Exposition), repr=False
+    )
+    """By ``Accept``: that of the scraper, and that of whoever looks as well."""
+    _process: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
 
     def __post_init__(self) -> None:
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+        ProcessCollector(registry=self._process)
+        PlatformCollector(registry=self._process)
+        GCCollector(registry=self._process)
 
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Count exchanges."""
@@ -217,27 +236,47 @@ class Metrics:
         """Something came in that is no HTTP."""
         self._malformed += 1
 
-    def render(self, accept: bytes | None) -> tuple[bytes, bytes]:
+    async def render(self, accept: bytes | None) -> tuple[bytes, bytes]:
         """Return the media type and the text, in the format that the ``Accept`` header asks for."""
+        exposition = self._exposition_for(accept)
+        page: list[bytes] = []
+        parts: list[bytes] = []
+        began = self.timer()
+        for part in self._render_parts(exposition):
+            parts.append(part)
+            if self.timer() - began >= PART_SECONDS:
+                page.append(b"".join(parts))  # not all at the end: there may be thousands
+                parts.clear()
+                await self.pause()
+                began = self.timer()
+        page += [*parts, await self._render_process(exposition), exposition.ending]
+        return exposition.media_type, b"".join(page)
+
+    def _render_parts(self, exposition: Exposition) -> Iterator[bytes]:
+        tables: tuple[Callable[[], Table], ...] = (
+            self._requests,
+            self._request_errors,
+            self._tokens_by_provider,
+            self._latency,
+            self._first_byte,
+        )
+        for table in tables:
+            yield from exposition.render_table(table())
+        for families in (self._state, self._clients, self._configuration, self._edge):
+            yield exposition.render(families())
+        yield from exposition.render_table(self._live_lists())
+        yield exposition.render(self._sinks())
+
+    async def _render_process(self, exposition: Exposition) -> bytes:
+        """Return what the library says of the process; it lists all open files, which may be many."""
+
+        def render() -> bytes:
+            return exposition.render(self._process.collect())
+
         try:
-            encoder, media_type = choose_encoder((accept or b"").decode("ascii"))
-        except (TypeError, ValueError):  # a version that is no number
-            encoder, media_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
-        return media_type.encode("ascii"), encoder(self._registry)
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families; the library's registry asks for it."""
-        yield from self._exchanges()
-        yield from self._times()
-        yield from self._state()
-        yield from self._clients()
-        yield from self._configuration()
-        yield from self._failures()
-        yield from self._sinks()
-
-    def describe(self) -> Iterable[Metric]:
-        """Return nothing: names are not checked against other collectors'."""
-        return ()
+            return await self.offload(render)
+        except GatewayError:  # the threads have too much to do
+            return render()
 
     def _row_of(self, key: _Key) -> _Row:
         route, provider, hundreds, outcome = key
@@ -262,50 +301,61 @@ class Metrics:
         key = (name, error if error in WORDS else OTHER)
         self._errors[key] = self._errors.get(key, 0) + 1
 
-    def _exchanges(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
+    def _requests(self) -> Table:
+        family = CounterMetricFamily(
             "mgw_requests",
             "Requests that left a usage event.",
             labels=("route", "provider", "status_class", "outcome"),
         )
-        for labels, row in self._rows.items():
-            requests.add_metric(labels, row.count)
-        yield requests
-        errors = CounterMetricFamily(
+        return CounterTable(family, [(labels, row.count) for labels, row in self._rows.items()])
+
+    def _request_errors(self) -> Table:
+        family = CounterMetricFamily(
             "mgw_request_errors",
             "Requests that failed, by cause (the error of the usage event).",
             labels=("provider", "error"),
         )
-        for failing, count in sorted(self._errors.items()):
-            errors.add_metric(failing, count)
-        yield errors
-        tokens = CounterMetricFamily(
+        return CounterTable(family, sorted(self._errors.items()))
+
+    def _tokens_by_provider(self) -> Table:
+        family = CounterMetricFamily(
             "mgw_tokens",
             "Tokens reported by providers; in includes cached tokens, out includes reasoning tokens.",
             labels=("provider", "direction"),
         )
-        for provider, counts in self._tokens.items():
-            for direction, count in counts.rows():
-                tokens.add_metric((provider, direction), count)
-        yield tokens
+        return CounterTable(
+            family,
+            [
+                ((provider, direction), count)
+                for provider, counts in self._tokens.items()
+                for direction, count in counts.rows()
+            ],
+        )
 
-    def _times(self) -> Iterator[Metric]:
-        latency = HistogramMetricFamily(
+    def _latency(self) -> Table:
+        family = HistogramMetricFamily(
             "mgw_request_seconds",
             "Time from the end of the request head to the last byte of the response.",
             labels=("route", "provider"),
         )
-        first_byte = HistogramMetricFamily(
+        histograms = [
+            (names, tuple(timings.latency.counts), timings.latency.total)
+            for names, timings in self._timings.items()
+        ]
+        return HistogramTable(family, _BOUNDS, histograms)
+
+    def _first_byte(self) -> Table:
+        family = HistogramMetricFamily(
             "mgw_time_to_first_byte_seconds",
             "Time from the end of the request head to the first byte of the response body.",
             labels=("route", "provider"),
         )
-        for names, timings in self._timings.items():
-            timings.latency.add_to(latency, names)
-            if any(timings.first_byte.counts):
-                timings.first_byte.add_to(first_byte, names)
-        yield latency
-        yield first_byte
+        histograms = [
+            (names, tuple(timings.first_byte.counts), timings.first_byte.total)
+            for names, timings in self._timings.items()
+            if any(timings.first_byte.counts)
+        ]
+        return HistogramTable(family, _BOUNDS, histograms)
 
     def _state(self) -> Iterator[Metric]:
         gauge = GaugeMetricFamily
@@ -345,20 +395,23 @@ class Metrics:
         yield counter("mgw_config_reload_failures", "Reloads that failed.", self._reload_failures)
         yield counter("mgw_malformed_requests", "Input that was not valid HTTP.", self._malformed)
 
-    def _failures(self) -> Iterator[Metric]:
-        counter = CounterMetricFamily
-        rejections = counter("mgw_edge_rejections", "Requests rejected by edge auth.", labels=("reason",))
+    def _edge(self) -> Iterator[Metric]:
+        rejections = CounterMetricFamily(
+            "mgw_edge_rejections", "Requests rejected by edge auth.", labels=("reason",)
+        )
         for reason, count in sorted(self._edge_rejections.items()):
             rejections.add_metric((reason,), count)
         yield rejections
-        lists = counter(
+
+    def _live_lists(self) -> Table:
+        family = CounterMetricFamily(
             "mgw_live_list_failures",
             "Attempts to fetch a provider's model list that failed.",
             labels=("provider",),
         )
-        for provider, count in sorted(self._live_list_failures.items()):
-            lists.add_metric((provider,), count)
-        yield lists
+        return CounterTable(
+            family, [((provider,), count) for provider, count in sorted(self._live_list_failures.items())]
+        )
 
     def _sinks(self) -> Iterator[Metric]:
         label = ("sink",)

@@ -63,6 +63,11 @@ class RecordQueue:
         if self._timer is None or len(self._waiting) >= MAX_WAITING:
             self._on_pressing()
 
+    @property
+    def slices(self) -> int:
+        """How many slices wait."""
+        return -(-len(self._waiting) // SLICE)
+
     def write_slice(self) -> bool:
         """Hand on the oldest records, and return whether others wait."""
         batch = self._waiting[:SLICE]

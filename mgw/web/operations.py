@@ -5,7 +5,7 @@ Source: contract 4.5, 4.17, 4.18 and 9.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl
@@ -34,7 +34,7 @@ class Operations:
 
     generation: Callable[[], Generation]
     draining: Callable[[], bool]
-    metrics: Callable[[bytes | None], tuple[bytes, bytes]]
+    metrics: Callable[[bytes | None], Awaitable[tuple[bytes, bytes]]]
     """From ``Accept`` to the content type and the text."""
     live_models: LiveModels
     provider_health: ProviderHealth
@@ -72,7 +72,7 @@ class Operations:
 
     async def scrape(self, request: GatewayRequest) -> None:
         """Metrics in the text exposition format."""
-        content_type, text = self.metrics(value_of(request.head.headers, b"accept"))
+        content_type, text = await self.metrics(value_of(request.head.headers, b"accept"))
         _send_uncached(request.server_request, 200, content_type, text)
 
     async def health(self, request: GatewayRequest) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -218,6 +220,48 @@ def test_a_certificate_that_cannot_be_read_leaves_the_old_output_too(tmp_path: P
         harness.request(post(b"{}", path="/v1/messages"))
     assert b'"http_status":400' in old.read_bytes()
     assert new.read_bytes() == b""
+
+
+def outcomes(file: Path) -> list[int]:
+    """The statuses of the events in a file."""
+    return [json.loads(line)["http_status"] for line in file.read_bytes().splitlines()]
+
+
+def test_what_ended_before_a_reload_is_told_to_the_sinks_of_that_time(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
+    harness = started(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {old}}}}}\n")
+    with ended(harness):
+        harness.request(post(b"{}", path="/v1/messages"))
+        harness.reload(config(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {new}}}}}\n"))
+        harness.request(post(b"{}", path="/v1/messages"))
+    assert outcomes(old) == [400]
+    assert outcomes(new) == [400]
+
+
+def test_rotation_and_stop_lose_no_event_and_repeat_none(tmp_path: Path) -> None:
+    file, renamed = tmp_path / "usage.jsonl", tmp_path / "usage.jsonl.1"
+    harness = started(THREE_FAMILIES + f"hooks: {{jsonl: {{output: {file}}}}}\n")
+    with ended(harness):
+        for number in range(100):
+            harness.request(post(b"{}", path="/v1/messages"))
+            if number == 70:
+                file.rename(renamed)
+                harness.service.reload()
+    assert len(outcomes(file) + outcomes(renamed)) == 100
+
+
+def test_a_scrape_counts_what_has_just_ended() -> None:
+    harness = started()
+    with ended(harness):
+        for _ in range(70):
+            harness.request(post(b"{}", path="/v1/messages"))
+        transport = harness.request(get("/metrics"))
+        while not transport.value():
+            harness.reactor.advance(0)
+            if not transport.value():
+                harness.reactor.turn()
+        assert re.search(rb"\nmgw_requests_total\{[^}]*messages[^}]*\} 70\.0\n", transport.value())
+        assert b'mgw_usage_events_total{sink="log"} 70.0\n' in transport.value()
 
 
 @dataclass(slots=True)

@@ -75,6 +75,11 @@ def at_once(work: Callable[[], T], /) -> Deferred[T]:
     return maybeDeferred(work)
 
 
+async def no_metrics(accept: bytes | None) -> tuple[bytes, bytes]:
+    """A page without a metric."""
+    return b"text/plain", b""
+
+
 class WebServerHarness:
     """A web server with edge auth, one client's connection to it, and a provider in memory."""
 
@@ -87,7 +92,7 @@ class WebServerHarness:
         operations = Operations(
             lambda: self.server.generation,
             lambda: self.server.draining,
-            lambda _: (b"text/plain", b""),
+            no_metrics,
             LiveModels(probe, lambda _: None),
             ProviderHealth(probe),
         )

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.ops.metrics import BUCKETS, EDGE_REASONS, Metrics
@@ -25,9 +26,14 @@ def metrics_after(*events: UsageEvent) -> Metrics:
     return metrics
 
 
+def rendered(metrics: Metrics, accept: bytes | None = None) -> tuple[bytes, bytes]:
+    """The media type and the text of a scrape."""
+    return result_of(Deferred.fromCoroutine(metrics.render(accept)))
+
+
 def families(metrics: Metrics) -> dict[str, Metric]:
     """What a scraper reads, by name of family."""
-    _, text = metrics.render(None)
+    _, text = rendered(metrics)
     return {family.name: family for family in text_string_to_metric_families(text.decode())}
 
 
@@ -217,13 +223,13 @@ def test_two_processes_worth_of_metrics_share_no_numbers() -> None:
 
 @pytest.mark.parametrize("accept", [None, b"", b"*/*", b"text/plain;version=0.0.4"])
 def test_the_plain_format_is_the_default(accept: bytes | None) -> None:
-    media_type, text = metrics_after(event()).render(accept)
+    media_type, text = rendered(metrics_after(event()), accept)
     assert media_type == b"text/plain; version=0.0.4; charset=utf-8"
     assert list(text_string_to_metric_families(text.decode()))
 
 
 def test_openmetrics_is_served_to_those_who_ask() -> None:
-    media_type, text = metrics_after(event()).render(b"application/openmetrics-text; version=1.0.0")
+    media_type, text = rendered(metrics_after(event()), b"application/openmetrics-text; version=1.0.0")
     assert media_type.startswith(b"application/openmetrics-text; version=1.0.0")
     read = openmetrics.text_string_to_metric_families(text.decode())  # type: ignore[no-untyped-call]  # theirs
     found = {family.name for family in read}
@@ -234,7 +240,7 @@ def test_openmetrics_is_served_to_those_who_ask() -> None:
     "accept", [b"\xff", b"application/openmetrics-text; version=x", b"text/plain; version=1.x", b";;==,,"]
 )
 def test_an_accept_header_that_makes_no_sense_gets_some_format(accept: bytes) -> None:
-    _, text = metrics_after(event()).render(accept)
+    _, text = rendered(metrics_after(event()), accept)
     assert b"mgw_requests_total{" in text
 
 

@@ -17,38 +17,44 @@ WILD = st.one_of(st.text(st.sampled_from('a -="\\\n\x00\x9b\u2028\ud800\udfff'))
 MAYBE_TEXT = st.none() | WILD
 COUNTS = st.none() | st.integers(0, 2**40)
 TIMES = st.floats(0, 1e9) | st.sampled_from([0.0005, 0.0015, 2.675, 1e-9, 0.25])
-EVENTS = st.builds(
-    UsageEvent,
-    request_id=st.binary(min_size=12, max_size=12).map(lambda unique: f"req_{unique.hex()}"),
-    time=st.floats(0, 4e9),
-    dialect=st.sampled_from(["openai", "anthropic"]),
-    route=st.just("chat"),
-    provider=MAYBE_TEXT,
-    model=MAYBE_TEXT,
-    upstream_model=MAYBE_TEXT,
-    modality=st.just("text"),
-    transport=st.sampled_from(["http", "websocket"]),
-    tokens_in=COUNTS,
-    tokens_out=COUNTS,
-    cache_read_tokens=COUNTS,
-    cache_write_tokens=COUNTS,
-    reasoning_tokens=COUNTS,
-    session_minutes=st.none() | TIMES,
-    stream=st.none() | st.booleans(),
-    status=st.sampled_from(Outcome),
-    http_status=st.none() | st.integers(100, 599),
-    latency_ms=TIMES,
-    ttft_ms=st.none() | TIMES,
-    attempts=st.none() | st.integers(0, 9),
-    key_hash=MAYBE_TEXT,
-    dropped_fields=st.none() | st.lists(WILD, min_size=1, max_size=3).map(tuple),
-    bytes_in=COUNTS,
-    bytes_out=COUNTS,
-    frames_in=COUNTS,
-    frames_out=COUNTS,
-    error=MAYBE_TEXT,
-    upstream_request_id=MAYBE_TEXT,
+WITHOUT_SESSION = st.fixed_dictionaries(
+    {
+        "request_id": st.binary(min_size=12, max_size=12).map(lambda unique: f"req_{unique.hex()}"),
+        "time": st.floats(0, 4e9),
+        "dialect": st.sampled_from(["openai", "anthropic"]),
+        "route": st.just("chat"),
+        "provider": MAYBE_TEXT,
+        "model": MAYBE_TEXT,
+        "upstream_model": MAYBE_TEXT,
+        "modality": st.just("text"),
+        "transport": st.sampled_from(["http", "websocket"]),
+        "tokens_in": COUNTS,
+        "tokens_out": COUNTS,
+        "cache_read_tokens": COUNTS,
+        "cache_write_tokens": COUNTS,
+        "reasoning_tokens": COUNTS,
+        "stream": st.none() | st.booleans(),
+        "status": st.sampled_from(Outcome),
+        "http_status": st.none() | st.integers(100, 599),
+        "latency_ms": TIMES,
+        "ttft_ms": st.none() | TIMES,
+        "attempts": st.none() | st.integers(0, 9),
+        "key_hash": MAYBE_TEXT,
+        "dropped_fields": st.none() | st.lists(WILD, min_size=1, max_size=3).map(tuple),
+        "error": MAYBE_TEXT,
+        "upstream_request_id": MAYBE_TEXT,
+    }
 )
+SESSION = st.fixed_dictionaries(
+    {
+        "session_minutes": st.none() | TIMES,
+        "bytes_in": COUNTS,
+        "bytes_out": COUNTS,
+        "frames_in": COUNTS,
+        "frames_out": COUNTS,
+    }
+)
+EVENTS = st.builds(lambda one, session: UsageEvent(**one, **session), WITHOUT_SESSION, st.just({}) | SESSION)
 LONG = "m" * MAX_LINE_BYTES
 
 

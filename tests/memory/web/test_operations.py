@@ -22,6 +22,7 @@ from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
 from tests.support.pipelines import RecordingChannel
 from tests.support.probes import LISTS, Providers
+from tests.support.web_servers import no_metrics
 
 VERSION: RawHeaders = [(b"Anthropic-Version", b"2023-06-01")]
 GOOGLE: RawHeaders = [(b"x-goog-api-key", b"canary")]
@@ -51,7 +52,7 @@ class OperationsHarness(Providers):
         self.operations = Operations(
             lambda: self.generation,
             lambda: False,
-            lambda _: (b"text/plain", b""),
+            no_metrics,
             LiveModels(self.probe, self.failures.append),
             ProviderHealth(self.probe),
         )
