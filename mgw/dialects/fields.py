@@ -164,9 +164,12 @@ class Fields:
 
     def required_text(self, key: str) -> str:
         """Take a string that must be there."""
-        value = self.text(key)
+        spelled = self._spelled(key) if self.has_snake else key
+        value = self.unread.pop(spelled, None)
         if value is None:
             raise self.missing(key)
+        if type(value) is not str:
+            raise self.mistyped(spelled, str, value)
         return value
 
     def flag(self, key: str, feature: Feature | None = None) -> bool | None:
@@ -211,10 +214,15 @@ class Fields:
 
     def raw_object(self, key: str, feature: Feature | None = None) -> JsonObject | None:
         """Take an object that is carried as it stands: a schema, arguments."""
-        value = self.take(key, feature)
-        if value is None or type(value) is dict:
-            return value
-        raise self.mistyped(key, dict, value)
+        spelled = self._spelled(key) if self.has_snake else key
+        value = self.unread.pop(spelled, None)
+        if value is None:
+            return None
+        if type(value) is not dict:
+            raise self.mistyped(key, dict, value)
+        if feature is not None:
+            self._ledger.note(feature, self.path(spelled))
+        return value
 
     def nested(self, key: str) -> Fields | None:
         """Open an object."""

@@ -84,7 +84,9 @@ def parse_openapi_schema(schema: JsonObject) -> JsonObject:
                 found[spelled] = value
         elif value is not None:
             set_keyword(found, value)
-    _order_properties(found, schema.get("propertyOrdering", schema.get("property_ordering")))
+    names = schema.get("propertyOrdering", schema.get("property_ordering"))
+    if names is not None:
+        _order_properties(found, names)
     return _allow_null(found) if schema.get("nullable") is True else found
 
 
@@ -156,9 +158,10 @@ def _parse_number(value: _Value) -> _Value:
 
 
 def _set_type(found: JsonObject, value: _Value) -> None:
-    value = enum_name(value, _TYPE_NAMES)
+    if type(value) is not str:
+        value = enum_name(value, _TYPE_NAMES)
     if value != "TYPE_UNSPECIFIED":
-        found["type"] = _parse_type(value)
+        found["type"] = _TYPES.get(value, value) if type(value) is str else _parse_type(value)
 
 
 def _set_ref(found: JsonObject, value: _Value) -> None:

@@ -340,6 +340,10 @@ class _TurnRenderer:
         texts: list[str] = []
         media: _Parts = []
         for part in result.parts:
+            if type(part) is Text and part.signature is None:
+                if part.text:
+                    texts.append(part.text)
+                continue
             rendered = self._render_part(part)
             if all("text" in one for one in rendered):
                 texts += (one["text"] for one in rendered)

@@ -358,11 +358,14 @@ class _TurnRenderer:
         texts: list[str] = []
         media: list[JsonObject] = []
         for part in result.parts:
-            blocks = self._render_part(part)
-            if all(block["type"] == "text" for block in blocks):
-                texts += (block["text"] for block in blocks)
-            else:
-                media += blocks
+            if type(part) is Media:
+                blocks = render_media(part, self._kind, self._row, self._lost)
+                if all(block["type"] == "text" for block in blocks):
+                    texts += [block["text"] for block in blocks]
+                else:
+                    media += blocks
+            elif part.text:
+                texts.append(part.text)
         return texts, media
 
     def _join_texts(self, blocks: list[JsonObject]) -> str | list[JsonObject]:
@@ -376,12 +379,6 @@ class _TurnRenderer:
             message["name"] = name
         else:
             self._lost.add(Feature.TURN_NAME)
-
-    def _render_part(self, part: Text | Media) -> list[JsonObject]:
-        """Return the parts that carry a text or a piece of media."""
-        if isinstance(part, Media):
-            return render_media(part, self._kind, self._row, self._lost)
-        return [render_text(part.text)] if part.text else []
 
     def _sort_parts(self, turn: HistoryTurn) -> _AssistantParts:
         parts = _AssistantParts([], [], [], [])
@@ -422,7 +419,8 @@ class _TurnRenderer:
     def _render_call(self, call: PairedCall) -> JsonObject:
         part = call.part
         arguments = "{}" if is_empty(part.arguments) else part.arguments
-        return render_call(call.id, self._names[part.name], arguments, self._own_signature(part.signature))
+        signature = None if part.signature is None else self._own_signature(part.signature)
+        return render_call(call.id, self._names[part.name], arguments, signature)
 
 
 def _render_texts(texts: Iterable[Text]) -> list[JsonObject]:
