@@ -36,6 +36,7 @@ from mgw.canonical.reply import (
 from mgw.dialects.metering import merge_usage
 from mgw.dialects.refusal import proxy_message
 from mgw.errors import GatewayError, Reason
+from mgw.wire.sse import escape_line_ends
 
 Document = TypeVar("Document")
 """What the bytes of a stream are cut into."""
@@ -319,4 +320,8 @@ class StreamWriter(ABC):
         """Return what has been written since the last time."""
         data = b"".join(self._out)
         self._out.clear()
-        return data
+        return data if data.isascii() else self._escape(data)
+
+    def _escape(self, data: bytes) -> bytes:
+        """Return what was written safe for clients that know more line ends."""
+        return escape_line_ends(data)

@@ -321,7 +321,8 @@ class StreamFilter:
                 self.error = replace(event.error, message=self._redact(event.error.message))
                 raise _error_of(event)
         self._has_event = self._has_event or bool(events)
-        return self._check(self._writer.write(events))
+        translated = self._writer.write(events)
+        return self._check(translated) if self._writer.broken else translated
 
     def _check(self, translated: bytes) -> bytes:
         if self._writer.broken:

@@ -62,10 +62,13 @@ class EventReader:
         "_line_bytes",
         "_max_bytes",
         "_skip_lf",
+        "_small_bytes",
     )
 
     def __init__(self, max_bytes: int = MAX_EVENT_BYTES, *, bare: bool = False) -> None:
         self._max_bytes = max_bytes
+        self._small_bytes = min(max_bytes, 2 * MAX_OBJECTS)
+        """A smaller event is neither too large nor holds too many values."""
         self._bare = bare
         self._document: ElementReader | None = None
         self._begun = False
@@ -81,6 +84,27 @@ class EventReader:
 
         Raises: :class:`GatewayError` (``UPSTREAM_BROKEN``) where an event is larger than the limit.
         """
+        is_held = self._event_bytes or self._line_bytes or self._skip_lf or not self._begun
+        whole = data.replace(b"\r\n", b"\n") if data.endswith(b"\r\n") else data
+        if is_held or not whole.endswith(b"\n\n") or b"\r" in whole or b"\n\n\n" in whole:
+            return self._read_lines(data)
+        return self._read_whole(whole)
+
+    def _read_whole(self, data: bytes) -> list[Event]:
+        """Return the events of bytes that are whole events: most come so, with a line or two each."""
+        events: list[Event] = []
+        for block in data[:-2].split(b"\n\n"):
+            name, value = b"", block
+            if block.startswith(b"event: "):
+                name, _, value = block[7:].partition(b"\n")
+            if value.startswith(b"data: ") and b"\n" not in value and len(block) < self._small_bytes:
+                events.append(Event(name, value[6:]))
+            else:
+                events += self._read_lines(block + b"\n\n")
+        return events
+
+    def _read_lines(self, data: bytes) -> list[Event]:
+        """Return the events that these bytes complete, whatever they are."""
         if self._skip_lf and data:  # a CRLF may have been cut
             data = data.removeprefix(b"\n")
             self._skip_lf = False

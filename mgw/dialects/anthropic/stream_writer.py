@@ -55,7 +55,7 @@ from mgw.dialects.dialect import ReplyContext
 from mgw.dialects.signatures import Digest
 from mgw.dialects.stream import StreamWriter, incomplete
 from mgw.errors import GatewayError, Reason
-from mgw.wire.sse import escape_line_ends, render_event
+from mgw.wire.sse import render_event
 
 KEEPALIVE: Final = b'event: ping\ndata: {"type":"ping"}\n\n'
 MAX_HELD_BYTES: Final = 32 * 1024 * 1024
@@ -250,9 +250,6 @@ class MessagesStreamWriter(StreamWriter):
     def _keepalive(self) -> bytes:
         return KEEPALIVE
 
-    def _take(self) -> bytes:
-        return escape_line_ends(super()._take())
-
     def _accepts(self, candidate: int) -> bool:
         """Whether an event of a candidate belongs to the message, which begins with it at the latest."""
         if candidate or self._ending is not None:
@@ -361,12 +358,15 @@ class _BlockWriter:
 
     def add_text(self, text: str) -> None:
         """Add text; white space waits for text to which it belongs."""
-        if self._kind != _TEXT:
-            text = self._blank + text
-            if text.isspace() and len(text) <= MAX_BLANK:
-                self._blank = text
-                return
-        self._add(_TEXT, text)
+        if self._kind is _TEXT:  # as nearly always
+            if text:
+                self._add_delta(b"text_delta", _TEXT, text)
+            return
+        text = self._blank + text
+        if text.isspace() and len(text) <= MAX_BLANK:
+            self._blank = text
+        else:
+            self._add(_TEXT, text)
 
     def write_text(self, text: str) -> None:
         """Write a text that is a block of its own."""

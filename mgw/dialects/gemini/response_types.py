@@ -9,7 +9,7 @@ Gemini API.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from msgspec import MsgspecError, Raw, Struct
@@ -19,7 +19,8 @@ from msgspec.structs import asdict, replace
 from mgw.canonical.conversation import Citation
 from mgw.canonical.reply import Alternative, TokenLogprob
 
-_NULL: Final = Raw(b"null")
+NULL: Final = Raw(b"null")
+"""What a raw value is where there is none."""
 
 
 class FunctionCallShape(Struct, frozen=True, rename="camel"):
@@ -27,7 +28,7 @@ class FunctionCallShape(Struct, frozen=True, rename="camel"):
 
     name: str | None = None
     id: str | None = None
-    args: Raw = _NULL
+    args: Raw = NULL
 
 
 class BlobShape(Struct, frozen=True, rename="camel"):
@@ -60,8 +61,8 @@ class CandidateShape(Struct, frozen=True, rename="camel"):
     finish_reason: str | None = None
     finish_message: str | None = None
     index: int | None = None
-    citation_metadata: Raw = _NULL
-    logprobs_result: Raw = _NULL
+    citation_metadata: Raw = NULL
+    logprobs_result: Raw = NULL
 
 
 class PromptFeedback(Struct, frozen=True, rename="camel"):
@@ -76,7 +77,7 @@ class GenerateContentResponse(Struct, frozen=True, rename="camel"):
 
     candidates: list[CandidateShape] | None = None
     prompt_feedback: PromptFeedback | None = None
-    usage_metadata: Raw = _NULL
+    usage_metadata: Raw = NULL
     model_version: str | None = None
     response_id: str | None = None
     error: Any = None  # Any: whatever a provider calls an error
@@ -123,9 +124,19 @@ def decode_response(document: bytes) -> GenerateContentResponse | None:
         return None
 
 
-def split_parts(content: ContentShape | None) -> Iterator[PartShape]:
-    """Yield the parts; a text beside something else, which Google never sends, stands before it."""
-    for part in (content.parts if content is not None else None) or ():
+def split_parts(content: ContentShape | None) -> Sequence[PartShape]:
+    """Return the parts; a text beside something else, which Google never sends, stands before it."""
+    parts = content.parts if content is not None else None
+    if not parts:
+        return ()
+    for part in parts:
+        if part.text and (part.function_call is not None or part.inline_data is not None):
+            return list(_split_texts(parts))
+    return parts
+
+
+def _split_texts(parts: Iterable[PartShape]) -> Iterator[PartShape]:
+    for part in parts:
         if part.text and (part.function_call is not None or part.inline_data is not None):
             yield PartShape(text=part.text, thought=part.thought)
         yield part
@@ -165,7 +176,7 @@ def _present_fields(piece: Struct, apart: str) -> dict[str, Any]:  # Any: whatev
 
 def is_present(raw: Raw) -> bool:
     """Whether a raw value is more than null."""
-    return raw is not _NULL and bytes(raw) != b"null"
+    return raw is not NULL and bytes(raw) != b"null"
 
 
 def parse_citations(raw: Raw) -> tuple[Citation, ...]:

@@ -43,6 +43,7 @@ from mgw.dialects.gemini.errors import find_error
 from mgw.dialects.gemini.media import parse_reply_media
 from mgw.dialects.gemini.reply import BLOCKED, FAILURES, describe_block, describe_failure, parse_stop
 from mgw.dialects.gemini.response_types import (
+    NULL,
     CandidateShape,
     FunctionCallShape,
     GenerateContentResponse,
@@ -154,12 +155,12 @@ class ContentStreamReader(DocumentReader[bytes]):
     def on_document(self, document: bytes, events: list[ReplyEvent]) -> None:
         """Read a response."""
         response = decode_response(document)
-        if response is None or response.error or _is_bare(response):
+        if response is None or response.error or (response.candidates is None and _is_bare(response)):
             if document != _DONE:
                 self._on_error(document, response, events)
             return
-        if is_present(response.usage_metadata):
-            self._unread_usage = bytes(response.usage_metadata)
+        if response.usage_metadata is not NULL and (usage := bytes(response.usage_metadata)) != b"null":
+            self._unread_usage = usage
         if not self._began:
             self._began = True
             events.append(Began(response.response_id, response.model_version, self.usage))
@@ -230,9 +231,10 @@ class ContentStreamReader(DocumentReader[bytes]):
             candidate = self._candidates[number] = _IncomingCandidate(number)
         for part in split_parts(shape.content):
             self._on_part(part, candidate, events)
-        events += [CitationAdded(citation, number) for citation in parse_citations(shape.citation_metadata)]
-        tokens = parse_logprobs(shape.logprobs_result)
-        if tokens:
+        if shape.citation_metadata is not NULL:
+            citations = parse_citations(shape.citation_metadata)
+            events += [CitationAdded(citation, number) for citation in citations]
+        if shape.logprobs_result is not NULL and (tokens := parse_logprobs(shape.logprobs_result)):
             events.append(LogprobsAdded(tokens, number))
         if shape.finish_reason:
             candidate.finish_reason = shape.finish_reason
@@ -257,7 +259,8 @@ class ContentStreamReader(DocumentReader[bytes]):
                 events.append(ThinkingSigned(signature, number))
         else:
             if part.text:
-                _end_thought(candidate, events)
+                if candidate.thinking:
+                    _end_thought(candidate, events)
                 candidate.has_content = True
                 events.append(TextAdded(part.text, number))
             if signature is not None:
@@ -312,9 +315,5 @@ def _find_failure(candidates: list[_IncomingCandidate]) -> UpstreamError | None:
 
 
 def _is_bare(response: GenerateContentResponse) -> bool:
-    """Whether a document holds nothing of a response."""
-    return (
-        response.candidates is None
-        and response.prompt_feedback is None
-        and not is_present(response.usage_metadata)
-    )
+    """Whether a document without candidates holds nothing of a response."""
+    return response.prompt_feedback is None and not is_present(response.usage_metadata)

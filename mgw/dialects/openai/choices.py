@@ -131,8 +131,11 @@ class ChoiceReader:
         delta = choice.delta or choice.message or _EMPTY_DELTA
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             self._on_reasoning(delta, events)
-        if delta.content:
-            self._on_content(delta.content, events)
+        content = delta.content
+        if type(content) is str:
+            self._add_text(content, events)
+        elif content:
+            self._on_content_parts(content, events)
         if choice.logprobs is not None and (tokens := parse_logprobs(choice.logprobs)):
             events.append(LogprobsAdded(tokens, self.candidate))
         self._on_rare_fields(delta, events)
@@ -201,10 +204,8 @@ class ChoiceReader:
         self._is_thinking = False
         self._detail = None
 
-    def _on_content(self, content: Any, events: list[ReplyEvent]) -> None:  # Any: JSON of whatever type
-        if type(content) is str:
-            self._add_text(content, events)
-        elif type(content) is list:
+    def _on_content_parts(self, content: Any, events: list[ReplyEvent]) -> None:  # Any: any JSON
+        if type(content) is list:
             for block in content:
                 if type(block) is not dict:
                     continue

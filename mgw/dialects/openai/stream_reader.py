@@ -113,12 +113,14 @@ class ChatStreamReader(DocumentReader[Event]):
                 return
             self._began = True
             events.append(Began(_text(chunk.id), _text(chunk.model)))
+        has_usage = chunk.usage is not None or chunk.x_groq is not None
         for choice in chunk.choices or ():
             self.on_choice(choice, events)
             if events and type(events[-1]) is Broke:
                 self._closed = self._broken = True
                 return
-        if chunk.usage is not None or chunk.x_groq is not None or _has_usage(chunk):
+            has_usage = has_usage or choice.usage is not None
+        if has_usage:
             self.on_usage(data, events)
 
     def on_choice(self, choice: Choice, events: list[ReplyEvent]) -> None:
@@ -167,11 +169,12 @@ def _is_error(chunk: _Chunk, data: bytes) -> bool:
     """Whether a chunk is an error, whatever else it holds."""
     if chunk.error or (type(chunk.x_groq) is dict and chunk.x_groq.get("error")):
         return True
-    return any(choice.error for choice in chunk.choices) if chunk.choices else is_error(data)
-
-
-def _has_usage(chunk: _Chunk) -> bool:
-    return any(choice.usage is not None for choice in chunk.choices or ())
+    if not chunk.choices:
+        return is_error(data)
+    for choice in chunk.choices:  # noqa: SIM110 - a generator costs more than all the rest of this
+        if choice.error:
+            return True
+    return False
 
 
 def _text(value: Any) -> str | None:  # Any: JSON of whatever type

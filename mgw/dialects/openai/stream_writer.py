@@ -52,7 +52,7 @@ from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, 
 from mgw.dialects.openai.usage import render_usage
 from mgw.dialects.stream import StreamWriter
 from mgw.errors import GatewayError, Reason
-from mgw.wire.sse import escape_line_ends, render_event
+from mgw.wire.sse import render_event
 
 MAX_HELD: Final = 32 * 2**20
 """Characters of open thoughts that are kept before the answer counts as broken."""
@@ -133,7 +133,10 @@ class ChatStreamWriter(StreamWriter):
 
     def on_text(self, event: TextAdded) -> None:
         """Write text."""
-        choice = self._find_choice(event.candidate, text=True)
+        number = event.candidate
+        begun = self._choices[number] if number < len(self._choices) else None
+        # Most chunks are text of a choice that has begun: there is nothing to be found.
+        choice = self._find_choice(number, text=True) if begun is None or begun.ended else begun
         if choice is None or not event.text:
             return
         if choice.thoughts.held:  # asked here, since text is what most chunks are
@@ -270,12 +273,6 @@ class ChatStreamWriter(StreamWriter):
     def _keepalive(self) -> bytes:
         """Return a comment."""
         return KEEPALIVE
-
-    def _take(self) -> bytes:
-        """Return what has been written since the last time, safe for clients that know more line ends."""
-        data = b"".join(self._out)  # not the base's: a call more for each chunk
-        self._out.clear()
-        return escape_line_ends(data)
 
     def _head(self, reply_id: str | None = None, model: str | None = None) -> bytes:
         """Return what every chunk begins with, settled the first time."""

@@ -40,6 +40,10 @@ PIECES = st.sampled_from(
         b"data: a\r",
         b"\n\ndata: b\r",
         b"event: e\ndata: b\ndata: c\n\n",
+        b"event: e\ndata: a\n\ndata: b\n\n",
+        b"event: e\nevent: f\ndata: a\n\n: comment\n\ndata: b\n\n",
+        b"event: e\r\ndata: a\r\n\r\ndata: b\r\n\r\n",
+        b"data: a\rdata: b\r\n\r\n",
         b"",
     ]
 )
