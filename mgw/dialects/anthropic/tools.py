@@ -24,6 +24,7 @@ from mgw.dialects.tool_names import ToolNames
 _ENCODER: Final = Encoder()
 _MODES: Final = {"auto": ToolMode.AUTO, "any": ToolMode.ANY, "none": ToolMode.NONE, "tool": ToolMode.ANY}
 _COMBINATORS: Final = ("anyOf", "oneOf", "allOf")
+_COMBINATOR_SET: Final = frozenset(_COMBINATORS)
 
 
 def parse_tools(root: Fields) -> tuple[Tool, ...]:
@@ -114,7 +115,7 @@ def _render_schema(schema: JsonObject | None) -> JsonObject:
     """Return a schema of an object, else in the sender's own words and order."""
     if schema is None:
         return {"type": "object", "properties": {}}
-    if schema.get("type") == "object" and not any(key in schema for key in _COMBINATORS):
+    if schema.get("type") == "object" and _COMBINATOR_SET.isdisjoint(schema):
         return schema
     rest = {key: value for key, value in schema.items() if key not in _COMBINATORS and key != "type"}
     return {"type": "object", **rest}

@@ -92,7 +92,7 @@ def parse_result(response: Fields, detail: str | None, calls: CallMatcher) -> To
     if is_error:
         response.note(Feature.RESULT_ERROR, "response")
     parts: list[Text | Media] = [Text(text)] if text else []
-    for part in response.objects_or_one("parts"):
+    for part in response.objects_or_one("parts") if response.unread else ():
         media = parse_media(part, detail)
         if media is not None:
             parts.append(media)

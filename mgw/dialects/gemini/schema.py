@@ -144,9 +144,7 @@ def _allow_null(schema: JsonObject) -> JsonObject:
     return schema
 
 
-def _parse_number(value: _Value) -> _Value:
-    if type(value) is not str:
-        return value
+def _parse_number(value: str) -> int | float | str:
     try:
         return int(value)
     except ValueError:
@@ -211,7 +209,7 @@ def _make_map_setter(key: str) -> _Setter:
 
 def _make_number_setter(key: str) -> _Setter:
     def set_keyword(found: JsonObject, value: _Value) -> None:
-        found[key] = _parse_number(value)
+        found[key] = _parse_number(value) if type(value) is str else value
 
     return set_keyword
 
