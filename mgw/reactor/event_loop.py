@@ -6,6 +6,9 @@ event, "a connection has input", calls the transport's ``doRead`` at once.  All 
 output, errors, hang-ups, listening ports, pipes and the wakers of threads and signals.  So does whatever
 follows from an error, with Twisted's words in the log.
 
+Between two polls the stock reactor also looks for timers, new ones and calls of threads, twice over.  Here
+it is asked only when there may be any: each poll says when the next timer is due, and lists say the rest.
+
 One thing differs.  Messages of the old ``twisted.python.log`` that a protocol writes while it reads do not
 begin with the name of their connection.  The gateway writes none.
 
@@ -29,6 +32,11 @@ from twisted.python.log import callWithLogger, err
 
 MAX_EVENTS: Final = 256
 """In one turn, so that timers need not wait for thousands of connections."""
+
+MAX_POLLS: Final = 100
+"""Before the reactor looks by itself for what else there is to do."""
+MAX_WAIT: Final = 0.1
+"""The same in seconds without an event."""
 
 _log: Final = Logger()
 _CONNECTIONS: Final[frozenset[Any]] = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client})
@@ -61,13 +69,15 @@ class EventLoop:
 
     def restore(self) -> None:
         """Leave the reactor as it was."""
-        for name in ("doPoll", "doIteration"):
+        for name in ("doPoll", "doIteration", "iterate"):
             vars(self._reactor).pop(name, None)
 
     def _try_fast(self) -> None:
         try:
-            poll = _Dispatcher(self._reactor).poll
-            self._reactor.doPoll = self._reactor.doIteration = poll
+            dispatcher = _Dispatcher(self._reactor)
+            self._reactor.doPoll = dispatcher.poll
+            self._reactor.doIteration = dispatcher.poll_until_due
+            self._reactor.iterate = dispatcher.iterate
             _check(self._reactor)
         except Exception as error:  # whatever another release of Twisted's may come to
             self.restore()
@@ -81,18 +91,46 @@ class EventLoop:
 class _Dispatcher:
     """Calls what an event is for."""
 
-    __slots__ = ("_disconnect", "_poll", "_read_or_write", "_selectables")
+    __slots__ = ("_disconnect", "_poll", "_reactor", "_read_or_write", "_selectables")
 
     def __init__(self, reactor: Any) -> None:  # Any: as above
+        self._reactor = reactor
         self._poll = reactor._poller.poll
         self._selectables = reactor._selectables
         self._read_or_write = reactor._doReadOrWrite
         self._disconnect = reactor._disconnectSelectable
 
-    def poll(self, timeout: float | None) -> None:
-        """Wait for events and handle them; ``None`` waits for ever.  What they raise is logged."""
+    def poll_until_due(self, timeout: float | None) -> None:
+        """Handle events until there may be something else to do."""
+        reactor = self._reactor
+        for _ in range(MAX_POLLS):
+            if (
+                not self.poll(timeout)
+                or reactor._newTimedCalls
+                or reactor.threadCallQueue
+                or reactor._justStopped
+                or not reactor.running
+            ):
+                return
+            timed = reactor._pendingTimedCalls
+            timeout = timed[0].time - reactor.seconds() if timed else MAX_WAIT
+            if timeout <= 0:
+                return
+            timeout = min(timeout, MAX_WAIT)
+
+    def iterate(self, delay: float | None = 0.0) -> None:
+        """Take one turn, for whoever calls the reactor from within."""
+        self._reactor.runUntilCurrent()
+        self.poll(delay)
+
+    def poll(self, timeout: float | None) -> bool:
+        """Wait for events and handle them; ``None`` waits for ever.  What they raise is logged.
+
+        Returns whether there were any.
+        """
         get = self._selectables.get
-        for descriptor, event in self._poll(-1 if timeout is None else timeout, MAX_EVENTS):
+        events = self._poll(-1 if timeout is None else timeout, MAX_EVENTS)
+        for descriptor, event in events:
             selectable: Any = get(descriptor)  # Any: a descriptor of any make
             if selectable is None:  # another event's handler has removed it
                 continue
@@ -106,6 +144,7 @@ class _Dispatcher:
                 continue
             if reason is not None:
                 callWithLogger(selectable, self._disconnect, selectable, reason, True)  # noqa: FBT003  Twisted's
+        return bool(events)
 
     def _on_error(self, selectable: object, error: BaseException) -> None:
         err()  # which finds it by itself
@@ -126,11 +165,25 @@ class _Echo(Protocol):
         self.is_lost = True
 
 
+def _check_names(reactor: Any) -> None:  # Any: as above
+    """See whether all is there that is looked at between two polls.
+
+    :raises Exception: it is not.
+    """
+    for name in ("_pendingTimedCalls", "_justStopped", "running", "threadCallQueue"):
+        getattr(reactor, name)
+    timer = reactor.callLater(0, _Echo)
+    timer.cancel()
+    if timer not in reactor._newTimedCalls:
+        raise RuntimeError("a new timer was not found")
+
+
 def _check(reactor: Any) -> None:  # Any: as above
     """Have a connection answer and end.
 
-    :raises Exception: it did not.
+    :raises Exception: it did not, or something is missing.
     """
+    _check_names(reactor)
     ours, theirs = socket.socketpair()
     theirs.settimeout(0)
     echo = _Echo()

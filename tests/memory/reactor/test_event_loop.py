@@ -30,7 +30,7 @@ from mgw.reactor.event_loop import EventLoop
 from tests.support.waiting import WAIT_SECONDS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-NAMES: Final = ("doPoll", "doIteration")
+NAMES: Final = ("doPoll", "doIteration", "iterate")
 BAD: Final = b"bad"
 
 
@@ -118,9 +118,10 @@ class Turns:
             self.once()
 
     def once(self) -> None:
-        """Take one turn, as ``mainLoop`` does."""
+        """Take one turn, as ``mainLoop`` does, of at most a hundredth of a second."""
+        self.reactor.callLater(0.01, lambda: None)
         self.reactor.runUntilCurrent()
-        self.reactor.doIteration(0.01)
+        self.reactor.doIteration(self.reactor.timeout())
 
     def dial(self, connections: Connections, port: Any) -> socket.socket:  # Any: a listening port
         """Connect, and wait until the other side has noticed."""
@@ -132,8 +133,9 @@ class Turns:
 
 @pytest.fixture
 def turns() -> Iterator[Turns]:
-    """A reactor of its own, which never runs."""
+    """A reactor of its own, which seems to run."""
     found = Turns(EPollReactor())
+    found.reactor.running = True
     yield found
     for descriptor in [*found.reactor.removeAll(), found.reactor.waker]:
         descriptor.connectionLost(Failure(ConnectionDone()))
@@ -288,6 +290,63 @@ def test_unix_sockets_are_read(loop: Turns, connections: Connections, tmp_path: 
         loop.until(lambda: connections.made and connections.made[0].received == b"hello")
 
 
+def test_one_turn_ends_when_something_else_is_to_be_done(
+    loop: Turns, connections: Connections, port: Any
+) -> None:
+    """However many events are left: a timer, a call from a thread, the stop of the reactor."""
+    done: list[str] = []
+    reactor = loop.reactor
+    ways: dict[str, Callable[[], object]] = {
+        "timer": lambda: reactor.callLater(0, done.append, "timer"),
+        "thread": lambda: reactor.callFromThread(done.append, "thread"),
+        "stop": lambda: setattr(reactor, "_justStopped", True),
+        "crash": lambda: setattr(reactor, "running", False),
+    }
+    for name, act in ways.items():
+        client = loop.dial(connections, port)
+        received: list[bytes] = []
+
+        def on_data(made: Recorder, client: Any = client, act: Any = act, received: Any = received) -> None:
+            received.append(made.received)
+            client.sendall(b"again")  # there is always another event
+            if len(received) == 3:
+                act()
+
+        connections.on_data = on_data
+        client.sendall(b"first")
+        loop.until(lambda received=received: len(received) >= 3)  # type: ignore[misc]  # of this turn's name
+        assert len(received) == 3, name
+        reactor.running, reactor._justStopped = True, False
+        connections.on_data = lambda _: None
+        loop.once()
+        client.close()
+    assert done == ["timer", "thread"]
+
+
+def test_a_timer_is_called_in_the_middle_of_many_events(
+    loop: Turns, connections: Connections, port: Any
+) -> None:
+    client = loop.dial(connections, port)
+    connections.on_data = lambda _: client.sendall(b"again")
+    client.sendall(b"first")
+    called: list[None] = []
+    loop.reactor.callLater(0.02, called.append, None)
+    loop.until(lambda: called)
+    connections.on_data = lambda _: None
+    loop.once()
+    client.close()
+
+
+def test_the_reactor_may_be_iterated_by_a_protocol(loop: Turns, connections: Connections, port: Any) -> None:
+    clients = [loop.dial(connections, port) for _ in range(2)]
+    connections.on_data = lambda _: loop.reactor.iterate(0)
+    for client in clients:
+        client.sendall(b"x")
+    loop.until(lambda: all(made.received for made in connections.made))
+    for client in clients:
+        client.close()
+
+
 def test_a_thread_wakes_the_reactor(loop: Turns) -> None:
     called: list[None] = []
     thread = Thread(target=lambda: loop.reactor.callFromThread(called.append, None))
@@ -393,16 +452,24 @@ def test_another_reactor_keeps_its_loop(log: Log) -> None:
     assert log.texts == ["fast_event_loop: events are dispatched by Twisted's MemoryReactorClock"]
 
 
+class Deaf(list[object]):
+    """A list that keeps nothing."""
+
+    def append(self, item: object) -> None:
+        """Forget it."""
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [
         ("_poller", "AttributeError"),
+        ("_newTimedCalls", "a new timer was not found"),
         ("_doReadOrWrite", "a connection was not served"),
         ("_disconnectSelectable", "a connection was not served"),
     ],
 )
 def test_a_reactor_that_works_otherwise_keeps_its_loop(turns: Turns, log: Log, name: str, why: str) -> None:
-    other = None if name == "_poller" else lambda *_: None
+    other = {"_poller": None, "_newTimedCalls": Deaf()}.get(name, lambda *_: None)
     before = getattr(turns.reactor, name)
     setattr(turns.reactor, name, other)
     EventLoop(turns.reactor).use(fast=True)
