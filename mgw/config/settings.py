@@ -216,6 +216,12 @@ class Config(Settings):
         "``TimeoutStopSec`` of the systemd unit must be greater.",
         default=30.0,
     )
+    express: OnOff = setting(
+        "Whether requests for text are served without Klein",
+        "That takes a fraction of the time, and is otherwise the same. With ``false`` all requests take the "
+        "same way through the gateway, which may help to find the cause of a problem.",
+        default=True,
+    )
     fast_event_loop: OnOff = setting(
         "Whether the gateway takes events from the kernel by a shorter way than Twisted's",
         "It applies to Twisted's epoll reactor, the default on Linux, and is tried at the start: if it does "

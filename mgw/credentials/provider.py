@@ -49,6 +49,10 @@ NO_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 class CredentialProvider(Protocol):
     """A source of credentials for one provider."""
 
+    def ready(self, client_key: ClientKey | None) -> Credential | None:
+        """Return the credential to begin with if it is at hand, else ``None``; never raises."""
+        ...
+
     def obtain(self, client_key: ClientKey | None) -> Coroutine[Deferred[Any], Any, Credential]:
         """Return the credential to begin with.
 

@@ -30,6 +30,10 @@ class _SingleCredential:
         """Never: there is no other credential."""
         return False
 
+    def ready(self, client_key: ClientKey | None) -> Credential | None:  # noqa: ARG002  the interface's
+        """It depends on the client."""
+        return None
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -50,6 +54,10 @@ class StaticCredential(_SingleCredential):
         """Carry a token as ``Authorization: Bearer``, whatever the kind."""
         return cls(_as_authorization(token, b"Bearer"))
 
+    def ready(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+        """Return the configured credential."""
+        return self._credential
+
     async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
         """Return the configured credential."""
         return self._credential
@@ -57,6 +65,10 @@ class StaticCredential(_SingleCredential):
 
 class NoCredential(_SingleCredential):
     """Nothing is sent, whoever asks: the provider wants no credential (``auth: none``)."""
+
+    def ready(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+        """Return a credential without a header."""
+        return _EMPTY_CREDENTIAL
 
     async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
         """Return a credential without a header."""
@@ -122,6 +134,10 @@ class OptionalCredential:
 
     def __init__(self, provider: CredentialProvider) -> None:
         self._provider = provider
+
+    def ready(self, client_key: ClientKey | None) -> Credential | None:
+        """Return the provider's credential, if it is at hand."""
+        return self._provider.ready(client_key)
 
     async def obtain(self, client_key: ClientKey | None) -> Credential:
         """Return the provider's credential, or :data:`NO_CREDENTIAL`.

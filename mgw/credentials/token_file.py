@@ -36,6 +36,10 @@ class TokenFile:
     _checked_at: float = float("-inf")
     _credential: Credential | None = field(default=None, repr=False)
 
+    def ready(self, client_key: ClientKey | None) -> Credential | None:  # noqa: ARG002  the interface's
+        """Return the token if the file was looked at a moment ago."""
+        return self._credential if self.clock.seconds() - self._checked_at < CHECK_SECONDS else None
+
     async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
         """Return the token as the file has it now.
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Final
 
 from msgspec import Meta, MsgspecError
@@ -44,6 +45,8 @@ _MOST_LINE_ENDS: Final = 4
 
 def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
     """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added."""
+    if before is NO_USAGE:
+        return now
     return TokenUsage(
         before.tokens_in if now.tokens_in is None else now.tokens_in,
         before.tokens_out if now.tokens_out is None else now.tokens_out,
@@ -92,23 +95,27 @@ class UnaryMeter:
     read: UsageReader
     max_bytes: int = MAX_BODY_BYTES
     usage: TokenUsage = NO_USAGE
-    _kept: bytearray = field(default_factory=bytearray)
+    _kept: bytes | bytearray = b""
+    """The piece itself while there is one, as nearly always."""
     _given_up: bool = False
 
     def feed(self, data: bytes) -> None:
-        """Keep a copy while the body is not too long."""
+        """Keep what comes while the body is not too long."""
         if self._given_up:
             return
-        if len(self._kept) + len(data) > self.max_bytes:
+        kept = self._kept
+        if len(kept) + len(data) > self.max_bytes:
             self._given_up = True
-            self._kept.clear()
+            self._kept = b""
+        elif isinstance(kept, bytearray):
+            kept += data
         else:
-            self._kept += data
+            self._kept = bytearray(kept + data) if kept else data
 
     def finish(self) -> None:
         """Read the document."""
         self.usage = try_read_usage(self.read, bytes(self._kept), self.usage)
-        self._kept.clear()
+        self._kept = b""
 
 
 def _last_end(data: bytes) -> int:
@@ -213,6 +220,7 @@ class EventStreamMeter:
         self.usage = try_read_usage(self.read, b"\n".join(values), self.usage)
 
 
+@lru_cache(maxsize=256)
 def media_type(content_type: bytes) -> bytes:
     """Return the type without its parameters, in lower case."""
     return content_type.partition(b";")[0].strip().lower()

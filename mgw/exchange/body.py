@@ -22,7 +22,7 @@ from mgw.exchange.request import ClientRequest
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.vocabulary import Modality
 from mgw.wire.encodings import decode_content
-from mgw.wire.headers import value_of, values_of
+from mgw.wire.headers import value_of
 from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_nested_strings, find_string
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
 
@@ -100,50 +100,53 @@ class RequestBody:
         return self._edited, self.encoded
 
 
-async def open_body(exchange: Exchange, request: ClientRequest) -> RequestBody:
+async def open_body(exchange: Exchange, request: ClientRequest, original: bytes | BodySource) -> RequestBody:
     """Read the body as far as its route needs it, and find the models in it.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
     route = exchange.route
-    if route.model_at is ModelAt.BODY and not route.body_models:
-        assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-        body = await decode_body(exchange, request, request.body)
+    if route.names_one_model:
+        assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
+        if not request.content_codings and len(original) <= SEARCHED_BYTES:
+            return RequestBody(original, original, find_string(original))
+        body = await decode_body(exchange, request, original)
         find = partial(find_string, body)
         model = await maybe_offload(exchange.offload, find, large=len(body) > SEARCHED_BYTES)
-        return RequestBody(request.body, body, model, encoded=body is not request.body)
+        return RequestBody(original, body, model, encoded=body is not original)
     if route.model_at is ModelAt.FORM:
-        return await _read_form(exchange, request)
+        return await _read_form(exchange, request, original)
     if route.body_models and (route.model_at is not ModelAt.PATH or route.modality is Modality.PLATFORM):
-        return await find_nested_models(exchange, request)
-    return RequestBody(request.body, request.body if isinstance(request.body, bytes) else None)
+        return await find_nested_models(exchange, request, original)
+    return RequestBody(original, original if isinstance(original, bytes) else None)
 
 
-async def find_nested_models(exchange: Exchange, request: ClientRequest) -> RequestBody:
+async def find_nested_models(
+    exchange: Exchange, request: ClientRequest, original: bytes | BodySource
+) -> RequestBody:
     """Find the models that stand deep within a body.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
-    assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-    body = await decode_body(exchange, request, request.body)
+    assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
+    body = await decode_body(exchange, request, original)
     find = partial(_nested_in, exchange.route, body)
     found = await maybe_offload(exchange.offload, find, large=len(body) > SMALL_BYTES)
-    return RequestBody(request.body, body, nested=found, encoded=body is not request.body)
+    return RequestBody(original, body, nested=found, encoded=body is not original)
 
 
 def _nested_in(route: Route, body: bytes) -> tuple[NestedString, ...]:
     return tuple(find_nested_strings(body, *route.body_models)) if body else ()
 
 
-async def _read_form(exchange: Exchange, request: ClientRequest) -> RequestBody:
+async def _read_form(exchange: Exchange, request: ClientRequest, body: bytes | BodySource) -> RequestBody:
     """Find the model of a form, or of the JSON that some clients send in its place.
 
     A form on disk is walked piece by piece.  What has a content coding is small enough to be unpacked.
     """
     content_type = value_of(request.headers, b"content-type") or b""
     media = media_type(content_type)
-    body = request.body
-    if not isinstance(body, bytes) and (media == _JSON or _content_codings(request)):
+    if not isinstance(body, bytes) and (media == _JSON or request.content_codings):
         exchange.reserve(body.size)
         body = await read_all(body)
     if media not in (_JSON, _FORM):
@@ -188,18 +191,22 @@ def _find_in_part(route: Route, opened: RequestBody, part: FoundString | None) -
     return opened
 
 
-async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> RequestBody:
-    """Cut out of a history what the gateway itself wrote for another family (contract 5.4).
+def has_foreign_history(exchange: Exchange, opened: RequestBody) -> bool:
+    """Whether a history may hold what the gateway itself wrote for another family (contract 5.4).
 
     Nothing of it concerns a body that is not looked at because of its content coding.
     """
-    route = exchange.route
+    body = opened.decoded
+    if body is None or TAG_BYTES not in body or exchange.route.treatment not in _TREATMENTS_WITH_HISTORY:
+        return False
+    return exchange.generation.config.translation.clean_history
+
+
+async def strip_foreign_history(exchange: Exchange, opened: RequestBody) -> RequestBody:
+    """Cut that out of the history."""
     before = opened.decoded
-    if route.treatment not in _TREATMENTS_WITH_HISTORY or before is None or TAG_BYTES not in before:
-        return opened
-    if not exchange.generation.config.translation.clean_history:
-        return opened
-    clean = partial(_strip_history, route, opened, before)
+    assert before is not None, "it has been looked at"
+    clean = partial(_strip_history, exchange.route, opened, before)
     return await maybe_offload(exchange.offload, clean, large=len(before) > SMALL_BYTES)
 
 
@@ -213,17 +220,20 @@ def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestB
 
 
 async def transform(
-    exchange: Exchange, request: ClientRequest, change: Callable[[bytes], bytes]
+    exchange: Exchange,
+    request: ClientRequest,
+    original: bytes | BodySource,
+    change: Callable[[bytes], bytes],
 ) -> RequestBody:
     """Return the body with ``change`` applied to all of it; as it came where that returns the same object.
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
-    assert isinstance(request.body, bytes), "rows whose JSON is looked at keep it in memory"
-    before = await decode_body(exchange, request, request.body)
+    assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
+    before = await decode_body(exchange, request, original)
     body = await maybe_offload(exchange.offload, partial(change, before), large=len(before) > SMALL_BYTES)
-    encoded = before is not request.body
-    return RequestBody(request.body, body, encoded=encoded, is_changed=body is not before)
+    encoded = before is not original
+    return RequestBody(original, body, encoded=encoded, is_changed=body is not before)
 
 
 async def decode_body(exchange: Exchange, request: ClientRequest, body: bytes) -> bytes:
@@ -231,14 +241,10 @@ async def decode_body(exchange: Exchange, request: ClientRequest, body: bytes) -
 
     :raises GatewayError: ``MALFORMED``, ``BODY_TOO_LARGE`` or ``OVERLOADED``.
     """
-    encodings = _content_codings(request)
+    encodings = request.content_codings
     if not encodings:
         return body
     decode = partial(decode_content, body, b",".join(encodings), exchange.generation.config.max_body_bytes)
     body = await maybe_offload(exchange.offload, decode, large=len(body) > CODED_BYTES)
     exchange.reserve(len(body))
     return body
-
-
-def _content_codings(request: ClientRequest) -> list[bytes]:
-    return values_of(request.headers, b"content-encoding")

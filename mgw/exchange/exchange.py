@@ -1,7 +1,7 @@
 """The record of one exchange, which leaves exactly one usage event behind.
 
 An :class:`Exchange` opens when the head of a request has passed edge auth on a route that is metered, and
-settles once: at the end of ``async with``, or before that by whoever ends the request for a cause of its
+settles once: when the response has been sent, or before that by whoever ends the request for a cause of its
 own (a body over the limit, a client that leaves in mid-upload, the end of a drain).  Later calls of
 :meth:`settle` find it settled.
 """
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
@@ -77,15 +75,9 @@ class Exchange:
         self.started = self.clock.seconds()
         self.generation.enter()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
-        if error is None:
-            self._settle_response(self.http_status)
-        elif isinstance(error, (CancelledError, GeneratorExit)):
+    def failed(self, error: Exception) -> None:
+        """Settle: the request was refused or broke off, or there is a bug."""
+        if isinstance(error, CancelledError):
             self.client_left()
         elif isinstance(error, GatewayError):
             self.refused(error)
@@ -141,8 +133,9 @@ class Exchange:
         finally:
             self.generation.leave()
 
-    def _settle_response(self, status: int | None) -> None:
+    def responded(self) -> None:
         """Settle: the client has its response, be it the provider's refusal."""
+        status = self.http_status
         if status is None or status < 400:
             self.settle(Outcome.OK)
             return

@@ -5,11 +5,12 @@ Source: contract 5.1 and 5.7.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from mgw.bodies.source import BodySource
 from mgw.canonical.reply import TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import dialect_of
@@ -17,35 +18,29 @@ from mgw.dialects.dialect import Meter
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type
 from mgw.errors import GatewayError
-from mgw.exchange.body import RequestBody
+from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
-from mgw.families import FAMILIES
-from mgw.routing.match import PROVIDER
+from mgw.http.response_head import ResponseHead
 from mgw.routing.resolve import Target
-from mgw.routing.route import ModelAt, Route
+from mgw.routing.route import Route
 from mgw.secret import Secret, overwritten
-from mgw.upstream.address import call_target
-from mgw.upstream.client import UpstreamRequest, UpstreamResponse
-from mgw.vocabulary import Modality
+from mgw.upstream.client import ResponseSink, Upstream, UpstreamRequest, UpstreamResponse
 from mgw.wire.encodings import Gunzip
-from mgw.wire.headers import RawHeaders, response_headers, value_of
-from mgw.wire.target import quote_model_path, without_parameter
+from mgw.wire.headers import RawHeaders, response_headers
 
 _FIRST_ERROR_STATUS: Final = 400
 _MAX_REWRITTEN_BYTES: Final = 16 * 1024 * 1024
 """A page of Anthropic's list has at most 1,000 batches of less than a kilobyte."""
 _GUNZIPPED_BYTES: Final = 4 * 1024 * 1024
-_PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
-_VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _PARTIAL_RESPONSE_HEADERS: Final = frozenset({b"accept-encoding", b"range", b"if-range"})
 """What would make a response less than whole, or not readable."""
 _CONTENT_LENGTH: Final = frozenset({b"content-length"})
 _BODY_DIGEST_HEADERS: Final = frozenset({b"etag", b"digest", b"content-digest", b"content-md5"})
 """What speaks of the very bytes of a body."""
-_TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
+_NO_PAIRS: Final[RawHeaders] = []
 MAX_ERROR_BYTES: Final = 64 * 1024
 """A longer body is no error's, and passes byte for byte."""
 _EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r")
@@ -161,51 +156,72 @@ class Passthrough:
     route: Route
     target: Target
     request: ClientRequest
-    body: RequestBody
+    body: bytes | BodySource = field(repr=False)
+    """As it is sent."""
     keepalive_seconds: float | None = None
     rewriter: UrlRewriter | None = None
+    prepared: PreparedRequest | None = None
+    """Where all but the body is as for other requests of this head."""
+    reencoded: bool = False
+    """Whether the body has lost the content coding that the client gave it."""
     _credential: Credential | None = field(init=False, default=None, repr=False)
 
-    def upstream_request(self, credential: Credential) -> UpstreamRequest:
-        """Return the request to send with one credential."""
-        body, reencoded = self.body.upstream_body()
-        self._credential = credential
-        return UpstreamRequest(
+    def send(
+        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+    ) -> Callable[[], None] | None:
+        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
+
+        :raises GatewayError: ``MALFORMED``, where it cannot be written.
+        """
+        body, prepared, self._credential = self.body, self.prepared, credential
+        if prepared is not None and isinstance(body, bytes):
+            head = prepared.head(credential, upstream, len(body))
+            return upstream.send(prepared.method, head, body, sink, fresh=fresh)
+        request = UpstreamRequest(
             method=self.request.method,
-            target=self._target(),
-            headers=self._headers(credential, reencoded=reencoded),
+            target=upstream_target(self.route, self.target, self.request),
+            headers=self._headers(credential),
             body=body,
         )
+        return upstream.start(request, sink, fresh=fresh)
 
     def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
-        stream = is_stream(self.route, response)
-        headers, reason = response_headers(response.headers), response.reason
+        head, route = response.head, self.route
+        stream = is_event_stream(head) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
+        reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
-            headers = self.rewriter.headers(headers)
-            if self._may_hold_urls(response):
-                complete = partial(_rewrite_body, response.status, headers, self.rewriter)
+            headers = self.rewriter.headers(response_headers(head.headers))
+            if self._may_hold_urls(head):
+                complete = partial(_rewrite_body, head.status, headers, self.rewriter)
                 return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
-        if response.status >= _FIRST_ERROR_STATUS:
+            lines = [b"%b: %b" % pair for pair in headers]
+        if head.status >= _FIRST_ERROR_STATUS:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
-            headers = [(name, overwritten(value, secrets)) for name, value in headers]
-        body_filter = self.filter(response, stream=stream)
+            lines = [overwritten(line, secrets) for line in lines]
         return StreamingResponse(
-            response.status, reason, headers, body_filter, stream, self.keepalive_seconds
+            head.status,
+            reason,
+            _NO_PAIRS,
+            self.filter(head, stream=stream),
+            stream,
+            self.keepalive_seconds,
+            lines=lines,
+            content_length=None if head.content_length is None else int(head.content_length),
         )
 
-    def filter(self, response: UpstreamResponse, *, stream: bool) -> PassthroughFilter:
+    def filter(self, head: ResponseHead, *, stream: bool) -> PassthroughFilter:
         """Return the filter for the response's body."""
-        content_type = value_of(response.headers, b"content-type") or b""
+        content_type = head.content_type or b""
         dialect, metered = dialect_of(self.route.dialect), self.route.metered
         meter = dialect.meter(content_type) if metered else BlindMeter()
         last_event = LastEvent(self.route.dialect) if stream else None
-        if is_encoded(response):
+        if head.content_encoding is not None and is_encoded(head):
             gunzip = Gunzip(_GUNZIPPED_BYTES) if metered else None
             return PassthroughFilter(meter, gunzip, last_event)
-        length = value_of(response.headers, b"content-length")
-        if response.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self._secrets()):
+        length = head.content_length
+        if head.status >= _FIRST_ERROR_STATUS and _may_be_short(length) and (secrets := self._secrets()):
             return ErrorFilter(meter, secrets=secrets)
         counted = length is not None  # not a byte more may go
         if self.keepalive_seconds is None or counted or media_type(content_type) != b"text/event-stream":
@@ -216,41 +232,14 @@ class Passthrough:
         """Return what was sent and no error may repeat."""
         return () if self._credential is None else secrets_sent(self.target.provider, self._credential)
 
-    def _may_hold_urls(self, response: UpstreamResponse) -> bool:
+    def _may_hold_urls(self, head: ResponseHead) -> bool:
         """Whether the body may hold a URL that has to be rewritten."""
-        has_body = response.status < 300 and self.request.method != b"HEAD"
-        return rewrites_body(self.rewriter) and has_body and not is_encoded(response)
+        has_body = head.status < 300 and self.request.method != b"HEAD"
+        return rewrites_body(self.rewriter) and has_body and not is_encoded(head)
 
-    def _target(self) -> bytes:
-        route, query = self.route, self.request.raw_query
-        if route.model_optional or route.modality is Modality.PLATFORM:
-            query = without_parameter(query, _PROVIDER_PARAMETER)
-        return call_target(
-            self.target.provider,
-            self._path(),
-            query,
-            prefix=route.upstream_prefix.encode(),
-            version=(route.upstream_version or "").encode(),
-        )
-
-    def _path(self) -> bytes:
-        route, request = self.route, self.request
-        if route.upstream_path is not None:
-            return route.upstream_path.encode()
-        model, verb = self.target.upstream_model, route.upstream_verb
-        if route.model_at is not ModelAt.PATH or (model == request.path_model and verb is None):
-            path = request.raw_path[len(request.version) :]
-        else:
-            before, _, after = _VERSION.sub("", route.path).partition("{model}")
-            after = after if verb is None else f":{verb}"
-            named = quote_model_path(model or "", FAMILIES[route.family].id_characters)
-            path = before.encode() + named + after.encode()
-        # Google has tuned models beside the others, not below them.
-        return _TUNED_MODELS.sub(b"/tunedModels/", path)
-
-    def _headers(self, credential: Credential, *, reencoded: bool) -> RawHeaders:
+    def _headers(self, credential: Credential) -> RawHeaders:
         headers = forwarded_headers(self.request, self.route.family, self.target)
-        if reencoded:
+        if self.reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
         if rewrites_body(self.rewriter):
             headers = [pair for pair in headers if pair[0].lower() not in _PARTIAL_RESPONSE_HEADERS]
@@ -269,14 +258,12 @@ def _may_be_short(length: bytes | None) -> bool:
     return length is None or not length.isdigit() or int(length) <= MAX_ERROR_BYTES
 
 
-def is_encoded(response: UpstreamResponse) -> bool:
+def is_encoded(head: ResponseHead) -> bool:
     """Whether the body of a response has a content coding."""
-    encoding = value_of(response.headers, b"content-encoding") or b""
-    return encoding.strip().lower() not in (b"identity", b"")
+    encoding = head.content_encoding
+    return encoding is not None and encoding.strip().lower() not in (b"identity", b"")
 
 
-def is_stream(route: Route, response: UpstreamResponse) -> bool:
-    """Whether a response is an event stream, or an array that arrives in pieces."""
-    content_type = value_of(response.headers, b"content-type") or b""
-    streamed = media_type(content_type) == b"text/event-stream"
-    return streamed or (route.in_pieces and response.status < 400)
+def is_event_stream(head: ResponseHead) -> bool:
+    """Whether the body of a response is an event stream."""
+    return head.content_type is not None and media_type(head.content_type) == b"text/event-stream"

@@ -1,187 +1,391 @@
-"""The system as one function: one request, from its model to the last byte of its response."""
+"""The system as one object: one request, from its plan to the last byte of its response.
+
+::
+
+    start ── plan ── credential ── send ── response ── relay ── end: settled, ``on_end`` called
+                         ▲                    │
+                         └── refused, stale ──┘
+
+A step is called, not awaited, where nothing waits.  What may wait is the plan of a large body, a credential,
+the connection and the response; each begins the next step when it is there.
+
+Two things lead to a second attempt before the first byte to the client: a pooled connection that turns out
+closed before any byte of a response came (for requests that create nothing, or carry an ``Idempotency-Key``),
+and a credential that the upstream refuses while its source has another; after a 401 one other (contract
+3.13).
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
-from mgw.credentials.provider import CredentialProvider
+from mgw.bodies.source import BodySource
+from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.credentials.static import OptionalCredential
-from mgw.dialects import client_side_of
-from mgw.errors import GatewayError, Reason
-from mgw.exchange.attempts import send
-from mgw.exchange.body import (
-    RequestBody,
-    decode_body,
-    find_nested_models,
-    open_body,
-    strip_foreign_history,
-    transform,
-)
+from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import maybe_offload
-from mgw.exchange.passthrough import Passthrough
+from mgw.exchange.planning import plan_for, plan_known
+from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
     BufferedResponse,
     ClientResponse,
+    EarlyFailure,
     FullResponse,
     Plan,
+    StreamingResponse,
+    complete_response,
     read_body,
-    respond,
     send_full,
+    send_head,
 )
-from mgw.exchange.rewritten_urls import url_rewriter_for
-from mgw.exchange.target_resolution import resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
-from mgw.routing.resolve import Target
-from mgw.routing.route import ModelAt, Treatment, UrlRewrite
-from mgw.upstream.client import Upstream, UpstreamResponse
+from mgw.reactor.coroutines import run_until_waiting
+from mgw.routing.route import UrlRewrite
+from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
+from mgw.wire.headers import value_of
 from mgw.wire.target import query_value
 
+T = TypeVar("T")
+
 _BAD_REQUEST: Final = 400
+_UNAUTHORIZED: Final = 401
+_IS_REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}").fullmatch
 
 
-async def serve(exchange: Exchange, request: ClientRequest, channel: ResponseChannel) -> None:
+async def serve(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource, channel: ResponseChannel
+) -> None:
     """Answer a request, and leave its usage event behind.
 
     :raises GatewayError: a refusal that the caller says in the client's dialect if nothing was sent yet.
     """
-    async with exchange:
-        plan = await plan_for(exchange, request)
-        if isinstance(plan, FullResponse):
-            await send_full(exchange, plan, channel)
-            return
-        name = plan.target.provider.name
-        upstream, credentials = exchange.generation.upstreams[name], _credentials_for(exchange, request, name)
-        send_plan = partial(_send_plan, exchange, request, upstream, credentials)
-        response = await send_plan(plan)
+
+    def on_end(error: Exception | None) -> None:
+        if error is None:
+            ended.callback(None)
+        else:
+            ended.errback(error)
+
+    run = ExchangeRun(exchange, request, channel, on_end)
+    ended: Deferred[None] = Deferred(lambda _: run.cancel())
+    run.start(body)
+    await ended
+
+
+class ExchangeRun:
+    """One exchange under way.
+
+    :param on_end: called once, unless the run is cancelled: with ``None``, or what went wrong.  That is a
+        refusal, which the caller says if nothing was sent yet, or a bug.  The exchange is settled by then.
+    """
+
+    __slots__ = (
+        "_cancel",
+        "_channel",
+        "_credential",
+        "_credentials",
+        "_early_failure",
+        "_exchange",
+        "_is_fresh",
+        "_is_sending",
+        "_on_end",
+        "_plan",
+        "_renewed",
+        "_request",
+        "_response",
+        "_upstream",
+    )
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        request: ClientRequest,
+        channel: ResponseChannel,
+        on_end: Callable[[Exception | None], None],
+    ) -> None:
+        self._exchange = exchange
+        self._request: ClientRequest | None = request
+        self._channel = channel
+        self._on_end: Callable[[Exception | None], None] | None = on_end
+        self._plan: Plan | None = None
+        self._credentials: CredentialProvider | None = None
+        self._credential: Credential | None = None
+        self._renewed = False
+        self._upstream: Upstream | None = None
+        self._is_sending = self._is_fresh = False
+        self._response: UpstreamResponse | None = None
+        self._early_failure: EarlyFailure | None = None
+        self._cancel: Callable[[], None] | None = None
+
+    def start(self, body: bytes | BodySource) -> None:
+        """Begin; does not raise."""
+        exchange, request = self._exchange, self._request
+        assert request is not None
         try:
-            client_response: ClientResponse = plan.client_response(response)
-            if isinstance(plan, Translation) and plan.retry is not None and response.status == _BAD_REQUEST:
-                response, client_response = await _retry_without_thoughts(exchange, plan, response, send_plan)
-            del plan, request, send_plan  # a stream may last for hours, and nothing needs its request now
-            if isinstance(client_response, FullResponse):
-                await send_full(exchange, client_response, channel)
+            plan = plan_known(exchange, request, body)
+            if plan is None:
+                self._run(plan_for(exchange, request, body), self._on_plan)
             else:
-                await respond(exchange, response, client_response, channel)
-        finally:
-            response.cancel()  # nothing happens where the body was read to its end
+                self._on_plan(plan)
+        except Exception as error:
+            self._fail(error)
 
+    def cancel(self) -> None:
+        """Stop everything, and settle as left by the client, unless that is settled otherwise."""
+        if self._on_end is None:
+            return
+        self._on_end = None
+        cancel, self._cancel = self._cancel, None
+        if cancel is not None:
+            cancel()
+        self._release()
+        self._exchange.client_left()
 
-async def _send_plan(
-    exchange: Exchange, request: ClientRequest, upstream: Upstream, provider: CredentialProvider, plan: Plan
-) -> UpstreamResponse:
-    return await send(exchange, request, plan.upstream_request, upstream, provider)
+    # What the upstream calls.
 
+    def on_response(self, response: UpstreamResponse) -> None:
+        """Pass the response on, unless it refuses a credential of which there is another."""
+        self._cancel = None
+        self._is_sending = False
+        self._response = response
+        if response.head.request_id is not None:
+            self._exchange.upstream_request_id = _plausible_id(response.head.request_id)
+        credentials, credential = self._credentials, self._credential
+        assert credentials is not None
+        assert credential is not None
+        try:
+            status = response.status
+            if not credentials.refusable(status) or (self._renewed and status == _UNAUTHORIZED):
+                self._respond(response)
+            else:
+                refused = credentials.refused(credential, status, _retry_after_of(response))
+                self._run(refused, self._on_other_credential)
+        except Exception as error:
+            self._fail(error)
 
-async def _retry_without_thoughts(
-    exchange: Exchange,
-    plan: Translation,
-    response: UpstreamResponse,
-    send_plan: Callable[[Plan], Coroutine[Deferred[Any], Any, UpstreamResponse]],
-) -> tuple[UpstreamResponse, ClientResponse]:
-    """Send a request again without thoughts if it was refused for them, before anything is written.
+    def on_failure(self, error: Exception) -> None:
+        """Try once more where a pooled connection was closed before anything came."""
+        self._cancel = None
+        self._is_sending = False
+        assert self._credential is not None
+        try:
+            stale = isinstance(error, UpstreamFailure) and error.stale
+            if stale and not self._is_fresh and self._is_repeatable():
+                self._send(self._credential, fresh=True)
+            else:
+                self._fail(error)
+        except Exception as another:
+            self._fail(another)
 
-    :raises GatewayError: as :func:`~mgw.exchange.attempts.send` does.
-    """
-    refused = plan.client_response(response)
-    assert isinstance(refused, BufferedResponse), "a refusal is no stream"
-    body = await read_body(exchange, response, refused.max_bytes)
-    if plan.retry is None or not plan.is_refused_for_thoughts(response.status, body):
-        return response, refused.complete(body)
-    builder = plan.retry
-    other = await maybe_offload(exchange.offload, builder.build_without_thoughts, large=builder.is_large)
-    builder.record_findings()
-    exchange.first_byte_at = None  # that was of a response which nobody gets
-    response = await send_plan(other)
-    try:
-        return response, other.client_response(response)
-    except GatewayError:
+    # The steps.  What raises ends the run, in whoever called.
+
+    def _on_plan(self, plan: Plan | FullResponse) -> None:
+        if isinstance(plan, FullResponse):
+            self._send_full(plan)
+            return
+        self._plan = plan
+        generation, name = self._exchange.generation, plan.target.provider.name
+        self._upstream = generation.upstreams[name]
+        assert self._request is not None
+        credentials, key = generation.credentials[name], self._request.key
+        if self._exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL:
+            credentials = self._upload_credentials(credentials)
+        self._credentials = credentials
+        credential = credentials.ready(key)
+        if credential is None:
+            self._run(credentials.obtain(key), self._send)
+        else:
+            self._send(credential)
+
+    def _upload_credentials(self, credentials: CredentialProvider) -> CredentialProvider:
+        """Return the credentials of an upload, whose chunks need none: their URL is enough."""
+        assert self._request is not None
+        is_chunk = query_value(self._request.raw_query, "upload_id")
+        return OptionalCredential(credentials) if is_chunk else credentials
+
+    def _send(self, credential: Credential, *, fresh: bool = False) -> None:
+        exchange, plan, upstream = self._exchange, self._plan, self._upstream
+        assert plan is not None
+        assert upstream is not None
+        exchange.key_hash = credential.key_hash or None
+        exchange.attempts += 1
+        self._credential = credential
+        self._is_fresh = fresh
+        self._is_sending = True
+        cancel = plan.send(credential, upstream, self, fresh=fresh)
+        if self._is_sending:  # else the response is there already
+            self._cancel = cancel
+
+    def _on_other_credential(self, another: Credential | None) -> None:
+        response = self._response
+        assert response is not None
+        if another is None:
+            self._respond(response)
+            return
+        self._renewed = self._renewed or response.status == _UNAUTHORIZED
+        self._response = None
         response.cancel()
-        raise
+        self._send(another)
+
+    def _respond(self, response: UpstreamResponse) -> None:
+        plan = self._plan
+        assert plan is not None
+        client_response = plan.client_response(response)
+        if response.status == _BAD_REQUEST and isinstance(plan, Translation) and plan.retry is not None:
+            assert isinstance(client_response, BufferedResponse), "a refusal is no stream"
+            self._run(self._without_thoughts(plan, plan.retry, response, client_response), self._on_retry)
+        else:
+            self._deliver(response, client_response)
+
+    async def _without_thoughts(
+        self,
+        plan: Translation,
+        builder: TranslationBuilder,
+        response: UpstreamResponse,
+        refused: BufferedResponse,
+    ) -> Plan | FullResponse:
+        """Return the same request without thoughts if it was refused for them, else the response."""
+        exchange = self._exchange
+        body = await read_body(exchange, response, refused.max_bytes)
+        if not plan.is_refused_for_thoughts(response.status, body):
+            return refused.complete(body)
+        other = await maybe_offload(exchange.offload, builder.build_without_thoughts, large=builder.is_large)
+        builder.record_findings()
+        exchange.first_byte_at = None  # that was of a response which nobody gets
+        return other
+
+    def _on_retry(self, other: Plan | FullResponse) -> None:
+        response, self._response = self._response, None
+        assert response is not None
+        response.cancel()
+        self._on_plan(other)
+
+    def _deliver(self, response: UpstreamResponse, client_response: ClientResponse) -> None:
+        self._forget_request()  # a stream may last for hours, and nothing needs its request now
+        if isinstance(client_response, StreamingResponse):
+            self._relay(response, client_response)
+        elif isinstance(client_response, BufferedResponse):
+            self._run(complete_response(self._exchange, response, client_response), self._send_full)
+        else:
+            self._send_full(client_response)
+
+    def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
+        exchange, channel, held_head = self._exchange, self._channel, None
+        self._early_failure = early_failure = streaming.early_failure
+        if early_failure is None:
+            send_head(exchange, streaming, channel)
+        else:
+            send = partial(send_head, exchange, streaming, channel)
+            held_head = HeldHead(send, early_failure.awaits_first_event)
+        relay = Relay(
+            exchange,
+            response,
+            streaming.body_filter,
+            channel,
+            self._on_relayed,
+            streaming.keepalive_seconds,
+            held_head,
+        )
+        self._cancel = relay.cancel
+        relay.start()
+
+    def _on_relayed(self, error: Exception | None) -> None:
+        self._cancel = None
+        early_failure = self._early_failure
+        if error is None:
+            self._succeed()
+        elif early_failure is None or self._channel.started or not isinstance(error, GatewayError):
+            self._fail(error)
+        else:
+            try:
+                refusal = early_failure.refuse(error)
+                self._exchange.early_failure = error
+                self._send_full(refusal)
+            except Exception as another:
+                self._fail(another)
+
+    def _send_full(self, full: FullResponse) -> None:
+        sending = send_full(self._exchange, full, self._channel)
+        if sending is None:
+            self._succeed()
+        else:
+            self._wait(sending, lambda _: self._succeed())
+
+    # Waiting, and the end.
+
+    def _run(self, coroutine: Coroutine[Deferred[Any], Any, T], then: Callable[[T], None]) -> None:
+        """Go on with what a coroutine returns, at once if it need not wait."""
+        result = run_until_waiting(coroutine)
+        if isinstance(result, Deferred):
+            self._wait(result, then)
+        else:
+            then(result)
+
+    def _wait(self, deferred: Deferred[T], then: Callable[[T], None]) -> None:
+        def proceed(result: T) -> None:
+            self._cancel = None
+            if self._on_end is not None:
+                then(result)
+
+        self._cancel = deferred.cancel
+        _ = deferred.addCallback(proceed).addErrback(self._on_waiting_failed)
+
+    def _on_waiting_failed(self, failure: Failure) -> None:
+        error = failure.value
+        assert isinstance(error, Exception), "what ends the process does not end here"
+        self._fail(error)
+
+    def _succeed(self) -> None:
+        self._exchange.responded()
+        self._end(None)
+
+    def _fail(self, error: Exception) -> None:
+        if self._on_end is not None:
+            self._exchange.failed(error)
+            self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
+        on_end, self._on_end = self._on_end, None
+        self._release()
+        if on_end is not None:
+            on_end(error)
+
+    def _release(self) -> None:
+        """Let go of everything; an upstream's response that was not read to its end is cut off."""
+        if self._request is not None:
+            self._forget_request()
+        self._cancel = self._early_failure = None
+        response, self._response = self._response, None
+        if response is not None:
+            response.cancel()
+
+    def _forget_request(self) -> None:
+        self._plan = self._request = self._upstream = self._credentials = self._credential = None
+
+    def _is_repeatable(self) -> bool:
+        request = self._request
+        assert request is not None
+        if self._exchange.route.repeatable:
+            return True
+        return value_of(request.headers, b"idempotency-key") is not None
 
 
-async def plan_for(exchange: Exchange, request: ClientRequest) -> Plan | FullResponse:
-    """Decide where the request goes, and what becomes of it on the way.
-
-    :raises GatewayError: see :mod:`mgw.exchange.body`, :mod:`mgw.exchange.target_resolution` and
-        :mod:`mgw.exchange.translation`; ``NOT_IMPLEMENTED`` for a row that no provider serves.
-    """
-    if exchange.route.treatment is Treatment.REFUSE:
-        raise not_implemented(exchange.route.path)
-    body = await open_body(exchange, request)
-    resolve = partial(resolve_target, exchange, request, body)
-    target = await maybe_offload(exchange.offload, resolve, large=body.has_many_models)
-    if target.family is not exchange.route.family:
-        return await _translation(exchange, request, target, body)
-    return await _passthrough(exchange, request, target, body)
+def _plausible_id(request_id: bytes) -> str | None:
+    """Return a provider's own id of the exchange, unless it is none that anybody makes."""
+    return request_id.decode("ascii") if _IS_REQUEST_ID(request_id) else None
 
 
-def not_implemented(path: str) -> GatewayError:
-    """Return the refusal of a row that no provider serves (contract 4.6)."""
-    message = (
-        f"{path} is not implemented: the gateway does not store conversations. Keep the state in the "
-        "client, or use stored responses (/v1/responses) and files (/v1/files)"
-    )
-    return GatewayError(Reason.NOT_IMPLEMENTED, message)
-
-
-async def _translation(
-    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
-) -> Plan | FullResponse:
-    decoded = body.decoded
-    if exchange.route.model_at is not ModelAt.BODY or decoded is None:
-        assert isinstance(request.body, bytes), "rows that are translated keep their body in memory"
-        decoded = await decode_body(exchange, request, request.body)
-    builder = TranslationBuilder(exchange, request, target, decoded)
-    plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
-    builder.record_findings()
-    return plan
-
-
-async def _passthrough(
-    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
-) -> Passthrough:
-    route, generation = exchange.route, exchange.generation
-    repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
-    if repeats and target.upstream_model != request.path_model:
-        body = await find_nested_models(exchange, request)
-    body = await strip_foreign_history(exchange, body)
-    if route.treatment is Treatment.SPEECH:
-        body = await _request_audio(exchange, request, body)
-    rewrite = partial(_rewrite, exchange, request, target, body)
-    await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
-    keepalive = generation.config.stream_keepalive
-    return Passthrough(
-        route,
-        target,
-        request,
-        body,
-        keepalive.interval if keepalive is not None and keepalive.passthrough else None,
-        url_rewriter_for(exchange, request, target),
-    )
-
-
-def _rewrite(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> None:
-    rewrite_models(exchange, request, target, body)
-    if body.has_many_models:
-        body.upstream_body()  # so many edits take their time, too
-
-
-async def _request_audio(exchange: Exchange, request: ClientRequest, body: RequestBody) -> RequestBody:
-    speech = client_side_of(exchange.route.family).speech
-    if speech is None or speech.natively is None:
-        return body
-    return await transform(exchange, request, speech.natively)
-
-
-def _credentials_for(exchange: Exchange, request: ClientRequest, provider: str) -> CredentialProvider:
-    """Return the credentials for a provider; the chunks of an upload need none, their URL is enough."""
-    credentials = exchange.generation.credentials[provider]
-    if exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL and query_value(request.raw_query, "upload_id"):
-        return OptionalCredential(credentials)
-    return credentials
+def _retry_after_of(response: UpstreamResponse) -> float | None:
+    """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
+    value = value_of(response.headers, b"retry-after")
+    if value is None or not value.strip().isdigit():
+        return None
+    return float(value)

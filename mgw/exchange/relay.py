@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import Struct
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from mgw.canonical.reply import TokenUsage
 from mgw.errors import Cause, GatewayError
@@ -78,24 +76,41 @@ class HeldHead(Struct, frozen=True):
 
 @dataclass(slots=True)
 class Relay:
-    """One body on its way; ``done`` fires when the last byte was handed on, or fails with what broke it."""
+    """One body on its way; ``on_end`` is called when the last byte was handed on, or with what broke it."""
 
     exchange: Exchange
     response: UpstreamResponse
     body_filter: BodyFilter
     channel: ResponseChannel
+    on_end: Callable[[Exception | None], None]
+    """Gets the :class:`GatewayError` that broke the body, after the client was shown that it broke; where the
+    head was still held, the client was shown nothing."""
     keepalive_seconds: float | None = None
     """The provider's silence after which the client gets a keep-alive; ``None``: never."""
     held_head: HeldHead | None = None
     """``None``: the client has the head."""
-    done: Deferred[None] = field(init=False)
+    ended: bool = False
     _silence: Deadline | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        self.done = Deferred(self._on_cancel)
+    def start(self) -> None:
+        """Take the body from the response."""
+        body_filter = self.body_filter
+        self.exchange.usage = body_filter.usage
+        self.exchange.sent_last_event = lambda: body_filter.sent_last_event
         if self.keepalive_seconds is not None:
             self._silence = Deadline(self.exchange.wheel, self._on_silence)
             self._silence.start(self.keepalive_seconds)
+        self.response.deliver_body(self)
+        if not self.ended:
+            self.channel.register(self)  # not before: a pause of a body that does not flow yet would be lost
+            if self.exchange.first_byte_at is None and self.held_head is None:
+                self.channel.flush()
+
+    def cancel(self) -> None:
+        """Stop both sides; ``on_end`` is not called."""
+        self.ended = True
+        self._stop_keepalive()
+        self.response.cancel()
 
     def on_body_data(self, data: bytes) -> None:
         """Hand a piece on."""
@@ -124,11 +139,12 @@ class Relay:
         except GatewayError as error:
             self._fail(error if error.cause else error.because(Cause.TRUNCATED))
             return
-        except Exception:  # a bug: whoever waits must hear of it, not the upstream's connection
+        except Exception as error:  # a bug: whoever waits must hear of it, not the upstream's connection
             self._stop_keepalive()
-            self.done.errback(Failure())
+            self._end(error)
             return
-        self._stop_keepalive()
+        if self._silence is not None:
+            self._stop_keepalive()
         try:
             if self.held_head is not None:
                 self._send_held_head()
@@ -136,10 +152,10 @@ class Relay:
                 self.channel.write(rest)
             self.channel.unregister()
             self.channel.finish()
-        except Exception:  # as above
-            self.done.errback(Failure())
+        except Exception as error:  # as above
+            self._end(error)
         else:
-            self.done.callback(None)
+            self._end(None)
 
     def on_body_error(self, error: GatewayError) -> None:
         """End the client's response visibly broken, unless it has all of it."""
@@ -153,7 +169,7 @@ class Relay:
         if self.held_head is not None:
             if self.held_head.awaits_first_event():
                 self.channel.unregister()
-                self.done.errback(Failure(error))
+                self._end(error)
                 return
             self._send_held_head()
         try:
@@ -164,10 +180,10 @@ class Relay:
             else:
                 self.channel.write(last_words)
                 self.channel.finish()
-        except Exception:  # as above
-            self.done.errback(Failure())
+        except Exception as bug:  # as above
+            self._end(bug)
         else:
-            self.done.errback(Failure(error))
+            self._end(error)
 
     def pause(self) -> None:
         """The client reads more slowly than the upstream writes."""
@@ -193,9 +209,10 @@ class Relay:
         assert held_head is not None, "whoever calls has looked"
         held_head.send()
 
-    def _on_cancel(self, _: Deferred[None]) -> None:
-        self._stop_keepalive()
-        self.response.cancel()
+    def _end(self, error: Exception | None) -> None:
+        self.ended = True
+        on_end, self.on_end = self.on_end, _ignore  # who began this is referred to no longer
+        on_end(error)
 
     def _stop_keepalive(self) -> None:
         if self._silence is not None:
@@ -203,25 +220,5 @@ class Relay:
             self._silence = None
 
 
-def relay(
-    exchange: Exchange,
-    response: UpstreamResponse,
-    body_filter: BodyFilter,
-    channel: ResponseChannel,
-    keepalive_seconds: float | None = None,
-    held_head: HeldHead | None = None,
-) -> Deferred[None]:
-    """Relay the body of a response; cancel to stop both sides.
-
-    The Deferred fails with the :class:`GatewayError` that broke the body, after the client was shown that
-    it broke; where the head was still held, the client was shown nothing.
-    """
-    exchange.usage = body_filter.usage
-    exchange.sent_last_event = lambda: body_filter.sent_last_event
-    run = Relay(exchange, response, body_filter, channel, keepalive_seconds, held_head)
-    response.deliver_body(run)
-    if not run.done.called:
-        channel.register(run)  # not before: a pause of a body that does not flow yet would be forgotten
-        if exchange.first_byte_at is None and run.held_head is None:
-            channel.flush()
-    return run.done
+def _ignore(_: Exception | None) -> None:
+    """The end was told already."""

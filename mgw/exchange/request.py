@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
 
-from msgspec import Struct
-
-from mgw.bodies.source import BodySource
 from mgw.credentials.provider import ClientKey
-from mgw.wire.headers import RawHeaders
+from mgw.wire.headers import RawHeaders, values_of
+
+if TYPE_CHECKING:
+    from mgw.exchange.prepared_request import PreparedRequest
+
+_MAX_PREPARED: Final = 8
 
 
-class ClientRequest(Struct, frozen=True):
-    """One request as the client sent it.  Its headers may hold an edge key: they pass an allow-list."""
+@dataclass(slots=True)
+class ClientRequest:
+    """One request as the client sent it, but for its body; so are all that have the same head.
 
-    request_id: str
+    Its headers may hold an edge key: they pass an allow-list.
+    """
+
     method: bytes
     raw_path: bytes
     raw_query: bytes | None
     headers: RawHeaders
-    body: bytes | BodySource
-    """On disk where it is large and nothing of it has to be looked at as a whole."""
     path_model: str | None
     """The decoded model of the path."""
     version: str
@@ -28,9 +32,29 @@ class ClientRequest(Struct, frozen=True):
     key: ClientKey | None
     own_address: str | None = None
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
+    content_codings: list[bytes] = field(init=False)
+    """What ``Content-Encoding`` says of the body."""
+    _prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
 
-    def __repr__(self) -> str:  # headers and query hold credentials, bodies hold prompts
-        return f"ClientRequest({self.request_id}, {self.method!r}, {self.raw_path!r})"
+    def __post_init__(self) -> None:
+        self.content_codings = values_of(self.headers, b"content-encoding")
+
+    def __repr__(self) -> str:  # headers and query hold credentials
+        return f"ClientRequest({self.method!r}, {self.raw_path!r})"
+
+    @property
+    def has_prepared(self) -> bool:
+        """Whether anything is known of what is made of this head."""
+        return bool(self._prepared)
+
+    def prepared_for(self, model: str | None) -> PreparedRequest | None:
+        """Return what was made of this head for a model, if that is known."""
+        return self._prepared.get(model)
+
+    def keep_prepared(self, model: str | None, prepared: PreparedRequest) -> None:
+        """Remember what was made of this head for a model, for a few of them: clients may invent models."""
+        if len(self._prepared) < _MAX_PREPARED:
+            self._prepared[model] = prepared
 
 
 class Producer(Protocol):
@@ -55,6 +79,14 @@ class ResponseChannel(Protocol):
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Send the head of the response."""
+        ...
+
+    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+        """Send the head of a response that is passed on.
+
+        :param lines: ``Name: value``, none of which speaks of the connection.
+        :param content_length: what they say of it.
+        """
         ...
 
     def write(self, data: bytes) -> None:

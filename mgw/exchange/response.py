@@ -22,11 +22,11 @@ from mgw.credentials.provider import Credential
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import CODED_BYTES, LARGE_BYTES, maybe_offload
-from mgw.exchange.relay import BodyFilter, HeldHead, relay
+from mgw.exchange.relay import BodyFilter
 from mgw.exchange.request import ResponseChannel
 from mgw.http.response_writer import date_header
 from mgw.routing.resolve import Target
-from mgw.upstream.client import UpstreamRequest, UpstreamResponse
+from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.wire.headers import RawHeaders
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
@@ -70,6 +70,10 @@ class StreamingResponse(Struct, frozen=True):
     keepalive_seconds: float | None = None
     early_failure: EarlyFailure | None = None
     """``None``: the head goes out at once.  Else it waits for the first event, or for a keep-alive."""
+    lines: list[bytes] | None = None
+    """In place of :attr:`headers`: header lines as they are, of a head that is passed on."""
+    content_length: int | None = None
+    """What those lines say of it."""
 
 
 class BufferedResponse(Struct, frozen=True):
@@ -96,8 +100,10 @@ class Plan(Protocol):
         """Where the request goes."""
         ...
 
-    def upstream_request(self, credential: Credential) -> UpstreamRequest:
-        """Return the request to send with one credential."""
+    def send(
+        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+    ) -> Callable[[], None] | None:
+        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says."""
         ...
 
     def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
@@ -108,46 +114,13 @@ class Plan(Protocol):
         ...
 
 
-async def respond(
-    exchange: Exchange,
-    response: UpstreamResponse,
-    client_response: StreamingResponse | BufferedResponse,
-    channel: ResponseChannel,
-) -> None:
-    """Send the client its response.
-
-    :raises GatewayError: what broke it; the client was shown it, if anything was sent.
-    """
-    if isinstance(client_response, BufferedResponse):
-        await send_full(exchange, await _complete(exchange, response, client_response), channel)
-        return
-
-    def send_head() -> None:
-        _send_head(exchange, client_response.status, client_response.reason, client_response.headers, channel)
-        exchange.stream = client_response.stream
-
-    body_filter, keepalive_seconds = client_response.body_filter, client_response.keepalive_seconds
-    early_failure = client_response.early_failure
-    if early_failure is None:
-        send_head()
-        await relay(exchange, response, body_filter, channel, keepalive_seconds)
-        return
-    held_head = HeldHead(send_head, early_failure.awaits_first_event)
-    try:
-        await relay(exchange, response, body_filter, channel, keepalive_seconds, held_head)
-        return
-    except GatewayError as error:
-        if channel.started:
-            raise
-        refusal = early_failure.refuse(error)
-        exchange.early_failure = error
-    await send_full(exchange, refusal, channel)
-
-
-async def _complete(
+async def complete_response(
     exchange: Exchange, response: UpstreamResponse, buffered: BufferedResponse
 ) -> FullResponse:
-    """Read the body to its end, and return the complete response that it becomes."""
+    """Read the body to its end, and return the complete response that it becomes.
+
+    :raises GatewayError: as :func:`read_body` and :attr:`BufferedResponse.complete` do.
+    """
     body = await read_body(exchange, response, buffered.max_bytes)
     large = len(body) > (CODED_BYTES if buffered.is_encoded else LARGE_BYTES)
     complete = partial(buffered.complete, body)
@@ -157,8 +130,11 @@ async def _complete(
     return full
 
 
-async def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) -> None:
-    """Send a complete response, at the client's pace."""
+def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) -> Deferred[None] | None:
+    """Send a complete response, at the client's pace.
+
+    :returns: fires when a large one was sent; cancel to stop.  ``None``: it was sent.
+    """
     exchange.usage = lambda: full.usage
     exchange.stream = full.stream
     length = (b"Content-Length", b"%d" % len(full.body))
@@ -166,13 +142,24 @@ async def send_full(exchange: Exchange, full: FullResponse, channel: ResponseCha
     if len(full.body) <= SLICE_BYTES:
         channel.write(full.body)
         channel.finish()
-        return
+        return None
     with suppress(GatewayError):  # the head is out; its room was there a moment ago
         exchange.reserve(len(full.body))
     sliced = _SlicedBody(channel, full.body)
     channel.register(sliced)
     sliced.resume()
-    await sliced.done
+    return sliced.done
+
+
+def send_head(exchange: Exchange, streaming: StreamingResponse, channel: ResponseChannel) -> None:
+    """Send the head of a response that is handed on piece by piece."""
+    exchange.stream = streaming.stream
+    if streaming.lines is None:
+        _send_head(exchange, streaming.status, streaming.reason, streaming.headers, channel)
+        return
+    exchange.http_status = streaming.status
+    streaming.lines.append(b"X-Gateway-Request-Id: " + exchange.request_id.encode())
+    channel.relay_head(streaming.status, streaming.reason, streaming.lines, streaming.content_length)
 
 
 def _send_head(

@@ -6,7 +6,7 @@ up, so the names of what was dropped stand in the head of the response.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final, TypeVar
@@ -59,7 +59,7 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
-from mgw.upstream.client import UpstreamRequest, UpstreamResponse
+from mgw.upstream.client import ResponseSink, Upstream, UpstreamRequest, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
@@ -109,6 +109,12 @@ class Translation:
         if provider.refuses_thoughts is None or len(body) > MAX_ERROR_BYTES:
             return False
         return provider.refuses_thoughts(provider.parse_error(status, body))
+
+    def send(
+        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+    ) -> Callable[[], None] | None:
+        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says."""
+        return upstream.start(self.upstream_request(credential), sink, fresh=fresh)
 
     def upstream_request(self, credential: Credential) -> UpstreamRequest:
         """Return the request to send with one credential."""

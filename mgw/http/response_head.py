@@ -12,12 +12,13 @@ import re
 from enum import IntEnum
 from typing import Final
 
-from mgw.wire.headers import RawHeaders, connection_options, is_relayed
+from mgw.wire.headers import IGNORED_OPTIONS, RawHeaders, is_relayed, options_of
 
 _MAX_NAMES: Final = 1024
 """As many spellings of names are remembered; providers use a few dozen."""
 _MAX_NAME: Final = 64
 _BLANKS: Final = (b" ", b"\t")
+_NO_OPTIONS: Final[frozenset[bytes]] = frozenset()
 _NO_PHRASE: Final = re.compile(rb"[^\t -~\x80-\xff]").search  # RFC 9112 4
 
 
@@ -79,6 +80,8 @@ class ResponseHead:
 
     __slots__ = (
         "_lines",
+        "_pairs",
+        "connection_options",
         "content_encoding",
         "content_length",
         "content_type",
@@ -93,6 +96,7 @@ class ResponseHead:
         self.status = status
         self.reason = b"" if reason and _NO_PHRASE(reason) else reason
         self._lines = lines
+        self._pairs: RawHeaders | None = None
         self.content_type: bytes | None = None
         """The first one; ``None`` where there is none.  So are those that follow."""
         self.content_encoding: bytes | None = None
@@ -101,22 +105,26 @@ class ResponseHead:
         """The provider's own id of the exchange, under one of the names that providers use."""
         self.transfer_encoding: bytes | None = None
         """All of them, joined by commas."""
+        self.connection_options: frozenset[bytes] = _NO_OPTIONS
+        """What ``Connection`` lists, in lower case."""
         self.relayed_lines: list[bytes] = []
         """The lines that the client gets, each ``Name: value``."""
         self._read(lines)
 
     @property
     def headers(self) -> RawHeaders:
-        """The header pairs: names and order as received."""
-        found = []
-        for line in self._lines:
-            name, _, value = line.partition(b":")
-            found.append((name, value.lstrip(b" \t")))
-        return found
+        """The header pairs: names and order as received; made when somebody asks."""
+        pairs = self._pairs
+        if pairs is None:
+            pairs = self._pairs = []
+            for line in self._lines:
+                name, _, value = line.partition(b":")
+                pairs.append((name, value.lstrip(b" \t")))
+        return pairs
 
     def _read(self, lines: list[bytes]) -> None:
         keep = self.relayed_lines.append
-        options: list[bytes] = []
+        connection: bytes | None = None
         for line in lines:
             name, _, value = line.partition(b":")
             if value[:1] != b" " or value[1:2] in _BLANKS:
@@ -125,32 +133,35 @@ class ResponseHead:
             else:
                 value = value[1:]
             use = _use_of[name]
-            if not use or (use != _DROPPED and self._is_kept(use, value, options)):
+            if not use:
                 keep(line)
-        if options:
-            self._drop_named(connection_options(b",".join(options)))
-
-    def _is_kept(self, use: int, value: bytes, options: list[bytes]) -> bool:
-        """Note a line that means something here; say whether the client gets it, too."""
-        if use == _CONTENT_TYPE:
-            if self.content_type is None:
-                self.content_type = value
-        elif use == _CONTENT_LENGTH:
-            if self.content_length is None:
+            elif use == _CONTENT_TYPE:
+                keep(line)
+                if self.content_type is None:
+                    self.content_type = value
+            elif use == _CONTENT_LENGTH:
+                keep(line)
                 self.content_length = value
-        elif use == _CONTENT_ENCODING:
-            if self.content_encoding is None:
-                self.content_encoding = value
-        elif use == _CONNECTION:
-            options.append(value)
-            return False
-        elif use == _TRANSFER_ENCODING:
+            elif use == _CONNECTION:
+                connection = value if connection is None else connection + b"," + value
+            elif use != _DROPPED:
+                self._note(use, line, value)
+        if connection is not None:
+            self.connection_options = options_of(connection)
+            self._drop_named(self.connection_options - IGNORED_OPTIONS)
+
+    def _note(self, use: int, line: bytes, value: bytes) -> None:
+        """Take note of a line that few responses have."""
+        if use == _TRANSFER_ENCODING:
             before = self.transfer_encoding
             self.transfer_encoding = value if before is None else before + b"," + value
-            return False
+            return
+        self.relayed_lines.append(line)
+        if use == _CONTENT_ENCODING:
+            if self.content_encoding is None:
+                self.content_encoding = value
         elif self.request_id is None:
             self.request_id = value
-        return True
 
     def _drop_named(self, names: frozenset[bytes]) -> None:
         """Drop the lines that ``Connection`` names (RFC 9110 7.6.1)."""

@@ -22,8 +22,8 @@ from mgw.http.response_head import ResponseHead
 MAX_HEAD_BYTES: Final = 64 * 1024
 NOT_HTTP: Final = "sent something that is not HTTP"
 _PROTOCOL: Final = b"HTTP/"
+_HTTP_1_1: Final = b"HTTP/1.1 "
 _HTTP_1_0: Final = b"HTTP/1.0 "
-_VERSIONS: Final = (b"HTTP/1.1 ", _HTTP_1_0)
 _PHRASE: Final = len(b"HTTP/1.1 200 ")
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = b"\r\n\r\n"
@@ -32,46 +32,13 @@ _SWITCHED: Final = "switched to another protocol, which was not asked for"
 _NO_CONTENT: Final = (204, 304)
 
 
-class _HeadParser:
-    """Has a head checked, and knows what the parser makes of it."""
+class _Callbacks:
+    """What the parser would call: nothing; each of its calls would cost more than what it tells."""
 
-    __slots__ = ("_parser", "keep_alive", "pieces", "size", "status", "tail")
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-        self.size = 0
-        self.tail = b""
-        """The last bytes of a head that has not ended, in which its end may have begun."""
-        self.status = 0
-        self.keep_alive = False
-        self._parser: HttpResponseParser | None = HttpResponseParser(self)
 
-    def on_headers_complete(self) -> None:
-        """Called by the parser at the end of the head, and not again: the body is not its own."""
-        parser, self._parser = self._parser, None
-        assert parser is not None
-        self.status = parser.get_status_code()
-        self.keep_alive = parser.should_keep_alive()
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes of the head.
-
-        :raises HttpParserError: it is malformed.
-        """
-        parser = self._parser
-        assert parser is not None
-        self.pieces.append(data)
-        self.size += len(data)
-        parser.feed_data(data)
-
-    def is_http(self, data: bytes) -> bool:
-        """Whether a head that goes on with ``data`` may be one of HTTP."""
-        begun = b"".join((*self.pieces, data[: len(_PROTOCOL)]))[: len(_PROTOCOL)]
-        return _PROTOCOL.startswith(begun)
-
-    def close(self) -> None:
-        """Break the cycle between the parser and what it calls."""
-        self._parser = None
+_CALLBACKS: Final = _Callbacks()
 
 
 class ResponseReader:
@@ -83,6 +50,7 @@ class ResponseReader:
     """
 
     __slots__ = (
+        "_begun",
         "_chunks",
         "_headless_bytes",
         "_left",
@@ -100,7 +68,9 @@ class ResponseReader:
     def __init__(self, method: bytes) -> None:
         self.pieces: deque[bytes] = deque()
         self._method = method
-        self._parser: _HeadParser | None = _HeadParser()
+        self._parser: HttpResponseParser | None = HttpResponseParser(_CALLBACKS)
+        self._begun = b""
+        """The head so far, until it is complete."""
         self._chunks: ChunkedResponseBody | None = None
         self._left: int | None = None
         self._until_close = False
@@ -134,72 +104,72 @@ class ResponseReader:
 
     def close(self) -> None:
         """Read no more."""
-        if self._parser is not None:
-            self._parser.close()
         self._parser = self._chunks = self._left = None
         self.reusable = False
 
-    def _read_head(self, parser: _HeadParser, data: bytes) -> None:
+    def _read_head(self, parser: HttpResponseParser, data: bytes) -> None:
         """Read heads up to the final one, and of the body what came with it."""
         self.began = True
-        if parser.size < len(_PROTOCOL) and not parser.is_http(data):
+        before = len(self._begun)
+        begun = self._begun + data if before else data
+        if not begun.startswith(_PROTOCOL) and not _PROTOCOL.startswith(begun):
             self._stop(NOT_HTTP)  # the parser takes RTSP and ICE, and leading line breaks
             return
-        begun = parser.tail + data if parser.tail else data
-        at = begun.find(_HEAD_END)
-        cut = len(data) if at < 0 else at + len(_HEAD_END) - len(parser.tail)
+        end = begun.find(_HEAD_END, max(0, before - len(_HEAD_END) + 1)) + len(_HEAD_END)
+        is_complete = end >= len(_HEAD_END)
+        cut = end - before if is_complete else len(data)
         try:
-            parser.feed(data if cut == len(data) else data[:cut])
+            parser.feed_data(data if cut == len(data) else data[:cut])
         except HttpParserUpgrade:
             self._stop(_SWITCHED)
             return
         except HttpParserError as error:  # its texts are constants and hold nothing of the response
             self._stop(f"sent an unreadable response: {error}")
             return
-        if at < 0:
-            parser.tail = begun[1 - len(_HEAD_END) :]
+        if not is_complete:
+            self._begun = begun
             self._count_headless(len(data))
             return
+        self._begun, self._parser = b"", None
         self._headless_bytes += cut
-        fault = self._take_head(parser)
+        fault = self._take_head(parser.get_status_code(), begun[:end])
         if fault is not None:
             self._stop(fault)
-        elif cut < len(data) or self._left == 0:
-            self._read_rest(data[cut:])
-
-    def _read_rest(self, rest: bytes) -> None:
-        """Read what came with a head."""
-        if self._chunks is None and self.head is not None and self._left == 0:
-            self._end(has_more=bool(rest))
-        elif self._headless_bytes > MAX_HEAD_BYTES:
-            self._stop(_TOO_LONG)
+        elif self._left == 0:
+            self._end(has_more=cut < len(data))
+        elif cut == len(data):
+            return
+        elif self._left is not None:
+            self._read_counted(self._left, data[cut:])
         else:
-            self.feed(rest)
+            self.feed(data[cut:])
 
-    def _take_head(self, parser: _HeadParser) -> str | None:
+    def _take_head(self, status: int, raw: bytes) -> str | None:
         """Take note of a complete head; return what is wrong with it."""
-        self._parser = None
-        raw = parser.pieces[0] if len(parser.pieces) == 1 else b"".join(parser.pieces)
-        status = parser.status
-        if not raw.startswith(_VERSIONS) or status < 100:
+        is_1_1 = raw.startswith(_HTTP_1_1)
+        if not (is_1_1 or raw.startswith(_HTTP_1_0)) or status < 100:
             return "sent an invalid status line"
         if status == 101:
             return _SWITCHED
         if status < 200:
-            self._parser = _HeadParser()
+            self._parser = HttpResponseParser(_CALLBACKS)
             return _TOO_LONG if self._headless_bytes > MAX_HEAD_BYTES else None
         if len(raw) > MAX_HEAD_BYTES:
             return f"sent a head of more than {MAX_HEAD_BYTES} bytes"
         lines = raw[: -len(_HEAD_END)].split(_LINE_END)
-        head = ResponseHead(status, lines[0][_PHRASE:], lines[1:])
+        status_line = lines.pop(0)
+        head = ResponseHead(status, status_line[_PHRASE:], lines)
         coding = head.transfer_encoding
         if coding is not None and coding.lower() != b"chunked":
             return "used a transfer coding that was not asked for"
-        if coding is not None and raw.startswith(_HTTP_1_0):  # RFC 9112 6.1: its framing is faulty
+        if coding is not None and not is_1_1:  # RFC 9112 6.1: its framing is faulty
             return "used a transfer coding, which HTTP/1.0 does not have"
         self.head = head
-        self.reusable = parser.keep_alive
         self._choose_framing(head)
+        options = head.connection_options
+        self.reusable = not self._until_close and (
+            b"close" not in options if is_1_1 else b"keep-alive" in options and b"close" not in options
+        )
         return None
 
     def _choose_framing(self, head: ResponseHead) -> None:

@@ -21,7 +21,7 @@ _PHRASES: Final = MappingProxyType(
     {status.value: status.phrase.encode() for status in HTTPStatus} | {529: b"Overloaded"}
 )
 _LENGTHS: Final = frozenset(map(len, (b"content-length", b"connection", b"keep-alive", b"transfer-encoding")))
-_NO_CONTENT: Final = frozenset({204, 304})
+NO_CONTENT: Final = frozenset({204, 304})
 _LARGE: Final = 64 * 1024
 """A piece of that size is not copied to join it with the size line of its chunk."""
 _LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -57,10 +57,28 @@ class ResponseHeadBuilder:
             if len(pair[0]) not in _LENGTHS or self._is_sent(pair[0].lower(), pair[1]):
                 self._lines.append(b"%b: %b" % pair)
 
+    @classmethod
+    def of_lines(
+        cls, status: int, reason: bytes, lines: list[bytes], content_length: int | None
+    ) -> ResponseHeadBuilder:
+        """Return the head of a response that is passed on.
+
+        :param lines: ``Name: value``, none of which speaks of the connection.
+        :param content_length: what they say of it.
+        """
+        head = cls(status, reason, [])
+        head._lines += lines
+        if content_length is not None:
+            head.framing = BodyFraming.CONTENT_LENGTH
+            head.length = content_length
+            if status == HTTPStatus.NO_CONTENT:  # RFC 9110 8.6
+                head._lines = [line for line in head._lines if line[:15].lower() != b"content-length:"]
+        return head
+
     def choose_framing(self, method: bytes, version: bytes) -> None:
         """Choose how the end of the body is marked in the response to this request."""
         self._version = version
-        if method == b"HEAD" or self._status in _NO_CONTENT:
+        if method == b"HEAD" or self._status in NO_CONTENT:
             self.framing = BodyFraming.NO_BODY
         elif self.framing is BodyFraming.CHUNKED:
             if version == HTTP_1_0:
@@ -136,6 +154,32 @@ class ResponseWriter:
             self._head = rendered
         else:
             self._send(rendered)
+
+    def start_relayed(
+        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None
+    ) -> None:
+        """Write the head of a response that is passed on, has a body, and leaves the connection open.
+
+        It is what :meth:`ResponseHeadBuilder.of_lines` makes of the same in HTTP/1.1.
+
+        :raises RuntimeError: a response has started already.
+        :raises ValueError: a header holds a line end.
+        """
+        if self._framing is not None:
+            raise RuntimeError("a response has started already")
+        if content_length is None:
+            lines.append(b"Transfer-Encoding: chunked")
+        head = b"HTTP/1.1 %d %b\r\n%b\r\n\r\n" % (status, reason, b"\r\n".join(lines))
+        ends = len(lines) + 2
+        if head.count(b"\n") != ends or head.count(b"\r") != ends:
+            raise ValueError("a header of the response holds a line end")
+        if content_length is None:
+            self._framing = BodyFraming.CHUNKED
+            self._send(head)
+        else:
+            self._framing = BodyFraming.CONTENT_LENGTH
+            self._left = content_length
+            self._head = head
 
     def write(self, data: bytes) -> bool:
         """Write a piece of the body; say whether it fits what the head announced.

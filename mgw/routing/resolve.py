@@ -6,6 +6,7 @@ capability flag is asked, and last what its kind can do at all (contract 4.7, 4.
 
 from __future__ import annotations
 
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -21,7 +22,7 @@ from mgw.vocabulary import Capability, Family, Kind, Modality
 _MODELS = "models/"
 
 
-class Target(Struct, frozen=True):
+class Target(Struct, frozen=True, dict=True):
     """Where a request goes."""
 
     provider: Provider
@@ -35,7 +36,7 @@ class Target(Struct, frozen=True):
         """The provider's kind."""
         return self.provider.kind
 
-    @property
+    @cached_property
     def family(self) -> Family:
         """The provider's family."""
         return KINDS[self.provider.kind].family

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final
 
@@ -72,7 +73,7 @@ class UrlRewrite(StrEnum):
 ANY_METHOD = "*"
 
 
-class Route(Struct, frozen=True):
+class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """One row: what a path is, and how it is handled.
 
     ``path`` is a template: ``{model}`` and ``{path}`` stand for one or more segments, any other name in
@@ -122,17 +123,37 @@ class Route(Struct, frozen=True):
     preferred: bool = False
     """The path is this family's where nothing says whose it is and others have it too (contract 4.13)."""
 
-    @property
+    @cached_property
     def family(self) -> Family:
         """The family of the clients that use this route."""
         return self.dialect.family
 
-    @property
+    @cached_property
     def default_family(self) -> Family:
         """The family whose default provider serves what names none."""
         return self.family if self.defaults_of is None else self.defaults_of
 
-    @property
+    @cached_property
+    def names_one_model(self) -> bool:
+        """Whether the one model stands at the top of a JSON body."""
+        return self.model_at is ModelAt.BODY and not self.body_models
+
+    @cached_property
+    def is_prepared(self) -> bool:
+        """Whether all of an upstream request but its body follows from the client's head and one model."""
+        at_top = self.model_at in (ModelAt.BODY, ModelAt.PATH) and not self.body_models
+        plain = self.url_rewrite is None and self.treatment is not Treatment.SPEECH
+        return at_top and plain and self.method == "POST"
+
+    @cached_property
+    def is_express(self) -> bool:
+        """Whether clients call it for every answer of a model, so that it is served without Klein."""
+        if self.treatment in (Treatment.CHAT, Treatment.EMBED, Treatment.COUNT):
+            return True
+        text = self.modality in (Modality.TEXT, Modality.EMBEDDING)
+        return self.treatment is Treatment.RELAY and text and self.method == "POST"
+
+    @cached_property
     def repeatable(self) -> bool:
         """Whether sending it twice creates nothing (contract 2.13: the retry that needs no setting)."""
         return self.method in ("GET", "HEAD") or self.modality in (Modality.TEXT, Modality.EMBEDDING)

@@ -86,9 +86,13 @@ class Pool:
 
     def take_idle(self) -> Connection | None:
         """Return an idle connection that may be used, if there is one: the pool no longer has it."""
-        while self._idle and self._unsettled_seconds() <= _INSTANT:
-            connection = next(iter(self._idle))
-            del self._idle[connection]
+        idle = self._idle
+        settled_since = self.clock.seconds() - self.limits.settle + _INSTANT
+        while idle:
+            connection = next(iter(idle))
+            if idle[connection] > settled_since:
+                return None
+            del idle[connection]
             if connection.check_idle():
                 return connection
         return None

@@ -102,7 +102,7 @@ class UpstreamResponse:
 
     @property
     def headers(self) -> RawHeaders:
-        """The header pairs as received; made anew each time."""
+        """The header pairs as received."""
         return self.head.headers
 
     @property
@@ -129,7 +129,10 @@ class UpstreamResponse:
         """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
         assert self._receiver is None, "a response has one receiver"
         self._receiver = receiver
-        self.resume()
+        self._paused = False
+        self.deliver_pending()
+        if self._connection is not None:
+            self._resume_reading(self._connection)
 
     def pause(self) -> None:
         """Deliver nothing, and read nothing, until :meth:`resume`."""
@@ -145,24 +148,21 @@ class UpstreamResponse:
             return
         self._paused = False
         self.deliver_pending()
-        if (
-            not self._paused
-            and self._connection is not None
-            and not self._reader.ended
-            and not self.discarding
-        ):
-            self._connection.resume_reading()
+        if self._connection is not None:
+            self._resume_reading(self._connection)
+
+    def _resume_reading(self, connection: ResponseConnection) -> None:
+        if not (self._paused or self._reader.ended or self.discarding):
+            connection.resume_reading()
 
     def cancel(self) -> None:
         """Deliver nothing more; the connection closes unless the response was read to its end."""
-        if self.discarding:
+        connection = self._connection
+        if connection is None or self._receiver is _NULL_RECEIVER:
             return
-        connection, self._connection = self._connection, None
-        self._receiver = None
+        self._connection = self._receiver = None
         self._paused = True
         self._reader.pieces.clear()
-        if connection is None:
-            return
         if self._reader.ended:
             connection.on_response_end()
         else:
@@ -188,29 +188,26 @@ class UpstreamResponse:
         if self._paused or self._delivering:
             return  # a receiver that resumes while it takes a piece gets the next one from the loop below
         self._delivering = True
+        pieces = self._reader.pieces
         try:
-            self._deliver_pieces()
+            while pieces and not self._paused:
+                assert self._receiver is not None
+                if len(pieces) == 1:
+                    self._receiver.on_body_data(pieces.popleft())
+                    continue
+                joined = b"".join(pieces)  # what came in one read costs one write
+                pieces.clear()
+                self._receiver.on_body_data(joined)
         except Exception:  # a bug in the receiver must not leave the connection half read
             _log.failure("a body could not be passed on")
             self._error = GatewayError(Reason.INTERNAL, "the response could not be passed on")
-            self._reader.pieces.clear()
+            pieces.clear()
             if self._connection is not None:
                 self._connection.abort()
         finally:
             self._delivering = False
         if not self._paused and (self._error is not None or self._reader.ended):
             self._finish()
-
-    def _deliver_pieces(self) -> None:
-        pieces = self._reader.pieces
-        while pieces and not self._paused:
-            assert self._receiver is not None
-            if len(pieces) == 1:
-                self._receiver.on_body_data(pieces.popleft())
-                continue
-            joined = b"".join(pieces)  # what came in one read costs one write
-            pieces.clear()
-            self._receiver.on_body_data(joined)
 
     def _finish(self) -> None:
         receiver, connection = self._receiver, self._connection

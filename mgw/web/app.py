@@ -277,4 +277,9 @@ async def serve_exchange(request: GatewayRequest) -> None:
     server_request = request.server_request
     if server_request.exchange is None:
         raise GatewayError(Reason.INTERNAL, "an exchange was expected")
-    await serve(server_request.exchange, server_request.client_request(), server_request.response)
+    await serve(
+        server_request.exchange,
+        server_request.client_request(),
+        server_request.take_body(),
+        server_request.response,
+    )

@@ -31,8 +31,9 @@ from zope.interface import implementer
 
 from mgw.errors import GatewayError, Reason
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
-from mgw.http.request_head import RequestHead, RequestHeadReader
-from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter
+from mgw.http.head_key import key_of_head
+from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
+from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter
 from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
@@ -42,6 +43,7 @@ from mgw.wire.headers import RawHeaders
 
 if TYPE_CHECKING:
     from mgw.exchange.request import Producer
+    from mgw.web.admission import AdmittedHead
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its response; then the channel stops reading."""
@@ -97,6 +99,7 @@ class GatewayChannel(Protocol):
         self._serving = False
         self._receiver: RequestReceiver | None = None
         self._method = self._version = b""
+        self._is_plain = False
         self._keep_alive = self._may_continue = False
         # the response
         self._producer: Producer | None = None
@@ -172,9 +175,20 @@ class GatewayChannel(Protocol):
         HTTP/1.0 by the end of the connection.  A head with a content length waits for the first bytes of the
         body.
         """
+        if self._serving:
+            self._start(ResponseHeadBuilder(status, reason, headers))
+
+    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+        """Start a response that is passed on; see :class:`~mgw.exchange.request.ResponseChannel`."""
         if not self._serving:
             return
-        head = ResponseHeadBuilder(status, reason, headers)
+        stays_open = self._keep_alive and self._body is None and not self._context.draining
+        if stays_open and self._is_plain and lines and status not in NO_CONTENT:
+            self._response_writer.start_relayed(status, reason, lines, content_length)
+        else:
+            self._start(ResponseHeadBuilder.of_lines(status, reason, lines, content_length))
+
+    def _start(self, head: ResponseHeadBuilder) -> None:
         head.choose_framing(self._method, self._version)
         if self._body is not None or not self._keep_alive or self._context.draining:
             head.close = True
@@ -305,8 +319,14 @@ class GatewayChannel(Protocol):
         return True
 
     def _take_head(self) -> bool:
-        reader = self._reader
+        reader, key = self._reader, None
         if reader is None:
+            key = key_of_head(self._input)
+            if key is not None:
+                admitted = self._context.handler.find_admitted(key[0])
+                if admitted is not None:
+                    self._take_admitted(admitted, key[1], key[2])
+                    return True
             self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
             if not self._input:
                 return False
@@ -326,14 +346,34 @@ class GatewayChannel(Protocol):
         self._input = self._input[end:]
         self._reader = None
         self._deadline.stop()
-        self._on_head(head)
+        self._on_head(head, None if key is None else key[0])
         return True
 
-    def _on_head(self, head: RequestHead) -> None:
+    def _take_admitted(self, admitted: AdmittedHead, end: int, length: int) -> None:
+        """Take a request whose head is known; most often its body has come with it."""
+        self._deadline.stop()
+        head, data = admitted.head, self._input
+        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
+        whole = len(data) - end >= length
+        if not whole:
+            self._body = SizedRequestBody(length)
+        receiver = self._context.handler.on_admitted_request(self, admitted, length)
+        if whole:
+            stop = end + length
+            self._input = data[stop:] if len(data) > stop else b""
+            if self._serving:
+                self._receiver = receiver
+                receiver.on_whole_body(data[end:stop])
+        else:
+            self._input = data[end:]
+            if self._serving:
+                self._receiver = receiver
+
+    def _on_head(self, head: RequestHead, key: bytes | None) -> None:
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         self._may_continue = head.expects_continue
         self._body = request_body(head)
-        receiver = self._context.handler.on_request(self, head)
+        receiver = self._context.handler.on_request(self, head, key)
         if not self._serving:  # responded already
             return
         self._receiver = receiver
@@ -369,6 +409,7 @@ class GatewayChannel(Protocol):
         self.requests += 1
         self._serving = True
         self._method, self._version = method, version
+        self._is_plain = method != b"HEAD" and version != HTTP_1_0
         self._keep_alive = keep_alive
 
     def _end_serving(self) -> RequestReceiver | None:

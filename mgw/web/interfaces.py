@@ -23,6 +23,7 @@ from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
 
 if TYPE_CHECKING:
+    from mgw.web.admission import AdmittedHead
     from mgw.web.channel import GatewayChannel
 
 
@@ -54,6 +55,10 @@ class RequestReceiver(Protocol):
         """The request is complete."""
         ...
 
+    def on_whole_body(self, content: bytes) -> None:
+        """Take all of the body at once: the request is complete."""
+        ...
+
     def on_disconnect(self) -> None:
         """The client has disconnected before its response was finished."""
         ...
@@ -70,8 +75,23 @@ class RequestReceiver(Protocol):
 class RequestHandler(Protocol):
     """Handles the requests of all channels of a listener.  No method may raise."""
 
-    def on_request(self, channel: GatewayChannel, head: RequestHead) -> RequestReceiver:
-        """Take a request whose head is complete; the response may start at once."""
+    def find_admitted(self, key: bytes) -> AdmittedHead | None:
+        """Return what is known of a head that has come before (:mod:`mgw.http.head_key`)."""
+        ...
+
+    def on_admitted_request(
+        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int
+    ) -> RequestReceiver:
+        """Take a request whose head is known; the response may start at once."""
+        ...
+
+    def on_request(
+        self, channel: GatewayChannel, head: RequestHead, key: bytes | None = None
+    ) -> RequestReceiver:
+        """Take a request whose head is complete; the response may start at once.
+
+        :param key: under which what is found may be kept.
+        """
         ...
 
     def on_malformed_request(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from os import urandom
 from typing import Final, Protocol, cast
 
 from klein import Klein
@@ -20,20 +19,22 @@ from mgw.dialects.refusal import word_of
 from mgw.errors import GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
-from mgw.exchange.pipeline import not_implemented
+from mgw.exchange.planning import not_implemented
 from mgw.generation import Generation
 from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment, UrlRewrite
-from mgw.routing.routes import OPEN_ROUTES
+from mgw.routing.routes import EXPRESS_ROUTES, OPEN_ROUTES
 from mgw.usage.record import SettledExchange
 from mgw.vocabulary import DialectName
+from mgw.web.admission import AdmittedHead, AdmittedHeads
 from mgw.web.app import GatewayRequest, endpoint_name
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
 from mgw.web.interfaces import RequestReceiver
-from mgw.web.server_request import ServerRequest
+from mgw.web.request_ids import RequestIds
+from mgw.web.server_request import ServerRequest, client_request_of
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.target import split_target
 
@@ -76,6 +77,9 @@ class _RefusedRequest:
     def on_body_end(self) -> None:
         """Ignore the end."""
 
+    def on_whole_body(self, content: bytes) -> None:
+        """Ignore all of it."""
+
     def on_disconnect(self) -> None:
         """The client has had its response."""
 
@@ -106,15 +110,20 @@ class WebServer:
     gate: EdgeGate
     offload: Offload = run_inline
     """Does what large bodies cost."""
+    request_ids: RequestIds = field(default_factory=RequestIds)
     draining: bool = False
     on_idle: Callable[[], None] | None = None
     """Called when the last request ends."""
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of requests."""
     _requests: dict[int, ServerRequest] = field(default_factory=dict)
+    _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
+    find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
+    """What is known of a head, by its key."""
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
+        self.find_admitted = self._admitted.find  # bound here: one call less for every request
 
     @property
     def in_flight(self) -> int:
@@ -125,15 +134,17 @@ class WebServer:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
         self.gate = EdgeGate(generation.config.edge_auth)
+        self._admitted.clear()
         spool = generation.config.spool
         self.budget.max_bytes = spool.body_memory
         self.spool.disk.max_bytes, self.spool.directory = spool.body_disk, spool.dir
         if before is not generation:
             before.retire()
 
-    def on_request(self, channel: GatewayChannel, head: RequestHead) -> RequestReceiver:
+    def on_request(
+        self, channel: GatewayChannel, head: RequestHead, key: bytes | None = None
+    ) -> RequestReceiver:
         """Take a request whose head is complete."""
-        request_id = f"req_{urandom(12).hex()}"
         raw_path, raw_query = split_target(head.target)
         path = raw_path.decode("latin-1")
         table = self.generation.table
@@ -148,22 +159,51 @@ class WebServer:
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
+            request_id = self.request_ids.take()
             send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
             self.observer.access(head.method, raw_path, error.status, 0.0, request_id, word_of(error))
             forget_frames(error)
             return _REFUSED
-        exchange = None
-        if matched.route.treatment is not Treatment.LOCAL:
-            record = self.observer.record
-            exchange = Exchange(
-                request_id, matched.route, self.generation, self.clock, self.wheel, record, self.wall()
-            )
-        request = ServerRequest(self, channel, head, request_id, matched, caller, exchange, raw_path)
-        self._requests[id(request)] = request
+        is_express = self.generation.config.express and matched.route.name in EXPRESS_ROUTES
+        limit, own_limit = self.generation.config.max_body_bytes, matched.route.max_body_bytes
+        max_body_bytes = limit if own_limit is None else min(limit, own_limit)
+        admitted = AdmittedHead(head, matched, caller, raw_path, is_express, max_body_bytes)
+        if is_express:
+            admitted.client_request = client_request_of(admitted)
+            if key is not None:
+                self._admitted.keep(key, admitted)
+        request = self._open(channel, admitted, head.content_length)
         try:
-            self._admit_request(request)
+            self._check(request)
+            request.admit_body()
         except GatewayError as error:
             request.refuse(error)
+        return request
+
+    def on_admitted_request(
+        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int
+    ) -> RequestReceiver:
+        """Take a request whose head is known, and was found in order."""
+        request = self._open(channel, admitted, content_length)
+        try:
+            if self.draining:
+                raise _draining()
+            request.check_length(content_length)
+        except GatewayError as error:
+            request.refuse(error)
+        return request
+
+    def _open(
+        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int | None
+    ) -> ServerRequest:
+        request_id, exchange, route = self.request_ids.take(), None, admitted.matched.route
+        if route.treatment is not Treatment.LOCAL:
+            record = self.observer.record
+            exchange = Exchange(
+                request_id, route, self.generation, self.clock, self.wheel, record, self.wall()
+            )
+        request = ServerRequest(self, channel, admitted, request_id, exchange, content_length)
+        self._requests[id(request)] = request
         return request
 
     def on_malformed_request(
@@ -174,7 +214,7 @@ class WebServer:
         raw_path = b""
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
             raw_path = split_target(target)[0]
-        request_id = f"req_{urandom(12).hex()}"
+        request_id = self.request_ids.take()
         dialect = self.generation.table.dialect_of(raw_path.decode("latin-1"), None, [])
         send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
         self.observer.access(None, raw_path or None, error.status, 0.0, request_id, word_of(error))
@@ -188,10 +228,11 @@ class WebServer:
 
     def on_request_end(self, request: ServerRequest, status: int) -> None:
         """A request has ended."""
-        self._requests.pop(id(request), None)
+        del self._requests[id(request)]
+        admitted = request.admitted
         self.observer.access(
-            request.head.method,
-            request.raw_path,
+            admitted.head.method,
+            admitted.raw_path,
             status,
             self.clock.seconds() - request.started,
             request.request_id,
@@ -205,18 +246,16 @@ class WebServer:
         for request in list(self._requests.values()):
             request.abort()
 
-    def _admit_request(self, request: ServerRequest) -> None:
+    def _check(self, request: ServerRequest) -> None:
+        matched = request.matched
         if self.draining and request.exchange is not None:
-            raise GatewayError(
-                Reason.DRAINING, "the gateway is shutting down; try another instance", retry_after=1.0
-            )
-        if request.matched.fault is not None:
-            raise request.matched.fault
-        if request.head.upgrade is not None and request.matched.route.treatment is not Treatment.REALTIME:
-            raise _no_websocket(request.matched.route.path)
-        if request.matched.route.treatment is Treatment.REFUSE:
-            raise not_implemented(request.matched.route.path)
-        request.admit_body()
+            raise _draining()
+        if matched.fault is not None:
+            raise matched.fault
+        if request.head.upgrade is not None and matched.route.treatment is not Treatment.REALTIME:
+            raise _no_websocket(matched.route.path)
+        if matched.route.treatment is Treatment.REFUSE:
+            raise not_implemented(matched.route.path)
 
     def _authenticate(
         self,
@@ -240,6 +279,11 @@ class WebServer:
 def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:
     """Whether a path that is served, but to no GET, was asked for a WebSocket: Codex falls back at a 426."""
     return refused.reason is Reason.WRONG_METHOD and head.upgrade is not None
+
+
+def _draining() -> GatewayError:
+    message = "the gateway is shutting down; try another instance"
+    return GatewayError(Reason.DRAINING, message, retry_after=1.0)
 
 
 def _no_websocket(path: str) -> GatewayError:

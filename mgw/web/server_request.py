@@ -1,8 +1,11 @@
-"""One request of a client: its body, its Klein endpoint, and its one response.
+"""One request of a client: its body, what serves it, and its one response.
+
+Requests for text begin their exchange at once; Klein's endpoint of the route serves all others, and these too
+where the operator wants it so (``express: false``).
 
 ::
 
-    opened ── on_body_data* ── on_body_end ── endpoint ── response ──┐
+    opened ── on_body_data* ── on_body_end ── exchange ── response ──┐
        │            │                           │                    ├── ended: access log, body budget
        └────────────┴── refused (4xx, 5xx) ─────┤                    │
                             on_disconnect, abort┴── cancelled ───────┘
@@ -18,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Reservation
 from mgw.bodies.buffer import BodyBuffer
@@ -27,10 +31,12 @@ from mgw.config.settings import Config
 from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.request import ClientRequest
 from mgw.http.request_head import RequestHead
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import BodyStorage
+from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
 from mgw.web.server_response import ServerResponse, send_refusal
@@ -49,23 +55,23 @@ class ServerRequest:
 
     server: WebServer
     channel: GatewayChannel
-    head: RequestHead
+    admitted: AdmittedHead
     request_id: str
-    matched: MatchedRoute
-    caller: Caller
     exchange: Exchange | None
     """``None`` for what leaves no usage event: the catalog and the operational routes."""
-    raw_path: bytes
+    content_length: int | None
+    """Of this very request; ``None`` without a body, and for a chunked one."""
     response: ServerResponse = field(init=False)
     started: float = field(init=False)
-    _gathered: BodyBuffer = field(default_factory=BodyBuffer, repr=False)
+    _gathered: BodyBuffer | None = field(default=None, repr=False)
     """What has come of a body that is kept in memory."""
     _spooled: SpooledBody | None = field(default=None, repr=False)
     """Takes its place where a large body is kept on disk."""
     _body: bytes | BodySource = field(default=b"", repr=False)
     _size: int = 0
     _reservation: Reservation = field(init=False)
-    _work: Deferred[None] | None = field(default=None, repr=False)
+    _work: Deferred[None] | ExchangeRun | None = field(default=None, repr=False)
+    """What serves the request, once all of its body is there."""
     _ended: bool = False
     _error: str | None = None
 
@@ -77,7 +83,8 @@ class ServerRequest:
         if self.exchange is not None:
             self.exchange.reserve = self._reservation.reserve
             self.exchange.offload = self.server.offload
-        if self.matched.route.body is BodyStorage.SPOOL and self.head.has_body:
+        admitted = self.admitted
+        if admitted.matched.route.body is BodyStorage.SPOOL and admitted.head.has_body:
             self._spooled = self.server.spool.begin(
                 pause=self.channel.pause_body,
                 resume=self.channel.resume_body,
@@ -85,16 +92,41 @@ class ServerRequest:
                 memory=self._reservation,
             )
 
+    @property
+    def head(self) -> RequestHead:
+        """The head, where the length of the body may be another request's."""
+        return self.admitted.head
+
+    @property
+    def matched(self) -> MatchedRoute:
+        """The row of the route table that serves it."""
+        return self.admitted.matched
+
+    @property
+    def caller(self) -> Caller:
+        """Who sent it."""
+        return self.admitted.caller
+
     def admit_body(self) -> None:
         """Refuse a body that is announced too large, and let a waiting client send any other.
 
         :raises GatewayError: ``BODY_TOO_LARGE``.
         """
-        length = self.head.content_length
-        if length is not None and length > self._max_body_bytes():
-            raise self._too_large()
+        if self.content_length is not None:
+            self.check_length(self.content_length)
         if self.head.expects_continue and self.head.has_body:
             self.channel.send_continue()
+
+    def check_length(self, length: int) -> None:
+        """Refuse a body that is too large.
+
+        :raises GatewayError: ``BODY_TOO_LARGE``.
+        """
+        limit = self.admitted.max_body_bytes
+        if length > limit:
+            own = limit == self.matched.route.max_body_bytes
+            whose = "the limit of this route" if own else "max_body_bytes"
+            raise GatewayError(Reason.BODY_TOO_LARGE, f"the body is larger than {whose}, {limit} bytes")
 
     def on_body_data(self, data: bytes) -> None:
         """Keep a piece of the body."""
@@ -102,22 +134,46 @@ class ServerRequest:
             return
         self._size += len(data)
         try:
-            if self._size > self._max_body_bytes():
-                raise self._too_large()
+            self.check_length(self._size)
             if self._spooled is not None:
                 self._spooled.write(data)
                 return
             self._reservation.reserve(len(data))
+            if self._gathered is None:
+                self._gathered = BodyBuffer()
             self._gathered.append(data)
         except GatewayError as error:
             self.refuse(error)
 
     def on_body_end(self) -> None:
-        """Hand the request to its Klein endpoint."""
-        if not self._ended:
-            if self._spooled is None:
-                self._body = self._gathered.take()
-            self._work = Deferred.fromCoroutine(self._run())
+        """Begin to serve the request."""
+        if self._ended:
+            return
+        if self._spooled is None:
+            self._body = b"" if self._gathered is None else self._gathered.take()
+            if self.admitted.is_express:
+                self._begin_exchange(self.take_body())
+                return
+        self._work = Deferred.fromCoroutine(self._serve())
+
+    def on_whole_body(self, content: bytes) -> None:
+        """Begin to serve a request that came at once; only where it is an express one."""
+        if self._ended:
+            return
+        try:
+            self._reservation.reserve(len(content))
+        except GatewayError as error:
+            self.refuse(error)
+        else:
+            self._begin_exchange(content)
+
+    def _begin_exchange(self, body: bytes | BodySource) -> None:
+        exchange, client_request = self.exchange, self.admitted.client_request
+        assert exchange is not None
+        assert client_request is not None
+        run = ExchangeRun(exchange, client_request, self.response, self._on_served)
+        self._work = run
+        run.start(body)
 
     def on_disconnect(self) -> None:
         """Stop the request at once."""
@@ -155,21 +211,14 @@ class ServerRequest:
         self._send_error(error)
         self._end(status)
 
-    def client_request(self) -> ClientRequest:
-        """Return the request as the exchange sees it; its body is no longer here."""
+    def take_body(self) -> bytes | BodySource:
+        """Return the body, which is no longer here."""
         body, self._body = self._body, b""
-        return ClientRequest(
-            request_id=self.request_id,
-            method=self.head.method,
-            raw_path=self.raw_path,
-            raw_query=self.caller.raw_query,
-            headers=self.caller.headers,
-            body=body,
-            path_model=self.matched.model,
-            version=self.matched.version,
-            key=self.caller.key,
-            own_address=self._own_address(),
-        )
+        return body
+
+    def client_request(self) -> ClientRequest:
+        """Return the request as the exchange sees it."""
+        return self.admitted.client_request or client_request_of(self.admitted, self._own_address())
 
     def refuse(self, error: GatewayError) -> None:
         """Respond with a refusal, and close the connection if more of the body may come."""
@@ -182,19 +231,28 @@ class ServerRequest:
         self._send_error(error)
         self._end(error.status)
 
-    async def _run(self) -> None:
+    async def _serve(self) -> None:
+        """Have the Klein endpoint of the route serve the request."""
         try:
             if self._spooled is not None:
                 self._body = await self._spooled.finish()
             await self.server.execute(self)
-        except GatewayError as error:
-            forget_frames(error)
-            self._on_error(error)
-        except CancelledError as error:
+        except Exception as error:
+            self._on_served(error)
+        else:
+            self._on_served(None)
+
+    def _on_served(self, error: Exception | None) -> None:
+        """The response is complete, or there is an error to tell."""
+        self._work = None
+        if isinstance(error, CancelledError):
             forget_frames(error)
             return  # whoever cancelled has settled the exchange and ends the request
-        except Exception:
-            _log.failure("a bug: request {request_id} failed", request_id=self.request_id)
+        if isinstance(error, GatewayError):
+            forget_frames(error)
+            self._on_error(error)
+        elif error is not None:
+            _log.failure("a bug: request {request_id} failed", Failure(error), request_id=self.request_id)
             self._on_error(
                 GatewayError(
                     Reason.INTERNAL, "internal error of the gateway; find the request's id in its log"
@@ -230,27 +288,31 @@ class ServerRequest:
                 self.response, error, self.matched.route.dialect, self.request_id, self.server.wall()
             )
 
-    def _too_large(self) -> GatewayError:
-        limit = self._max_body_bytes()
-        whose = "the limit of this route" if limit == self.matched.route.max_body_bytes else "max_body_bytes"
-        return GatewayError(Reason.BODY_TOO_LARGE, f"the body is larger than {whose}, {limit} bytes")
-
-    def _max_body_bytes(self) -> int:
-        exchange = self.exchange
-        generation = self.server.generation if exchange is None else exchange.generation
-        limit = generation.config.max_body_bytes
-        own = self.matched.route.max_body_bytes
-        return limit if own is None else min(limit, own)
-
     def _end(self, status: int) -> None:
         if self._ended:
             return
         self._ended = True
-        self._gathered.clear()
+        if self._gathered is not None:
+            self._gathered.clear()
         if self._spooled is not None:
             self._spooled.close()
         self._reservation.release_all()
         self.server.on_request_end(self, status)
+
+
+def client_request_of(admitted: AdmittedHead, own_address: str | None = None) -> ClientRequest:
+    """Return an admitted request as the exchange sees it."""
+    matched, caller = admitted.matched, admitted.caller
+    return ClientRequest(
+        method=admitted.head.method,
+        raw_path=admitted.raw_path,
+        raw_query=caller.raw_query,
+        headers=caller.headers,
+        path_model=matched.model,
+        version=matched.version,
+        key=caller.key,
+        own_address=own_address,
+    )
 
 
 def own_address(config: Config, headers: RawHeaders, peer: str, *, secure: bool) -> str | None:

@@ -48,6 +48,13 @@ class ServerResponse:
         self.on_start()
         self.channel.start(status, reason or reason_phrase(status), headers)
 
+    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+        """Send the head of a response that is passed on."""
+        self.started = True
+        self.status = status
+        self.on_start()
+        self.channel.relay_head(status, reason or reason_phrase(status), lines, content_length)
+
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""
         self.channel.truncate()

@@ -86,7 +86,7 @@ _READ_NAMES: Final = 4
 
 _CACHED_NAMES: Final = 1024
 # ``Accept-Encoding`` is ours to state whatever a client calls it.
-_IGNORED_OPTIONS: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding"})
+IGNORED_OPTIONS: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding"})
 _READABLE_CODINGS: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
 _ZERO_WEIGHT: Final = re.compile(rb"q[ \t]*=[ \t]*0(?:\.0{0,3})?", re.IGNORECASE)
 
@@ -174,7 +174,12 @@ def connection_options(connection: bytes) -> frozenset[bytes]:
     """Return the lower-case names of headers that a ``Connection`` header lists."""
     if connection in (b"keep-alive", b"close"):
         return frozenset()
-    return frozenset(option.strip(b" \t").lower() for option in connection.split(b",")) - _IGNORED_OPTIONS
+    return options_of(connection) - IGNORED_OPTIONS
+
+
+def options_of(connection: bytes) -> frozenset[bytes]:
+    """Return all that a ``Connection`` header lists, in lower case."""
+    return frozenset(option.strip(b" \t").lower() for option in connection.split(b","))
 
 
 @lru_cache(maxsize=_CACHED_NAMES)

@@ -134,10 +134,15 @@ def apply_edits(body: bytes, edits: Sequence[Edit]) -> bytes:
 
 def replace_string(body: bytes, found: FoundString, new: str) -> bytes:
     """Return ``body`` with ``new`` at each of the spans; the same object where that changes nothing."""
-    if new == found.value:
-        return body
-    literal = encode(new)
-    return apply_edits(body, [(span, literal) for span in found.spans])
+    return body if new == found.value else replace_spans(body, found.spans, encode(new))
+
+
+def replace_spans(body: bytes, spans: tuple[Span, ...], literal: bytes) -> bytes:
+    """Return ``body`` with ``literal`` at each of the spans."""
+    if len(spans) == 1 and len(body) < _COPIED_BYTES:
+        ((start, end),) = spans
+        return b"%b%b%b" % (body[:start], literal, body[end:])
+    return apply_edits(body, [(span, literal) for span in spans])
 
 
 def find_string(body: bytes, key: str = "model") -> FoundString | None:

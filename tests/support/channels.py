@@ -15,6 +15,7 @@ from zope.interface import implementer
 from mgw.errors import GatewayError
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
+from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.interfaces import ChannelLimits
 from mgw.web.listener import ChannelFactory
@@ -41,6 +42,10 @@ class RecordedRequest:
         self.events.append("ended")
         if self.handler.answer is not None:
             self.handler.answer(self)
+
+    def on_whole_body(self, content: bytes) -> None:
+        self.on_body_data(content)
+        self.on_body_end()
 
     def on_disconnect(self) -> None:
         self.events.append("disconnected")
@@ -73,7 +78,17 @@ class RecordingHandler:
     requests: list[RecordedRequest] = field(default_factory=list)
     refusals: list[tuple[int, bytes | None]] = field(default_factory=list)
 
-    def on_request(self, channel: GatewayChannel, head: RequestHead) -> RecordedRequest:
+    def find_admitted(self, key: bytes) -> AdmittedHead | None:
+        return None
+
+    def on_admitted_request(
+        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int
+    ) -> RecordedRequest:
+        raise AssertionError("nothing is known of any head")
+
+    def on_request(
+        self, channel: GatewayChannel, head: RequestHead, key: bytes | None = None
+    ) -> RecordedRequest:
         request = RecordedRequest(channel, head, self)
         self.requests.append(request)
         if self.on_head is not None:

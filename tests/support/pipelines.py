@@ -58,6 +58,10 @@ class RecordingChannel:
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         self.started, self.status, self.reason, self.headers = True, status, reason, headers
 
+    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+        pairs = (line.partition(b": ") for line in lines)
+        self.start(status, reason, [(name, value) for name, _, value in pairs])
+
     def write(self, data: bytes) -> None:
         self.body += data
 
@@ -141,19 +145,17 @@ class Pipeline:
         if self.reserve is not None:
             exchange.reserve = self.reserve
         request = ClientRequest(
-            "req_1",
             method.encode(),
             path.encode(),
             query,
             headers,
-            body,
             matched.model,
             matched.version,
             key,
             own_address,
         )
         client = RecordingChannel()
-        return client, Deferred.fromCoroutine(serve(exchange, request, client))
+        return client, Deferred.fromCoroutine(serve(exchange, request, body, client))
 
     def received(self) -> tuple[bytes, RawHeaders, bytes]:
         """The request line, headers and body that reached the upstream last."""

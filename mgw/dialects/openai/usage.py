@@ -103,8 +103,10 @@ def _convert(usage: _Usage) -> TokenUsage:
     written = details_in.cache_write_tokens
     reasoning = details_out.reasoning_tokens
     if tokens_in is not None:
-        read = cap_count(read, tokens_in)
-        written = cap_count(written, tokens_in - (read or 0))
+        if read:
+            read = cap_count(read, tokens_in)
+        if written:
+            written = cap_count(written, tokens_in - (read or 0))
         if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
             tokens_out += reasoning
     return TokenUsage(tokens_in, tokens_out, read, written, reasoning)

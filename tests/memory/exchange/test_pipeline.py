@@ -369,12 +369,10 @@ def test_a_version_that_an_operator_removes_stays_removed() -> None:
 
 def test_a_request_shows_neither_its_headers_nor_its_body_nor_its_query() -> None:
     request = ClientRequest(
-        "req_1",
         b"POST",
         b"/v1/messages",
         b"access_token=canary-7f3a",
         [(b"Authorization", b"Bearer canary-7f3a")],
-        b"canary-7f3a",
         None,
         "/v1",
         None,

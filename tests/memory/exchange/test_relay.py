@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.relay import relay
+from mgw.exchange.relay import Relay
 from mgw.exchange.request import Producer
 from mgw.reactor.deadline import TimerWheel
 from mgw.usage.event import Outcome
@@ -92,17 +90,19 @@ class Run:
         opened = outcome_of(self.harness.upstream.open(post()))
         self.connection.send(says or answered(b"0123456789")[:-5])
 
-        async def run() -> None:
-            async with exchange:
-                exchange.http_status = 200
-                await relay(exchange, opened.response, body_filter, self.client, keepalive_seconds)
+        self.exchange = exchange
+        exchange.http_status = 200
+        self.relay = Relay(
+            exchange, opened.response, body_filter, self.client, self._on_end, keepalive_seconds
+        )
+        self.relay.start()
 
-        self.work: Deferred[None] = Deferred.fromCoroutine(run())
-        _ = self.work.addErrback(self._failed)
-
-    def _failed(self, failure: Failure) -> None:
-        assert failure.value is not None
-        self.errors.append(failure.value)
+    def _on_end(self, error: Exception | None) -> None:
+        if error is None:
+            self.exchange.responded()
+        else:
+            self.exchange.failed(error)
+            self.errors.append(error)
 
     @property
     def connection(self) -> ProviderConnection:
@@ -192,7 +192,7 @@ def test_no_timer_outlives_the_stream(ends: str) -> None:
     if ends == "end":
         run.connection.send(b"56789")
     elif ends == "cancel":
-        run.work.cancel()
+        run.relay.cancel()
     else:
         run.connection.reset()
     written = run.client.body

@@ -23,6 +23,9 @@ class NoAccount:
     def __init__(self, reason: Reason | None) -> None:
         self.reason = reason
 
+    def ready(self, client_key: ClientKey | None) -> Credential | None:
+        return None
+
     async def obtain(self, client_key: ClientKey | None) -> Credential:
         if self.reason is not None:
             raise GatewayError(self.reason, "canary")

@@ -187,6 +187,9 @@ class Sourceless:
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
 
+    def ready(self, client_key: ClientKey | None) -> Credential | None:
+        return None
+
     async def obtain(self, client_key: ClientKey | None) -> Credential:
         raise GatewayError(self.reason, "canary")
 

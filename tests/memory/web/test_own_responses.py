@@ -7,6 +7,7 @@ import pytest
 from mgw.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from tests.support.channels import get, post
+from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE, new_in_a_drain, too_slow
 from tests.support.web_servers import WebServerHarness, settled
 
@@ -40,7 +41,7 @@ def test_a_refused_key_is_refused_in_the_dialect_of_the_row() -> None:
 
 
 def test_a_failure_outside_the_pipeline_still_leaves_its_event() -> None:
-    harness = WebServerHarness()
+    harness = WebServerHarness(f"{THREE_FAMILIES}express: false\n")
 
     async def broken(_: object) -> None:
         raise GatewayError(Reason.OVERLOADED, "no")

@@ -13,8 +13,9 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.exchange.request import ClientRequest
+from mgw.exchange.body import RequestBody
 from mgw.usage.event import Outcome
+from mgw.web.server_request import ServerRequest
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, UNFINISHED, WHOLE, new_in_a_drain, too_slow
@@ -256,7 +257,7 @@ class Faulty:
 
     base_path = b"/v1"
 
-    def open(self, request: object, *, fresh: bool = False) -> object:
+    def render_head(self, request: object) -> bytes:
         raise RuntimeError("a bug")
 
 
@@ -300,8 +301,9 @@ def test_a_body_is_let_go_while_its_answer_streams() -> None:
     harness.send(post(b'{"model":"fast","x":"%b"}' % marker, KEY, JSON, path=PATH))
     harness.connection.send(STREAM)
     gc.collect()
-    requests = [found for found in gc.get_objects() if isinstance(found, ClientRequest)]
-    bodies = [request.body for request in requests]
+    alive = gc.get_objects()
+    bodies = [found.original for found in alive if isinstance(found, RequestBody)]
+    bodies += [found.take_body() for found in alive if isinstance(found, ServerRequest)]
     assert not [body for body in bodies if isinstance(body, bytes) and marker in body]
     assert harness.server.in_flight == 1
 

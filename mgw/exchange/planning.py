@@ -1,0 +1,157 @@
+"""Decide where a request goes, and what becomes of it on the way: the first half of the pipeline.
+
+Nothing here waits unless a body is large, on disk or coded: :func:`plan_for` then waits for a thread.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mgw.bodies.source import BodySource
+from mgw.dialects import client_side_of
+from mgw.dialects.foreign_history import TAG_BYTES
+from mgw.errors import GatewayError, Reason
+from mgw.exchange.body import (
+    RequestBody,
+    decode_body,
+    find_nested_models,
+    has_foreign_history,
+    open_body,
+    strip_foreign_history,
+    transform,
+)
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
+from mgw.exchange.passthrough import Passthrough
+from mgw.exchange.prepared_request import PreparedRequest
+from mgw.exchange.request import ClientRequest
+from mgw.exchange.response import FullResponse, Plan
+from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
+from mgw.exchange.target_resolution import resolve_target, rewrite_models
+from mgw.exchange.translation import TranslationBuilder
+from mgw.routing.resolve import Target
+from mgw.routing.route import ModelAt, Treatment
+from mgw.wire.json_spans import find_string, replace_spans
+
+
+def plan_known(exchange: Exchange, request: ClientRequest, body: bytes | BodySource) -> Passthrough | None:
+    """Plan a request of whose head and model everything is known, or return ``None``.
+
+    Only the body is looked at; all else is what :func:`plan_for` found for one like it.
+
+    :raises GatewayError: ``MALFORMED``.
+    """
+    if not request.has_prepared or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
+        return None
+    found = find_string(body) if exchange.route.names_one_model else None
+    asked = request.path_model if found is None else found.value
+    prepared = request.prepared_for(asked)
+    if prepared is None or TAG_BYTES in body:
+        return None
+    exchange.asked_model = asked
+    exchange.target = prepared.target
+    if found is not None and prepared.model_literal is not None:
+        body = replace_spans(body, found.spans, prepared.model_literal)
+    seconds = prepared.keepalive_seconds
+    return Passthrough(exchange.route, prepared.target, request, body, seconds, None, prepared)
+
+
+async def plan_for(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource
+) -> Plan | FullResponse:
+    """Decide where the request goes, and what becomes of it on the way.
+
+    :raises GatewayError: see :mod:`mgw.exchange.body`, :mod:`mgw.exchange.target_resolution` and
+        :mod:`mgw.exchange.translation`; ``NOT_IMPLEMENTED`` for a row that no provider serves.
+    """
+    if exchange.route.treatment is Treatment.REFUSE:
+        raise not_implemented(exchange.route.path)
+    opened = await open_body(exchange, request, body)
+    if opened.has_many_models:
+        target = await exchange.offload(partial(resolve_target, exchange, request, opened))
+    else:
+        target = resolve_target(exchange, request, opened)
+    if target.family is not exchange.route.family:
+        return await _translation(exchange, request, target, opened)
+    return await _passthrough(exchange, request, target, opened)
+
+
+def not_implemented(path: str) -> GatewayError:
+    """Return the refusal of a row that no provider serves (contract 4.6)."""
+    message = (
+        f"{path} is not implemented: the gateway does not store conversations. Keep the state in the "
+        "client, or use stored responses (/v1/responses) and files (/v1/files)"
+    )
+    return GatewayError(Reason.NOT_IMPLEMENTED, message)
+
+
+async def _translation(
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
+) -> Plan | FullResponse:
+    decoded = body.decoded
+    if exchange.route.model_at is not ModelAt.BODY or decoded is None:
+        assert isinstance(body.original, bytes), "rows that are translated keep their body in memory"
+        decoded = await decode_body(exchange, request, body.original)
+    builder = TranslationBuilder(exchange, request, target, decoded)
+    plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
+    builder.record_findings()
+    return plan
+
+
+async def _passthrough(
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
+) -> Passthrough:
+    route = exchange.route
+    if route.is_prepared and not body.encoded:
+        if has_foreign_history(exchange, body):
+            body = await strip_foreign_history(exchange, body)
+        rewrite_models(exchange, request, target, body)
+        prepared = PreparedRequest(route, target, request, _keepalive_seconds(exchange))
+        if not request.content_codings:
+            request.keep_prepared(target.asked_model, prepared)
+        return _passthrough_of(exchange, request, target, body, prepared=prepared)
+    repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
+    if repeats and target.upstream_model != request.path_model:
+        body = await find_nested_models(exchange, request, body.original)
+    if has_foreign_history(exchange, body):
+        body = await strip_foreign_history(exchange, body)
+    if route.treatment is Treatment.SPEECH:
+        body = await _request_audio(exchange, request, body)
+    rewrite = partial(_rewrite, exchange, request, target, body)
+    await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
+    rewriter = url_rewriter_for(exchange, request, target)
+    return _passthrough_of(exchange, request, target, body, rewriter=rewriter)
+
+
+def _passthrough_of(
+    exchange: Exchange,
+    request: ClientRequest,
+    target: Target,
+    body: RequestBody,
+    *,
+    rewriter: UrlRewriter | None = None,
+    prepared: PreparedRequest | None = None,
+) -> Passthrough:
+    content, reencoded = body.upstream_body()
+    seconds = _keepalive_seconds(exchange)
+    return Passthrough(
+        exchange.route, target, request, content, seconds, rewriter, prepared, reencoded=reencoded
+    )
+
+
+def _keepalive_seconds(exchange: Exchange) -> float | None:
+    keepalive = exchange.generation.config.stream_keepalive
+    return keepalive.interval if keepalive is not None and keepalive.passthrough else None
+
+
+def _rewrite(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> None:
+    rewrite_models(exchange, request, target, body)
+    if body.has_many_models:
+        body.upstream_body()  # so many edits take their time, too
+
+
+async def _request_audio(exchange: Exchange, request: ClientRequest, body: RequestBody) -> RequestBody:
+    speech = client_side_of(exchange.route.family).speech
+    if speech is None or speech.natively is None:
+        return body
+    return await transform(exchange, request, body.original, speech.natively)

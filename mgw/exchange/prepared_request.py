@@ -1,0 +1,99 @@
+"""A request that is passed on, as far as it follows from its head and its model alone.
+
+Clients repeat their heads, so what is made of one is kept with it (in its
+:class:`~mgw.exchange.request.ClientRequest`): then a request costs a look-up, and its body.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from msgspec.json import encode
+
+from mgw.credentials.provider import Credential
+from mgw.exchange.request import ClientRequest
+from mgw.exchange.upstream_headers import forwarded_headers, provider_headers
+from mgw.families import FAMILIES
+from mgw.routing.match import PROVIDER
+from mgw.routing.resolve import Target
+from mgw.routing.route import ModelAt, Route
+from mgw.upstream.address import call_target
+from mgw.upstream.client import Upstream, UpstreamRequest
+from mgw.vocabulary import Modality
+from mgw.wire.target import quote_model_path, without_parameter
+
+_PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
+_VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
+_TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
+_EMPTY_BODY: Final = b"0\r\n\r\n"
+"""How the head of a request ends that takes a body and has none."""
+
+
+class PreparedRequest:
+    """What is sent for one head and one model, but for the body and its length."""
+
+    __slots__ = (
+        "_credential",
+        "_head",
+        "_headers",
+        "_upstream_target",
+        "keepalive_seconds",
+        "method",
+        "model_literal",
+        "target",
+    )
+
+    def __init__(
+        self, route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
+    ) -> None:
+        self.keepalive_seconds = keepalive_seconds
+        self.method = request.method
+        self.target = target
+        asked, model = target.asked_model, target.upstream_model
+        self.model_literal = None if model is None or model == asked else encode(model)
+        """What stands in the body in place of the model that was asked for, if that is another."""
+        self._upstream_target = upstream_target(route, target, request)
+        self._headers = forwarded_headers(request, route.family, target)
+        self._credential: Credential | None = None
+        self._head = b""
+
+    def head(self, credential: Credential, upstream: Upstream, size: int) -> bytes:
+        """Return the head to send with a body of ``size`` bytes.
+
+        :raises GatewayError: ``MALFORMED``, where it cannot be written.
+        """
+        if credential is not self._credential:
+            headers = provider_headers(list(self._headers), self.target.provider, credential)
+            rendered = upstream.render_head(UpstreamRequest(self.method, self._upstream_target, headers))
+            self._head, self._credential = rendered.removesuffix(_EMPTY_BODY), credential
+        return b"%b%d\r\n\r\n" % (self._head, size)
+
+
+def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:
+    """Return the path and the query of a request that is passed on."""
+    query = request.raw_query
+    if route.model_optional or route.modality is Modality.PLATFORM:
+        query = without_parameter(query, _PROVIDER_PARAMETER)
+    return call_target(
+        target.provider,
+        _path(route, target, request),
+        query,
+        prefix=route.upstream_prefix.encode(),
+        version=(route.upstream_version or "").encode(),
+    )
+
+
+def _path(route: Route, target: Target, request: ClientRequest) -> bytes:
+    if route.upstream_path is not None:
+        return route.upstream_path.encode()
+    model, verb = target.upstream_model, route.upstream_verb
+    if route.model_at is not ModelAt.PATH or (model == request.path_model and verb is None):
+        path = request.raw_path[len(request.version) :]
+    else:
+        before, _, after = _VERSION.sub("", route.path).partition("{model}")
+        after = after if verb is None else f":{verb}"
+        named = quote_model_path(model or "", FAMILIES[route.family].id_characters)
+        path = before.encode() + named + after.encode()
+    # Google has tuned models beside the others, not below them.
+    return _TUNED_MODELS.sub(b"/tunedModels/", path)

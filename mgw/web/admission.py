@@ -1,0 +1,75 @@
+"""Heads that were admitted: checked, matched with a route, and let in by edge auth.
+
+What the ordinary functions found of a head is kept with it, so that the next request with the same head need
+not be read, matched and authenticated again.  This is the memory of one configuration: another table of
+routes or other keys begin with an empty one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from mgw.exchange.request import ClientRequest
+from mgw.http.request_head import HTTP_1_0, RequestHead
+from mgw.routing.match import MatchedRoute
+from mgw.web.edge_auth import Caller
+
+MAX_HEADS: Final = 512
+"""How many are kept; with their keys that is a few megabytes at the most."""
+MAX_SEEN: Final = 4096
+"""How many heads are remembered as seen once."""
+
+
+@dataclass(slots=True, repr=False)
+class AdmittedHead:
+    """The head of a request that may come in."""
+
+    head: RequestHead
+    matched: MatchedRoute
+    caller: Caller
+    raw_path: bytes
+    is_express: bool
+    """Whether the request is served without Klein."""
+    max_body_bytes: int
+    """The largest body that it may have."""
+    client_request: ClientRequest | None = None
+    """The request as the exchange sees it, where all with this head share it."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether what was found holds for every request with this head."""
+        head = self.head
+        plain = self.matched.fault is None and head.upgrade is None and not head.expects_continue
+        return self.is_express and plain and head.version != HTTP_1_0
+
+
+@dataclass(slots=True, repr=False)
+class AdmittedHeads:
+    """What is known of heads, by their keys (:mod:`mgw.http.head_key`)."""
+
+    _heads: dict[bytes, AdmittedHead] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+
+    def find(self, key: bytes) -> AdmittedHead | None:
+        """Return what is known of a head."""
+        return self._heads.get(key)
+
+    def keep(self, key: bytes, admitted: AdmittedHead) -> None:
+        """Remember a head that comes for the second time; the oldest makes room."""
+        if not admitted.is_repeatable:
+            return
+        seen = hash(key)
+        if seen not in self._seen:
+            if len(self._seen) >= MAX_SEEN:
+                self._seen.clear()
+            self._seen.add(seen)
+            return
+        if len(self._heads) >= MAX_HEADS:
+            del self._heads[next(iter(self._heads))]
+        self._heads[key] = admitted
+
+    def clear(self) -> None:
+        """Forget everything: what was found holds no longer."""
+        self._heads.clear()
+        self._seen.clear()
