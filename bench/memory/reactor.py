@@ -29,6 +29,7 @@ class MemoryTransport:
         self.written: list[bytes] = []
         self.write = self.written.append
         self.closing = False
+        self.protocol: Any = None  # Any: interfaces of Twisted declare no attributes
 
     def pauseProducing(self) -> None:
         """Nothing is read that was not handed in."""
@@ -61,11 +62,12 @@ class MemoryConnection:
     """A protocol of the gateway and what it has written; the caller plays the other side."""
 
     def __init__(self, protocol: Any) -> None:  # Any: interfaces of Twisted declare no attributes
-        self.protocol = protocol
         self.transport = MemoryTransport()
+        self.transport.protocol = protocol
         self.written = self.transport.written
-        protocol.makeConnection(self.transport)
-        self.receive: Callable[[bytes], object] = protocol.dataReceived
+        protocol.makeConnection(self.transport)  # a dial gives its place to the protocol here
+        self.protocol = self.transport.protocol
+        self.receive: Callable[[bytes], object] = self.protocol.dataReceived
 
     def take(self) -> bytes:
         """Return what was written since the last time."""

@@ -45,6 +45,7 @@ from mgw.exchange.response import (
     read_body,
     send_full,
     send_head,
+    send_whole,
 )
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.reactor.coroutines import run_until_waiting
@@ -279,6 +280,12 @@ class ExchangeRun:
 
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
         exchange, channel, held_head = self._exchange, self._channel, None
+        body = response.take_whole() if streaming.passes_on else None
+        if body is not None:
+            self._response = None
+            send_whole(exchange, streaming, body, channel)
+            self._succeed()
+            return
         self._early_failure = early_failure = streaming.early_failure
         if early_failure is None:
             send_head(exchange, streaming, channel)

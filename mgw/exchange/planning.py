@@ -31,7 +31,7 @@ from mgw.exchange.target_resolution import resolve_target, rewrite_models
 from mgw.exchange.translation import TranslationBuilder
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Treatment
-from mgw.wire.json_spans import find_string, replace_spans
+from mgw.wire.json_spans import find_model, replace_spans
 
 
 def plan_known(exchange: Exchange, request: ClientRequest, body: bytes | BodySource) -> Passthrough | None:
@@ -41,11 +41,11 @@ def plan_known(exchange: Exchange, request: ClientRequest, body: bytes | BodySou
 
     :raises GatewayError: ``MALFORMED``.
     """
-    if not request.has_prepared or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
+    if not request.prepared or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
         return None
-    found = find_string(body) if exchange.route.names_one_model else None
+    found = find_model(body) if exchange.route.names_one_model else None
     asked = request.path_model if found is None else found.value
-    prepared = request.prepared_for(asked)
+    prepared = request.prepared.get(asked)
     if prepared is None or TAG_BYTES in body:
         return None
     exchange.asked_model = asked

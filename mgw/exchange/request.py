@@ -34,7 +34,8 @@ class ClientRequest:
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
     content_codings: list[bytes] = field(init=False)
     """What ``Content-Encoding`` says of the body."""
-    _prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
+    prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
+    """What is known to be made of this head, by the model that is asked for."""
 
     def __post_init__(self) -> None:
         self.content_codings = values_of(self.headers, b"content-encoding")
@@ -42,19 +43,10 @@ class ClientRequest:
     def __repr__(self) -> str:  # headers and query hold credentials
         return f"ClientRequest({self.method!r}, {self.raw_path!r})"
 
-    @property
-    def has_prepared(self) -> bool:
-        """Whether anything is known of what is made of this head."""
-        return bool(self._prepared)
-
-    def prepared_for(self, model: str | None) -> PreparedRequest | None:
-        """Return what was made of this head for a model, if that is known."""
-        return self._prepared.get(model)
-
     def keep_prepared(self, model: str | None, prepared: PreparedRequest) -> None:
         """Remember what was made of this head for a model, for a few of them: clients may invent models."""
-        if len(self._prepared) < _MAX_PREPARED:
-            self._prepared[model] = prepared
+        if len(self.prepared) < _MAX_PREPARED:
+            self.prepared[model] = prepared
 
 
 class Producer(Protocol):
@@ -87,6 +79,12 @@ class ResponseChannel(Protocol):
         :param lines: ``Name: value``, none of which speaks of the connection.
         :param content_length: what they say of it.
         """
+        ...
+
+    def relay_whole(
+        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+    ) -> None:
+        """Send all of a response that is passed on, and end it; the head is as in :meth:`relay_head`."""
         ...
 
     def write(self, data: bytes) -> None:

@@ -75,6 +75,11 @@ class StreamingResponse(Struct, frozen=True):
     content_length: int | None = None
     """What those lines say of it."""
 
+    @property
+    def passes_on(self) -> bool:
+        """Whether the response is the provider's own: its filter takes whatever comes."""
+        return self.lines is not None
+
 
 class BufferedResponse(Struct, frozen=True):
     """Makes a response of the provider's body, once all of it has arrived."""
@@ -160,6 +165,23 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
     exchange.http_status = streaming.status
     streaming.lines.append(b"X-Gateway-Request-Id: " + exchange.request_id.encode())
     channel.relay_head(streaming.status, streaming.reason, streaming.lines, streaming.content_length)
+
+
+def send_whole(
+    exchange: Exchange, streaming: StreamingResponse, body: bytes, channel: ResponseChannel
+) -> None:
+    """Send all of a response that is passed on and is there already."""
+    lines, body_filter = streaming.lines, streaming.body_filter
+    assert lines is not None, "it is passed on"
+    if body:
+        exchange.first_byte_at = exchange.clock.seconds()
+        body = body_filter.feed(body)
+    body += body_filter.finish()
+    exchange.usage = body_filter.usage
+    exchange.stream = streaming.stream
+    exchange.http_status = status = streaming.status
+    lines.append(b"X-Gateway-Request-Id: " + exchange.request_id.encode())
+    channel.relay_whole(status, streaming.reason, lines, streaming.content_length, body)
 
 
 def _send_head(

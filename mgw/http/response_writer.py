@@ -167,12 +167,7 @@ class ResponseWriter:
         """
         if self._framing is not None:
             raise RuntimeError("a response has started already")
-        if content_length is None:
-            lines.append(b"Transfer-Encoding: chunked")
-        head = b"HTTP/1.1 %d %b\r\n%b\r\n\r\n" % (status, reason, b"\r\n".join(lines))
-        ends = len(lines) + 2
-        if head.count(b"\n") != ends or head.count(b"\r") != ends:
-            raise ValueError("a header of the response holds a line end")
+        head = render_relayed_head(status, reason, lines, content_length)
         if content_length is None:
             self._framing = BodyFraming.CHUNKED
             self._send(head)
@@ -235,6 +230,38 @@ class ResponseWriter:
         if self._framing is BodyFraming.CONTENT_LENGTH:
             return self._left > 0
         return self._framing is BodyFraming.CHUNKED
+
+
+def render_relayed_head(status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> bytes:
+    """Return the head of a response that is passed on: what :class:`ResponseHeadBuilder` makes in HTTP/1.1 of
+    a response that has a body and leaves the connection open.
+
+    :param lines: ``Name: value``, none of which speaks of the connection.
+    :raises ValueError: one of them holds a line end.
+    """
+    if content_length is None:
+        lines = [*lines, b"Transfer-Encoding: chunked"]
+    head = b"HTTP/1.1 %d %b\r\n%b\r\n\r\n" % (status, reason, b"\r\n".join(lines))
+    ends = len(lines) + 2
+    if head.count(b"\n") != ends or head.count(b"\r") != ends:
+        raise ValueError("a header of the response holds a line end")
+    return head
+
+
+def render_relayed(
+    status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+) -> bytes:
+    """Return a whole response of that kind; without a content length its body is one chunk.
+
+    :param content_length: the body's, where the lines say it.
+    :raises ValueError: a line holds a line end.
+    """
+    head = render_relayed_head(status, reason, lines, content_length)
+    if content_length is not None:
+        return head + body
+    if not body:
+        return head + _LAST_CHUNK
+    return b"%b%x\r\n%b\r\n%b" % (head, len(body), body, _LAST_CHUNK)
 
 
 def reason_phrase(status: int) -> bytes:

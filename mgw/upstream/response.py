@@ -134,6 +134,21 @@ class UpstreamResponse:
         if self._connection is not None:
             self._resume_reading(self._connection)
 
+    def take_whole(self) -> bytes | None:
+        """Return all of the body if it has arrived already and nobody reads it; else ``None``.
+
+        The connection is free then.
+        """
+        connection, reader = self._connection, self._reader
+        if not reader.ended or connection is None or self._receiver is not None:
+            return None
+        pieces = reader.pieces
+        body = pieces.popleft() if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self._connection = None
+        connection.on_response_end()
+        return body
+
     def pause(self) -> None:
         """Deliver nothing, and read nothing, until :meth:`resume`."""
         if self._paused:

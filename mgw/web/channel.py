@@ -33,7 +33,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
 from mgw.http.head_key import key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
-from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter
+from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter, render_relayed
 from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
@@ -99,7 +99,7 @@ class GatewayChannel(Protocol):
         self._serving = False
         self._receiver: RequestReceiver | None = None
         self._method = self._version = b""
-        self._is_plain = False
+        self._takes_plain = False
         self._keep_alive = self._may_continue = False
         # the response
         self._producer: Producer | None = None
@@ -129,8 +129,10 @@ class GatewayChannel(Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Take the next bytes of the client."""
         if self._state is _State.OPEN:
+            is_idle = not (self._serving or self._input or self._processing)
             self._input = self._input + data if self._input else data
-            self._process_input()
+            if not (is_idle and self._reader is None and self._take_known(data)):
+                self._process_input()
         elif self._state is _State.LINGERING:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
@@ -182,11 +184,28 @@ class GatewayChannel(Protocol):
         """Start a response that is passed on; see :class:`~mgw.exchange.request.ResponseChannel`."""
         if not self._serving:
             return
-        stays_open = self._keep_alive and self._body is None and not self._context.draining
-        if stays_open and self._is_plain and lines and status not in NO_CONTENT:
+        if lines and self._is_plain(status):
             self._response_writer.start_relayed(status, reason, lines, content_length)
         else:
             self._start(ResponseHeadBuilder.of_lines(status, reason, lines, content_length))
+
+    def relay_whole(
+        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+    ) -> None:
+        """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
+        fits = content_length is None or content_length == len(body)
+        if self._serving and fits and lines and self._is_plain(status):
+            self._out.write(render_relayed(status, reason, lines, content_length, body))
+            self._on_response_end()
+        else:
+            self.relay_head(status, reason, lines, content_length)
+            self.write(body)
+            self.finish()
+
+    def _is_plain(self, status: int) -> bool:
+        """Whether a response has a body, marked as HTTP/1.1 does, and leaves the connection open."""
+        stays_open = self._keep_alive and self._body is None and not self._context.draining
+        return stays_open and self._takes_plain and status not in NO_CONTENT
 
     def _start(self, head: ResponseHeadBuilder) -> None:
         head.choose_framing(self._method, self._version)
@@ -207,6 +226,9 @@ class GatewayChannel(Protocol):
         if not self._response_writer.finish():
             self.abort()
             return
+        self._on_response_end()
+
+    def _on_response_end(self) -> None:
         self._end_serving()
         if self._body is not None:
             self._linger(LINGER_SECONDS)
@@ -318,6 +340,24 @@ class GatewayChannel(Protocol):
         self._take_body(self._receiver, self._body)
         return True
 
+    def _take_known(self, data: bytes) -> bool:
+        """Take a whole request whose head has come before, if that is all there is; nothing else is as usual.
+
+        :returns: whether it was taken.
+        """
+        key = key_of_head(data)
+        if key is None or len(data) != key[1] + key[2] or self._full:
+            return False
+        admitted = self._context.handler.find_admitted(key[0])
+        if admitted is None:
+            return False
+        self._processing = True
+        try:
+            self._take_admitted(admitted, key[1], key[2])
+        finally:
+            self._processing = False
+        return not self._input
+
     def _take_head(self) -> bool:
         reader, key = self._reader, None
         if reader is None:
@@ -409,7 +449,7 @@ class GatewayChannel(Protocol):
         self.requests += 1
         self._serving = True
         self._method, self._version = method, version
-        self._is_plain = method != b"HEAD" and version != HTTP_1_0
+        self._takes_plain = method != b"HEAD" and version != HTTP_1_0
         self._keep_alive = keep_alive
 
     def _end_serving(self) -> RequestReceiver | None:

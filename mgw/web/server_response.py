@@ -55,6 +55,15 @@ class ServerResponse:
         self.on_start()
         self.channel.relay_head(status, reason or reason_phrase(status), lines, content_length)
 
+    def relay_whole(
+        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+    ) -> None:
+        """Send all of a response that is passed on."""
+        self.started = True
+        self.status = status
+        self.on_start()
+        self.channel.relay_whole(status, reason or reason_phrase(status), lines, content_length, body)
+
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""
         self.channel.truncate()

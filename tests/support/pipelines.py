@@ -62,6 +62,13 @@ class RecordingChannel:
         pairs = (line.partition(b": ") for line in lines)
         self.start(status, reason, [(name, value) for name, _, value in pairs])
 
+    def relay_whole(
+        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+    ) -> None:
+        self.relay_head(status, reason, lines, content_length)
+        self.write(body)
+        self.finish()
+
     def write(self, data: bytes) -> None:
         self.body += data
 
