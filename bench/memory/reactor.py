@@ -78,6 +78,7 @@ class MemoryConnection:
     def close(self) -> None:
         """The other side closes."""
         protocol: IProtocol = self.protocol
+        self.transport.protocol = None  # as Twisted's do
         protocol.connectionLost(Failure(ConnectionDone()))
 
 
