@@ -75,4 +75,5 @@ class Reservation:
     def release_all(self) -> None:
         """Release all of it."""
         held, self.held = self.held, 0
-        self.budget.release(held)
+        if held:
+            self.budget.release(held)

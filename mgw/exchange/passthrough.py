@@ -188,7 +188,9 @@ class Passthrough:
     def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
         head, route = response.head, self.route
-        stream = is_event_stream(head) or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
+        content_type = head.content_type
+        stream = content_type is not None and media_type(content_type) == b"text/event-stream"
+        stream = stream or (route.in_pieces and head.status < _FIRST_ERROR_STATUS)
         reason, lines = head.reason, head.relayed_lines
         if self.rewriter is not None:
             headers = self.rewriter.headers(response_headers(head.headers))
@@ -262,8 +264,3 @@ def is_encoded(head: ResponseHead) -> bool:
     """Whether the body of a response has a content coding."""
     encoding = head.content_encoding
     return encoding is not None and encoding.strip().lower() not in (b"identity", b"")
-
-
-def is_event_stream(head: ResponseHead) -> bool:
-    """Whether the body of a response is an event stream."""
-    return head.content_type is not None and media_type(head.content_type) == b"text/event-stream"

@@ -157,8 +157,9 @@ class ExchangeRun:
         self._cancel = None
         self._is_sending = False
         self._response = response
-        if response.head.request_id is not None:
-            self._exchange.upstream_request_id = _plausible_id(response.head.request_id)
+        request_id = response.head.request_id
+        if request_id is not None and _IS_REQUEST_ID(request_id):
+            self._exchange.upstream_request_id = request_id.decode("ascii")
         credentials, credential = self._credentials, self._credential
         assert credentials is not None
         assert credential is not None
@@ -218,6 +219,7 @@ class ExchangeRun:
         assert upstream is not None
         exchange.key_hash = credential.key_hash or None
         exchange.attempts += 1
+        exchange.upstream_request_id = None
         self._credential = credential
         self._is_fresh = fresh
         self._is_sending = True
@@ -302,6 +304,7 @@ class ExchangeRun:
             held_head,
         )
         self._cancel = relay.cancel
+        response.head.forget_lines()
         relay.start()
 
     def _on_relayed(self, error: Exception | None) -> None:
@@ -383,11 +386,6 @@ class ExchangeRun:
         if self._exchange.route.repeatable:
             return True
         return value_of(request.headers, b"idempotency-key") is not None
-
-
-def _plausible_id(request_id: bytes) -> str | None:
-    """Return a provider's own id of the exchange, unless it is none that anybody makes."""
-    return request_id.decode("ascii") if _IS_REQUEST_ID(request_id) else None
 
 
 def _retry_after_of(response: UpstreamResponse) -> float | None:

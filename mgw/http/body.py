@@ -17,7 +17,6 @@ comes::
 from __future__ import annotations
 
 import re
-from collections import deque
 from enum import Enum, auto
 from typing import Final
 
@@ -143,7 +142,7 @@ class ChunkedResponseBody:
 
     __slots__ = ("_held", "_in_trailer", "_left", "_pieces", "ended", "fault", "rest")
 
-    def __init__(self, pieces: deque[bytes]) -> None:
+    def __init__(self, pieces: list[bytes]) -> None:
         self._pieces = pieces
         self._held = b""
         """The beginning of a line that has not ended."""

@@ -122,6 +122,10 @@ class ResponseHead:
                 pairs.append((name, value.lstrip(b" \t")))
         return pairs
 
+    def forget_lines(self) -> None:
+        """Let go of the lines: a stream may last for hours, and nobody asks for them any more."""
+        self._lines, self._pairs, self.relayed_lines = [], None, []
+
     def _read(self, lines: list[bytes]) -> None:
         keep = self.relayed_lines.append
         connection: bytes | None = None

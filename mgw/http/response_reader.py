@@ -11,7 +11,6 @@ until the connection closes, which :meth:`ResponseReader.on_close` knows.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -66,7 +65,7 @@ class ResponseReader:
     )
 
     def __init__(self, method: bytes) -> None:
-        self.pieces: deque[bytes] = deque()
+        self.pieces: list[bytes] = []
         self._method = method
         self._parser: HttpResponseParser | None = HttpResponseParser(_CALLBACKS)
         self._begun = b""

@@ -208,7 +208,6 @@ class Connection(Protocol):
         reader, self._reader, self._response = self._reader, None, None
         if self._closed:
             return
-        self._deadline.stop()
         if self._body_producer is not None and not self._body_producer.done:
             self.abort()  # an early response: the rest of the request would be read as the next one
         elif reader is None or not reader.reusable:
@@ -331,7 +330,6 @@ class Connection(Protocol):
             return
         response = self._response = UpstreamResponse(reader.head, reader, self)
         self._sink = None
-        self._deadline.stop()
         if self._body_producer is not None and response.status >= 400:
             self._body_producer.stop()
         if reader.fault is not None:

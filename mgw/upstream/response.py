@@ -143,7 +143,7 @@ class UpstreamResponse:
         if not reader.ended or connection is None or self._receiver is not None:
             return None
         pieces = reader.pieces
-        body = pieces.popleft() if len(pieces) == 1 else b"".join(pieces)
+        body = pieces.pop() if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self._connection = None
         connection.on_response_end()
@@ -208,7 +208,7 @@ class UpstreamResponse:
             while pieces and not self._paused:
                 assert self._receiver is not None
                 if len(pieces) == 1:
-                    self._receiver.on_body_data(pieces.popleft())
+                    self._receiver.on_body_data(pieces.pop())
                     continue
                 joined = b"".join(pieces)  # what came in one read costs one write
                 pieces.clear()

@@ -7,6 +7,7 @@ routes or other keys begin with an empty one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,12 +49,13 @@ class AdmittedHead:
 class AdmittedHeads:
     """What is known of heads, by their keys (:mod:`mgw.http.head_key`)."""
 
+    find: Callable[[bytes], AdmittedHead | None] = field(init=False)
+    """Returns what is known of a head."""
     _heads: dict[bytes, AdmittedHead] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
 
-    def find(self, key: bytes) -> AdmittedHead | None:
-        """Return what is known of a head."""
-        return self._heads.get(key)
+    def __post_init__(self) -> None:
+        self.find = self._heads.get  # the dictionary's own: one call less for every request
 
     def keep(self, key: bytes, admitted: AdmittedHead) -> None:
         """Remember a head that comes for the second time; the oldest makes room."""

@@ -188,7 +188,8 @@ class WebServer:
         try:
             if self.draining:
                 raise _draining()
-            request.check_length(content_length)
+            if content_length > admitted.max_body_bytes:
+                request.check_length(content_length)
         except GatewayError as error:
             request.refuse(error)
         return request
