@@ -175,7 +175,7 @@ class Passthrough:
         """
         body, prepared, self._credential = self.body, self.prepared, credential
         if prepared is not None and isinstance(body, bytes):
-            head = prepared.head(credential, upstream, len(body))
+            head = prepared.head(credential, upstream, len(body), self.request.values)
             return upstream.send(prepared.method, head, body, sink, fresh=fresh)
         request = UpstreamRequest(
             method=self.request.method,

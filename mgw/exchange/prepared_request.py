@@ -12,7 +12,7 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.credentials.provider import Credential
-from mgw.exchange.request import ClientRequest
+from mgw.exchange.request import MAX_VARYING, ClientRequest
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers
 from mgw.families import FAMILIES
 from mgw.routing.match import PROVIDER
@@ -26,6 +26,8 @@ from mgw.wire.target import quote_model_path, without_parameter
 _PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
 _TUNED_MODELS: Final = re.compile(rb"^/models/tunedModels(?:/|%2[Ff])")
+_MARKS: Final = tuple(b"\x01%d\x01" % number for number in range(MAX_VARYING))
+"""Stand where the values of one request will; no value of a header can hold such a character."""
 _EMPTY_BODY: Final = b"0\r\n\r\n"
 """How the head of a request ends that takes a body and has none."""
 
@@ -54,20 +56,25 @@ class PreparedRequest:
         self.model_literal = None if model is None or model == asked else encode(model)
         """What stands in the body in place of the model that was asked for, if that is another."""
         self._upstream_target = upstream_target(route, target, request)
-        self._headers = forwarded_headers(request, route.family, target)
+        marked = request.with_values(_MARKS[: len(request.varying)]) if request.varying else request
+        self._headers = forwarded_headers(marked, route.family, target)
         self._credential: Credential | None = None
         self._head = b""
 
-    def head(self, credential: Credential, upstream: Upstream, size: int) -> bytes:
+    def head(self, credential: Credential, upstream: Upstream, size: int, values: tuple[bytes, ...]) -> bytes:
         """Return the head to send with a body of ``size`` bytes.
 
+        :param values: of the headers that vary between requests.
         :raises GatewayError: ``MALFORMED``, where it cannot be written.
         """
         if credential is not self._credential:
             headers = provider_headers(list(self._headers), self.target.provider, credential)
             rendered = upstream.render_head(UpstreamRequest(self.method, self._upstream_target, headers))
             self._head, self._credential = rendered.removesuffix(_EMPTY_BODY), credential
-        return b"%b%d\r\n\r\n" % (self._head, size)
+        head = self._head
+        for mark, value in zip(_MARKS, values):  # noqa: B905  there are more marks than values
+            head = head.replace(mark, value, 1)
+        return b"%b%d\r\n\r\n" % (head, size)
 
 
 def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:

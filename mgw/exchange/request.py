@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from mgw.credentials.provider import ClientKey
+from mgw.http.head_key import VARYING
 from mgw.wire.headers import RawHeaders, values_of
 
 if TYPE_CHECKING:
     from mgw.exchange.prepared_request import PreparedRequest
 
 _MAX_PREPARED: Final = 8
+MAX_VARYING: Final = 8
+"""How many headers may vary between requests of which all else is the same."""
 
 
 @dataclass(slots=True)
@@ -34,11 +37,38 @@ class ClientRequest:
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
     content_codings: list[bytes] = field(init=False)
     """What ``Content-Encoding`` says of the body."""
+    varying: tuple[int, ...] = field(init=False, default=())
+    """The headers that differ between requests of which all else is the same, by their index."""
+    values: tuple[bytes, ...] = field(init=False, default=())
+    """What stands in them."""
     prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
     """What is known to be made of this head, by the model that is asked for."""
 
     def __post_init__(self) -> None:
         self.content_codings = values_of(self.headers, b"content-encoding")
+
+    def find_varying(self, values: tuple[bytes, ...]) -> bool:
+        """Find the headers that hold these values, which are this request's own, in this order.
+
+        :returns: whether all are there.
+        """
+        found: list[int] = []
+        for index, (name, value) in enumerate(self.headers):
+            if len(found) < len(values) and value == values[len(found)] and name.lower() in VARYING:
+                found.append(index)
+        self.varying, self.values = tuple(found), values
+        return len(found) == len(values) <= MAX_VARYING
+
+    def with_values(self, values: tuple[bytes, ...]) -> ClientRequest:
+        """Return a request that differs in the values of those headers."""
+        headers = list(self.headers)
+        for index, value in zip(self.varying, values, strict=True):
+            headers[index] = (headers[index][0], value)
+        request = ClientRequest(
+            self.method, self.raw_path, self.raw_query, headers, self.path_model, self.version, self.key
+        )
+        request.varying, request.values, request.prepared = self.varying, values, self.prepared
+        return request
 
     def __repr__(self) -> str:  # headers and query hold credentials
         return f"ClientRequest({self.method!r}, {self.raw_path!r})"

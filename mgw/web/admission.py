@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mgw.exchange.request import ClientRequest
+from mgw.http.head_key import HeadKey
 from mgw.http.request_head import HTTP_1_0, RequestHead
 from mgw.routing.match import MatchedRoute
 from mgw.web.edge_auth import Caller
@@ -37,6 +38,12 @@ class AdmittedHead:
     client_request: ClientRequest | None = None
     """The request as the exchange sees it, where all with this head share it."""
 
+    def with_request(self, request: ClientRequest) -> AdmittedHead:
+        """Return the same for a request with values of its own."""
+        return AdmittedHead(
+            self.head, self.matched, self.caller, self.raw_path, self.is_express, self.max_body_bytes, request
+        )
+
     @property
     def is_repeatable(self) -> bool:
         """Whether what was found holds for every request with this head."""
@@ -57,9 +64,10 @@ class AdmittedHeads:
     def __post_init__(self) -> None:
         self.find = self._heads.get  # the dictionary's own: one call less for every request
 
-    def keep(self, key: bytes, admitted: AdmittedHead) -> None:
+    def keep(self, head_key: HeadKey, admitted: AdmittedHead) -> None:
         """Remember a head that comes for the second time; the oldest makes room."""
-        if not admitted.is_repeatable:
+        request, key, values = admitted.client_request, head_key[0], head_key[3]
+        if request is None or not admitted.is_repeatable or not request.find_varying(values):
             return
         seen = hash(key)
         if seen not in self._seen:

@@ -31,7 +31,7 @@ from zope.interface import implementer
 
 from mgw.errors import GatewayError, Reason
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
-from mgw.http.head_key import key_of_head
+from mgw.http.head_key import HeadKey, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter, render_relayed
 from mgw.reactor import socket_state
@@ -89,6 +89,8 @@ class GatewayChannel(Protocol):
         self._state = _State.CLOSED
         # what the client sends
         self._input = b""
+        self._key: HeadKey | None = None
+        """Of the head that the input begins with, if it is known already."""
         self._reader: RequestHeadReader | None = None
         self._body: SizedRequestBody | ChunkedRequestBody | None = None
         self._body_paused = False
@@ -133,6 +135,7 @@ class GatewayChannel(Protocol):
             self._input = self._input + data if self._input else data
             if not (is_idle and self._reader is None and self._take_known(data)):
                 self._process_input()
+                self._key = None
         elif self._state is _State.LINGERING:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
@@ -345,7 +348,7 @@ class GatewayChannel(Protocol):
 
         :returns: whether it was taken.
         """
-        key = key_of_head(data)
+        key = self._key = key_of_head(data)
         if key is None or len(data) != key[1] + key[2] or self._full:
             return False
         admitted = self._context.handler.find_admitted(key[0])
@@ -353,19 +356,19 @@ class GatewayChannel(Protocol):
             return False
         self._processing = True
         try:
-            self._take_admitted(admitted, key[1], key[2])
+            self._take_admitted(admitted, key)
         finally:
             self._processing = False
+        self._key = None
         return not self._input
 
     def _take_head(self) -> bool:
         reader, key = self._reader, None
         if reader is None:
-            key = key_of_head(self._input)
+            key, self._key = self._key or key_of_head(self._input), None
             if key is not None:
                 admitted = self._context.handler.find_admitted(key[0])
-                if admitted is not None:
-                    self._take_admitted(admitted, key[1], key[2])
+                if admitted is not None and self._take_admitted(admitted, key):
                     return True
             self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
             if not self._input:
@@ -386,18 +389,23 @@ class GatewayChannel(Protocol):
         self._input = self._input[end:]
         self._reader = None
         self._deadline.stop()
-        self._on_head(head, None if key is None else key[0])
+        self._on_head(head, key)
         return True
 
-    def _take_admitted(self, admitted: AdmittedHead, end: int, length: int) -> None:
+    def _take_admitted(self, admitted: AdmittedHead, key: HeadKey) -> bool:
         """Take a request whose head is known; most often its body has come with it."""
-        self._deadline.stop()
+        _, end, length, _ = key
         head, data = admitted.head, self._input
-        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         whole = len(data) - end >= length
+        self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         if not whole:
             self._body = SizedRequestBody(length)
-        receiver = self._context.handler.on_admitted_request(self, admitted, length)
+        receiver = self._context.handler.on_admitted_request(self, admitted, key)
+        if receiver is None:
+            self._end_serving()
+            self._body = None
+            return False
+        self._deadline.stop()
         if whole:
             stop = end + length
             self._input = data[stop:] if len(data) > stop else b""
@@ -408,8 +416,9 @@ class GatewayChannel(Protocol):
             self._input = data[end:]
             if self._serving:
                 self._receiver = receiver
+        return True
 
-    def _on_head(self, head: RequestHead, key: bytes | None) -> None:
+    def _on_head(self, head: RequestHead, key: HeadKey | None) -> None:
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         self._may_continue = head.expects_continue
         self._body = request_body(head)

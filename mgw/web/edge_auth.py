@@ -9,6 +9,7 @@ key in quotes or with a line break behind it opens nothing, and is nobody's own 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -123,6 +124,10 @@ class EdgeGate:
         if self._secrets and any(map(self._mentions, _readings(b"\n".join(others)))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
         return Caller(found.own, raw_query, headers, found.flaw)
+
+    def repeats_key(self, values: Sequence[bytes]) -> bool:
+        """Whether one of these values of headers, which carry no credential, repeats an edge key."""
+        return bool(self._secrets) and any(map(self._mentions, _readings(b"\n".join(values))))
 
     def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, bool]:
         """Take the token out of a query; return the rest, and whether the token is good for this address."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.errors import GatewayError
+from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
 
@@ -80,13 +81,16 @@ class RequestHandler(Protocol):
         ...
 
     def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int
-    ) -> RequestReceiver:
-        """Take a request whose head is known; the response may start at once."""
+        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
+    ) -> RequestReceiver | None:
+        """Take a request whose head is known; the response may start at once.
+
+        ``None``: what it has of its own has to be looked at as in any other head.
+        """
         ...
 
     def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: bytes | None = None
+        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
     ) -> RequestReceiver:
         """Take a request whose head is complete; the response may start at once.
 

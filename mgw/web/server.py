@@ -21,6 +21,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.planning import not_implemented
 from mgw.generation import Generation
+from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.match import MatchedRoute
@@ -142,7 +143,7 @@ class WebServer:
             before.retire()
 
     def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: bytes | None = None
+        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
     ) -> RequestReceiver:
         """Take a request whose head is complete."""
         raw_path, raw_query = split_target(head.target)
@@ -181,9 +182,15 @@ class WebServer:
         return request
 
     def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int
-    ) -> RequestReceiver:
+        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
+    ) -> RequestReceiver | None:
         """Take a request whose head is known, and was found in order."""
+        _, _, content_length, values = key
+        if values:
+            if self.gate.repeats_key(values):
+                return None
+            assert admitted.client_request is not None
+            admitted = admitted.with_request(admitted.client_request.with_values(values))
         request = self._open(channel, admitted, content_length)
         try:
             if self.draining:

@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.errors import GatewayError
+from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
 from mgw.web.admission import AdmittedHead
@@ -82,12 +83,12 @@ class RecordingHandler:
         return None
 
     def on_admitted_request(
-        self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int
+        self, channel: GatewayChannel, admitted: AdmittedHead, key: HeadKey
     ) -> RecordedRequest:
         raise AssertionError("nothing is known of any head")
 
     def on_request(
-        self, channel: GatewayChannel, head: RequestHead, key: bytes | None = None
+        self, channel: GatewayChannel, head: RequestHead, key: HeadKey | None = None
     ) -> RecordedRequest:
         request = RecordedRequest(channel, head, self)
         self.requests.append(request)
