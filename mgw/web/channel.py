@@ -33,16 +33,15 @@ from mgw.errors import GatewayError, Reason
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
 from mgw.http.head_key import HeadKey, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
-from mgw.http.response_writer import NO_CONTENT, ResponseHeadBuilder, ResponseWriter, render_relayed
+from mgw.http.response_writer import ResponseWriter
 from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
 from mgw.web.interfaces import RequestReceiver, ServerContext
-from mgw.wire.headers import RawHeaders
+from mgw.web.response_sender import ResponseSender
 
 if TYPE_CHECKING:
-    from mgw.exchange.request import Producer
     from mgw.web.admission import AdmittedHead
 
 MAX_HELD: Final = 64 * 1024
@@ -55,8 +54,6 @@ DRAIN_SECONDS: Final = 0.2
 CLOSE_SECONDS: Final = 15.0
 """How long a client that has everything may take to agree to the end, as TLS asks it to."""
 
-_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
-
 
 class _State(Enum):
     OPEN = auto()
@@ -68,7 +65,7 @@ class _State(Enum):
 
 
 @implementer(IPushProducer)
-class GatewayChannel(Protocol):
+class GatewayChannel(ResponseSender, Protocol):
     """One connection of a client.
 
     The receiver of the request that is being served calls :meth:`start`, :meth:`write` and :meth:`finish`, or
@@ -80,10 +77,10 @@ class GatewayChannel(Protocol):
     is_secure: bool = False
 
     def __init__(self, context: ServerContext) -> None:
+        super().__init__(context)
         self.clock = context.clock
         self.requests = 0
         """How many requests have been opened, counting refusals."""
-        self._context = context
         self._limits = context.limits
         self._deadline = Deadline(context.wheel, self._on_deadline)
         self._state = _State.CLOSED
@@ -92,20 +89,13 @@ class GatewayChannel(Protocol):
         self._key: HeadKey | None = None
         """Of the head that the input begins with, if it is known already."""
         self._reader: RequestHeadReader | None = None
-        self._body: SizedRequestBody | ChunkedRequestBody | None = None
         self._body_paused = False
         self._reading = True
         self._processing = self._was_idle = self._is_last_call = False
         self._discarded = 0
-        # the request that is being served, only while the state is OPEN
-        self._serving = False
         self._receiver: RequestReceiver | None = None
-        self._method = self._version = b""
-        self._takes_plain = False
-        self._keep_alive = self._may_continue = False
-        # the response
-        self._producer: Producer | None = None
-        self._is_registered = self._full = False
+        """Of the request that is being served, only while the state is OPEN."""
+        self._is_registered = False
         self._drained_count = 0
 
     # What the transport calls
@@ -173,64 +163,6 @@ class GatewayChannel(Protocol):
 
     # What the receiver calls
 
-    def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
-        """Start the response.
-
-        The end of the body is marked by a ``Content-Length`` among the headers; without one by chunks, in
-        HTTP/1.0 by the end of the connection.  A head with a content length waits for the first bytes of the
-        body.
-        """
-        if self._serving:
-            self._start(ResponseHeadBuilder(status, reason, headers))
-
-    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
-        """Start a response that is passed on; see :class:`~mgw.exchange.request.ResponseChannel`."""
-        if not self._serving:
-            return
-        if lines and self._is_plain(status):
-            self._response_writer.start_relayed(status, reason, lines, content_length)
-        else:
-            self._start(ResponseHeadBuilder.of_lines(status, reason, lines, content_length))
-
-    def relay_whole(
-        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
-    ) -> None:
-        """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
-        fits = content_length is None or content_length == len(body)
-        if self._serving and fits and lines and self._is_plain(status):
-            self._out.write(render_relayed(status, reason, lines, content_length, body))
-            self._on_response_end()
-        else:
-            self.relay_head(status, reason, lines, content_length)
-            self.write(body)
-            self.finish()
-
-    def _is_plain(self, status: int) -> bool:
-        """Whether a response has a body, marked as HTTP/1.1 does, and leaves the connection open."""
-        stays_open = self._keep_alive and self._body is None and not self._context.draining
-        return stays_open and self._takes_plain and status not in NO_CONTENT
-
-    def _start(self, head: ResponseHeadBuilder) -> None:
-        head.choose_framing(self._method, self._version)
-        if self._body is not None or not self._keep_alive or self._context.draining:
-            head.close = True
-        self._keep_alive = not head.close
-        self._response_writer.start(head)
-
-    def write(self, data: bytes) -> None:
-        """Send a piece of the body.  More than the head announced breaks the connection."""
-        if data and self._serving and not self._response_writer.write(data):
-            self.abort()
-
-    def finish(self) -> None:
-        """End the response.  Less than the head announced breaks the connection."""
-        if not self._serving:
-            return
-        if not self._response_writer.finish():
-            self.abort()
-            return
-        self._on_response_end()
-
     def _on_response_end(self) -> None:
         self._end_serving()
         if self._body is not None:
@@ -241,11 +173,6 @@ class GatewayChannel(Protocol):
             self._was_idle = True
             self._deadline.start(self._limits.client_idle)
             self._process_input()
-
-    def flush(self) -> None:
-        """Send a head that waits for the first bytes of its body."""
-        if self._serving:
-            self._response_writer.flush()
 
     def abort(self) -> None:
         """Break the connection, so that the client cannot take what it has for a complete response."""
@@ -270,22 +197,6 @@ class GatewayChannel(Protocol):
         self._keep_alive = False
         if self._is_idle():
             self._end()
-
-    def send_continue(self) -> None:
-        """Let a client that waits for it send its body (RFC 9110 10.1.1)."""
-        if self._serving and self._may_continue and not self._response_writer.started:
-            self._may_continue = False
-            self._out.write(_CONTINUE)
-
-    def register(self, producer: Producer) -> None:
-        """Name what is paused while the client receives less than is written."""
-        self._producer = producer
-        if self._full:
-            producer.pause()
-
-    def unregister(self) -> None:
-        """There is nothing to pause any more."""
-        self._producer = None
 
     def pause_body(self) -> None:
         """Take nothing more of the body for now."""
