@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
-QUICK := tests/documents tests/pure tests/memory/web
+QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
 .PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-rivals bench-shapes bench-soak bench-translation clean
 

@@ -45,16 +45,20 @@ class Sides:
     bench: Bench
     servers: dict[str, Server] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    _wanted: set[str] = field(default_factory=set)
 
     @property
     def folder(self) -> Path:
         """Where the programs and bodies of the run are."""
         return self.bench.folder
 
-    def start(self) -> None:
-        """Start all of them."""
+    def start(self, names: set[str]) -> None:
+        """Start those of them that are asked for."""
+        self._wanted = names
         self.servers[DIRECT] = self.bench.servers[0]
         self._try(NGINX, lambda: self.bench.start("nginx"))
+        if self._wanted & {*_TRANSLATED}:
+            self._wanted.add(GATEWAY)
         self._try(GATEWAY, lambda: self.bench.start("gateway"))
         gateway = self.servers.get(GATEWAY)
         if gateway is not None:
@@ -66,6 +70,8 @@ class Sides:
         self._try(PORTKEY, lambda: start_portkey(self.bench))
 
     def _start_tls(self) -> None:
+        if not self._wanted & {TLS_NGINX, TLS_GATEWAY}:
+            return
         try:
             certificate, port = make_certificate(self.folder), free_port()
             listen = (
@@ -100,6 +106,8 @@ class Sides:
         return replace(self.bench.start("gateway", label=label, **fill), model_prefix=prefix)
 
     def _try(self, name: str, start: Callable[[], Server]) -> None:
+        if name not in self._wanted:
+            return
         progress(f"starting {name}")
         try:
             self.servers[name] = start()

@@ -11,6 +11,7 @@ from bench.ratios import sides, steps
 Found = dict[tuple[str, str], list[Unary | Streams]]
 """The runs of a step on a server, by both their names."""
 Value = float | None
+_UNKNOWN = "-"
 Read = Callable[[Found], Value]
 
 
@@ -173,5 +174,21 @@ def as_text(lines: list[Line], facts: dict[str, str]) -> str:
     return "\n".join(out) + "\n"
 
 
+def as_rst(lines: list[Line]) -> str:
+    """Return the same as a table of the documentation; rows without values are left out."""
+    out = [".. csv-table::", "   :header-rows: 1", ""]
+    out.append(_quoted(["", "unit", "compared with", "its", "the gateway's", "ratio"]))
+    for line in lines:
+        base, value = _written(line.base, line.digits), _written(line.value, line.digits)
+        if value != _UNKNOWN:
+            cells = [line.title, line.unit, line.base_name, base, value, _written(line.ratio, 1)]
+            out.append(_quoted(cells))
+    return "\n".join(out) + "\n"
+
+
+def _quoted(cells: list[str]) -> str:
+    return "   " + ", ".join(f'"{cell}"' for cell in cells)
+
+
 def _written(value: Value, digits: int) -> str:
-    return "-" if value is None else f"{value:,.{digits}f}"
+    return _UNKNOWN if value is None else f"{value:,.{digits}f}"

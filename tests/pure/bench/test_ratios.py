@@ -8,7 +8,7 @@ import pytest
 
 from bench.load import Streams, Unary
 from bench.ratios import sides, steps
-from bench.ratios.table import Found, Line, as_text, failures, table
+from bench.ratios.table import Found, Line, as_rst, as_text, failures, table
 
 FAST = Unary(10_000.0, 20.0, 0.5, 100.0, 200.0, 1000.0, 0.0)
 CHUNKS = Streams(5000.0, 10.0, 0.5, 50.0, 90.0, 10_000.0, 0.0, 500.0, 14.0)
@@ -41,6 +41,7 @@ def test_what_is_added_is_above_the_direct_way() -> None:
 def test_a_row_without_its_runs_stays_empty() -> None:
     assert all((one.base, one.value, one.ratio) == (None, None, None) for one in table({}))
     assert "TLS" in as_text(table({}), {"cores": "2"})
+    assert "TLS" not in as_rst(table({}))
 
 
 def test_every_step_that_is_run_has_a_row() -> None:
