@@ -87,7 +87,11 @@ class ResponseReader:
         elif self._left is not None:
             self._read_counted(self._left, data)
         elif self._parser is not None:
-            self._read_head(self._parser, data)
+            rest = data
+            while rest and self._parser is not None:
+                rest = self._read_head(self._parser, rest)
+            if rest:
+                self.feed(rest)
         elif self._until_close:
             self.pieces.append(data)
         else:
@@ -106,14 +110,14 @@ class ResponseReader:
         self._parser = self._chunks = self._left = None
         self.reusable = False
 
-    def _read_head(self, parser: HttpResponseParser, data: bytes) -> None:
-        """Read heads up to the final one, and of the body what came with it."""
+    def _read_head(self, parser: HttpResponseParser, data: bytes) -> bytes:
+        """Read one head, an interim one or the final one; return what came behind it."""
         self.began = True
         before = len(self._begun)
         begun = self._begun + data if before else data
         if not begun.startswith(_PROTOCOL) and not _PROTOCOL.startswith(begun):
             self._stop(NOT_HTTP)  # the parser takes RTSP and ICE, and leading line breaks
-            return
+            return b""
         end = begun.find(_HEAD_END, max(0, before - len(_HEAD_END) + 1)) + len(_HEAD_END)
         is_complete = end >= len(_HEAD_END)
         cut = end - before if is_complete else len(data)
@@ -121,14 +125,14 @@ class ResponseReader:
             parser.feed_data(data if cut == len(data) else data[:cut])
         except HttpParserUpgrade:
             self._stop(_SWITCHED)
-            return
+            return b""
         except HttpParserError as error:  # its texts are constants and hold nothing of the response
             self._stop(f"sent an unreadable response: {error}")
-            return
+            return b""
         if not is_complete:
             self._begun = begun
             self._count_headless(len(data))
-            return
+            return b""
         self._begun, self._parser = b"", None
         self._headless_bytes += cut
         fault = self._take_head(parser.get_status_code(), begun[:end])
@@ -136,12 +140,9 @@ class ResponseReader:
             self._stop(fault)
         elif self._left == 0:
             self._end(has_more=cut < len(data))
-        elif cut == len(data):
-            return
-        elif self._left is not None:
-            self._read_counted(self._left, data[cut:])
-        else:
-            self.feed(data[cut:])
+        elif cut < len(data):
+            return data[cut:]
+        return b""
 
     def _take_head(self, status: int, raw: bytes) -> str | None:
         """Take note of a complete head; return what is wrong with it."""

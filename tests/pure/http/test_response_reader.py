@@ -347,3 +347,12 @@ def test_bytes_behind_the_last_chunk_spoil_the_connection_not_the_answer(size: i
     assert (body_of(reader), reader.ended, reader.fault) == (b"hi", True, None)
     assert not reader.reusable
     assert not reader.reusable
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"204 None", b"nonsense"])
+def test_any_number_of_interim_responses_may_come_at_once(status: bytes) -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\n" * 2000
+    reader = read(interim + b"HTTP/1.1 " + status + b"\r\nContent-Length: 2\r\n\r\nhi")
+    assert (reader.fault is not None) == (status == b"nonsense")
+    assert reader.ended == (status != b"nonsense")
+    assert body_of(reader) == (b"hi" if status == b"200 OK" else b"")
