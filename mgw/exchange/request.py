@@ -50,11 +50,13 @@ class ClientRequest:
     def find_varying(self, values: tuple[bytes, ...]) -> bool:
         """Find the headers that hold these values, which are this request's own, in this order.
 
-        :returns: whether all are there.
+        :returns: whether all are there, and none beside them that may be mistaken for one.
         """
         found: list[int] = []
         for index, (name, value) in enumerate(self.headers):
-            if len(found) < len(values) and value == values[len(found)] and name.lower() in VARYING:
+            if value in values and name.lower() in VARYING:
+                if len(found) == len(values) or value != values[len(found)]:
+                    return False  # spelled in another way, it belongs to the key
                 found.append(index)
         self.varying, self.values = tuple(found), values
         return len(found) == len(values) <= MAX_VARYING
