@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.doors import Door, use_door
 
 # A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -13,3 +17,19 @@ settings.load_profile("steady")
 # A shell ignores SIGINT for what it runs in the background, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what is marked with ``doors`` through each of them."""
+    mark = metafunc.definition.get_closest_marker("doors")
+    if mark is not None:
+        doors = [Door(name) for name in mark.args]
+        metafunc.parametrize("door", doors, indirect=True, scope="module", ids=list(mark.args))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+    """The door that the test is run through: what starts a gateway for a whole module asks for it."""
+    chosen: Door = getattr(request, "param", Door.EXPRESS)
+    with use_door(chosen):
+        yield chosen

@@ -20,6 +20,8 @@ from tests.support.raw_client import RawClient, chat, chunk, request
 from tests.support.raw_upstream import EVENTS, JSON, STREAM_HEAD, RawUpstream, Script, Turn, counted
 from tests.support.waiting import WAIT_SECONDS
 
+pytestmark = pytest.mark.doors("express", "klein")
+
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB

@@ -29,7 +29,10 @@ MANY: Final = 64
 KEEPALIVE: Final = "stream_keepalive: {interval: 0.02}\n"
 
 
-pytestmark = pytest.mark.gateway_config(make=lambda url: all_kinds(url) + KEEPALIVE)
+pytestmark = [
+    pytest.mark.gateway_config(make=lambda url: all_kinds(url) + KEEPALIVE),
+    pytest.mark.doors("express", "klein"),
+]
 
 
 async def many_chats(url: str, model: str) -> list[str]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
+from tests.support.doors import through_door
 from tests.support.waiting import WAIT_SECONDS
 
 CANARY = b"canary"
@@ -113,7 +114,7 @@ class GatewayProcess:
 
     def rewrite(self, text: str) -> None:
         """Change the configuration file."""
-        self.config_file.write_text(text, encoding="utf-8")
+        self.config_file.write_text(through_door(text), encoding="utf-8")
 
     def stop(self, seconds: float = WAIT_SECONDS) -> int:
         """End it as an init system would, and search all that it wrote for keys."""
@@ -165,7 +166,7 @@ def start_gateway(
         config += "\nhooks: {jsonl: {output: stdout}}\n"
     with TemporaryDirectory(prefix="mgw-test-") as folder:
         file = Path(folder) / "mgw.yaml"
-        file.write_text(config, encoding="utf-8")
+        file.write_text(through_door(config), encoding="utf-8")
         process = _run_twistd(file, environ or {}, arguments)
         assert process.stdout is not None
         assert process.stderr is not None

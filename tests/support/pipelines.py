@@ -27,6 +27,7 @@ from mgw.usage.event import UsageEvent
 from mgw.usage.record import SettledExchange
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
+from tests.support.doors import through_door
 from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
 CHAT = b'{ "model" : "fast", "messages": [] }'
@@ -104,7 +105,7 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
-        settings = config(self.text)
+        settings = config(through_door(self.text))
         resolver = Resolver(settings)
         self.generation = Generation(
             1,

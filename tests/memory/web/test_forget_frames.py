@@ -12,6 +12,8 @@ from mgw.errors import forget_frames
 from tests.support.channels import post
 from tests.support.web_servers import WebServerHarness
 
+pytestmark = pytest.mark.doors("express", "klein", "known")
+
 KEY = "x-api-key: edge"
 JSON = "Content-Type: application/json"
 PATH = "/v1/chat/completions"

@@ -11,6 +11,8 @@ from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE, new_in_a_drain, too_slow
 from tests.support.web_servers import WebServerHarness, settled
 
+pytestmark = pytest.mark.doors("express", "klein", "known")
+
 
 @pytest.mark.parametrize(
     "path", ["/nothing", "/v1/models/a%2F..%2Fb:generateContent", "/v1/../x", "/v1/messages/unknown"]

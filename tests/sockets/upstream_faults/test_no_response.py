@@ -19,6 +19,8 @@ from tests.support.upstream_faults import (
     upstream_error,
 )
 
+pytestmark = pytest.mark.doors("express", "klein")
+
 # It cannot be reached
 
 

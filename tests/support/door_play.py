@@ -1,0 +1,292 @@
+"""Play a case of :mod:`tests.support.door_cases` through a door, and compare what everybody saw.
+
+``python -m tests.support.door_play 300000`` plays as many cases through both doors; the second argument is
+the first seed.  It shows the cases that differ, and ends with their number.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, field
+from functools import lru_cache
+from random import Random
+from tempfile import mkdtemp
+from typing import Final
+
+from klein import Klein
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.bodies.budget import BodyBudget
+from mgw.bodies.spool import Spool
+from mgw.config.settings import Config
+from mgw.credentials import credentials_of
+from mgw.dialects.models import Models
+from mgw.exchange.upstream_headers import provider_headers
+from mgw.generation import Generation, families_of
+from mgw.ops.live_models import LiveModels
+from mgw.ops.probes import ProviderProbe
+from mgw.ops.provider_health import ProviderHealth
+from mgw.routing.catalog import Catalog
+from mgw.routing.match import RouteTable
+from mgw.routing.resolve import Resolver
+from mgw.routing.routes import ROUTES
+from mgw.upstream.client import Upstream
+from mgw.web.app import build_app
+from mgw.web.edge_auth import EdgeGate
+from mgw.web.listener import ChannelFactory
+from mgw.web.operations import Operations
+from mgw.web.request_ids import RequestIds
+from mgw.web.server import WebServer
+from tests.support.channels import LIMITS, channel_of
+from tests.support.configs import config
+from tests.support.door_cases import TEXT, Case, Observed, draw_case
+from tests.support.doors import Door, through_door, use_door
+from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
+from tests.support.upstreams import MemoryEndpoint, ProviderConnection
+from tests.support.web_servers import RecordingObserver, at_once
+
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)\r\n", re.IGNORECASE).search
+_NO_COMMON_FRAMING: Final = re.compile(rb"HEAD |HTTP/1\.0").search
+_STEP: Final = 0.05
+"""Seconds between two pieces: a provider's connection may be used again."""
+_WAITS: Final = (1.0, 30.0, 61.0, 300.0, 400.0)
+_SHOWN_EVERY: Final = 10_000
+_FOLDER: Final = mkdtemp()
+
+
+@lru_cache
+def _parts(door: Door) -> tuple[Config, Resolver, RouteTable, Catalog]:
+    with use_door(door):
+        settings = config(through_door(TEXT))
+    resolver = Resolver(settings)
+    table = RouteTable(ROUTES, settings.routes.deny, families_of(settings))
+    return settings, resolver, table, Catalog(settings, resolver, 0)
+
+
+_current: Final[dict[str, WebServer]] = {}
+"""The server that is played with."""
+
+
+async def _no_metrics(_: bytes | None) -> tuple[bytes, bytes]:
+    return b"text/plain", b""
+
+
+@lru_cache
+def _app() -> Klein:
+    """Return Klein's application, which takes longer to build than a case to play."""
+    probe = ProviderProbe(Clock(), provider_headers)
+    operations = Operations(
+        lambda: _current["server"].generation,
+        lambda: _current["server"].draining,
+        _no_metrics,
+        LiveModels(probe, lambda _: None),
+        ProviderHealth(probe),
+    )
+    return build_app(operations.endpoints())
+
+
+class _Stage:
+    """A server, its client and its provider, for one case."""
+
+    def __init__(self, door: Door) -> None:
+        settings, resolver, table, catalog = _parts(door)
+        self.clock = clock = Clock()
+        self.endpoint = MemoryEndpoint()
+        self.observer = RecordingObserver()
+        providers = settings.providers
+        self.generation = Generation(
+            1,
+            settings,
+            table,
+            resolver,
+            catalog,
+            {name: credentials_of(provider, clock) for name, provider in providers.items()},
+            {
+                name: Upstream(name, provider.base_url, UPSTREAM_LIMITS, self.endpoint, clock)
+                for name, provider in providers.items()
+            },
+            Models(),
+        )
+        number = iter(range(1, 1000))
+        self.server = _current["server"] = WebServer(
+            generation=self.generation,
+            app=_app(),
+            clock=clock,
+            wall=clock.seconds,
+            observer=self.observer,
+            budget=BodyBudget(settings.spool.body_memory),
+            spool=Spool(_FOLDER, at_once, BodyBudget(2**32, place="on disk"), clock),
+            gate=EdgeGate(settings.edge_auth),
+            request_ids=RequestIds(lambda size: next(number).to_bytes(2, "big") * (size // 2)),
+        )
+        self.factory = ChannelFactory(self.server, clock, LIMITS)
+        self._answered: dict[int, int] = {}
+        self._responses = 0
+        self.observed = Observed()
+
+    def play(self, case: Case) -> Observed:
+        for pieces in case.rounds:
+            self._connect()
+            for piece in pieces:
+                if self._is_over():
+                    self._leave()
+                    self._connect()
+                self.channel.dataReceived(piece)
+                self._respond(case)
+                self._advance(_STEP)
+                self._respond(case)
+            if not case.leaves:
+                for seconds in _WAITS:
+                    self._advance(seconds)
+                    self._respond(case)
+            self._leave()
+            self._advance(1.0)
+        observed, observer = self.observed, self.observer
+        observed.provider = [(one.received, one.closing) for one in self.endpoint.connections]
+        observed.events, observed.lines = (
+            observer.events,
+            [*zip(observer.lines, observer.errors, strict=True)],
+        )
+        observed.counts = (
+            observer.rejections,
+            observer.broken,
+            self.server.in_flight,
+            self.generation.in_use,
+            self.server.budget.held,
+            sum(upstream.active for upstream in self.generation.upstreams.values()),
+        )
+        return observed
+
+    def _connect(self) -> None:
+        self.transport = StringTransport()
+        self.channel = channel_of(self.factory)
+        self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
+
+    def _is_over(self) -> bool:
+        return bool(self.transport.disconnecting or self.transport.disconnected)
+
+    def _leave(self) -> None:
+        transport = self.transport
+        self.channel.connectionLost(Failure(ConnectionDone()))
+        data = bytes(transport.value())
+        self.observed.client.append((data, bool(transport.disconnecting), bool(transport.disconnected)))
+
+    def _advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.endpoint.settle()
+
+    def _respond(self, case: Case) -> None:
+        """Have the provider respond to every request that is complete."""
+        found = True
+        while found:
+            found = False
+            for index, connection in enumerate(self.endpoint.connections):
+                if not connection.over and self._has_request(index, connection):
+                    found = True
+                    response = case.responses[min(self._responses, len(case.responses) - 1)]
+                    self._responses += 1
+                    for piece in response.pieces:
+                        if not connection.closing:
+                            connection.send(piece)
+                    if response.end != "stay":
+                        (connection.close if response.end == "close" else connection.reset)()
+
+    def _has_request(self, index: int, connection: ProviderConnection) -> bool:
+        data, start = connection.received, self._answered.get(index, 0)
+        end = data.find(b"\r\n\r\n", start)
+        if end < 0:
+            return False
+        length = _LENGTH(data, start, end + 2)
+        stop = end + 4 + (0 if length is None else int(length[1]))
+        if len(data) < stop:
+            return False
+        self._answered[index] = stop
+        return True
+
+
+@implementer(ILogObserver)
+@dataclass
+class _FailureLog:
+    """Keeps the failures that are logged."""
+
+    tracebacks: list[str] = field(default_factory=list)
+
+    def __call__(self, event: LogEvent) -> None:
+        if "log_failure" in event:
+            self.tracebacks.append(event["log_failure"].getTraceback())
+
+
+def is_framed(data: bytes) -> bool:
+    """Whether bytes to a client are complete responses, of which the last one may be cut."""
+    while data:
+        head, end, data = data.partition(b"\r\n\r\n")
+        status = int(head.split(b" ", 2)[1])
+        length = _LENGTH(head + b"\r\n")
+        if not end or status < 200 or status in (204, 304):
+            continue
+        if length is not None:
+            data = data[int(length[1]) :]
+        elif b"\r\ntransfer-encoding: chunked" in head.lower():
+            data = data.partition(b"\r\n0\r\n\r\n")[2] if not data.startswith(b"0\r\n\r\n") else data[5:]
+        else:
+            return False
+    return True
+
+
+def play(case: Case, door: Door) -> Observed:
+    """Play a case through a door; nothing may stay behind, and no failure be logged."""
+    failures = _FailureLog()
+    globalLogPublisher.addObserver(failures)
+    try:
+        observed = _Stage(door).play(case)
+    finally:
+        globalLogPublisher.removeObserver(failures)
+    assert not failures.tracebacks, failures.tracebacks[0]
+    assert observed.counts[2:] == (0, 0, 0, 0), observed.counts
+    if not _NO_COMMON_FRAMING(b"".join(piece for pieces in case.rounds for piece in pieces)):
+        for data, closed, _ in observed.client:
+            assert closed or is_framed(data), data
+    return observed
+
+
+def differences(case: Case) -> list[str]:
+    """Play a case through both doors, and say what differs."""
+    express, klein = play(case, Door.EXPRESS), play(case, Door.KLEIN)
+    if express == klein:
+        return []
+    names = ("client", "provider", "events", "lines", "counts")
+    pairs = [(name, getattr(express, name), getattr(klein, name)) for name in names]
+    return [f"{name}:\n  express {one!r}\n  klein   {other!r}" for name, one, other in pairs if one != other]
+
+
+def main(count: int, first: int) -> int:
+    """Play cases, and return how many differ."""
+    found = 0
+    for done, seed in enumerate(range(first, first + count), 1):
+        case = draw_case(Random(seed))
+        try:
+            said = differences(case)
+        except Exception as error:
+            said = [f"{type(error).__name__}: {error}"]
+        if said:
+            found += 1
+            _show(f"seed {seed}: {case}", *said)
+        if done % _SHOWN_EVERY == 0 or done == count:
+            _show(f"{done} cases, {found} differ")
+    return found
+
+
+def _show(*lines: str) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _, count, *first = sys.argv
+    sys.exit(main(int(count), int(first[0]) if first else 0) > 0)
