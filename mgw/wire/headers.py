@@ -85,8 +85,8 @@ _REDUCE: Final = 3
 _READ_NAMES: Final = 4
 
 _CACHED_NAMES: Final = 1024
-# ``Accept-Encoding`` is ours to state whatever a client calls it, and without ``Content-Length`` the client of
-# a response that has one would not see its end.
+# ``Accept-Encoding`` is ours to state whatever a client calls it, and without its ``Content-Length`` a response
+# would have no end.
 IGNORED_OPTIONS: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding", b"content-length"})
 _READABLE_CODINGS: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
 _ZERO_WEIGHT: Final = re.compile(rb"q[ \t]*=[ \t]*0(?:\.0{0,3})?", re.IGNORECASE)
