@@ -85,7 +85,7 @@ _REDUCE: Final = 3
 _READ_NAMES: Final = 4
 
 _CACHED_NAMES: Final = 1024
-# ``Accept-Encoding`` is ours to state whatever a client calls it, and without its ``Content-Length`` a response
+# ``Accept-Encoding`` is ours to state whatever a client calls it; without its ``Content-Length`` a response
 # would have no end.
 IGNORED_OPTIONS: Final = frozenset({b"", b"close", b"keep-alive", b"accept-encoding", b"content-length"})
 _READABLE_CODINGS: Final = frozenset({b"gzip", b"x-gzip", b"identity"})
