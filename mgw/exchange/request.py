@@ -58,8 +58,10 @@ class ClientRequest:
                 if len(found) == len(values) or value != values[len(found)]:
                     return False  # spelled in another way, it belongs to the key
                 found.append(index)
+        if not len(found) == len(values) <= MAX_VARYING:
+            return False
         self.varying, self.values = tuple(found), values
-        return len(found) == len(values) <= MAX_VARYING
+        return True
 
     def with_values(self, values: tuple[bytes, ...]) -> ClientRequest:
         """Return a request that differs in the values of those headers."""

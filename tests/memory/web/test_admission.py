@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from mgw.exchange.request import MAX_VARYING
 from mgw.http.head_key import key_of_head
 from mgw.web.admission import MAX_HEADS, MAX_SEEN, AdmittedHead
 from tests.support.channels import get, post
@@ -212,6 +213,14 @@ def test_each_request_keeps_its_own_trace() -> None:
         assert b"\r\ntraceparent: a%d\r\n" % number in head
         assert b"\r\nIdempotency-Key: b%d\r\n" % number in head
     assert known(harness, filled(VARYING, b"new", b"new")) is not None
+
+
+def test_more_headers_that_vary_than_there_is_room_for_are_passed_on_all_the_same() -> None:
+    data = post(CHAT, KEY, *(f"traceparent: {number}" for number in range(MAX_VARYING + 1)), path=PATH)
+    harness = twice(data=data)
+    assert serve(harness, data).startswith(b"HTTP/1.1 200 ")
+    assert known(harness, data) is None
+    assert upstream_heads(harness)[-1].count(b"traceparent") == MAX_VARYING + 1
 
 
 def test_an_edge_key_in_what_varies_goes_no_further() -> None:
