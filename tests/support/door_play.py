@@ -222,6 +222,17 @@ class _FailureLog:
             self.tracebacks.append(event["log_failure"].getTraceback())
 
 
+def _behind_chunks(data: bytes) -> bytes:
+    """Return what comes behind a chunked body; nothing where that is cut."""
+    while data:
+        line, _, data = data.partition(b"\r\n")
+        size = int(line, 16)
+        data = data[size + 2 :]
+        if not size:
+            return data
+    return b""
+
+
 def is_framed(data: bytes) -> bool:
     """Whether bytes to a client are complete responses, of which the last one may be cut."""
     while data:
@@ -233,7 +244,7 @@ def is_framed(data: bytes) -> bool:
         if length is not None:
             data = data[int(length[1]) :]
         elif b"\r\ntransfer-encoding: chunked" in head.lower():
-            data = data.partition(b"\r\n0\r\n\r\n")[2] if not data.startswith(b"0\r\n\r\n") else data[5:]
+            data = _behind_chunks(data)
         else:
             return False
     return True
