@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 
+from mgw.usage.event import encode
 from mgw.usage.journal import Journal, Sink, SinkCounts
+from mgw.usage.line_writer import INTERVAL, LineWriter
+from mgw.usage.record import SettledExchange
+from mgw.usage.sinks.jsonl import JsonlSink
 from tests.support.deferreds import result_of
-from tests.support.usage import MemorySink, event, exchange
+from tests.support.usage import AtOnce, MemoryOutput, MemorySink, event, exchange
 
 
 def journal(*sinks: Sink, clock: Clock | None = None) -> Journal:
@@ -113,3 +122,50 @@ def test_an_event_after_the_end_goes_nowhere() -> None:
     result_of(book.close())
     book.record_all([exchange()])
     assert not sink.events
+
+
+@dataclass
+class Rows(MemorySink):
+    """A sink that takes rows, and fails at those with a bad id, or before it takes any."""
+
+    rows: list[str] = field(default_factory=list)
+    lazy: bool = False
+
+    def record_all(self, rows: Iterator[SettledExchange]) -> None:
+        if self.lazy:
+            raise RuntimeError("took none")
+        for settled in rows:
+            if settled.request_id == "bad":
+                raise RuntimeError("bad")
+            self.rows.append(settled.request_id)
+
+
+def test_a_row_that_fails_is_counted_and_no_other_is_lost_or_told_twice() -> None:
+    sink, other = Rows("rows"), MemorySink("events")
+    book = journal(sink, other)
+    with capturedLogs() as logs:
+        book.record_all([exchange(request_id=name) for name in ("1", "bad", "2", "bad", "3")])
+    assert sink.rows == ["1", "2", "3"]
+    assert [entry.request_id for entry in other.events] == ["1", "bad", "2", "bad", "3"]
+    assert book.counts_by_sink()["rows"] == SinkCounts(events=3, errors=2)
+    assert [log["sink"] for log in logs] == ["rows"]
+
+
+def test_a_sink_that_fails_before_it_takes_a_row_fails_once_for_each() -> None:
+    sink, other = Rows("rows", lazy=True), MemorySink("events")
+    book = journal(sink, other)
+    with capturedLogs():
+        book.record_all([exchange(), exchange()])
+    assert book.counts_by_sink() == {"rows": SinkCounts(errors=2), "events": SinkCounts(events=2)}
+
+
+def test_the_lines_before_a_row_that_fails_are_written() -> None:
+    clock, output = Clock(), MemoryOutput()
+    lines = LineWriter("json", clock, AtOnce(), lambda: output)
+    book = journal(JsonlSink(lines), clock=clock)
+    broken = replace(exchange(request_id="bad"), latency_ms=cast(float, "no number"))
+    with capturedLogs():
+        book.record_all([exchange(request_id="1"), broken, exchange(request_id="2")])
+        clock.advance(INTERVAL)
+    assert output.written == encode(event(request_id="1")) + encode(event(request_id="2"))
+    assert book.counts_by_sink() == {"jsonl": SinkCounts(events=2, errors=1)}
