@@ -45,8 +45,6 @@ _MOST_LINE_ENDS: Final = 4
 
 def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
     """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added."""
-    if before is NO_USAGE:
-        return now
     return TokenUsage(
         before.tokens_in if now.tokens_in is None else now.tokens_in,
         before.tokens_out if now.tokens_out is None else now.tokens_out,
@@ -114,8 +112,9 @@ class UnaryMeter:
 
     def finish(self) -> None:
         """Read the document."""
-        self.usage = try_read_usage(self.read, bytes(self._kept), self.usage)
-        self._kept = b""
+        if self._kept:
+            self.usage = try_read_usage(self.read, bytes(self._kept), self.usage)
+            self._kept = b""
 
 
 def _last_end(data: bytes) -> int:

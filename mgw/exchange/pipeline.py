@@ -282,7 +282,7 @@ class ExchangeRun:
 
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
         exchange, channel, held_head = self._exchange, self._channel, None
-        body = response.take_whole() if streaming.passes_on else None
+        body = response.take_whole() if streaming.lines is not None else None  # else it is translated
         if body is not None:
             self._response = None
             send_whole(exchange, streaming, body, channel)

@@ -75,11 +75,6 @@ class StreamingResponse(Struct, frozen=True):
     content_length: int | None = None
     """What those lines say of it."""
 
-    @property
-    def passes_on(self) -> bool:
-        """Whether the response is the provider's own: its filter takes whatever comes."""
-        return self.lines is not None
-
 
 class BufferedResponse(Struct, frozen=True):
     """Makes a response of the provider's body, once all of it has arrived."""

@@ -67,9 +67,9 @@ _use_of: Final = _UseByName()
 _DROPPED: Final = int(_Use.DROPPED)
 _CONTENT_LENGTH: Final = int(_Use.CONTENT_LENGTH)
 _CONTENT_TYPE: Final = int(_Use.CONTENT_TYPE)
-_CONTENT_ENCODING: Final = int(_Use.CONTENT_ENCODING)
 _TRANSFER_ENCODING: Final = int(_Use.TRANSFER_ENCODING)
 _CONNECTION: Final = int(_Use.CONNECTION)
+_REQUEST_ID: Final = int(_Use.REQUEST_ID)
 
 
 class ResponseHead:
@@ -161,11 +161,11 @@ class ResponseHead:
             self.transfer_encoding = value if before is None else before + b"," + value
             return
         self.relayed_lines.append(line)
-        if use == _CONTENT_ENCODING:
-            if self.content_encoding is None:
-                self.content_encoding = value
-        elif self.request_id is None:
-            self.request_id = value
+        if use == _REQUEST_ID:
+            if self.request_id is None:
+                self.request_id = value
+        elif self.content_encoding is None:
+            self.content_encoding = value
 
     def _drop_named(self, names: frozenset[bytes]) -> None:
         """Drop the lines that ``Connection`` names (RFC 9110 7.6.1)."""

@@ -165,22 +165,19 @@ class ResponseReader:
         if coding is not None and not is_1_1:  # RFC 9112 6.1: its framing is faulty
             return "used a transfer coding, which HTTP/1.0 does not have"
         self.head = head
-        self._choose_framing(head)
-        options = head.connection_options
-        self.reusable = not self._until_close and (
-            b"close" not in options if is_1_1 else b"keep-alive" in options and b"close" not in options
-        )
-        return None
-
-    def _choose_framing(self, head: ResponseHead) -> None:
-        if self._method == b"HEAD" or head.status in _NO_CONTENT:
+        if self._method == b"HEAD" or status in _NO_CONTENT:
             self._left = 0
-        elif head.transfer_encoding is not None:
+        elif coding is not None:
             self._chunks = ChunkedResponseBody(self.pieces)
         elif head.content_length is not None:
             self._left = int(head.content_length)
         else:
             self._until_close = True
+        options = head.connection_options
+        self.reusable = not self._until_close and (
+            b"close" not in options if is_1_1 else b"keep-alive" in options and b"close" not in options
+        )
+        return None
 
     def _read_counted(self, left: int, data: bytes) -> None:
         size = len(data)

@@ -172,7 +172,8 @@ class GatewayChannel(ResponseSender, Protocol):
         else:
             self._was_idle = True
             self._deadline.start(self._limits.client_idle)
-            self._process_input()
+            if self._input or not self._reading:
+                self._process_input()
 
     def abort(self) -> None:
         """Break the connection, so that the client cannot take what it has for a complete response."""

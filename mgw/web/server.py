@@ -244,7 +244,7 @@ class WebServer:
             status,
             self.clock.seconds() - request.started,
             request.request_id,
-            request.error,
+            request.failure if request.exchange is None else request.exchange.error,
         )
         if not self._requests and self.on_idle is not None:
             self.on_idle()

@@ -73,7 +73,8 @@ class ServerRequest:
     _work: Deferred[None] | ExchangeRun | None = field(default=None, repr=False)
     """What serves the request, once all of its body is there."""
     _ended: bool = False
-    _error: str | None = None
+    failure: str | None = None
+    """Why the request did not end well; where there is an exchange, that knows it."""
 
     def __post_init__(self) -> None:
         self.started = self.server.clock.seconds()
@@ -182,7 +183,7 @@ class ServerRequest:
         if not self._ended:
             if self.exchange is not None:
                 self.exchange.client_left()
-            self._error = Cause.CLIENT_ABORT.value
+            self.failure = Cause.CLIENT_ABORT.value
             status = None if self.exchange is None else self.exchange.http_status
             self._end(status or CLIENT_CLOSED)
 
@@ -274,13 +275,8 @@ class ServerRequest:
             self.exchange.refused(error)  # nothing happens where it is settled, as it is behind a pipeline
         self._send_error(error)
 
-    @property
-    def error(self) -> str | None:
-        """Why the request did not end well, as its event has it."""
-        return self._error if self.exchange is None else self.exchange.error
-
     def _send_error(self, error: GatewayError) -> None:
-        self._error = word_of(error)
+        self.failure = word_of(error)
         if self.response.started:
             self.response.abort()
         else:
@@ -296,7 +292,8 @@ class ServerRequest:
             self._gathered.clear()
         if self._spooled is not None:
             self._spooled.close()
-        self._reservation.release_all()
+        if self._reservation.held:
+            self._reservation.release_all()
         self.server.on_request_end(self, status)
 
 

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.reply import TokenUsage
+from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, cap_count, merge_usage, meter_of
 
@@ -80,7 +80,8 @@ def parse_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     )
     if usage is None:
         return before if found.input_tokens is None else merge_usage(before, TokenUsage(found.input_tokens))
-    return merge_usage(before, _convert(usage))
+    counts = _convert(usage)
+    return counts if before is NO_USAGE else merge_usage(before, counts)
 
 
 def _usage_in(holder: _UsageHolder | None) -> _Usage | None:
@@ -103,8 +104,8 @@ def _convert(usage: _Usage) -> TokenUsage:
     written = details_in.cache_write_tokens
     reasoning = details_out.reasoning_tokens
     if tokens_in is not None:
-        if read:
-            read = cap_count(read, tokens_in)
+        if read is not None and read > tokens_in:
+            read = tokens_in
         if written:
             written = cap_count(written, tokens_in - (read or 0))
         if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
