@@ -72,12 +72,19 @@ class GatewayChannel(ResponseSender, Protocol):
     :meth:`abort`; once the connection is closed they do nothing.
     """
 
-    peer: str = ""
-    """The client's address, without its port."""
-    is_secure: bool = False
+    # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
+    __slots__ = (
+        *("_body_paused", "_deadline", "_discarded", "_drained_count", "_input", "_is_last_call"),
+        *("_is_registered", "_key", "_limits", "_processing", "_reader", "_reading", "_receiver"),
+        *("_stall_timer", "_state", "_transport", "_was_idle"),
+        *("addresses", "clock", "is_secure", "peer", "requests"),
+    )
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context)
+        self.peer = ""
+        """The client's address, without its port."""
+        self.is_secure = False
         self.clock = context.clock
         self.requests = 0
         """How many requests have been opened, counting refusals."""
@@ -175,6 +182,10 @@ class GatewayChannel(ResponseSender, Protocol):
             if self._input or not self._reading:
                 self._process_input()
 
+    def _on_truncated(self) -> None:
+        self._end_serving()
+        self._end()
+
     def abort(self) -> None:
         """Break the connection, so that the client cannot take what it has for a complete response."""
         if self._state is not _State.CLOSED:
@@ -182,16 +193,6 @@ class GatewayChannel(ResponseSender, Protocol):
             self._state = _State.CLOSING
             self._deadline.close()
             self._transport.abortConnection()
-
-    def truncate(self) -> None:
-        """End a response that will stay incomplete, where the client sees that the rest is missing."""
-        if not self._serving:  # truncated already: what was written is on its way
-            return
-        if self._response_writer.truncate():
-            self._end_serving()
-            self._end()
-        else:
-            self.abort()
 
     def close_after(self) -> None:
         """Close the connection after the response, which says so unless it has started."""

@@ -23,6 +23,21 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class ResponseSender:
     """Sends the response to the request that is being served; while there is none, nothing happens."""
 
+    __slots__ = (
+        "_body",
+        "_context",
+        "_full",
+        "_keep_alive",
+        "_may_continue",
+        "_method",
+        "_out",
+        "_producer",
+        "_response_writer",
+        "_serving",
+        "_takes_plain",
+        "_version",
+    )
+
     _out: EagerWriter
     _response_writer: ResponseWriter
 
@@ -118,10 +133,23 @@ class ResponseSender:
         """There is nothing to pause any more."""
         self._producer = None
 
+    def truncate(self) -> None:
+        """End a response that will stay incomplete, where the client sees that the rest is missing."""
+        if not self._serving:  # truncated already: what was written is on its way
+            return
+        if self._response_writer.truncate():
+            self._on_truncated()
+        else:
+            self.abort()
+
     def abort(self) -> None:
         """Break the connection."""
         raise NotImplementedError
 
     def _on_response_end(self) -> None:
         """The response is complete."""
+        raise NotImplementedError
+
+    def _on_truncated(self) -> None:
+        """The response has ended too early, and an orderly close shows it."""
         raise NotImplementedError
