@@ -82,9 +82,8 @@ class GatewayChannel(ResponseSender, Protocol):
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context)
-        self.peer = ""
-        """The client's address, without its port."""
-        self.is_secure = False
+        self.peer, self.is_secure = "", False
+        """The client's address, without its port, and whether it speaks TLS."""
         self.clock = context.clock
         self.requests = 0
         """How many requests have been opened, counting refusals."""
@@ -102,8 +101,7 @@ class GatewayChannel(ResponseSender, Protocol):
         self._discarded = 0
         self._receiver: RequestReceiver | None = None
         """Of the request that is being served, only while the state is OPEN."""
-        self._is_registered = False
-        self._drained_count = 0
+        self._is_registered, self._drained_count = False, 0
 
     # What the transport calls
 

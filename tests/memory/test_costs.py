@@ -18,19 +18,19 @@ from bench.memory.work import Work, work_of
 
 CASES: Final = cases()
 CALLS: Final = {
-    "relayed 1 kB": 128.1,
-    "relayed 1 kB, 20 headers in the answer": 132.3,
-    "relayed 1 kB, a new traceparent each": 139.5,
-    "relayed 1 kB, a new unknown header each": 232.2,
-    "translated 4 kB, chat to anthropic": 433.1,
-    "translated 4 kB, anthropic to chat": 448.5,
-    "translated 4 kB, chat to gemini": 422.7,
-    "refused, 401": 108.8,
-    "refused, 404": 178.8,
+    "relayed 1 kB": 118.9,
+    "relayed 1 kB, 20 headers in the answer": 123.0,
+    "relayed 1 kB, a new traceparent each": 130.2,
+    "relayed 1 kB, a new unknown header each": 222.9,
+    "translated 4 kB, chat to anthropic": 426.8,
+    "translated 4 kB, anthropic to chat": 440.2,
+    "translated 4 kB, chat to gemini": 416.5,
+    "refused, 401": 107.7,
+    "refused, 404": 177.8,
     "chunk, relayed": 16.5,
     "chunk, chat to anthropic": 27.8,
-    "chunk, anthropic to chat": 36.1,
-    "chunk, chat to gemini": 33.0,
+    "chunk, anthropic to chat": 36.3,
+    "chunk, chat to gemini": 33.2,
 }
 """The most calls per request or chunk: 3 % above what was counted.  Lower the bar when the number falls."""
 
