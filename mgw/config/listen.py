@@ -78,7 +78,7 @@ def parse_listen(text: str) -> Listen | EndpointText:
     if not text.isprintable() or text != text.strip():
         raise ValueError(f"{_FORMS}, found spaces or control characters")
     first, colon, rest = text.partition(":")
-    if colon and rest and first in ENDPOINT_TYPES:
+    if colon and rest and rest == rest.strip() and first in ENDPOINT_TYPES:
         return EndpointText(text)
     if first in _NOT_ENDPOINTS:
         raise ValueError(_NOT_ENDPOINTS[first])

@@ -41,6 +41,7 @@ from mgw.exchange.response import (
     FullResponse,
     Plan,
     StreamingResponse,
+    complete_at_once,
     complete_response,
     read_body,
     send_full,
@@ -276,7 +277,12 @@ class ExchangeRun:
         if isinstance(client_response, StreamingResponse):
             self._relay(response, client_response)
         elif isinstance(client_response, BufferedResponse):
-            self._run(complete_response(self._exchange, response, client_response), self._send_full)
+            full = complete_at_once(self._exchange, response, client_response)
+            if full is None:
+                self._run(complete_response(self._exchange, response, client_response), self._send_full)
+            else:
+                self._response = None
+                self._send_full(full)
         else:
             self._send_full(client_response)
 

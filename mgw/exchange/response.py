@@ -114,6 +114,24 @@ class Plan(Protocol):
         ...
 
 
+def complete_at_once(
+    exchange: Exchange, response: UpstreamResponse, buffered: BufferedResponse
+) -> FullResponse | None:
+    """Return what :func:`complete_response` does if all of the body came with its head, else ``None``.
+
+    :raises GatewayError: as :attr:`BufferedResponse.complete` does; ``OVERLOADED``.
+    """
+    body = None if buffered.is_encoded or buffered.max_bytes is not None else response.take_whole()
+    if body is None:
+        return None
+    if body:
+        exchange.first_byte_at = exchange.clock.seconds()
+        exchange.reserve(len(body))
+    full = buffered.complete(body)
+    buffered.on_complete()
+    return full
+
+
 async def complete_response(
     exchange: Exchange, response: UpstreamResponse, buffered: BufferedResponse
 ) -> FullResponse:
