@@ -119,13 +119,15 @@ def complete_at_once(
 ) -> FullResponse | None:
     """Return what :func:`complete_response` does if all of the body came with its head, else ``None``.
 
-    :raises GatewayError: as :attr:`BufferedResponse.complete` does; ``OVERLOADED``.
+    :raises GatewayError: as :func:`complete_response` does.
     """
     body = None if buffered.is_encoded or buffered.max_bytes is not None else response.take_whole()
     if body is None:
         return None
     if body:
         exchange.first_byte_at = exchange.clock.seconds()
+        if len(body) > MAX_BUFFERED_BYTES:
+            raise _too_long(MAX_BUFFERED_BYTES)
         exchange.reserve(len(body))
     full = buffered.complete(body)
     buffered.on_complete()
@@ -263,8 +265,7 @@ class _BodyReader:
         try:
             max_bytes = MAX_BUFFERED_BYTES if self.max_bytes is None else self.max_bytes
             if self._size > max_bytes:
-                message = f"the upstream's response has more than {max_bytes} bytes"
-                raise GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
+                raise _too_long(max_bytes)
             self.exchange.reserve(len(data))
         except GatewayError as error:
             self._buffer.clear()
@@ -287,3 +288,8 @@ def read_body(exchange: Exchange, response: UpstreamResponse, max_bytes: int | N
     reader = _BodyReader(exchange, response, max_bytes)
     response.deliver_body(reader)
     return reader.done
+
+
+def _too_long(max_bytes: int) -> GatewayError:
+    message = f"the upstream's response has more than {max_bytes} bytes"
+    return GatewayError(Reason.UPSTREAM_BROKEN, message).because(Cause.LIMIT)
