@@ -64,7 +64,7 @@ class ResponseSink(Interface):
         """The head of the response is there; its body is unread."""
 
     def on_failure(self, error: Exception) -> None:
-        """No response will come; what is no :class:`GatewayError` is a bug, or a dial that was cancelled."""
+        """No response will come; what is no :class:`GatewayError` is a bug."""
 
 
 class ResponseWaiter:

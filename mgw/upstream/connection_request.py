@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
-from twisted.internet.defer import CancelledError
-from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.python.failure import Failure
 
@@ -127,10 +125,8 @@ class ConnectionRequest:
             return
         self._dialling = False
         self.owner.on_dial_failed()
-        if isinstance(error, CancelledError | ConnectingCancelledError):  # Twisted's endpoints have their own
-            self.fail(CancelledError())
-        else:  # from a resolver, a socket or OpenSSL: described in our words
-            self.fail(self.owner.describe_error(error))
+        # From a resolver, a socket or OpenSSL: described in our words.  Nor has whoever waits cancelled it.
+        self.fail(self.owner.describe_error(error))
 
     def _on_deadline(self) -> None:
         seconds = self.owner.limits.connect

@@ -189,12 +189,12 @@ def test_cancelling_while_connecting_cancels_the_attempt_and_frees_its_place() -
     assert (b.endpoint.cancelled, b.upstream.active, b.timers()) == (1, 0, 0)
 
 
-def test_an_endpoint_with_its_own_word_for_cancelling_is_understood() -> None:
+def test_a_dial_that_its_endpoint_cancels_is_a_failure() -> None:
     b = memory_upstream()
     b.endpoint.held = True
     result = ask(b)
     b.endpoint.pending[0][1].errback(ConnectingCancelledError(None))
-    assert isinstance(result.error, CancelledError)
+    assert isinstance(result.error, UpstreamFailure)
 
 
 def test_connecting_takes_no_longer_than_its_limit() -> None:
