@@ -175,3 +175,8 @@ def test_a_value_that_is_not_plain_does_not_vary(value: bytes) -> None:
 
 def test_a_head_with_a_nul_has_no_key() -> None:
     assert key_of_head(HEAD.replace(b"X: 1", b"traceparent: \0") % b"5") is None
+
+
+def test_a_head_with_two_lengths_has_no_key() -> None:
+    for length in (b"5", b"6"):
+        assert key_of_head(HEAD.replace(b"X: 1", b"Content-Length: " + length) % b"5") is None
