@@ -148,6 +148,8 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     @cached_property
     def is_express(self) -> bool:
         """Whether clients call it for every answer of a model, so that it is served without Klein."""
+        if self.body is not BodyStorage.MEMORY:
+            return False
         if self.treatment in (Treatment.CHAT, Treatment.EMBED, Treatment.COUNT):
             return True
         text = self.modality in (Modality.TEXT, Modality.EMBEDDING)
