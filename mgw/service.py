@@ -58,8 +58,7 @@ from mgw.usage.record_queue import RecordQueue
 from mgw.usage.sinks import open_sink
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
-from mgw.web.interfaces import ChannelLimits
-from mgw.web.listener import ChannelFactory, listen_error, listening_endpoint, shown_address
+from mgw.web.listener import ChannelFactory, channel_limits, listen_error, listening_endpoint, shown_address
 from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 
@@ -435,18 +434,6 @@ class GatewayService(Service):
         before = self.server.generation.config
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")
-
-
-def channel_limits(config: Config) -> ChannelLimits:
-    """Return what a client may take."""
-    times = config.timeouts
-    return ChannelLimits(
-        client_headers=times.client_headers,
-        client_body_idle=times.client_body_idle,
-        client_idle=times.client_idle,
-        write_stall=times.write_stall,
-        max_clients=config.max_clients or max_clients_for(file_limit()),
-    )
 
 
 async def _done(work: object) -> None:

@@ -30,7 +30,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.config.listen import EndpointText, Listen
+from mgw.config.settings import Config
 from mgw.http.response_writer import date_header
+from mgw.ops.process import file_limit, max_clients_for
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.reactor.transport import RelayTransport
@@ -292,3 +294,15 @@ def shown_address(port: IListeningPort) -> str:
         name = getattr(address, "name", None)
         return str(address) if name is None else f"unix:{os.fsdecode(name)}"
     return f"[{host}]:{address.port}" if ":" in host else f"{host}:{address.port}"
+
+
+def channel_limits(config: Config) -> ChannelLimits:
+    """Return what a client may take."""
+    times = config.timeouts
+    return ChannelLimits(
+        client_headers=times.client_headers,
+        client_body_idle=times.client_body_idle,
+        client_idle=times.client_idle,
+        write_stall=times.write_stall,
+        max_clients=config.max_clients or max_clients_for(file_limit()),
+    )
