@@ -26,6 +26,7 @@ from typing import Final
 from msgspec import Struct
 from twisted.internet.tcp import Connection as TcpConnection
 
+_PEEK: Final = int(MSG_PEEK | MSG_DONTWAIT)
 _MOST_READS: Final = 8
 """A provider that has more to say at rest than this many reads hold is not silent."""
 # linux/tcp.h, struct tcp_info; its beginning never changes
@@ -68,7 +69,7 @@ def _tcp_below(transport: object) -> TcpConnection | None:
 
 def _peek_at(tcp: TcpConnection) -> PendingInput:
     try:
-        data = tcp.getHandle().recv(1, MSG_PEEK | MSG_DONTWAIT)
+        data = tcp.getHandle().recv(1, _PEEK)
     except BlockingIOError:
         return PendingInput.NOTHING
     except OSError:
@@ -115,7 +116,7 @@ def has_unread_input(transport: object) -> bool:
     if handle is None:
         return False
     try:
-        return bool(handle.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        return bool(handle.recv(1, _PEEK))
     except OSError:  # nothing there, or nobody
         return False
 
