@@ -18,8 +18,6 @@ from tests.support.raw_client import CHAT, RawClient, asking, chat, chunk
 from tests.support.raw_upstream import STREAM_HEAD, RawUpstream, Turn, start_upstream
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
 LAST: Final = b'data: {"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n'
 

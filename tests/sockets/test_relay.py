@@ -96,6 +96,7 @@ def read_all(client: RawClient) -> int:
     return total
 
 
+@pytest.mark.doors("express")  # a test of bytes, not of doors
 @pytest.mark.slow
 def test_a_gigabyte_passes_in_bounded_memory(
     gateway: GatewayProcess, upstream: RawUpstream, ledger: Ledger

@@ -27,8 +27,6 @@ from tests.support.raw_upstream import (
 )
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
-pytestmark = pytest.mark.doors("express", "klein")
-
 FIRST: Final = b'data: {"choices":[{"delta":{"content":"first"}}]}\n\n'
 LAST: Final = b"data: [DONE]\n\n"
 
