@@ -41,7 +41,7 @@ each_kind = pytest.mark.parametrize(
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
 
-pytestmark = [pytest.mark.gateway_config(make=all_kinds), pytest.mark.doors("express", "klein")]
+pytestmark = pytest.mark.gateway_config(make=all_kinds)
 
 
 def failure(
