@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -174,6 +175,18 @@ def written(path: Path, fill: dict[str, str]) -> Path:
     """The template of that name, filled in and written."""
     path.write_text(Template((HERE / path.name).read_text()).safe_substitute(fill))
     return path
+
+
+def bound_run(seconds: int) -> None:
+    """Keep this process, which makes the load, to its core, and have it end with what it started."""
+    os.sched_setaffinity(0, {LOAD_CORE})
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGALRM, _end)
+    signal.alarm(seconds)
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(f"ended by {signal.Signals(number).name}")
 
 
 def free_port() -> int:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -18,7 +16,7 @@ from pathlib import Path
 from bench.load import NothingMeasuredError
 from bench.machines import clocks, description, disturbance
 from bench.measure import QUICK, Found, Plan, measure
-from bench.processes import COMMANDS, HERE, LOAD_CORE, Bench, DidNotStartError
+from bench.processes import COMMANDS, HERE, Bench, DidNotStartError, bound_run
 from bench.profiling import profile
 from bench.report import as_data, as_text, table
 
@@ -29,10 +27,7 @@ RESULTS = HERE / "results"
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
-    os.sched_setaffinity(0, {LOAD_CORE})
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGALRM, _end)
-    signal.alarm(LIMIT_SECONDS)
+    bound_run(LIMIT_SECONDS)
     with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder:
         if options.profile:
             return _profile(Path(folder), options.profile)
@@ -54,10 +49,6 @@ def _options() -> argparse.Namespace:
     everything = ",".join(["direct", *COMMANDS])
     parser.add_argument("--targets", default=everything, help=f"what to measure (default: {everything})")
     return parser.parse_args()
-
-
-def _end(number: int, frame: object) -> None:
-    sys.exit(f"ended by {signal.Signals(number).name}")
 
 
 def _profile(folder: Path, what: str) -> int:

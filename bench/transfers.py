@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +19,7 @@ from pathlib import Path
 
 from bench.machines import clocks, description, disturbance
 from bench.measure import progress
-from bench.processes import HERE, LOAD_CORE, DidNotStartError
+from bench.processes import HERE, DidNotStartError, bound_run
 from bench.transfer_report import as_rst, as_text
 from bench.transfer_run import Case, Measured, WrongBytesError, ground, measure, providers
 
@@ -42,10 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench.transfers", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="only at full speed, about 10 s")
     quick = parser.parse_args().quick
-    os.sched_setaffinity(0, {LOAD_CORE})
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGALRM, _end)
-    signal.alarm(LIMIT_SECONDS)
+    bound_run(LIMIT_SECONDS)
     facts, before = description(), clocks()
     with tempfile.TemporaryDirectory(prefix="mgw-bench-", dir=DISK) as name:
         facts["spool"] = f"{DISK}, {_filesystem(name)}"
@@ -91,10 +86,6 @@ def _write(found: list[Measured], facts: dict[str, str]) -> None:
     data = {"facts": facts, "cases": [asdict(one) for one in found]}
     to.with_suffix(".json").write_text(json.dumps(data, indent=1))
     print(f"{text}\nwritten: {to}.txt, {to}.rst, {to}.json")
-
-
-def _end(number: int, frame: object) -> None:
-    sys.exit(f"ended by {signal.Signals(number).name}")
 
 
 if __name__ == "__main__":

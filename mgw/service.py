@@ -138,7 +138,7 @@ class GatewayService(Service):
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
-        self._records = RecordQueue(reactor, time, self._journal.record_all, AccessLog(lines).record_all)
+        self._records = RecordQueue(reactor, self._journal.record_all, AccessLog(lines).record_all)
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
             requests_in_flight=lambda: self.server.in_flight,

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import sys
 import tempfile
 import time
@@ -21,7 +19,7 @@ from pathlib import Path
 from bench.load import NothingMeasuredError, Unary, unary
 from bench.machines import clocks, description, disturbance
 from bench.measure import progress, wait_until_quiet
-from bench.processes import HERE, LOAD_CORE, Bench
+from bench.processes import HERE, Bench, bound_run
 from bench.ratios.sides import Sides
 from bench.ratios.steps import STEPS, Step
 from bench.ratios.table import Found, as_rst, as_text, failures, table
@@ -35,10 +33,7 @@ RESULTS = HERE / "results"
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
-    os.sched_setaffinity(0, {LOAD_CORE})
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGALRM, _end)
-    signal.alarm(LIMIT_SECONDS)
+    bound_run(LIMIT_SECONDS)
     facts, before = description(), clocks()
     with tempfile.TemporaryDirectory(prefix="mgw-bench-") as folder, Bench(Path(folder)) as bench:
         steps = [step for step in STEPS if options.only in step.name]
@@ -110,10 +105,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=2, help="the most rounds of any step (2)")
     parser.add_argument("--only", default="", metavar="WORD", help="only steps with this in their name")
     return parser.parse_args()
-
-
-def _end(number: int, frame: object) -> None:
-    sys.exit(f"ended by {signal.Signals(number).name}")
 
 
 if __name__ == "__main__":

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.machines import ROOT, clocks, description, disturbance
-from bench.processes import HERE, LOAD_CORE
+from bench.processes import HERE, bound_run
 from bench.translation import gateway, pure, summary
 from bench.translation.report import OURS, RIVALS, as_data, conversions, served
 
@@ -30,10 +28,7 @@ QUICK = gateway.Plan(rounds=1, unary_seconds=1)
 def main() -> int:
     """Run what the command line asks for."""
     options = _options()
-    os.sched_setaffinity(0, {LOAD_CORE})
-    signal.signal(signal.SIGTERM, _end)
-    signal.signal(signal.SIGALRM, _end)
-    signal.alarm(LIMIT_SECONDS)
+    bound_run(LIMIT_SECONDS)
     facts, before = description(), clocks()
     texts: list[str] = []
     tables: list[str] = []
@@ -88,10 +83,6 @@ def _write(text: str, tables: str, data: dict[str, object]) -> None:
     to.with_suffix(".rst").write_text(tables)
     to.with_suffix(".json").write_text(json.dumps(data, indent=1))
     print(f"{text}\nwritten: {to}.txt, {to}.rst, {to}.json")
-
-
-def _end(number: int, frame: object) -> None:
-    sys.exit(f"ended by {signal.Signals(number).name}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.vocabulary import Modality
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import value_of
-from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_nested_strings, find_string
+from mgw.wire.json_spans import Edit, FoundString, NestedString, apply_edits, find_model, find_nested_strings
 from mgw.wire.multipart import FormReader, find_nested_in_part, find_part, part_edits
 
 _TREATMENTS_WITH_HISTORY: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
@@ -109,9 +109,9 @@ async def open_body(exchange: Exchange, request: ClientRequest, original: bytes 
     if route.names_one_model:
         assert isinstance(original, bytes), "rows whose JSON is looked at keep it in memory"
         if not request.content_codings and len(original) <= SEARCHED_BYTES:
-            return RequestBody(original, original, find_string(original))
+            return RequestBody(original, original, find_model(original))
         body = await decode_body(exchange, request, original)
-        find = partial(find_string, body)
+        find = partial(find_model, body)
         model = await maybe_offload(exchange.offload, find, large=len(body) > SEARCHED_BYTES)
         return RequestBody(original, body, model, encoded=body is not original)
     if route.model_at is ModelAt.FORM:
@@ -177,7 +177,7 @@ def _find_in_json(route: Route, opened: RequestBody, body: bytes) -> RequestBody
             find_nested_strings(body, *((route.form_part, *path) for path in route.body_models))
         )
     else:
-        opened.model = find_string(body)
+        opened.model = find_model(body)
     return opened
 
 
@@ -214,7 +214,7 @@ def _strip_history(route: Route, opened: RequestBody, before: bytes) -> RequestB
     body = clean_history(route.dialect, before)
     if body is before:
         return opened
-    model = None if opened.model is None else find_string(body)
+    model = None if opened.model is None else find_model(body)
     nested = _nested_in(route, body) if opened.nested else ()
     return RequestBody(opened.original, body, model, nested, encoded=opened.encoded, is_changed=True)
 

@@ -30,7 +30,7 @@ from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.credentials.static import OptionalCredential
 from mgw.errors import GatewayError
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.offload import maybe_offload
+from mgw.exchange.offload import maybe_offload, run_until_waiting
 from mgw.exchange.planning import plan_for, plan_known
 from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
@@ -49,7 +49,6 @@ from mgw.exchange.response import (
     send_whole,
 )
 from mgw.exchange.translation import Translation, TranslationBuilder
-from mgw.reactor.coroutines import run_until_waiting
 from mgw.routing.route import UrlRewrite
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
 from mgw.wire.headers import value_of

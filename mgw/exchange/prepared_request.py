@@ -40,16 +40,12 @@ class PreparedRequest:
         "_head",
         "_headers",
         "_upstream_target",
-        "keepalive_seconds",
         "method",
         "model_literal",
         "target",
     )
 
-    def __init__(
-        self, route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
-    ) -> None:
-        self.keepalive_seconds = keepalive_seconds
+    def __init__(self, route: Route, target: Target, request: ClientRequest) -> None:
         self.method = request.method
         self.target = target
         asked, model = target.asked_model, target.upstream_model

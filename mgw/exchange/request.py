@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mgw.exchange.prepared_request import PreparedRequest
 
 _MAX_PREPARED: Final = 8
+_MAX_MODEL_CHARS: Final = 256
 MAX_VARYING: Final = 8
 """How many headers may vary between requests of which all else is the same."""
 
@@ -79,7 +80,8 @@ class ClientRequest:
 
     def keep_prepared(self, model: str | None, prepared: PreparedRequest) -> None:
         """Remember what was made of this head for a model, for a few of them: clients may invent models."""
-        if len(self.prepared) < _MAX_PREPARED:
+        short = model is None or len(model) <= _MAX_MODEL_CHARS
+        if short and len(self.prepared) < _MAX_PREPARED:
             self.prepared[model] = prepared
 
 

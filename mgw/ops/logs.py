@@ -284,11 +284,11 @@ class AccessObserver:
     records: RecordQueue
     metrics: Metrics
     record: Callable[[SettledExchange], None] = field(init=False, repr=False)
-    access: Callable[..., None] = field(init=False, repr=False)
+    access: Callable[[EndedRequest], None] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.record = self.records.record  # bound here: one call less for every request
-        self.access = self.records.access
+        self.access = self.records.record
 
     def edge_rejected(self) -> None:
         """Count a request without a fitting key."""

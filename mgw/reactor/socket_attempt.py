@@ -52,11 +52,43 @@ def set_client_options(handle: socket.socket) -> None:
         handle.setsockopt(*option)
 
 
-@implementer(IWriteDescriptor)
-class SocketAttempt:
-    """One attempt: ``on_connected`` gets a protocol of ``factory``, or ``on_failed`` the error."""
+class ConnectAttempt:
+    """An attempt to connect: one of the two is called, once, and when all else has been let go of.
 
-    __slots__ = ("_address", "_factory", "_fileno", "_on_connected", "_on_failed", "_reactor", "_socket")
+    :param on_connected: gets the protocol.
+    :param on_failed: gets the error.
+    """
+
+    __slots__ = ("_on_connected", "_on_failed")
+
+    def __init__(
+        self, on_connected: Callable[[IProtocol], None], on_failed: Callable[[Exception], None]
+    ) -> None:
+        self._on_connected: Callable[[IProtocol], None] | None = on_connected
+        self._on_failed: Callable[[Exception], None] | None = on_failed
+
+    def _succeed(self, protocol: IProtocol) -> None:
+        on_connected = self._on_connected
+        self._let_go()
+        if on_connected is not None:
+            on_connected(protocol)
+
+    def _fail(self, error: Exception) -> None:
+        on_failed = self._on_failed
+        self._let_go()
+        if on_failed is not None:
+            on_failed(error)
+
+    def _let_go(self) -> None:
+        """Drop all references: whoever made the attempt may hold it for as long as a connection lasts."""
+        self._on_connected = self._on_failed = None
+
+
+@implementer(IWriteDescriptor)
+class SocketAttempt(ConnectAttempt):
+    """One attempt at an address: it becomes the connection of a protocol of ``factory``."""
+
+    __slots__ = ("_address", "_factory", "_fileno", "_reactor", "_socket")
 
     def __init__(
         self,
@@ -66,9 +98,8 @@ class SocketAttempt:
         on_failed: Callable[[Exception], None],
     ) -> None:
         self._reactor = reactor
+        super().__init__(on_connected, on_failed)
         self._factory: IProtocolFactory = factory
-        self._on_connected: Callable[[IProtocol], None] | None = on_connected
-        self._on_failed: Callable[[Exception], None] | None = on_failed
         self._socket: socket.socket | None = None
         self._fileno = -1
         self._address: tuple[Any, ...] = ()  # Any: as the socket module has it
@@ -145,16 +176,19 @@ class SocketAttempt:
         on_connected(protocol)
 
     def _fail(self, error: Exception) -> None:
-        on_failed, failed = self._on_failed, self._socket
-        self._let_go()
+        failed = self._socket
         if failed is not None:
+            self._stop_waiting()
             failed.close()
-        if on_failed is not None:
-            on_failed(error)
+        super()._fail(error)
 
     def _let_go(self) -> None:
-        """Stop waiting, and drop the references; the socket is somebody else's."""
+        """Stop waiting; the socket is somebody else's."""
+        self._stop_waiting()
+        self._socket = None
+        super()._let_go()
+
+    def _stop_waiting(self) -> None:
         if self._fileno != -1:
             self._reactor.removeWriter(self)
             self._fileno = -1
-        self._on_connected = self._on_failed = self._socket = None

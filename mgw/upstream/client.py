@@ -16,9 +16,10 @@ from mgw.bodies.source import BodySource, body_size
 from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import address_of
-from mgw.upstream.connect import describe_connect_error, endpoint_to
+from mgw.upstream.connect import describe_connect_error, dialler_to
 from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter
 from mgw.upstream.connection_request import ConnectionRequest
+from mgw.upstream.dial import Dialler
 from mgw.upstream.failure import Phase, UpstreamFailure
 from mgw.upstream.pool import SETTLE_SECONDS, Pool
 from mgw.upstream.request import UpstreamLimits, UpstreamRequest
@@ -51,7 +52,7 @@ class Upstream:
         name: str,
         base_url: str,
         limits: UpstreamLimits,
-        endpoint: IStreamClientEndpoint,
+        endpoint: IStreamClientEndpoint | Dialler,
         clock: IReactorTime,
         max_connections: int | None = None,
     ) -> None:
@@ -204,6 +205,6 @@ def build_upstream(
     :raises OSError: ``ca_file`` cannot be read.
     :raises ValueError: ``base_url`` is no address, or ``ca_file`` holds no certificate.
     """
-    endpoint = endpoint_to(address_of(base_url), reactor, ca_file)
+    dialler = dialler_to(address_of(base_url), reactor, ca_file)
     watched = replace(limits, settle=SETTLE_SECONDS)
-    return Upstream(provider_name, base_url, watched, endpoint, reactor, max_connections)
+    return Upstream(provider_name, base_url, watched, dialler, reactor, max_connections)

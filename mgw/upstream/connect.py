@@ -24,21 +24,21 @@ from zope.interface import implementer
 
 from mgw.errors import Cause
 from mgw.upstream.address import Address
-from mgw.upstream.dial import NameDialler, TcpDialler
+from mgw.upstream.dial import Dialler, NameDialler, TcpDialler
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
-from mgw.upstream.tls import CertificateNameError, TlsEndpoint, describe_tls_error
+from mgw.upstream.tls import CertificateNameError, TlsDialler, describe_tls_error
 
 ATTEMPT_SECONDS: Final = 0.1
 """Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
 waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
 
 
-def endpoint_to(
-    address: Address, reactor: Any, ca_file: str | None = None
-) -> (
-    IStreamClientEndpoint
-):  # Any: Twisted's endpoints take a reactor of half a dozen interfaces and type it so
-    """Return the endpoint that reaches ``address``; TLS is spoken where its scheme says so.
+def dialler_to(
+    address: Address,
+    reactor: Any,
+    ca_file: str | None = None,  # Any: of half a dozen interfaces
+) -> Dialler:
+    """Return what makes connections to ``address``; TLS is spoken where its scheme says so.
 
     The certificates in ``ca_file`` (PEM) are read now, and replace the system's roots.
 
@@ -46,7 +46,7 @@ def endpoint_to(
     :raises ValueError: ``ca_file`` holds no certificate, or TLS cannot be spoken with a host of this name.
     """
     tcp = _tcp_dialler(address, reactor)
-    return TlsEndpoint(tcp, address.host, ca_file) if address.secure else tcp
+    return TlsDialler(tcp, address.host, ca_file) if address.secure else tcp
 
 
 def describe_connect_error(

@@ -155,16 +155,6 @@ class Connection(Protocol):
         self._sink = None
         self.abort()
 
-    def send(self, method: bytes, head: bytes, body: bytes | BodySource) -> Deferred[UpstreamResponse]:
-        """Send one request; fires with the response, or fails as :meth:`exchange` says.
-
-        Cancelling aborts the connection at once.
-        """
-        waiter = ResponseWaiter()
-        waiter.cancel = self.cancel_exchange
-        self.exchange(method, head, body, waiter)
-        return waiter.deferred
-
     def check_idle(self) -> bool:
         """Say whether an idle connection may be used; one that may not is closed before this returns."""
         pending = peek_input(self._transport)  # which may have us read it

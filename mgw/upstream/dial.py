@@ -17,14 +17,19 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
 from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.tcp import Connection as TcpConnection
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.reactor.deadline import Deadline, TimerWheel
-from mgw.reactor.socket_attempt import SocketAttempt, can_connect_sockets, set_client_options
+from mgw.reactor.socket_attempt import (
+    ConnectAttempt,
+    SocketAttempt,
+    can_connect_sockets,
+    set_client_options,
+)
 
 ADDRESS_SECONDS: Final = 5.0
 """How long an address is dialled without another resolution of its name."""
@@ -70,7 +75,6 @@ class EndpointDialler:
         return attempt
 
 
-@implementer(IStreamClientEndpoint)
 class TcpDialler:
     """Connects to one address."""
 
@@ -79,10 +83,6 @@ class TcpDialler:
         self._host = host
         self._port = port
         self._with_sockets = can_connect_sockets(reactor, host)
-
-    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Connect, as an endpoint does: for whoever puts a layer on top."""
-        return connect_with(self, protocol_factory)
 
     def dial(
         self,
@@ -100,7 +100,6 @@ class TcpDialler:
         return attempt
 
 
-@implementer(IStreamClientEndpoint)
 class NameDialler:
     """Connects to one host name, which ``by_name`` resolves."""
 
@@ -112,10 +111,6 @@ class NameDialler:
         self._recent: TcpDialler | None = None
         """To the address that was connected to last."""
         self._resolved_at = 0.0
-
-    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Connect, as an endpoint does: for whoever puts a layer on top."""
-        return connect_with(self, protocol_factory)
 
     def dial(
         self,
@@ -143,17 +138,10 @@ class NameDialler:
         self._recent = None
 
 
-def connect_with(dialler: Dialler, factory: IProtocolFactory) -> Deferred[IProtocol]:
-    """Return what fires with the protocol, or fails: an endpoint's ``connect``."""
-    connected: Deferred[IProtocol] = Deferred(lambda _: attempt.cancel())
-    attempt = dialler.dial(factory, connected.callback, connected.errback)
-    return connected
-
-
-class _TcpAttempt:
+class _TcpAttempt(ConnectAttempt):
     """One attempt: the factory of Twisted's connector, and the protocol until there is one."""
 
-    __slots__ = ("_connecting", "_factory", "_on_connected", "_on_failed", "_protocol")
+    __slots__ = ("_connecting", "_factory", "_protocol")
 
     def __init__(
         self,
@@ -161,9 +149,8 @@ class _TcpAttempt:
         on_connected: Callable[[IProtocol], None],
         on_failed: Callable[[Exception], None],
     ) -> None:
+        super().__init__(on_connected, on_failed)
         self._factory: IProtocolFactory | None = factory
-        self._on_connected: Callable[[IProtocol], None] | None = on_connected
-        self._on_failed: Callable[[Exception], None] | None = on_failed
         self._protocol: IProtocol | None = None
         self._connecting: Any = None  # Twisted's connector
 
@@ -177,7 +164,7 @@ class _TcpAttempt:
     def cancel(self) -> None:
         """Give up."""
         connector = self._connecting
-        self._end()
+        self._let_go()
         if connector is not None:
             connector.stopConnecting()
 
@@ -209,7 +196,7 @@ class _TcpAttempt:
         """The connection stands: give the protocol its place."""
         protocol, on_connected = self._protocol, self._on_connected
         assert protocol is not None, "the transport is made for it"
-        self._end()
+        self._let_go()
         if isinstance(transport, TcpConnection):
             set_client_options(transport.getHandle())
         transport.protocol = protocol
@@ -217,33 +204,20 @@ class _TcpAttempt:
         if on_connected is not None:
             on_connected(protocol)
 
-    def _fail(self, error: Exception) -> None:
-        on_failed = self._on_failed
-        self._end()
-        if on_failed is not None:
-            on_failed(error)
-
-    def _end(self) -> None:
+    def _let_go(self) -> None:
         """Drop everything: the connector keeps its factory for as long as the connection lasts."""
-        self._factory = self._on_connected = self._on_failed = self._protocol = self._connecting = None
+        self._factory = self._protocol = self._connecting = None
+        super()._let_go()
 
 
 @implementer(IProtocolFactory)
-class _NameAttempt:
+class _NameAttempt(ConnectAttempt):
     """One attempt at a name: at its recent address, then at all.
 
     It is the factory of all these, and so hears which address it was.
     """
 
-    __slots__ = (
-        "_attempt",
-        "_deadline",
-        "_dialler",
-        "_factory",
-        "_on_connected",
-        "_on_failed",
-        "_resolved_at",
-    )
+    __slots__ = ("_attempt", "_deadline", "_dialler", "_factory", "_resolved_at")
 
     def __init__(
         self,
@@ -253,16 +227,15 @@ class _NameAttempt:
         on_failed: Callable[[Exception], None],
     ) -> None:
         self._dialler = dialler
+        super().__init__(on_connected, on_failed)
         self._factory = factory
-        self._on_connected: Callable[[IProtocol], None] | None = on_connected
-        self._on_failed: Callable[[Exception], None] | None = on_failed
         self._deadline = Deadline(dialler.wheel, self._give_up_address)
         self._attempt: Attempt | None = None
         self._resolved_at: float | None = None
 
     def connect_to(self, recent: TcpDialler) -> None:
         """Dial the recent address, though not for long."""
-        attempt = recent.dial(self._factory, self._connected, self._on_address_failed)
+        attempt = recent.dial(self._factory, self._succeed, self._on_address_failed)
         if self._on_connected is not None and self._resolved_at is None:  # nothing has come of it yet
             self._attempt = attempt
             self._deadline.start(DIRECT_SECONDS)
@@ -270,7 +243,7 @@ class _NameAttempt:
     def connect_by_name(self) -> None:
         """Resolve the name, and dial its addresses in turn."""
         self._resolved_at = self._dialler.wheel.now()
-        passage: Any = _TcpAttempt(self, self._connected, self._fail)  # factory and protocol in one
+        passage: Any = _TcpAttempt(self, self._succeed, self._fail)  # factory and protocol in one
         attempt = maybeDeferred(self._dialler.by_name.connect, passage)
         if self._on_connected is not None:
             self._attempt = attempt
@@ -279,7 +252,7 @@ class _NameAttempt:
     def cancel(self) -> None:
         """Give up."""
         attempt = self._attempt
-        self._end()
+        self._let_go()
         if attempt is not None:
             attempt.cancel()
 
@@ -306,21 +279,10 @@ class _NameAttempt:
         self._dialler.forget()
         self.connect_by_name()
 
-    def _connected(self, protocol: IProtocol) -> None:
-        on_connected = self._on_connected
-        self._end()
-        if on_connected is not None:
-            on_connected(protocol)
-
-    def _fail(self, error: Exception) -> None:
-        on_failed = self._on_failed
-        self._end()
-        if on_failed is not None:
-            on_failed(error)
-
-    def _end(self) -> None:
+    def _let_go(self) -> None:
         self._deadline.close()
-        self._on_connected = self._on_failed = self._attempt = None
+        self._attempt = None
+        super()._let_go()
 
 
 def _error_of(failure: Failure) -> Exception:

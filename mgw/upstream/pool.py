@@ -42,7 +42,7 @@ class Pool:
     """The connections to one provider; it is their :class:`mgw.upstream.connection.ConnectionOwner`."""
 
     provider: str
-    endpoint: IStreamClientEndpoint
+    endpoint: IStreamClientEndpoint | Dialler
     clock: IReactorTime
     limits: UpstreamLimits
     describe_error: Callable[[Exception], UpstreamFailure]

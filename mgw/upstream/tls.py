@@ -25,13 +25,11 @@ from cryptography.x509 import load_der_x509_certificate, load_pem_x509_certifica
 from service_identity import VerificationError
 from service_identity.cryptography import extract_patterns
 from service_identity.hazmat import DNS_ID, IPAddress_ID, verify_service_identity
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory, IStreamClientEndpoint
+from twisted.internet.interfaces import IAddress, IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory
-from zope.interface import implementer
 
 from mgw.reactor.tls_transport import TlsTransport
-from mgw.upstream.dial import Attempt, Dialler, connect_with
+from mgw.upstream.dial import Attempt, Dialler
 
 _CIPHERS: Final = (
     "ECDH+AESGCM:ECDH+CHACHA20:DH+AESGCM:DH+CHACHA20:ECDH+AES256:DH+AES256:ECDH+AES128:DH+AES:"
@@ -56,8 +54,7 @@ class CertificateNameError(Exception):
     """The certificate is not one for this host, or cannot be read so; says why, after "a certificate"."""
 
 
-@implementer(IStreamClientEndpoint)
-class TlsEndpoint:
+class TlsDialler:
     """Speaks TLS with ``host`` over the connections of ``tcp``.
 
     The certificates in ``ca_file`` (PEM) are read now, and replace the system's authorities.
@@ -73,10 +70,6 @@ class TlsEndpoint:
         context = client_context(ca_file)
         self._begin_tls = partial(context.wrap_bio, server_hostname=host if named else None)
         self._begin_tls(MemoryBIO(), MemoryBIO())  # a name that cannot be sent is refused now
-
-    def connect(self, protocol_factory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Connect, and begin the handshake; the protocol hears when it is done."""
-        return connect_with(self, protocol_factory)
 
     def dial(
         self,
@@ -105,7 +98,7 @@ class _TlsFactory(Factory):
 
     noisy = False
 
-    def __init__(self, endpoint: TlsEndpoint, above: IProtocolFactory) -> None:
+    def __init__(self, endpoint: TlsDialler, above: IProtocolFactory) -> None:
         self._endpoint = endpoint
         self._above = above
 

@@ -2,7 +2,7 @@
 
 ::
 
-    record(row), access(...)  ->  waiting records  -- every 20 ms, 64 per turn of the reactor -->  write_batch
+    record(row)  ->  waiting records  -- every 20 ms, 64 per turn of the reactor -->  write_batch
 
 A request only appends what it leaves behind.  Making events, numbers and lines of it costs several times as
 much, and less where many are made in one loop, so that comes later: in slices, because a long loop would
@@ -34,8 +34,6 @@ class RecordQueue:
     """The records of a process; the module states its rules."""
 
     clock: IReactorTime
-    wall: Callable[[], float]
-    """Unix seconds."""
     record_settled: Callable[[Sequence[SettledExchange]], None]
     """Takes a batch of exchanges; never raises."""
     record_ended: Callable[[Sequence[EndedRequest]], None]
@@ -43,23 +41,9 @@ class RecordQueue:
     _waiting: list[SettledExchange | EndedRequest] = field(default_factory=list, repr=False)
     _timer: IDelayedCall | None = field(default=None, repr=False)
 
-    def record(self, settled: SettledExchange) -> None:
-        """Take an exchange."""
-        self._waiting.append(settled)
-        if self._timer is None or len(self._waiting) >= MAX_WAITING:
-            self._on_pressing()
-
-    def access(
-        self,
-        method: bytes | None,
-        raw_path: bytes | None,
-        status: int,
-        seconds: float,
-        request_id: str,
-        error: str | None = None,
-    ) -> None:
-        """Take the end of a request; see :class:`~mgw.usage.record.EndedRequest`."""
-        self._waiting.append(EndedRequest(self.wall(), method, raw_path, status, seconds, request_id, error))
+    def record(self, record: SettledExchange | EndedRequest) -> None:
+        """Take the record of an exchange, or of a request."""
+        self._waiting.append(record)
         if self._timer is None or len(self._waiting) >= MAX_WAITING:
             self._on_pressing()
 

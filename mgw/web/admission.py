@@ -18,7 +18,9 @@ from mgw.routing.match import MatchedRoute
 from mgw.web.edge_auth import Caller
 
 MAX_HEADS: Final = 512
-"""How many are kept; with their keys that is a few megabytes at the most."""
+MAX_KEYS_BYTES: Final = 512 * 1024
+"""How many are kept, and how long their keys may be together.  What is known of one is several times as long,
+and so is what is sent for it and for each of a few models: ten or twenty megabytes at the most."""
 MAX_SEEN: Final = 4096
 """How many heads are remembered as seen once."""
 
@@ -60,6 +62,8 @@ class AdmittedHeads:
     """Returns what is known of a head."""
     _heads: dict[bytes, AdmittedHead] = field(default_factory=dict)
     _seen: set[int] = field(default_factory=set)
+    _bytes: int = 0
+    """Of all keys."""
 
     def __post_init__(self) -> None:
         self.find = self._heads.get  # the dictionary's own: one call less for every request
@@ -75,11 +79,15 @@ class AdmittedHeads:
                 self._seen.clear()
             self._seen.add(seen)
             return
-        if len(self._heads) >= MAX_HEADS:
-            del self._heads[next(iter(self._heads))]
+        self._bytes += len(key)
+        while len(self._heads) >= MAX_HEADS or (self._heads and self._bytes > MAX_KEYS_BYTES):
+            oldest = next(iter(self._heads))
+            del self._heads[oldest]
+            self._bytes -= len(oldest)
         self._heads[key] = admitted
 
     def clear(self) -> None:
         """Forget everything: what was found holds no longer."""
         self._heads.clear()
         self._seen.clear()
+        self._bytes = 0

@@ -75,7 +75,7 @@ class GatewayChannel(ResponseSender, Protocol):
     # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
     __slots__ = (
         *("_body_paused", "_deadline", "_discarded", "_drained_count", "_input", "_is_last_call"),
-        *("_is_registered", "_key", "_limits", "_processing", "_reader", "_reading", "_receiver"),
+        *("_is_registered", "_limits", "_processing", "_reader", "_reading", "_receiver"),
         *("_stall_timer", "_state", "_transport", "_was_idle"),
         *("addresses", "clock", "is_secure", "peer", "requests"),
     )
@@ -92,8 +92,6 @@ class GatewayChannel(ResponseSender, Protocol):
         self._state = _State.CLOSED
         # what the client sends
         self._input = b""
-        self._key: HeadKey | None = None
-        """Of the head that the input begins with, if it is known already."""
         self._reader: RequestHeadReader | None = None
         self._body_paused = False
         self._reading = True
@@ -130,7 +128,6 @@ class GatewayChannel(ResponseSender, Protocol):
             self._input = self._input + data if self._input else data
             if not (is_idle and self._reader is None and self._take_known(data)):
                 self._process_input()
-                self._key = None
         elif self._state is _State.LINGERING:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
@@ -259,7 +256,7 @@ class GatewayChannel(ResponseSender, Protocol):
 
         :returns: whether it was taken.
         """
-        key = self._key = key_of_head(data)
+        key = key_of_head(data)
         if key is None or len(data) != key[1] + key[2] or self._full:
             return False
         admitted = self._context.handler.find_admitted(key[0])
@@ -270,13 +267,12 @@ class GatewayChannel(ResponseSender, Protocol):
             self._take_admitted(admitted, key)
         finally:
             self._processing = False
-        self._key = None
         return not self._input
 
     def _take_head(self) -> bool:
         reader, key = self._reader, None
         if reader is None:
-            key, self._key = self._key or key_of_head(self._input), None
+            key = key_of_head(self._input)
             if key is not None:
                 admitted = self._context.handler.find_admitted(key[0])
                 if admitted is not None and self._take_admitted(admitted, key):

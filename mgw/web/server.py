@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from os import urandom
 from typing import Final, Protocol, cast
 
 from klein import Klein
@@ -27,14 +28,13 @@ from mgw.reactor.deadline import TimerWheel
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment, UrlRewrite
 from mgw.routing.routes import EXPRESS_ROUTES, OPEN_ROUTES
-from mgw.usage.record import SettledExchange
+from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.vocabulary import DialectName
 from mgw.web.admission import AdmittedHead, AdmittedHeads
 from mgw.web.app import GatewayRequest, endpoint_name
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
 from mgw.web.interfaces import RequestReceiver
-from mgw.web.request_ids import RequestIds
 from mgw.web.server_request import ServerRequest, client_request_of
 from mgw.web.server_response import ServerResponse, send_refusal
 from mgw.wire.target import split_target
@@ -47,16 +47,8 @@ class RequestObserver(Protocol):
         """Take an exchange that has ended."""
         ...
 
-    def access(
-        self,
-        method: bytes | None,
-        raw_path: bytes | None,
-        status: int,
-        seconds: float,
-        request_id: str,
-        error: str | None = None,
-    ) -> None:
-        """Take the end of any logged request; ``None`` where it could not be read so far."""
+    def access(self, ended: EndedRequest) -> None:
+        """Take the end of any logged request."""
         ...
 
     def edge_rejected(self) -> None:
@@ -92,6 +84,26 @@ class _RefusedRequest:
 
 
 _REFUSED: Final = _RefusedRequest()
+_ID_BYTES: Final = 12
+_ID_BATCH: Final = 256
+"""For so many names the system is asked for randomness at once."""
+
+
+@dataclass(slots=True)
+class RequestIds:
+    """Makes names of requests: random, so that nobody can tell the next one from the last."""
+
+    random: Callable[[int], bytes] = urandom
+    _ready: list[str] = field(default_factory=list, repr=False)
+
+    def take(self) -> str:
+        """Return ``req_`` and 24 hexadecimal digits."""
+        ready = self._ready
+        if not ready:
+            digits = self.random(_ID_BYTES * _ID_BATCH).hex()
+            size = 2 * _ID_BYTES
+            ready += [f"req_{digits[at : at + size]}" for at in range(0, len(digits), size)]
+        return ready.pop()
 
 
 @dataclass(slots=True)
@@ -162,7 +174,7 @@ class WebServer:
         except GatewayError as error:
             request_id = self.request_ids.take()
             send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
-            self.observer.access(head.method, raw_path, error.status, 0.0, request_id, word_of(error))
+            self._log_refusal(head.method, raw_path, error, request_id)
             forget_frames(error)
             return _REFUSED
         is_express = self.generation.config.express and matched.route.name in EXPRESS_ROUTES
@@ -225,7 +237,7 @@ class WebServer:
         request_id = self.request_ids.take()
         dialect = self.generation.table.dialect_of(raw_path.decode("latin-1"), None, [])
         send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
-        self.observer.access(None, raw_path or None, error.status, 0.0, request_id, word_of(error))
+        self._log_refusal(None, raw_path or None, error, request_id)
 
     def execute(self, request: ServerRequest) -> Awaitable[None]:
         """Run the Klein endpoint of a request's route."""
@@ -239,12 +251,15 @@ class WebServer:
         del self._requests[id(request)]
         admitted = request.admitted
         self.observer.access(
-            admitted.head.method,
-            admitted.raw_path,
-            status,
-            self.clock.seconds() - request.started,
-            request.request_id,
-            request.failure if request.exchange is None else request.exchange.error,
+            EndedRequest(
+                self.wall(),
+                admitted.head.method,
+                admitted.raw_path,
+                status,
+                self.clock.seconds() - request.started,
+                request.request_id,
+                request.failure if request.exchange is None else request.exchange.error,
+            )
         )
         if not self._requests and self.on_idle is not None:
             self.on_idle()
@@ -253,6 +268,12 @@ class WebServer:
         """End every request under way."""
         for request in list(self._requests.values()):
             request.abort()
+
+    def _log_refusal(
+        self, method: bytes | None, raw_path: bytes | None, error: GatewayError, request_id: str
+    ) -> None:
+        wall, word = self.wall(), word_of(error)
+        self.observer.access(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
 
     def _check(self, request: ServerRequest) -> None:
         matched = request.matched

@@ -29,12 +29,13 @@ from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.tls_transport import TlsTransport
 from mgw.upstream.address import address_of
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, build_upstream
-from mgw.upstream.connect import endpoint_to
+from mgw.upstream.connect import dialler_to
 from mgw.upstream.connection import Connection
 from mgw.upstream.pool import SETTLE_SECONDS
 from tests.support.certificates import Authority, Issued, authority, issue
 from tests.support.listening import body_of
 from tests.support.reactor import in_reactor, running_reactor
+from tests.support.upstreams import connect_with, send_over
 
 ANSWERS: Final = os.environ.get("MGW_STRAY_ANSWERS", "60")
 """How many second answers each run of the command has to bear; 10000 takes minutes."""
@@ -214,9 +215,9 @@ def connected(port: int, ca: Authority, owner: RecordingOwner) -> Connection:
 
     async def connect() -> Connection:
         reactor = running_reactor()
-        endpoint = endpoint_to(address_of(f"https://localhost:{port}"), reactor, str(ca.ca_file))
+        dialler = dialler_to(address_of(f"https://localhost:{port}"), reactor, str(ca.ca_file))
         factory = Factory.forProtocol(lambda: Connection("main", LIMITS, TimerWheel(reactor), owner))
-        connection = cast(Connection, await endpoint.connect(factory))
+        connection = cast(Connection, await connect_with(dialler, factory))
         await connection.when_ready()
         return connection
 
@@ -294,7 +295,7 @@ def test_key_updates_leave_an_idle_connection_good(tmp_path: Path) -> None:
             commands.write("K\n")  # a key update that asks for ours
             assert select([handle], [], [], 10)[0]  # while this turn of the reactor lasts
             assert connection.check_idle()
-            response = connection.send(b"GET", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"")
+            response = send_over(connection, b"GET", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"")
             await deferToThread(read_until, process, "GET / HTTP/1.1")
             commands.write("HTTP/1.1 200 OK\nContent-Length: 4\n\nhi\n")
             return await body_of(await response)

@@ -23,7 +23,7 @@ from mgw.upstream.client import (
     build_upstream,
 )
 from mgw.upstream.pool import SETTLE_SECONDS
-from tests.support.listening import Gathered, Provider, Server, body_of
+from tests.support.listening import Gathered, Provider, Server, body_of, work_with
 from tests.support.reactor import in_reactor, running_reactor
 
 LIMITS = UpstreamLimits(connect=5.0, first_byte=10.0, idle=10.0)
@@ -48,13 +48,7 @@ def serving(
         port = reactor.listenTCP(0, server, interface=interface)
         host = f"[{interface}]" if ":" in interface else interface
         upstream = build_upstream("main", f"http://{host}:{port.getHost().port}/v1", LIMITS, reactor)
-        try:
-            await work(upstream, server)
-        finally:
-            upstream.close()
-            server.hang_up()
-            await upstream.when_closed()
-            await port.stopListening()
+        await work_with(upstream, server, port, work)
 
     in_reactor(run)
 

@@ -24,7 +24,7 @@ from mgw.upstream.client import (
 )
 from mgw.upstream.pool import SETTLE_SECONDS
 from tests.support.certificates import Authority, Issued, authority, issue
-from tests.support.listening import Gathered, Provider, Server, body_of
+from tests.support.listening import Gathered, Provider, Server, body_of, work_with
 from tests.support.reactor import in_reactor, running_reactor
 
 LIMITS = UpstreamLimits(connect=5.0, first_byte=10.0, idle=10.0)
@@ -219,13 +219,7 @@ def serving(
         port = reactor.listenSSL(0, server, Tls(issue(ca, "localhost")), interface="127.0.0.1")
         url = f"https://localhost:{port.getHost().port}/v1"
         upstream = build_upstream("main", url, LIMITS, reactor, str(ca.ca_file))
-        try:
-            await work(upstream, server)
-        finally:
-            upstream.close()
-            server.hang_up()
-            await upstream.when_closed()
-            await port.stopListening()
+        await work_with(upstream, server, port, work)
 
     in_reactor(run)
 

@@ -41,8 +41,7 @@ from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
 from mgw.web.operations import Operations
-from mgw.web.request_ids import RequestIds
-from mgw.web.server import WebServer
+from mgw.web.server import RequestIds, WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
 from tests.support.door_cases import TEXT, Case, Observed, draw_case

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from mgw.errors import GatewayError
-from mgw.upstream.client import UpstreamResponse
+from mgw.upstream.client import Upstream, UpstreamResponse
 
 
 class Provider(Protocol):
@@ -85,3 +85,18 @@ async def body_of(response: UpstreamResponse) -> bytes:
     sink = Gathered()
     response.deliver_body(sink)
     return await sink.done
+
+
+Work = Callable[[Upstream, Server], Awaitable[None]]
+"""What a test does with a provider that listens."""
+
+
+async def work_with(upstream: Upstream, server: Server, port: Any, work: Work) -> None:  # Any: Twisted's port
+    """Do ``work`` against what listens on ``port``, and close everything."""
+    try:
+        await work(upstream, server)
+    finally:
+        upstream.close()
+        server.hang_up()
+        await upstream.when_closed()
+        await port.stopListening()

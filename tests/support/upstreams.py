@@ -14,6 +14,8 @@ from zope.interface import implementer
 
 from mgw.errors import GatewayError
 from mgw.upstream.client import Upstream, UpstreamLimits, UpstreamRequest, UpstreamResponse
+from mgw.upstream.connection import Connection, ResponseWaiter
+from mgw.upstream.dial import Dialler
 
 LIMITS = UpstreamLimits(connect=10.0, first_byte=600.0, idle=300.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
@@ -229,3 +231,18 @@ def collect_body(response: UpstreamResponse) -> CollectedBody:
     sink = CollectedBody()
     response.deliver_body(sink)
     return sink
+
+
+def connect_with(dialler: Dialler, factory: IProtocolFactory) -> Deferred[IProtocol]:
+    """Dial as an endpoint connects."""
+    connected: Deferred[IProtocol] = Deferred(lambda _: attempt.cancel())
+    attempt = dialler.dial(factory, connected.callback, connected.errback)
+    return connected
+
+
+def send_over(connection: Connection, method: bytes, head: bytes, body: bytes) -> Deferred[UpstreamResponse]:
+    """Send a request over one connection; fires with the response."""
+    waiter = ResponseWaiter()
+    waiter.cancel = connection.cancel_exchange
+    connection.exchange(method, head, body, waiter)
+    return waiter.deferred

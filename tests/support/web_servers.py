@@ -23,7 +23,7 @@ from mgw.ops.probes import ProviderProbe
 from mgw.ops.provider_health import ProviderHealth
 from mgw.secret import Secret
 from mgw.usage.event import UsageEvent
-from mgw.usage.record import SettledExchange
+from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory
@@ -51,19 +51,13 @@ class RecordingObserver:
     def record(self, settled: SettledExchange) -> None:
         self.events.append(settled.event())
 
-    def access(
-        self,
-        method: bytes | None,
-        raw_path: bytes | None,
-        status: int,
-        seconds: float,
-        request_id: str,
-        error: str | None = None,
-    ) -> None:
-        shown = [None if value is None else value.decode("latin-1") for value in (method, raw_path)]
-        self.lines.append((shown[0], shown[1], status))
-        self.errors.append(error)
-        self.ids.append(request_id)
+    def access(self, ended: EndedRequest) -> None:
+        method, path = (
+            None if value is None else value.decode("latin-1") for value in (ended.method, ended.raw_path)
+        )
+        self.lines.append((method, path, ended.status))
+        self.errors.append(ended.error)
+        self.ids.append(ended.request_id)
 
     def edge_rejected(self) -> None:
         self.rejections += 1

@@ -40,7 +40,7 @@ from mgw.dialects.speech import (
 )
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import Family
-from mgw.wire.json_spans import find_string, replace_string
+from mgw.wire.json_spans import find_model, find_string, replace_string
 from mgw.wire.sse import EventReader
 
 _TARGET: Final = b"/audio/speech"
@@ -100,7 +100,7 @@ def relay_request(body: bytes, request: SpeechRequest, options: RenderOptions) -
 
     Raises: :class:`GatewayError` (``MALFORMED``).
     """
-    found = find_string(body)
+    found = find_model(body)
     if found is not None:
         body = replace_string(body, found, options.model)
     if request.voice is not None:  # else it is no string, or not there

@@ -24,6 +24,7 @@ from mgw.upstream.dial import (
     NameDialler,
     TcpDialler,
 )
+from tests.support.upstreams import connect_with
 
 FACTORY = Factory.forProtocol(Protocol)
 
@@ -224,7 +225,7 @@ def test_cancelling_reaches_the_attempt_at_hand(fails_first: bool) -> None:
 
 def test_a_dialler_is_an_endpoint_for_what_is_put_on_top() -> None:
     d = Dialling(name=False)
-    attempt = cast(TcpDialler, d.dialler).connect(FACTORY)
+    attempt = connect_with(d.dialler, FACTORY)
     _ = attempt.addCallback(d.connected.append)
     d.accept()
     assert type(d.connected[0]) is Protocol

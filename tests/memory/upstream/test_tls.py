@@ -13,7 +13,7 @@ from twisted.internet.testing import MemoryReactorClock
 
 from mgw.upstream import tls
 from mgw.upstream.dial import Dialler, EndpointDialler
-from mgw.upstream.tls import CertificateNameError, TlsEndpoint, client_context, describe_tls_error
+from mgw.upstream.tls import CertificateNameError, TlsDialler, client_context, describe_tls_error
 from tests.support.certificates import authority
 
 
@@ -63,12 +63,12 @@ def test_a_failed_handshake_is_told_in_plain_words(
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "ex ample", ""])
 def test_a_name_that_cannot_be_sent_is_refused_when_the_endpoint_is_built(host: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # the libraries' own texts
-        TlsEndpoint(tcp(), host, None)
+        TlsDialler(tcp(), host, None)
 
 
 @pytest.mark.parametrize("host", ["my_service", "api.example.com", "192.0.2.1", "2001:db8::1"])
 def test_names_with_an_underscore_and_addresses_are_taken(host: str) -> None:
-    TlsEndpoint(tcp(), host, None)
+    TlsDialler(tcp(), host, None)
 
 
 def test_all_who_trust_the_systems_authorities_share_a_context(tmp_path: Path) -> None:

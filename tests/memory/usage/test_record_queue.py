@@ -45,7 +45,7 @@ class Batches:
     queue: RecordQueue = field(init=False)
 
     def __post_init__(self) -> None:
-        self.queue = RecordQueue(self.clock, lambda: 7.0, self.on_settled, self.on_ended)
+        self.queue = RecordQueue(self.clock, self.on_settled, self.on_ended)
 
     def on_settled(self, batch: Sequence[SettledExchange]) -> None:
         self.settled.append([row.request_id for row in batch])
@@ -60,7 +60,7 @@ class Batches:
             self.queue.record(exchange(request_id=str(number)))
 
     def end(self, number: int) -> None:
-        self.queue.access(b"GET", b"/", 200, 0.5, str(number))
+        self.queue.record(EndedRequest(7.0, b"GET", b"/", 200, 0.5, str(number)))
 
 
 def test_records_wait_for_others() -> None:
@@ -146,7 +146,7 @@ class Outputs:
         journal = Journal(self.clock)
         result_of(journal.replace([self.metrics, UsageLog(lines), JsonlSink(json)]))
         access_log = AccessLog(lines)
-        self.queue = RecordQueue(self.clock, lambda: 7.0, journal.record_all, access_log.record_all)
+        self.queue = RecordQueue(self.clock, journal.record_all, access_log.record_all)
 
 
 def calls_of(work: Callable[[], object]) -> int:
@@ -174,10 +174,10 @@ def test_a_request_is_recorded_by_few_calls(first: bool) -> None:
 
     def store() -> None:
         queue.record(settled)
-        queue.access(b"POST", b"/v1/chat/completions", 200, 0.01, "req_1")
+        queue.record(EndedRequest(7.0, b"POST", b"/v1/chat/completions", 200, 0.01, "req_1"))
 
     calls = calls_of(store)
-    assert calls == 3 if not first else calls < 20  # the two, and the clock of the test that gives the time
+    assert calls == 2 if not first else calls < 20
 
 
 def test_a_record_of_a_batch_takes_few_calls() -> None:
@@ -186,7 +186,7 @@ def test_a_record_of_a_batch_takes_few_calls() -> None:
     for _ in range(2):
         for _ in range(SLICE // 2):
             outputs.queue.record(settled)
-            outputs.queue.access(b"POST", b"/v1/chat/completions", 200, 0.01, "req_1")
+            outputs.queue.record(EndedRequest(7.0, b"POST", b"/v1/chat/completions", 200, 0.01, "req_1"))
         calls = calls_of(outputs.queue.flush)
         outputs.clock.pump([1, 1])
     assert calls / (SLICE / 2) < 14

@@ -8,7 +8,7 @@ import pytest
 
 from mgw.exchange.request import MAX_VARYING
 from mgw.http.head_key import key_of_head
-from mgw.web.admission import MAX_HEADS, MAX_SEEN, AdmittedHead
+from mgw.web.admission import MAX_HEADS, MAX_KEYS_BYTES, MAX_SEEN, AdmittedHead
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE
@@ -271,3 +271,17 @@ def test_no_more_heads_are_remembered_than_there_is_room_for() -> None:
     harness.send(first)
     harness.leave()
     assert known(harness, first) is None
+
+
+def test_long_heads_are_kept_only_as_far_as_there_is_room_for_their_bytes() -> None:
+    harness = WebServerHarness()
+    long = "x" * 7_000
+    fit = MAX_KEYS_BYTES // 7_300
+    requests = [post(b"{}", KEY, f"X-Title: {number} {long}", path=PATH)[:-2] for number in range(fit + 10)]
+    for request in requests:
+        for _ in range(2):
+            serve(harness, request + b"{}")
+    found = [known(harness, request + b"{}") is not None for request in requests]
+    assert found[-1]
+    assert not found[0]
+    assert fit - 3 <= sum(found) <= MAX_KEYS_BYTES // 7_000

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from httptools import HttpResponseParser
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter
+from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter, render_relayed
 
 
 class Written(list[bytes]):
@@ -39,3 +41,31 @@ def test_large_and_small_pieces_arrive_as_written_and_large_ones_uncopied(
     HttpResponseParser(written).feed_data(b"".join(written))
     assert b"".join(written.body) == b"abcd" + large + b"efgh"
     assert written.ended
+
+
+LINES = st.lists(
+    st.sampled_from([b"X-Up: 1", b"content-type: text/plain", b"Date: now", b"x-empty: "]), min_size=1
+)
+
+
+@given(
+    status=st.sampled_from([200, 201, 400, 529]),
+    lines=LINES,
+    body=st.binary(max_size=20),
+    counted=st.booleans(),
+)
+def test_a_whole_response_is_what_its_pieces_are(
+    status: int, lines: list[bytes], body: bytes, counted: bool
+) -> None:
+    length = len(body) if counted else None
+    if counted:
+        lines = [*lines, b"Content-Length: %d" % len(body)]
+    sent: list[bytes] = []
+    writer = ResponseWriter(sent.append)
+    head = ResponseHeadBuilder.of_lines(status, b"Said", lines, length)
+    head.choose_framing(b"POST", b"1.1")
+    writer.start(head)
+    if body:
+        writer.write(body)
+    assert writer.finish()
+    assert render_relayed(status, b"Said", lines, length, body) == b"".join(sent)

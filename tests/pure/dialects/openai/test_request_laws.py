@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench.memory.measure import collector_off
 from mgw.canonical.conversation import Text, ToolCall, ToolResult
 from mgw.dialects.dialect import RequestContext
 from mgw.dialects.openai.request import parse_request
 from mgw.errors import GatewayError, Reason
 from tests.support.chat_clients import HI, Json, refused, turns
-from tests.support.collector import no_collector
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_thousands_of_thoughts_within_one_text_take_linear_time() -> None:
         assert "".join(part.text for part in parts if isinstance(part, Text)) == "x" * 100 * count
         return process_time() - begun
 
-    with no_collector():
+    with collector_off():
         assert seconds(20_000) < 25 * seconds(2_000) + 0.1
 
 
@@ -160,5 +160,5 @@ def test_thousands_of_calls_of_the_deprecated_kind_take_linear_time() -> None:
         assert answered == ids[::-1]
         return process_time() - begun
 
-    with no_collector():
+    with collector_off():
         assert seconds(10_000) < 25 * seconds(1_000) + 0.1

@@ -8,7 +8,7 @@ import pytest
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.python.failure import Failure
 
-from mgw.reactor.coroutines import run_until_waiting
+from mgw.exchange.offload import run_until_waiting
 
 
 class Steps:
