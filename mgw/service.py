@@ -6,7 +6,6 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable
 from platform import python_version
@@ -41,6 +40,7 @@ from mgw.ops.probes import ProviderProbe
 from mgw.ops.process import (
     FILES_PER_CLIENT,
     AcceptErrorObserver,
+    collect_rarely,
     file_limit,
     max_clients_for,
     on_signals,
@@ -309,8 +309,7 @@ class GatewayService(Service):
     def _begin(self) -> None:
         """Say that we serve, once the reactor runs and signals reach us."""
         return_large_blocks()
-        gc.collect()
-        gc.freeze()  # what was imported and built stays: no later collection need look at it again
+        collect_rarely()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._event_loop.use(fast=self.server.generation.config.fast_event_loop)
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")

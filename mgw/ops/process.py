@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import resource
 import signal
 from collections.abc import Callable
@@ -30,6 +31,11 @@ LARGE_BYTES: Final = 512 * 1024
 TRIM_BYTES: Final = 8 * 1024 * 1024
 _M_TRIM_THRESHOLD: Final = -1  # malloc.h
 _M_MMAP_THRESHOLD: Final = -3
+COLLECTED_AFTER: Final = (700, 10, 100)
+"""The thresholds of the garbage collector: Python's own, but for a full collection after ten times as much.
+
+In numbers: 700,000 more objects than before it, which is about what 17,000 more open streams have.
+"""
 LEAST_RESERVE: Final = 128
 """For listeners, logs, sinks, connections at rest to providers, and clients that are being turned away."""
 _RESERVED_SHARE: Final = 8
@@ -77,6 +83,18 @@ def return_large_blocks() -> bool:
         return False
     mallopt.argtypes = [ctypes.c_int, ctypes.c_int]
     return bool(mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES) and mallopt(_M_TRIM_THRESHOLD, TRIM_BYTES))
+
+
+def collect_rarely() -> None:
+    """Have the garbage collector never look at what is there by now, and rarely at all that comes later.
+
+    A full collection looks at every object of every open request, 10 µs for a stream, while everything else
+    waits; and as the number of streams grows, there is one for each quarter that it has grown by.  What ends
+    in order leaves nothing to collect.  What does not is found by the two younger generations, or else later.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTED_AFTER)
 
 
 def file_limit() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import platform
+from collections.abc import Iterator
 
 import pytest
 from twisted.internet.task import Clock
@@ -12,6 +14,7 @@ from mgw.ops.process import (
     FILES_PER_CLIENT,
     LEAST_RESERVE,
     AcceptErrorObserver,
+    collect_rarely,
     file_limit,
     max_clients_for,
     return_large_blocks,
@@ -74,3 +77,22 @@ def test_the_limit_of_this_process_is_known() -> None:
 def test_the_setting_is_a_whole_number_and_absent_by_default() -> None:
     assert config().max_clients is None
     assert config(THREE_FAMILIES + "max_clients: 300\n").max_clients == 300
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Leaves the garbage collector as it was."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("collector")
+def test_thousands_of_streams_are_opened_without_a_full_collection() -> None:
+    collect_rarely()
+    full = gc.get_stats()[2]["collections"]
+    opened: list[list[None]] = [[] for _ in range(200_000)]
+    assert gc.get_stats()[2]["collections"] == full
+    assert gc.isenabled()
+    del opened
