@@ -14,7 +14,7 @@ from typing import Final, Protocol, cast
 from klein import Klein
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.bodies.budget import BodyBudget
+from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.spool import Spool
 from mgw.dialects.refusal import word_of
 from mgw.errors import GatewayError, Reason, forget_frames
@@ -129,7 +129,8 @@ class WebServer:
     """Called when the last request ends."""
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of requests."""
-    _requests: dict[int, ServerRequest] = field(default_factory=dict)
+    _requests: dict[ServerRequest, None] = field(default_factory=dict)
+    """Those under way, in the order in which they came."""
     _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
     find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
     """What is known of a head, by its key."""
@@ -172,9 +173,7 @@ class WebServer:
             if isinstance(matched, GatewayError):  # only now: who has no key learns nothing of what is served
                 raise _no_websocket(path) if _is_wrong_upgrade(matched, head) else matched
         except GatewayError as error:
-            request_id = self.request_ids.take()
-            send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
-            self._log_refusal(head.method, raw_path, error, request_id)
+            self._refuse_head(channel, error, dialect, head.method, raw_path)
             forget_frames(error)
             return _REFUSED
         is_express = self.generation.config.express and matched.route.name in EXPRESS_ROUTES
@@ -223,7 +222,7 @@ class WebServer:
                 request_id, route, self.generation, self.clock, self.wheel, record, self.wall()
             )
         request = ServerRequest(self, channel, admitted, request_id, exchange, content_length)
-        self._requests[id(request)] = request
+        self._requests[request] = None
         return request
 
     def on_malformed_request(
@@ -234,10 +233,8 @@ class WebServer:
         raw_path = b""
         if target is not None and target.startswith(b"/"):  # another form may hold a user's password
             raw_path = split_target(target)[0]
-        request_id = self.request_ids.take()
         dialect = self.generation.table.dialect_of(raw_path.decode("latin-1"), None, [])
-        send_refusal(ServerResponse(channel, _nothing), error, dialect, request_id, self.wall())
-        self._log_refusal(None, raw_path or None, error, request_id)
+        self._refuse_head(channel, error, dialect, None, raw_path or None)
 
     def execute(self, request: ServerRequest) -> Awaitable[None]:
         """Run the Klein endpoint of a request's route."""
@@ -248,7 +245,7 @@ class WebServer:
 
     def on_request_end(self, request: ServerRequest, status: int) -> None:
         """A request has ended."""
-        del self._requests[id(request)]
+        del self._requests[request]
         admitted = request.admitted
         self.observer.access(
             EndedRequest(
@@ -266,13 +263,20 @@ class WebServer:
 
     def abort_requests(self) -> None:
         """End every request under way."""
-        for request in list(self._requests.values()):
+        for request in list(self._requests):
             request.abort()
 
-    def _log_refusal(
-        self, method: bytes | None, raw_path: bytes | None, error: GatewayError, request_id: str
+    def _refuse_head(
+        self,
+        channel: GatewayChannel,
+        error: GatewayError,
+        dialect: DialectName,
+        method: bytes | None,
+        raw_path: bytes | None,
     ) -> None:
-        wall, word = self.wall(), word_of(error)
+        request_id, wall, word = self.request_ids.take(), self.wall(), word_of(error)
+        response = ServerResponse(channel, Reservation(self.budget))
+        send_refusal(response, error, dialect, request_id, wall)
         self.observer.access(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
 
     def _check(self, request: ServerRequest) -> None:
@@ -318,7 +322,3 @@ def _draining() -> GatewayError:
 def _no_websocket(path: str) -> GatewayError:
     message = f"{path} is not available over WebSocket: send an ordinary HTTP request"
     return GatewayError(Reason.NO_WEBSOCKET, message)
-
-
-def _nothing() -> None:
-    """There is no body to let go of."""

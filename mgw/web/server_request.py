@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -49,48 +48,57 @@ _log: Final = Logger()
 _PLAIN_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]{1,255}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 
 
-@dataclass(slots=True)
 class ServerRequest:
-    """One request of a client, from its head to the end of its response."""
+    """One request of a client, from its head to the end of its response.
 
-    server: WebServer
-    channel: GatewayChannel
-    admitted: AdmittedHead
-    request_id: str
-    exchange: Exchange | None
-    """``None`` for what leaves no usage event: the catalog and the operational routes."""
-    content_length: int | None
-    """Of this very request; ``None`` without a body, and for a chunked one."""
-    response: ServerResponse = field(init=False)
-    started: float = field(init=False)
-    _gathered: BodyBuffer | None = field(default=None, repr=False)
-    """What has come of a body that is kept in memory."""
-    _spooled: SpooledBody | None = field(default=None, repr=False)
-    """Takes its place where a large body is kept on disk."""
-    _body: bytes | BodySource = field(default=b"", repr=False)
-    _size: int = 0
-    _reservation: Reservation = field(init=False)
-    _work: Deferred[None] | ExchangeRun | None = field(default=None, repr=False)
-    """What serves the request, once all of its body is there."""
-    _ended: bool = False
-    failure: str | None = None
-    """Why the request did not end well; where there is an exchange, that knows it."""
+    :param exchange: ``None`` for what leaves no usage event: the catalog and the operational routes.
+    :param content_length: of this very request; ``None`` without a body, and for a chunked one.
+    """
 
-    def __post_init__(self) -> None:
-        self.started = self.server.clock.seconds()
-        self._reservation = Reservation(self.server.budget)
-        # Both call the reservation itself: through this object they would make cycles.
-        self.response = ServerResponse(self.channel, self._reservation.release_all)
-        if self.exchange is not None:
-            self.exchange.reserve = self._reservation.reserve
-            self.exchange.offload = self.server.offload
-        admitted = self.admitted
+    __slots__ = (
+        *("_body", "_ended", "_gathered", "_reservation", "_size", "_spooled", "_work"),
+        *("admitted", "channel", "content_length", "exchange", "failure", "request_id", "response"),
+        *("server", "started"),
+    )
+
+    def __init__(
+        self,
+        server: WebServer,
+        channel: GatewayChannel,
+        admitted: AdmittedHead,
+        request_id: str,
+        exchange: Exchange | None,
+        content_length: int | None,
+    ) -> None:
+        self.server = server
+        self.channel = channel
+        self.admitted = admitted
+        self.request_id = request_id
+        self.exchange = exchange
+        self.content_length = content_length
+        self.failure: str | None = None
+        """Why the request did not end well; where there is an exchange, that knows it."""
+        self._gathered: BodyBuffer | None = None
+        """What has come of a body that is kept in memory."""
+        self._spooled: SpooledBody | None = None
+        """Takes its place where a large body is kept on disk."""
+        self._body: bytes | BodySource = b""
+        self._size = 0
+        self._work: Deferred[None] | ExchangeRun | None = None
+        """What serves the request, once all of its body is there."""
+        self._ended = False
+        self._reservation = reservation = Reservation(server.budget)
+        # Both know the reservation itself: through this object they would make cycles.
+        self.response = ServerResponse(channel, reservation)
+        if exchange is None:
+            self.started = server.clock.seconds()
+        else:
+            self.started = exchange.started
+            exchange.reserve = reservation.reserve
+            exchange.offload = server.offload
         if admitted.matched.route.body is BodyStorage.SPOOL and admitted.head.has_body:
-            self._spooled = self.server.spool.begin(
-                pause=self.channel.pause_body,
-                resume=self.channel.resume_body,
-                failed=self.refuse,
-                memory=self._reservation,
+            self._spooled = server.spool.begin(
+                pause=channel.pause_body, resume=channel.resume_body, failed=self.refuse, memory=reservation
             )
 
     @property

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
+from mgw.bodies.budget import Reservation
 from mgw.dialects import dialect_of
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.request import Producer, ResponseChannel
@@ -21,56 +20,55 @@ _FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 426, 501})
 _NO_RETRY: Final = (b"x-should-retry", b"false")
 
 
-@dataclass(slots=True)
 class ServerResponse:
-    """The response to one request: the :class:`~mgw.exchange.request.ResponseChannel` of a client."""
+    """The response to one request: the :class:`~mgw.exchange.request.ResponseChannel` of a client.
 
-    channel: GatewayChannel
-    on_start: Callable[[], None] = field(repr=False)
-    """Called when the response starts."""
-    started: bool = False
-    status: int | None = None
-    write: Callable[[bytes], None] = field(init=False, repr=False)
-    flush: Callable[[], None] = field(init=False, repr=False)
-    finish: Callable[[], None] = field(init=False, repr=False)
-    unregister: Callable[[], None] = field(init=False, repr=False)
+    :param memory: what the request has reserved; the response releases it when it starts.
+    """
 
-    def __post_init__(self) -> None:
-        self.write = self.channel.write  # bound here: one call less for every chunk
-        self.flush = self.channel.flush
-        self.finish = self.channel.finish
-        self.unregister = self.channel.unregister
+    __slots__ = ("_channel", "_memory", "finish", "flush", "status", "unregister", "write")
+
+    def __init__(self, channel: GatewayChannel, memory: Reservation) -> None:
+        self._channel = channel
+        self._memory = memory
+        self.status: int | None = None
+        self.write = channel.write  # bound here: one call less for every chunk
+        self.flush = channel.flush
+        self.finish = channel.finish
+        self.unregister = channel.unregister
+
+    @property
+    def started(self) -> bool:
+        """Whether the head of a response is on its way."""
+        return self.status is not None
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Send the head of the response."""
-        self.started = True
         self.status = status
-        self.on_start()
-        self.channel.start(status, reason or reason_phrase(status), headers)
+        self._memory.release_all()
+        self._channel.start(status, reason or reason_phrase(status), headers)
 
     def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
         """Send the head of a response that is passed on."""
-        self.started = True
         self.status = status
-        self.on_start()
-        self.channel.relay_head(status, reason or reason_phrase(status), lines, content_length)
+        self._memory.release_all()
+        self._channel.relay_head(status, reason or reason_phrase(status), lines, content_length)
 
     def relay_whole(
         self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
     ) -> None:
         """Send all of a response that is passed on."""
-        self.started = True
         self.status = status
-        self.on_start()
-        self.channel.relay_whole(status, reason or reason_phrase(status), lines, content_length, body)
+        self._memory.release_all()
+        self._channel.relay_whole(status, reason or reason_phrase(status), lines, content_length, body)
 
     def abort(self) -> None:
         """End the connection visibly broken, behind what was written."""
-        self.channel.truncate()
+        self._channel.truncate()
 
     def register(self, producer: Producer) -> None:
         """Name what is to pause while the client reads slowly."""
-        self.channel.register(producer)
+        self._channel.register(producer)
 
 
 def send_response(
