@@ -36,7 +36,6 @@ from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
     BufferedResponse,
-    ClientResponse,
     EarlyFailure,
     FullResponse,
     Plan,
@@ -147,7 +146,7 @@ class ExchangeRun:
         cancel, self._cancel = self._cancel, None
         if cancel is not None:
             cancel()
-        self._release()
+        self._end(None)
         self._exchange.client_left()
 
     # What the upstream calls.
@@ -165,11 +164,12 @@ class ExchangeRun:
         assert credential is not None
         try:
             status = response.status
-            if not credentials.refusable(status) or (self._renewed and status == _UNAUTHORIZED):
-                self._respond(response)
-            else:
+            is_refusal = status >= _BAD_REQUEST and credentials.refusable(status)
+            if is_refusal and not (self._renewed and status == _UNAUTHORIZED):
                 refused = credentials.refused(credential, status, _retry_after_of(response))
                 self._run(refused, self._on_other_credential)
+            else:
+                self._respond(response)
         except Exception as error:
             self._fail(error)
 
@@ -245,8 +245,17 @@ class ExchangeRun:
         if response.status == _BAD_REQUEST and isinstance(plan, Translation) and plan.retry is not None:
             assert isinstance(client_response, BufferedResponse), "a refusal is no stream"
             self._run(self._without_thoughts(plan, plan.retry, response, client_response), self._on_retry)
+            return
+        self._forget_request()  # a stream may last for hours, and nothing needs its request now
+        if isinstance(client_response, StreamingResponse):
+            self._relay(response, client_response)
+            return
+        full = complete_at_once(self._exchange, response, client_response)
+        if full is None:
+            self._run(complete_response(self._exchange, response, client_response), self._send_full)
         else:
-            self._deliver(response, client_response)
+            self._response = None
+            self._send_full(full)
 
     async def _without_thoughts(
         self,
@@ -270,20 +279,6 @@ class ExchangeRun:
         assert response is not None
         response.cancel()
         self._on_plan(other)
-
-    def _deliver(self, response: UpstreamResponse, client_response: ClientResponse) -> None:
-        self._forget_request()  # a stream may last for hours, and nothing needs its request now
-        if isinstance(client_response, StreamingResponse):
-            self._relay(response, client_response)
-        elif isinstance(client_response, BufferedResponse):
-            full = complete_at_once(self._exchange, response, client_response)
-            if full is None:
-                self._run(complete_response(self._exchange, response, client_response), self._send_full)
-            else:
-                self._response = None
-                self._send_full(full)
-        else:
-            self._send_full(client_response)
 
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
         exchange, channel, held_head = self._exchange, self._channel, None
@@ -368,19 +363,16 @@ class ExchangeRun:
             self._end(error)
 
     def _end(self, error: Exception | None) -> None:
+        """Let go of everything, and then say so; an upstream's response that was not read is cut off."""
         on_end, self._on_end = self._on_end, None
-        self._release()
-        if on_end is not None:
-            on_end(error)
-
-    def _release(self) -> None:
-        """Let go of everything; an upstream's response that was not read to its end is cut off."""
         if self._request is not None:
             self._forget_request()
         self._cancel = self._early_failure = None
         response, self._response = self._response, None
         if response is not None:
             response.cancel()
+        if on_end is not None:
+            on_end(error)
 
     def _forget_request(self) -> None:
         self._plan = self._request = self._upstream = self._credentials = self._credential = None

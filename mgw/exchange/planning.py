@@ -52,7 +52,7 @@ def plan_known(exchange: Exchange, request: ClientRequest, body: bytes | BodySou
     exchange.target = prepared.target
     if found is not None and prepared.model_literal is not None:
         body = replace_spans(body, found.spans, prepared.model_literal)
-    seconds = _keepalive_seconds(exchange)
+    seconds = prepared.keepalive_seconds
     return Passthrough(exchange.route, prepared.target, request, body, seconds, None, prepared)
 
 
@@ -106,7 +106,7 @@ async def _passthrough(
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
         rewrite_models(exchange, request, target, body)
-        prepared = PreparedRequest(route, target, request)
+        prepared = PreparedRequest(route, target, request, _keepalive_seconds(exchange))
         if not request.content_codings:
             request.keep_prepared(target.asked_model, prepared)
         return _passthrough_of(exchange, request, target, body, prepared=prepared)

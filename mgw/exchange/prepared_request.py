@@ -33,21 +33,28 @@ _EMPTY_BODY: Final = b"0\r\n\r\n"
 
 
 class PreparedRequest:
-    """What is sent for one head and one model, but for the body and its length."""
+    """What is sent for one head and one model, but for the body and its length.
+
+    :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
+    """
 
     __slots__ = (
         "_credential",
         "_head",
         "_headers",
         "_upstream_target",
+        "keepalive_seconds",
         "method",
         "model_literal",
         "target",
     )
 
-    def __init__(self, route: Route, target: Target, request: ClientRequest) -> None:
+    def __init__(
+        self, route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
+    ) -> None:
         self.method = request.method
         self.target = target
+        self.keepalive_seconds = keepalive_seconds
         asked, model = target.asked_model, target.upstream_model
         self.model_literal = None if model is None or model == asked else encode(model)
         """What stands in the body in place of the model that was asked for, if that is another."""

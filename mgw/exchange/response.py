@@ -89,9 +89,6 @@ class BufferedResponse(Struct, frozen=True):
     """Of the provider's body; ``None``: :data:`MAX_BUFFERED_BYTES`."""
 
 
-ClientResponse = StreamingResponse | BufferedResponse | FullResponse
-
-
 class Plan(Protocol):
     """How a request is sent upstream, and how its response reaches the client."""
 

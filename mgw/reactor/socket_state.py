@@ -48,8 +48,10 @@ class PendingInput(Enum):
 
 def peek_input(transport: object) -> PendingInput:
     """Return what has come; the connection's own protocol may hear of it before this returns."""
-    tcp = _tcp_below(transport)
-    if tcp is None:
+    tcp = transport
+    while (inner := getattr(tcp, "transport", None)) is not None:
+        tcp = inner
+    if not isinstance(tcp, TcpConnection):
         return PendingInput.NOTHING
     for _ in range(_MOST_READS):
         found = _peek_at(tcp)
@@ -59,12 +61,6 @@ def peek_input(transport: object) -> PendingInput:
         if tcp.disconnecting or tcp.disconnected:  # TLS heard a goodbye, or our protocol closed
             return PendingInput.END
     return PendingInput.BYTES
-
-
-def _tcp_below(transport: object) -> TcpConnection | None:
-    while (inner := getattr(transport, "transport", None)) is not None:
-        transport = inner
-    return transport if isinstance(transport, TcpConnection) else None
 
 
 def _peek_at(tcp: TcpConnection) -> PendingInput:

@@ -164,10 +164,6 @@ class Connection(Protocol):
             self.close()
         return not self._closed
 
-    def start_idle_deadline(self) -> None:
-        """Called by the pool that keeps it: wait for another request, but not for ever."""
-        self._deadline.start(IDLE_SECONDS)
-
     def close(self) -> None:
         """Close in order; only for an idle connection."""
         if not self._closed:
@@ -208,6 +204,7 @@ class Connection(Protocol):
             if self._reading_paused:
                 self._reading_paused = False
                 self._transport.resumeProducing()
+            self._deadline.start(IDLE_SECONDS)
             self._owner.on_released(self)
 
     def wait_for_end(self) -> None:

@@ -152,7 +152,6 @@ class Pool:
             connection.close()
             return
         self._idle[connection] = self.clock.seconds()
-        connection.start_idle_deadline()
         if self._waiters:
             self._serve_waiters()
         elif len(self._idle) > MAX_IDLE:
