@@ -197,11 +197,11 @@ class Passthrough:
             if self._may_hold_urls(head):
                 complete = partial(_rewrite_body, head.status, headers, self.rewriter)
                 return BufferedResponse(complete, max_bytes=_MAX_REWRITTEN_BYTES)
-            lines = [b"%b: %b" % pair for pair in headers]
+            lines = b"".join([b"%b: %b\r\n" % pair for pair in headers])
         if head.status >= _FIRST_ERROR_STATUS:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
-            lines = [overwritten(line, secrets) for line in lines]
+            lines = overwritten(lines, secrets)
         return StreamingResponse(
             head.status,
             reason,
@@ -210,7 +210,7 @@ class Passthrough:
             stream,
             self.keepalive_seconds,
             lines=lines,
-            content_length=None if head.content_length is None else int(head.content_length),
+            content_length=head.content_length,
         )
 
     def filter(self, head: ResponseHead, *, stream: bool) -> PassthroughFilter:
@@ -256,8 +256,8 @@ def _rewrite_body(status: int, headers: RawHeaders, rewriter: UrlRewriter, body:
     return FullResponse(status, kept, rewritten)
 
 
-def _may_be_short(length: bytes | None) -> bool:
-    return length is None or not length.isdigit() or int(length) <= MAX_ERROR_BYTES
+def _may_be_short(length: int | None) -> bool:
+    return length is None or length <= MAX_ERROR_BYTES
 
 
 def is_encoded(head: ResponseHead) -> bool:

@@ -109,16 +109,16 @@ class ResponseChannel(Protocol):
         """Send the head of the response."""
         ...
 
-    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         """Send the head of a response that is passed on.
 
-        :param lines: ``Name: value``, none of which speaks of the connection.
+        :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
         :param content_length: what they say of it.
         """
         ...
 
     def relay_whole(
-        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
     ) -> None:
         """Send all of a response that is passed on, and end it; the head is as in :meth:`relay_head`."""
         ...

@@ -70,7 +70,7 @@ class StreamingResponse(Struct, frozen=True):
     keepalive_seconds: float | None = None
     early_failure: EarlyFailure | None = None
     """``None``: the head goes out at once.  Else it waits for the first event, or for a keep-alive."""
-    lines: list[bytes] | None = None
+    lines: bytes | None = None
     """In place of :attr:`headers`: header lines as they are, of a head that is passed on."""
     content_length: int | None = None
     """What those lines say of it."""
@@ -175,8 +175,8 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
         _send_head(exchange, streaming.status, streaming.reason, streaming.headers, channel)
         return
     exchange.http_status = streaming.status
-    streaming.lines.append(b"X-Gateway-Request-Id: " + exchange.request_id.encode())
-    channel.relay_head(streaming.status, streaming.reason, streaming.lines, streaming.content_length)
+    lines = _with_request_id(streaming.lines, exchange)
+    channel.relay_head(streaming.status, streaming.reason, lines, streaming.content_length)
 
 
 def send_whole(
@@ -192,8 +192,12 @@ def send_whole(
     exchange.usage = body_filter.usage
     exchange.stream = streaming.stream
     exchange.http_status = status = streaming.status
-    lines.append(b"X-Gateway-Request-Id: " + exchange.request_id.encode())
+    lines = _with_request_id(lines, exchange)
     channel.relay_whole(status, streaming.reason, lines, streaming.content_length, body)
+
+
+def _with_request_id(lines: bytes, exchange: Exchange) -> bytes:
+    return b"%bX-Gateway-Request-Id: %b\r\n" % (lines, exchange.request_id.encode())
 
 
 def _send_head(

@@ -2,8 +2,9 @@
 
 One :class:`ResponseReader` reads one response.  Node.js's parser reads its head, strict, without any of its
 leniencies; what it lets pass and a gateway must not is refused here: other protocols and versions, transfer
-codings other than ``chunked``, and an endless head, trailer or chunk extension.  Bodies are only counted, and
-chunks are read by :mod:`mgw.http.body`.
+codings other than ``chunked``, and an endless head, trailer or chunk extension.  A head of the same shape as
+others that have passed is read by :mod:`mgw.http.head_shape`.  Bodies are only counted, and chunks are read
+by :mod:`mgw.http.body`.
 
 Framing, in the order of RFC 9112 6.3: no body for HEAD, 1xx, 204 and 304; chunked; Content-Length; else all
 until the connection closes, which :meth:`ResponseReader.on_close` knows.
@@ -16,16 +17,16 @@ from typing import Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from mgw.http.body import ChunkedResponseBody
-from mgw.http.response_head import ResponseHead
+from mgw.http.head_shape import HeadShape, shape_of
+from mgw.http.response_head import HEAD_END, ResponseHead, judge_lines, read_response_head
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 NOT_HTTP: Final = "sent something that is not HTTP"
 _PROTOCOL: Final = b"HTTP/"
 _HTTP_1_1: Final = b"HTTP/1.1 "
 _HTTP_1_0: Final = b"HTTP/1.0 "
-_PHRASE: Final = len(b"HTTP/1.1 200 ")
-_LINE_END: Final = b"\r\n"
-_HEAD_END: Final = b"\r\n\r\n"
+MOST_TRIED: Final = 3
+"""Whole responses, streams and refusals: a connection has few shapes of heads."""
 _TOO_LONG: Final = f"sent a head or trailer of more than {MAX_HEAD_BYTES} bytes"
 _SWITCHED: Final = "switched to another protocol, which was not asked for"
 _NO_CONTENT: Final = (204, 304)
@@ -46,12 +47,15 @@ class ResponseReader:
     ``pieces`` holds what was read of the body and not taken out.  ``fault`` says why the response is
     unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
     on the connection.  Interim responses (1xx) are skipped.
+
+    :param shapes: of heads that came before on the connection; that of this one is added.
     """
 
     __slots__ = (
         "_begun",
         "_chunks",
         "_headless_bytes",
+        "_is_headless",
         "_left",
         "_method",
         "_parser",
@@ -62,12 +66,17 @@ class ResponseReader:
         "head",
         "pieces",
         "reusable",
+        "shapes",
     )
 
-    def __init__(self, method: bytes) -> None:
+    def __init__(self, method: bytes, shapes: tuple[HeadShape, ...] = ()) -> None:
         self.pieces: list[bytes] = []
+        self.shapes = shapes
         self._method = method
-        self._parser: HttpResponseParser | None = HttpResponseParser(_CALLBACKS)
+        self._is_headless = True
+        """Whether the head, or the rest of it, is what comes next."""
+        self._parser: HttpResponseParser | None = None
+        """Reads a head of no such shape."""
         self._begun = b""
         """The head so far, until it is complete."""
         self._chunks: ChunkedResponseBody | None = None
@@ -86,10 +95,10 @@ class ResponseReader:
             self._read_chunks(self._chunks, data)
         elif self._left is not None:
             self._read_counted(self._left, data)
-        elif self._parser is not None:
+        elif self._is_headless:
             rest = data
-            while rest and self._parser is not None:
-                rest = self._read_head(self._parser, rest)
+            while rest and self._is_headless:
+                rest = self._read_head(rest)
             if rest:
                 self.feed(rest)
         elif self._until_close:
@@ -107,19 +116,31 @@ class ResponseReader:
 
     def close(self) -> None:
         """Read no more."""
+        self._is_headless = False
         self._parser = self._chunks = self._left = None
         self.reusable = False
 
-    def _read_head(self, parser: HttpResponseParser, data: bytes) -> bytes:
+    def _read_head(self, data: bytes) -> bytes:
         """Read one head, an interim one or the final one; return what came behind it."""
         self.began = True
+        if not self._begun:
+            for shape in self.shapes:
+                head = shape.read(data)
+                if head is not None:
+                    return self._on_head(head, data, len(head.raw))
+        return self._parse_head(data)
+
+    def _parse_head(self, data: bytes) -> bytes:
+        parser = self._parser
+        if parser is None:
+            parser = self._parser = HttpResponseParser(_CALLBACKS)
         before = len(self._begun)
         begun = self._begun + data if before else data
         if not begun.startswith(_PROTOCOL) and not _PROTOCOL.startswith(begun):
             self._stop(NOT_HTTP)  # the parser takes RTSP and ICE, and leading line breaks
             return b""
-        end = begun.find(_HEAD_END, max(0, before - len(_HEAD_END) + 1)) + len(_HEAD_END)
-        is_complete = end >= len(_HEAD_END)
+        end = begun.find(HEAD_END, max(0, before - len(HEAD_END) + 1)) + len(HEAD_END)
+        is_complete = end >= len(HEAD_END)
         cut = end - before if is_complete else len(data)
         try:
             parser.feed_data(data if cut == len(data) else data[:cut])
@@ -134,50 +155,46 @@ class ResponseReader:
             self._count_headless(len(data))
             return b""
         self._begun, self._parser = b"", None
-        self._headless_bytes += cut
-        fault = self._take_head(parser.get_status_code(), begun[:end])
+        raw, status = begun[:end], parser.get_status_code()
+        fault = _fault_of(raw, status)
         if fault is not None:
             self._stop(fault)
-        elif self._left == 0:
-            self._end(has_more=cut < len(data))
-        elif cut < len(data):
-            return data[cut:]
-        return b""
-
-    def _take_head(self, status: int, raw: bytes) -> str | None:
-        """Take note of a complete head; return what is wrong with it."""
-        is_1_1 = raw.startswith(_HTTP_1_1)
-        if not (is_1_1 or raw.startswith(_HTTP_1_0)) or status < 100:
-            return "sent an invalid status line"
-        if status == 101:
-            return _SWITCHED
+            return b""
         if status < 200:
-            self._parser = HttpResponseParser(_CALLBACKS)
-            return _TOO_LONG if self._headless_bytes > MAX_HEAD_BYTES else None
-        if len(raw) > MAX_HEAD_BYTES:
-            return f"sent a head of more than {MAX_HEAD_BYTES} bytes"
-        lines = raw[: -len(_HEAD_END)].split(_LINE_END)
-        status_line = lines.pop(0)
-        head = ResponseHead(status, status_line[_PHRASE:], lines)
-        coding = head.transfer_encoding
-        if coding is not None and coding.lower() != b"chunked":
-            return "used a transfer coding that was not asked for"
-        if coding is not None and not is_1_1:  # RFC 9112 6.1: its framing is faulty
-            return "used a transfer coding, which HTTP/1.0 does not have"
+            self._count_headless(cut)
+            return data[cut:]
+        lines = judge_lines(raw)
+        head = read_response_head(status, raw, lines)
+        fault = _fault_of_coding(head)
+        if fault is not None:
+            self._stop(fault)
+            return b""
+        shape = shape_of(head, lines)
+        if shape is not None and shape not in self.shapes:
+            self.shapes = (shape, *self.shapes[: MOST_TRIED - 1])
+        return self._on_head(head, data, cut)
+
+    def _on_head(self, head: ResponseHead, data: bytes, end: int) -> bytes:
+        """Take note of the final head, which ends at ``end``; return what came behind it."""
+        if len(head.raw) > MAX_HEAD_BYTES:
+            self._stop(f"sent a head of more than {MAX_HEAD_BYTES} bytes")
+            return b""
+        self._headless_bytes += end
+        self._is_headless = False
         self.head = head
-        if self._method == b"HEAD" or status in _NO_CONTENT:
-            self._left = 0
-        elif coding is not None:
+        options, is_1_1 = head.connection_options, head.raw.startswith(_HTTP_1_1)
+        self.reusable = b"close" not in options and (is_1_1 or b"keep-alive" in options)
+        if self._method == b"HEAD" or head.status in _NO_CONTENT or head.content_length == 0:
+            self._end(has_more=end < len(data))
+            return b""
+        if head.transfer_encoding is not None:
             self._chunks = ChunkedResponseBody(self.pieces)
         elif head.content_length is not None:
-            self._left = int(head.content_length)
+            self._left = head.content_length
         else:
             self._until_close = True
-        options = head.connection_options
-        self.reusable = not self._until_close and (
-            b"close" not in options if is_1_1 else b"keep-alive" in options and b"close" not in options
-        )
-        return None
+            self.reusable = False
+        return data[end:]
 
     def _read_counted(self, left: int, data: bytes) -> None:
         size = len(data)
@@ -214,3 +231,22 @@ class ResponseReader:
     def _stop(self, fault: str) -> None:
         self.close()
         self.fault = fault
+
+
+def _fault_of(raw: bytes, status: int) -> str | None:
+    """Return what is wrong with any head, whose status line the parser took."""
+    if not raw.startswith((_HTTP_1_1, _HTTP_1_0)) or status < 100:
+        return "sent an invalid status line"
+    return _SWITCHED if status == 101 else None
+
+
+def _fault_of_coding(head: ResponseHead) -> str | None:
+    """Return what is wrong with the transfer coding of a response."""
+    coding = head.transfer_encoding
+    if coding is None:
+        return None
+    if coding.lower() != b"chunked":
+        return "used a transfer coding that was not asked for"
+    if not head.raw.startswith(_HTTP_1_1):  # RFC 9112 6.1: its framing is faulty
+        return "used a transfer coding, which HTTP/1.0 does not have"
+    return None

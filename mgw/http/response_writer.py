@@ -24,6 +24,8 @@ _LENGTHS: Final = frozenset(map(len, (b"content-length", b"connection", b"keep-a
 NO_CONTENT: Final = frozenset({204, 304})
 _LARGE: Final = 64 * 1024
 """A piece of that size is not copied to join it with the size line of its chunk."""
+_LINE_END: Final = b"\r\n"
+_HEAD_END: Final = b"\r\n\r\n"
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 
 
@@ -59,15 +61,15 @@ class ResponseHeadBuilder:
 
     @classmethod
     def of_lines(
-        cls, status: int, reason: bytes, lines: list[bytes], content_length: int | None
+        cls, status: int, reason: bytes, lines: bytes, content_length: int | None
     ) -> ResponseHeadBuilder:
         """Return the head of a response that is passed on.
 
-        :param lines: ``Name: value``, none of which speaks of the connection.
+        :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
         :param content_length: what they say of it.
         """
         head = cls(status, reason, [])
-        head._lines += lines
+        head._lines += lines.split(_LINE_END)[:-1]
         if content_length is not None:
             head.framing = BodyFraming.CONTENT_LENGTH
             head.length = content_length
@@ -155,15 +157,13 @@ class ResponseWriter:
         else:
             self._send(rendered)
 
-    def start_relayed(
-        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None
-    ) -> None:
+    def start_relayed(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         """Write the head of a response that is passed on, has a body, and leaves the connection open.
 
         It is what :meth:`ResponseHeadBuilder.of_lines` makes of the same in HTTP/1.1.
 
         :raises RuntimeError: a response has started already.
-        :raises ValueError: a header holds a line end.
+        :raises ValueError: as :func:`render_relayed_head` does.
         """
         if self._framing is not None:
             raise RuntimeError("a response has started already")
@@ -232,29 +232,28 @@ class ResponseWriter:
         return self._framing is BodyFraming.CHUNKED
 
 
-def render_relayed_head(status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> bytes:
+def render_relayed_head(status: int, reason: bytes, lines: bytes, content_length: int | None) -> bytes:
     """Return the head of a response that is passed on: what :class:`ResponseHeadBuilder` makes in HTTP/1.1 of
     a response that has a body and leaves the connection open.
 
-    :param lines: ``Name: value``, none of which speaks of the connection.
-    :raises ValueError: one of them holds a line end.
+    :param lines: ``Name: value`` and a line end each, none of which speaks of the connection.
+    :raises ValueError: one of them holds a line end of another kind, or nothing.
     """
-    if content_length is None:
-        lines = [*lines, b"Transfer-Encoding: chunked"]
-    head = b"HTTP/1.1 %d %b\r\n%b\r\n\r\n" % (status, reason, b"\r\n".join(lines))
-    ends = len(lines) + 2
-    if head.count(b"\n") != ends or head.count(b"\r") != ends:
+    framing = b"Transfer-Encoding: chunked\r\n" if content_length is None else b""
+    head = b"HTTP/1.1 %d %b\r\n%b%b\r\n" % (status, reason, lines, framing)
+    ends = head.count(_LINE_END)
+    if head.count(b"\n") != ends or head.count(b"\r") != ends or head.find(_HEAD_END) != len(head) - 4:
         raise ValueError("a header of the response holds a line end")
     return head
 
 
 def render_relayed(
-    status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+    status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
 ) -> bytes:
     """Return a whole response of that kind; without a content length its body is one chunk.
 
     :param content_length: the body's, where the lines say it.
-    :raises ValueError: a line holds a line end.
+    :raises ValueError: as :func:`render_relayed_head` does.
     """
     head = render_relayed_head(status, reason, lines, content_length)
     if content_length is not None:

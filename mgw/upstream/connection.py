@@ -31,6 +31,7 @@ from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
 from mgw.errors import Cause, GatewayError
+from mgw.http.head_shape import HeadShape
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.eager_writer import EagerWriter
@@ -120,6 +121,8 @@ class Connection(Protocol):
         self._close_reason: Failure | None = None
         self._used = False
         self._reader: ResponseReader | None = None
+        self._head_shapes: tuple[HeadShape, ...] = ()
+        """Of the responses so far."""
         self._sink: ResponseSink | None = None
         self._response: UpstreamResponse | None = None
         self._body_producer: BodyProducer | None = None
@@ -145,7 +148,7 @@ class Connection(Protocol):
         """
         assert self._secure
         assert self._reader is None
-        self._reader = ResponseReader(method)
+        self._reader = ResponseReader(method, self._head_shapes)
         self._sink = sink
         self._deadline.start(self._limits.first_byte)
         self._write(head, body)
@@ -200,6 +203,7 @@ class Connection(Protocol):
             self.close()
         else:
             self._used = True
+            self._head_shapes = reader.shapes
             self._body_producer = None
             if self._reading_paused:
                 self._reading_paused = False

@@ -64,7 +64,7 @@ class ResponseSender:
         if self._serving:
             self._start(ResponseHeadBuilder(status, reason, headers))
 
-    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         """Start a response that is passed on; see :class:`~mgw.exchange.request.ResponseChannel`."""
         if not self._serving:
             return
@@ -74,7 +74,7 @@ class ResponseSender:
             self._start(ResponseHeadBuilder.of_lines(status, reason, lines, content_length))
 
     def relay_whole(
-        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
     ) -> None:
         """Send a response that is passed on, and is all there: in one write, if nothing is unusual."""
         fits = content_length is None or content_length == len(body)

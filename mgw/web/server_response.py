@@ -48,14 +48,14 @@ class ServerResponse:
         self._memory.release_all()
         self._channel.start(status, reason or reason_phrase(status), headers)
 
-    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
+    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
         """Send the head of a response that is passed on."""
         self.status = status
         self._memory.release_all()
         self._channel.relay_head(status, reason or reason_phrase(status), lines, content_length)
 
     def relay_whole(
-        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
     ) -> None:
         """Send all of a response that is passed on."""
         self.status = status

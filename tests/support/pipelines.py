@@ -59,12 +59,12 @@ class RecordingChannel:
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         self.started, self.status, self.reason, self.headers = True, status, reason, headers
 
-    def relay_head(self, status: int, reason: bytes, lines: list[bytes], content_length: int | None) -> None:
-        pairs = (line.partition(b": ") for line in lines)
+    def relay_head(self, status: int, reason: bytes, lines: bytes, content_length: int | None) -> None:
+        pairs = (line.partition(b": ") for line in lines.split(b"\r\n")[:-1])
         self.start(status, reason, [(name, value) for name, _, value in pairs])
 
     def relay_whole(
-        self, status: int, reason: bytes, lines: list[bytes], content_length: int | None, body: bytes
+        self, status: int, reason: bytes, lines: bytes, content_length: int | None, body: bytes
     ) -> None:
         self.relay_head(status, reason, lines, content_length)
         self.write(body)

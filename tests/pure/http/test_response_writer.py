@@ -62,10 +62,20 @@ def test_a_whole_response_is_what_its_pieces_are(
         lines = [*lines, b"Content-Length: %d" % len(body)]
     sent: list[bytes] = []
     writer = ResponseWriter(sent.append)
-    head = ResponseHeadBuilder.of_lines(status, b"Said", lines, length)
+    block = b"".join(line + b"\r\n" for line in lines)
+    head = ResponseHeadBuilder.of_lines(status, b"Said", block, length)
     head.choose_framing(b"POST", b"1.1")
     writer.start(head)
     if body:
         writer.write(body)
     assert writer.finish()
-    assert render_relayed(status, b"Said", lines, length, body) == b"".join(sent)
+    assert render_relayed(status, b"Said", block, length, body) == b"".join(sent)
+
+
+@pytest.mark.parametrize(
+    "lines", [b"X-Up: 1\n", b"X-Up: 1\r", b"X-Up: a\nb\r\n", b"X-Up: a\rb\r\n", b"\r\nX-Up: 1\r\n"]
+)
+@pytest.mark.parametrize("length", [None, 2])
+def test_a_line_that_ends_in_another_way_is_not_sent(lines: bytes, length: int | None) -> None:
+    with pytest.raises(ValueError, match="line end"):
+        render_relayed(200, b"OK", lines, length, b"hi")

@@ -1,0 +1,128 @@
+"""Read the head of a response that looks like others before it.
+
+A provider sends the same status line and the same names in the same order in nearly every response; only
+values differ.  Such a *shape* becomes one regular expression, made of a head that was read line by line: its
+status line and names are literal, so are the values that decide how the body and the connection end, and any
+other value may hold what RFC 9110 5.5 allows and nothing else.  So what matches is in order in every byte, as
+that head was, and what becomes of each line is known.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from mgw.http.response_head import (
+    CONNECTION,
+    CONTENT_LENGTH,
+    LINE_END,
+    TRANSFER_ENCODING,
+    HeaderLine,
+    ResponseHead,
+)
+
+MAX_SHAPES: Final = 128
+"""As many are kept; the one that was not asked for longest goes first."""
+LEARN_AFTER: Final = 3
+"""So many heads of a shape are read line by line: an expression takes a millisecond to make."""
+_MAX_BYTES: Final = 8 * 1024
+_VALUE: Final = rb"[!-~\x80-\xff][\t -~\x80-\xff]*"
+_LENGTH: Final = rb"[0-9]{1,15}"
+_LITERAL: Final = frozenset({CONNECTION, TRANSFER_ENCODING})
+_ATTRIBUTES: Final = ("content_type", "content_encoding", CONTENT_LENGTH, "request_id")
+
+
+class HeadShape:
+    """What the heads of one shape have in common, if their lines are spaced as we write them.
+
+    :param head: one of them.
+    :param lines: its own, as they were judged.
+    """
+
+    __slots__ = ("_connection_options", "_match", "_reason", "_runs", "_status", "_transfer_encoding")
+
+    def __init__(self, head: ResponseHead, lines: list[HeaderLine]) -> None:
+        self._status, self._reason = head.status, head.reason
+        self._transfer_encoding, self._connection_options = head.transfer_encoding, head.connection_options
+        pattern = [re.escape(head.raw[: head.raw.index(LINE_END)] + LINE_END)]
+        missing = set(_ATTRIBUTES)
+        runs = 0
+        is_relayed = False
+        for line in lines:
+            if line[3] is not is_relayed:
+                is_relayed = line[3]
+                pattern.append(b"(?P<run%d>" % runs if is_relayed else b")")
+                runs += is_relayed
+            pattern.append(_line_pattern(line, missing))
+        pattern.append(b")\r\n" if is_relayed else b"\r\n")
+        pattern += [b"(?P<%b>(?!))?" % attribute.encode() for attribute in sorted(missing)]  # matches nothing
+        self._match = re.compile(b"".join(pattern)).match
+        self._runs = [f"run{number}" for number in range(runs)]
+
+    def read(self, data: bytes) -> ResponseHead | None:
+        """Return the head that ``data`` begins with, or ``None``: it is of another shape, or not complete."""
+        found = self._match(data)
+        if found is None:
+            return None
+        content_type, content_encoding, length, request_id = found.group(*_ATTRIBUTES)
+        return ResponseHead(
+            self._status,
+            self._reason,
+            found.group(),
+            b"".join(map(found.group, self._runs)),
+            content_type,
+            content_encoding,
+            None if length is None else int(length),
+            request_id,
+            self._transfer_encoding,
+            self._connection_options,
+        )
+
+
+def shape_of(head: ResponseHead, lines: list[HeaderLine]) -> HeadShape | None:
+    """Return the shape of a head, once a few like it have come.
+
+    :param lines: its own, as they were judged.
+    """
+    raw = head.raw
+    if len(raw) > _MAX_BYTES:
+        return None
+    key = [raw[: raw.index(LINE_END)]]
+    for name, value, attribute, _ in lines:
+        key.append(name)
+        if attribute in _LITERAL:
+            key.append(value)
+    candidate = _candidate(tuple(key))
+    candidate.seen += 1
+    if candidate.shape is None and candidate.seen >= LEARN_AFTER:
+        candidate.shape = HeadShape(head, lines)
+    return candidate.shape
+
+
+class _Candidate:
+    """A shape, or what may become one."""
+
+    __slots__ = ("seen", "shape")
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.shape: HeadShape | None = None
+
+
+@lru_cache(maxsize=MAX_SHAPES)
+def _candidate(key: tuple[bytes, ...]) -> _Candidate:  # noqa: ARG001  what it is kept under
+    return _Candidate()
+
+
+def _line_pattern(line: HeaderLine, missing: set[str]) -> bytes:
+    """Return the pattern of a line; one whose value is taken note of is no longer missing."""
+    name, value, attribute, _ = line
+    name = re.escape(name)
+    if attribute in _LITERAL:
+        return b"%b: %b\r\n" % (name, re.escape(value))
+    value = _LENGTH if attribute == CONTENT_LENGTH else _VALUE
+    if attribute is not None and attribute in missing:
+        missing.remove(attribute)
+        value = b"(?P<%b>%b)" % (attribute.encode(), value)
+    return b"%b: %b\r\n" % (name, value)

@@ -1,0 +1,154 @@
+"""Heads that look like others: read faster, and as they are read line by line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mgw.http.head_shape import LEARN_AFTER, HeadShape
+from mgw.http.response_reader import MOST_TRIED, ResponseReader
+
+LINES = [
+    *(b"Date: now", b"Content-Type: application/json", b"Server: up", b"Connection: keep-alive"),
+    *(b"x-request-id: 1", b"X-Up: \xe9\t1"),
+]
+
+
+def answer(*lines: bytes, status_line: bytes = b"HTTP/1.1 200 OK", body: bytes = b"hi") -> bytes:
+    return b"".join(line + b"\r\n" for line in (status_line, *lines)) + b"\r\n" + body
+
+
+def learn(data: bytes, shapes: tuple[HeadShape, ...] = ()) -> tuple[HeadShape, ...]:
+    """Return the shapes that a connection knows when it has read this often enough."""
+    for _ in range(LEARN_AFTER):
+        reader = ResponseReader(b"POST", shapes)
+        reader.feed(data)
+        shapes = reader.shapes
+    return shapes
+
+
+def found_by(reader: ResponseReader) -> tuple[object, ...]:
+    """All that a reader says."""
+    head = reader.head
+    if head is not None:
+        _ = head.headers
+    return head, reader.fault, b"".join(reader.pieces), reader.ended, reader.reusable
+
+
+def read_both_ways(data: bytes, shapes: tuple[HeadShape, ...], method: bytes = b"POST") -> bool:
+    """Check that a response is read alike with and without shapes; say whether one of them fitted."""
+    known, plain = ResponseReader(method, shapes), ResponseReader(method)
+    known.feed(data)
+    plain.feed(data)
+    assert found_by(known) == found_by(plain)
+    return any(shape.read(data) is not None for shape in shapes)
+
+
+def test_a_head_is_learnt_when_it_has_come_a_few_times() -> None:
+    data = answer(b"x-learnt-after: 1", b"Content-Length: 2")
+    for _ in range(LEARN_AFTER - 1):
+        reader = ResponseReader(b"POST")
+        reader.feed(data)
+        assert reader.shapes == ()
+    assert read_both_ways(data, learn(data))
+
+
+def test_values_may_differ() -> None:
+    shapes = learn(answer(*LINES, b"Content-Length: 2"))
+    other = [b"Date: later", b"Content-Type: a/b", b"Server: x", LINES[3], b"x-request-id: other", b"X-Up: 2"]
+    assert read_both_ways(answer(*other, b"Content-Length: 1", body=b"1"), shapes)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"Connection: close", b"Content-Length: 2"],
+        [b"Connection: keep-alive, X-Up", b"X-Up: 1", b"Content-Length: 2"],
+        [b"Content-Length: 2", b"Set-Cookie: a=b", b"Keep-Alive: timeout=5", b"alt-svc: h3"],
+        [b"Content-Type: a/b", b"Content-Type: c/d", b"request-id: 1", b"x-request-id: 2"],
+        [b"Content-Encoding: gzip", b"Content-Length: 2", b"Connection: content-length, content-encoding"],
+        [b"Transfer-Encoding: chunked", b"X-Up: 1"],
+        [b"X-a+b*^|$: 1", b"X.Up: 2", b"Content-Length: 0"],
+        [],
+    ],
+    ids=["close", "named", "dropped", "several", "coded", "chunked", "odd names", "none"],
+)
+@pytest.mark.parametrize(
+    "status_line", [b"HTTP/1.1 200 OK", b"HTTP/1.0 529 \xe9", b"HTTP/1.1 204 ", b"HTTP/1.1 404"]
+)
+@pytest.mark.parametrize("method", [b"POST", b"HEAD"])
+def test_every_shape_is_read_as_line_by_line(lines: list[bytes], status_line: bytes, method: bytes) -> None:
+    data = answer(*lines, status_line=status_line, body=b"2\r\nhi\r\n0\r\n\r\n")
+    plain = ResponseReader(method)
+    plain.feed(data)
+    assert read_both_ways(data, learn(data), method) is (plain.head is not None)
+
+
+NEAR = [
+    *(b"x-request-id:1", b"x-request-id:  1", b"x-request-id:\t1", b"x-request-id: ", b"x-request-id: 1 "),
+    *(b"x-request-id: a\x00b", b"x-request-id: a\x7fb", b"x-request-id: a\nb", b"x-request-id: a\rb"),
+    *(b"x-request-id: \x80", b"x-request-id: a\tb", b"x-request-id : 1", b"x-request-ID: 1", b"x-request-id"),
+    *(
+        b"Content-Length: 3",
+        b"Content-Length: +2",
+        b"Content-Length: 2x",
+        b"Content-Length: 99999999999999999999",
+    ),
+    *(b"Connection: x-up", b"Transfer-Encoding: chunked", b" x-request-id: 1", b"", b"HTTP/1.1 200 OK"),
+]
+
+
+NEAR += [
+    b"Content-Length:  2",
+    b"Content-Length: 2 ",
+    b"Content-Length: 2\t",
+    b"Connection: close",
+    b"Connection:close",
+]
+
+
+@pytest.mark.parametrize("line", NEAR)
+@pytest.mark.parametrize("status_line", [b"HTTP/1.1 200 OK", b"HTTP/1.1 200 OK ", b"HTTP/1.0 200 OK"])
+def test_what_is_nearly_of_the_shape_is_read_as_without_it(line: bytes, status_line: bytes) -> None:
+    lines = [*LINES, b"Content-Length: 2"]
+    shapes = learn(answer(*lines))
+    for place in range(len(lines)):
+        read_both_ways(answer(*lines[:place], line, *lines[place + 1 :], status_line=status_line), shapes)
+
+
+@given(st.binary(max_size=6))
+@example(b"1")
+def test_any_value_is_read_as_without_the_shape(value: bytes) -> None:
+    shapes = learn(answer(*LINES, b"Content-Length: 2"))
+    read_both_ways(answer(LINES[0], b"Content-Type: " + value, *LINES[2:], b"Content-Length: 2"), shapes)
+
+
+@given(st.integers(1, 200))
+def test_a_head_in_two_pieces_is_read_as_one(cut: int) -> None:
+    data = answer(*LINES, b"Content-Length: 2")
+    reader = ResponseReader(b"POST", learn(data))
+    reader.feed(data[:cut])
+    reader.feed(data[cut:] or b"x")
+    whole = ResponseReader(b"POST")
+    whole.feed(data)
+    assert found_by(reader)[:4] == found_by(whole)[:4]
+
+
+def test_a_head_behind_an_interim_one_is_of_the_shape_all_the_same() -> None:
+    data = answer(*LINES, b"Content-Length: 2")
+    read_both_ways(b"HTTP/1.1 102 P\r\nX: y\r\n\r\n" + data, learn(data))
+
+
+def test_a_long_head_is_refused_whatever_its_shape() -> None:
+    shapes = learn(answer(b"X-Long: 1", b"Content-Length: 2"))
+    data = answer(b"X-Long: " + b"1" * 70_000, b"Content-Length: 2")
+    assert read_both_ways(data, shapes)
+
+
+def test_a_connection_tries_a_few_shapes() -> None:
+    shapes: tuple[HeadShape, ...] = ()
+    for number in range(MOST_TRIED + 2):
+        shapes = learn(answer(b"X-Tried-%d: 1" % number, b"Content-Length: 2"), shapes)
+    assert len(shapes) == MOST_TRIED
+    assert shapes[0].read(answer(b"X-Tried-%d: 2" % (MOST_TRIED + 1), b"Content-Length: 2")) is not None
