@@ -1,7 +1,8 @@
 """A request to a model, whatever wire it came by.
 
 A :class:`Conversation` is what a client asks: instructions, turns made of parts, tools, and how to answer.
-Everything is immutable and means the same for every family; what a family cannot say is a
+Everything is immutable, holds nothing that leads back to it (hence ``gc=False``, which spares the garbage
+collector), and means the same for every family; what a family cannot say is a
 :class:`mgw.canonical.features.Feature` that its renderer returns as lost.
 
 Sources: the vendors' references of chat completions, messages and generateContent; contract 8.1.
@@ -72,7 +73,7 @@ class Citation(Struct, frozen=True):
     """The character after its last."""
 
 
-class Text(Struct, frozen=True, tag="text"):
+class Text(Struct, frozen=True, tag="text", gc=False):
     """Plain text."""
 
     text: str
@@ -82,7 +83,7 @@ class Text(Struct, frozen=True, tag="text"):
     """Gemini signs texts, too."""
 
 
-class Media(Struct, frozen=True, tag="media"):
+class Media(Struct, frozen=True, tag="media", gc=False):
     """An image, a document, audio or video: exactly one of ``data``, ``url``, ``file_id`` and ``text``."""
 
     kind: MediaKind
@@ -104,7 +105,7 @@ class Media(Struct, frozen=True, tag="media"):
     cache: CacheMark | None = None
 
 
-class ToolCall(Struct, frozen=True, tag="tool_call"):
+class ToolCall(Struct, frozen=True, tag="tool_call", gc=False):
     """The model asks for a tool; ``arguments`` is JSON text, as streamed."""
 
     id: str
@@ -115,7 +116,7 @@ class ToolCall(Struct, frozen=True, tag="tool_call"):
     cache: CacheMark | None = None
 
 
-class ToolResult(Struct, frozen=True, tag="tool_result"):
+class ToolResult(Struct, frozen=True, tag="tool_result", gc=False):
     """What a tool gave back."""
 
     call_id: str
@@ -126,7 +127,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result"):
     cache: CacheMark | None = None
 
 
-class Thinking(Struct, frozen=True, tag="thinking"):
+class Thinking(Struct, frozen=True, tag="thinking", gc=False):
     """What the model thought, as far as its provider shows it.
 
     A redacted thought has no text and a signature whose ``redacted`` is set.
@@ -136,7 +137,7 @@ class Thinking(Struct, frozen=True, tag="thinking"):
     signature: Signature | None = None
 
 
-class Refusal(Struct, frozen=True, tag="refusal"):
+class Refusal(Struct, frozen=True, tag="refusal", gc=False):
     """The model declines, in words of its own."""
 
     text: str
@@ -145,7 +146,7 @@ class Refusal(Struct, frozen=True, tag="refusal"):
 Part = Text | Media | ToolCall | ToolResult | Thinking | Refusal
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     """One message."""
 
     role: Role

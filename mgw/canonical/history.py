@@ -40,6 +40,10 @@ from mgw.canonical.conversation import (
 )
 from mgw.canonical.identifiers import make_unique_id
 
+_USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
+_ASSISTANT: Final = Role.ASSISTANT
+_SYSTEM: Final = Role.SYSTEM
+
 BEGIN: Final = "(The conversation begins with the assistant.)"
 """The user's message before a history that begins with the assistant, where the family refuses that."""
 CONTINUE: Final = "Go on from exactly where you stopped."
@@ -127,12 +131,13 @@ def render_history(
     """Return the messages of a history in an order that the family takes."""
     history = _History(policy, renderer)
     for turn in turns:
-        if turn.role is Role.ASSISTANT:
-            history.add_assistant(turn)
-        elif turn.role is Role.SYSTEM:
-            history.add_system(turn)
-        else:
+        role = turn.role
+        if role is _USER:
             history.add_user(turn)
+        elif role is _ASSISTANT:
+            history.add_assistant(turn)
+        else:
+            history.add_system(turn)
     return history.finish()
 
 
@@ -143,6 +148,7 @@ def pair_calls(turns: Sequence[Turn], call_ids: re.Pattern[str]) -> list[History
     Results without a call become texts.
     """
     pairs = _Pairs(call_ids)
+    paired = pairs.turns
     for number, turn in enumerate(turns):
         for part in turn.parts:
             if type(part) in _PAIRED:
@@ -150,7 +156,7 @@ def pair_calls(turns: Sequence[Turn], call_ids: re.Pattern[str]) -> list[History
                 break
         else:
             unpaired: Any = turn.parts  # Any: there is no call and no result among them
-            pairs.turns.append(HistoryTurn(turn.role, unpaired, turn.name))
+            paired.append(HistoryTurn(turn.role, unpaired, turn.name))
     return pairs.finish()
 
 
@@ -186,9 +192,7 @@ class _History:
         if self._moved or (self._unanswered and not self._alternates):
             self._settle()
         if blocks:
-            if self._folds_system and self._last is Role.SYSTEM:
-                self._settle_system()
-            self._append(Role.ASSISTANT, blocks, turn.name)
+            self._append(_ASSISTANT, blocks, turn.name)
             if turn.calls:
                 self._unanswered += turn.calls
         if moved:
@@ -198,10 +202,9 @@ class _History:
         """Add an instruction, after what is due before it."""
         blocks = self._renderer.render_system(turn)
         self._settle()
-        if self._policy.system_turns is SystemTurns.AS_USER:
-            self._append_user(blocks)
-        elif blocks:
-            self._append(Role.SYSTEM, blocks)
+        if blocks:
+            as_user = self._policy.system_turns is SystemTurns.AS_USER
+            self._append(_USER if as_user else _SYSTEM, blocks)
 
     def add_user(self, turn: HistoryTurn) -> None:
         """Add a turn of the user's, after the results that are due, and with the media that are."""
@@ -212,18 +215,19 @@ class _History:
             self._add_results()
         if self._moved:
             blocks, self._moved = self._moved + blocks, []
-        self._append_user(blocks, turn.name)
+        if blocks:
+            self._append(_USER, blocks, turn.name)
 
     def finish(self) -> list[HistoryMessage]:
         """Add what is still due, and return all."""
         self._settle()
-        if self._folds_system:
-            self._settle_system()
+        if self._last is _SYSTEM and self._folds_system:
+            self._place_system(None)
         messages, policy = self._messages, self._policy
-        if policy.begins_with_user and messages and messages[0].role is Role.ASSISTANT:
-            messages.insert(0, HistoryMessage(Role.USER, [self._renderer.render_text(BEGIN)]))
-        if policy.ends_with_user and self._last is Role.ASSISTANT:
-            self._append(Role.USER, [self._renderer.render_text(CONTINUE)])
+        if policy.begins_with_user and messages and messages[0].role is _ASSISTANT:
+            messages.insert(0, HistoryMessage(_USER, [self._renderer.render_text(BEGIN)]))
+        if policy.ends_with_user and self._last is _ASSISTANT:
+            self._append(_USER, [self._renderer.render_text(CONTINUE)])
         return messages
 
     def _settle(self) -> None:
@@ -232,43 +236,42 @@ class _History:
             self._add_results()
         if self._moved:
             blocks, self._moved = self._moved, []
-            self._append_user(blocks)
+            self._append(_USER, blocks)
 
     def _add_results(self) -> None:
         calls, self._unanswered = self._unanswered, []
         for call in calls:
             blocks, moved = self._renderer.render_result(call)
-            self._append(Role.USER, blocks, None, is_result=True)
+            self._append(_USER, blocks, None, is_result=True)
             if moved:
                 self._moved += moved
-
-    def _append_user(self, blocks: list[JsonObject], name: str | None = None) -> None:
-        if blocks:
-            if self._folds_system and self._last is Role.SYSTEM:
-                self._fold_system()
-            self._append(Role.USER, blocks, name)
 
     def _append(
         self, role: Role, blocks: list[JsonObject], name: str | None = None, *, is_result: bool = False
     ) -> None:
-        if self._alternates and self._last is role:
+        if self._last is _SYSTEM and self._folds_system:
+            self._place_system(role)
+        if self._last is role and self._alternates:
             self._messages[-1].blocks += blocks
         else:
             self._last = role
             self._messages.append(HistoryMessage(role, blocks, name, is_result))
 
-    def _settle_system(self) -> None:
-        """Make an instruction a text of the user's where it does not follow the user."""
-        if self._last is not Role.SYSTEM:
+    def _place_system(self, follower: Role | None) -> None:
+        """Make an instruction a text of the user's unless it stands between the user and the assistant.
+
+        :param follower: whose the next message is; ``None``: there is none.
+        """
+        if follower is _SYSTEM:  # both are one message
             return
         before = self._messages[-2].role if len(self._messages) > 1 else None
-        if before is not Role.USER:
+        if follower is _USER or before is not _USER:
             self._fold_system()
 
     def _fold_system(self) -> None:
         blocks = self._messages.pop().blocks
         self._last = self._messages[-1].role if self._messages else None
-        self._append(Role.USER, blocks)
+        self._append(_USER, blocks)
 
 
 _PAIRED: Final = frozenset({ToolCall, ToolResult})

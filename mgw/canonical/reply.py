@@ -41,6 +41,8 @@ NO_USAGE = TokenUsage()
 class StopReason(Enum):
     """Why an answer ended (the table of contract 8.20)."""
 
+    __hash__ = object.__hash__  # members are single objects; Enum's own hashes the name, in Python
+
     END = "end"
     STOP_SEQUENCE = "stop_sequence"
     LENGTH = "length"

@@ -50,7 +50,11 @@ class Ledger:
 
     def note(self, feature: Feature, path: str) -> None:
         """Remember that the client said ``feature`` at ``path``."""
-        self.said.setdefault(feature, set()).add(path)
+        paths = self.said.get(feature)
+        if paths is None:
+            self.said[feature] = {path}
+        else:
+            paths.add(path)
 
     def leave(self, path: str) -> None:
         """Report ``path`` as not carried."""
@@ -107,9 +111,9 @@ class Fields:
 
     def path(self, key: str = "") -> str:
         """Return the path of ``key`` without positions, or of this object."""
-        own = self._key + ("[]" if self._index is not None else "")
-        if self._parent is not None:
-            own = self._parent.path(own)
+        if self._parent is None:
+            return key
+        own = self._parent.path(self._key if self._index is None else f"{self._key}[]")
         return f"{own}.{key}" if own and key else own + key
 
     def place(self, key: str = "") -> str:

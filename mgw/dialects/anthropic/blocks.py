@@ -10,9 +10,9 @@ with a thought ("The final block in an assistant message cannot be `thinking`").
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from msgspec.json import Encoder
 from msgspec.structs import replace
@@ -83,6 +83,38 @@ def parse_content(message: Fields, role: Role) -> tuple[Part, ...]:
         else:
             parts.append(Text(text))
     return tuple(parts)
+
+
+def parse_bare_blocks(blocks: list[Any], role: Role) -> tuple[Part, ...] | None:  # Any: any JSON
+    """Return the parts that these blocks are, if each holds what nearly all do and nothing else."""
+    parts: list[Part] = []
+    try:
+        for block in blocks:
+            part = _parse_bare_block(block, role) if type(block) is dict else None
+            if part is None:
+                return None
+            parts.append(part)
+    except RecursionError:  # its refusal names the place
+        return None
+    return tuple(parts)
+
+
+def _parse_bare_block(block: JsonObject, role: Role) -> Part | None:
+    kind = block.get("type")
+    if kind == "text":
+        text = bare_text(block)
+        return None if text is None else Text(text)
+    if kind == "tool_use" and len(block) == 4 and role is Role.ASSISTANT:
+        call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
+        if type(call_id) is str and type(name) is str and type(arguments) is dict:
+            return ToolCall(call_id, name, _ENCODER.encode(arguments).decode())
+    elif kind == "tool_result" and len(block) == 3 and role is Role.USER:
+        call_id, content = block.get("tool_use_id"), block.get("content")
+        if type(content) is list and len(content) == 1 and type(content[0]) is dict:
+            content = bare_text(content[0])
+        if type(call_id) is str and type(content) is str:
+            return ToolResult(call_id, (Text(content),))
+    return None
 
 
 def _parse_block(message: Fields, block: Fields, role: Role) -> Sequence[Part]:
@@ -299,6 +331,8 @@ class BlockRenderer:
     """Whether thoughts go with the request."""
     has_thoughts: bool = False
     """Whether one has been rendered."""
+    called: dict[str, None] = field(default_factory=dict)
+    """What the tools of all calls are called here, in their order."""
 
     def render_texts(self, parts: Iterable[HistoryPart]) -> list[JsonObject]:
         """Return the texts of an instruction."""
@@ -381,10 +415,12 @@ class BlockRenderer:
         part = call.part
         if part.signature is not None and not is_own(part.signature):
             self.lost.add(Feature.THINKING)
+        name = self.names[part.name]
+        self.called[name] = None
         block: JsonObject = {
             "type": "tool_use",
             "id": call.id,
-            "name": self.names[part.name],
+            "name": name,
             "input": embed_arguments(part.arguments),
         }
         return self.breakpoints.add_to(block, part.cache)

@@ -146,10 +146,8 @@ def render_stop_sequences(stop: tuple[str, ...], lost: set[Feature]) -> list[str
     return rendered
 
 
-def render_metadata(user: str | None, lost: set[Feature]) -> JsonObject | None:
+def render_metadata(user: str, lost: set[Feature]) -> JsonObject | None:
     """Return ``metadata`` with the identifier of the user, unless that is personal data."""
-    if user is None:
-        return None
     if _PERSONAL.fullmatch(user):
         lost.add(Feature.USER)
         return None

@@ -32,7 +32,13 @@ from mgw.dialects.anthropic.options import (
     render_stop_sequences,
     render_thinking,
 )
-from mgw.dialects.anthropic.tools import parse_tool_choice, parse_tools, render_tool_choice, render_tools
+from mgw.dialects.anthropic.tools import (
+    declare_called_tools,
+    parse_tool_choice,
+    parse_tools,
+    render_tool_choice,
+    render_tools,
+)
 from mgw.dialects.anthropic.turns import (
     drop_thoughts,
     has_thoughts,
@@ -202,7 +208,9 @@ class _RequestRenderer:
             messages, system = [{"role": "user", "content": system}], []
         if not messages[0]["content"]:
             raise no_messages()
-        thinking = self._choose_thinking(messages)
+        if renderer.called and not tools:
+            tools = declare_called_tools(renderer.called)
+        thinking = self._choose_thinking(messages, has_thoughts=renderer.has_thoughts)
         self.has_thoughts = renderer.has_thoughts and has_thoughts(messages)
         self.binds_thoughts = self.has_thoughts and can_bind_thoughts(thinking, row)
         body: JsonObject = {"model": self.options.model, "max_tokens": thinking.max_tokens}
@@ -218,7 +226,7 @@ class _RequestRenderer:
         self._add_options(body, thinking)
         return body
 
-    def _choose_thinking(self, messages: list[JsonObject]) -> AnthropicThinking:
+    def _choose_thinking(self, messages: list[JsonObject], *, has_thoughts: bool) -> AnthropicThinking:
         """Return how the model is to think after these messages, which lose the thoughts that do not fit."""
         conversation, row = self.conversation, self.options.row
         thinking = choose_thinking(conversation.reasoning, conversation, self.options)
@@ -227,7 +235,8 @@ class _RequestRenderer:
             thinking = choose_thinking(Reasoning(Effort.NONE), conversation, self.options)
         if thinking.lost:
             self.lost.add(Feature.REASONING)
-        if thinking.kind == "disabled" or (thinking.kind is None and row.default is Effort.NONE):
+        is_off = thinking.kind == "disabled" or (thinking.kind is None and row.default is Effort.NONE)
+        if has_thoughts and is_off:
             drop_thoughts(messages, self.lost)
         limit = conversation.max_tokens
         if limit is not None and row.max_output is not None and limit > row.max_output:
@@ -239,16 +248,19 @@ class _RequestRenderer:
         rendered = render_thinking(thinking, bind_thoughts=self.binds_thoughts)
         if rendered is not None:
             body["thinking"] = rendered
-        config = render_output_config(thinking.effort, conversation.output, self.options.row, self.lost)
-        if config:
-            body["output_config"] = config
+        if thinking.effort is not None or conversation.output is not None:
+            config = render_output_config(thinking.effort, conversation.output, self.options.row, self.lost)
+            if config:
+                body["output_config"] = config
         has_sampling = thinking.sampling and self._version == SAMPLING_VERSION
         body |= render_sampling(conversation.sampling, self.lost, is_supported=has_sampling)
-        stop_sequences = render_stop_sequences(conversation.stop, self.lost)
-        if stop_sequences:
-            body["stop_sequences"] = stop_sequences
-        metadata = render_metadata(conversation.user, self.lost)
-        if metadata is not None:
-            body["metadata"] = metadata
+        if conversation.stop:
+            stop_sequences = render_stop_sequences(conversation.stop, self.lost)
+            if stop_sequences:
+                body["stop_sequences"] = stop_sequences
+        if conversation.user is not None:
+            metadata = render_metadata(conversation.user, self.lost)
+            if metadata is not None:
+                body["metadata"] = metadata
         if conversation.stream:
             body["stream"] = True

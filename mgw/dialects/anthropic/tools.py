@@ -9,11 +9,12 @@ outputs cannot enforce.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.json import Encoder
 
-from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolCall, ToolChoice, ToolMode
+from mgw.canonical.conversation import Conversation, JsonObject, Tool, ToolChoice, ToolMode
 from mgw.canonical.features import Feature
 from mgw.dialects.anthropic.cache_control import CacheBreakpoints, parse_cache_control
 from mgw.dialects.anthropic.schema import StrictToolBudget
@@ -72,19 +73,21 @@ def render_tools(
 ) -> list[JsonObject]:
     """Return the tools of the request.
 
-    History with calls wants its tools declared ("Requests which include `tool_use` or `tool_result` blocks
-    must define tools"), so that where there are none the called names are; :func:`render_tool_choice` forbids
-    them.
-
     :param strict: whether the model takes strict tools.
     """
-    if conversation.tools:
-        budget = StrictToolBudget() if strict else None
-        return [_render_tool(tool, names, breakpoints, budget, lost) for tool in conversation.tools]
-    called = {
-        part.name: None for turn in conversation.turns for part in turn.parts if isinstance(part, ToolCall)
-    }
-    return [{"name": names[name], "input_schema": _render_schema(None)} for name in called]
+    if not conversation.tools:
+        return []
+    budget = StrictToolBudget() if strict else None
+    return [_render_tool(tool, names, breakpoints, budget, lost) for tool in conversation.tools]
+
+
+def declare_called_tools(names: Iterable[str]) -> list[JsonObject]:
+    """Return tools of these names, for a history with calls of a request that has none.
+
+    The vendor wants them declared ("Requests which include `tool_use` or `tool_result` blocks must define
+    tools"); :func:`render_tool_choice` forbids them.
+    """
+    return [{"name": name, "input_schema": _render_schema(None)} for name in names]
 
 
 def _render_tool(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from mgw.canonical.conversation import JsonObject, Role, Text, Turn
+from mgw.canonical.conversation import JsonObject, Part, Role, Text, Turn
 from mgw.canonical.features import Feature
 from mgw.canonical.history import (
     HistoryPolicy,
@@ -29,6 +29,7 @@ from mgw.dialects.anthropic.blocks import (
     THOUGHT_TYPES,
     BlockRenderer,
     drop_last_thoughts,
+    parse_bare_blocks,
     parse_content,
     text_block,
 )
@@ -46,15 +47,19 @@ def parse_turns(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     """Return the instructions that stand before all else, and the turns."""
     if "messages" not in root:
         raise root.missing("messages")
-    messages = root.objects("messages")
-    roles = [_parse_role(message) for message in messages]
-    last_user = -1
-    for place, role in enumerate(roles):
-        if role is Role.USER:
-            last_user = place
+    messages = root.elements("messages", root.take("messages"))
+    last_user = len(messages) - 1
+    while last_user >= 0 and messages[last_user].get("role") != _USER:
+        last_user -= 1
     leading: list[Text] = []
     turns: list[Turn] = []
-    for place, (message, role) in enumerate(zip(messages, roles, strict=True)):
+    for place, bare in enumerate(messages):
+        turn = _parse_bare_message(bare)
+        if turn is not None:
+            turns.append(turn)
+            continue
+        message = root.open_element("messages", place, bare)
+        role = _parse_role(message)
         parts = parse_content(message, role)
         if role is Role.SYSTEM:
             # Guide on mid-conversation system messages: then it is shown for the turn that it follows only.
@@ -66,6 +71,18 @@ def parse_turns(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
                 continue
         turns.append(Turn(role, parts))
     return tuple(leading), tuple(turns)
+
+
+def _parse_bare_message(message: JsonObject) -> Turn | None:
+    """Return the turn of a message that holds no more than nearly all do; ``None``: it is another."""
+    role, content = message.get("role"), message.get("content")
+    if len(message) != 2 or role not in (_USER, _ASSISTANT):
+        return None
+    if type(content) is str:
+        parts: tuple[Part, ...] | None = (Text(content),)
+    else:
+        parts = parse_bare_blocks(content, _ROLES[role]) if type(content) is list else None
+    return None if parts is None else Turn(_ROLES[role], parts)
 
 
 def _parse_role(message: Fields) -> Role:
@@ -91,7 +108,7 @@ def render_turns(turns: tuple[Turn, ...], renderer: BlockRenderer) -> list[JsonO
     messages: list[JsonObject] = [
         {"role": _NAMES[message.role], "content": message.blocks} for message in history
     ]
-    if messages and messages[-1]["role"] == _ASSISTANT:
+    if history and history[-1].role is Role.ASSISTANT:
         last = messages[-1]["content"][-1]
         if last["type"] == "text":
             last["text"] = last["text"].rstrip()
@@ -126,6 +143,9 @@ class _TurnRenderer:
 
     def render_assistant(self, turn: HistoryTurn) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the assistant's own blocks, and its media."""
+        if len(turn.parts) == 1 and type(turn.parts[0]) is Text:  # as most are
+            block = self.blocks.render_text(turn.parts[0])
+            return ([] if block is None else [block]), []
         content = self.render_user(turn)
         media = [block for block in content if block["type"] in _MEDIA]
         if media:

@@ -68,12 +68,21 @@ def parse_system(content: Fields) -> tuple[Text, ...]:
     """Return the texts of a system instruction; what is no text there is reported."""
     content.skip("role")
     texts: list[Text] = []
-    for part in content.objects_or_one("parts"):
-        text = part.text("text")
+    for index, part in enumerate(content.elements_or_one("parts")):
+        text = bare_text(part)
+        if text is None:
+            text = content.open_element("parts", index, part).text("text")
         if text is not None:
-            content.note(Feature.SYSTEM)
             texts.append(Text(text))
+    if texts:
+        content.note(Feature.SYSTEM)
     return tuple(texts)
+
+
+def bare_text(part: JsonObject) -> str | None:
+    """Return the text of a part that holds nothing else; ``None``: it is another."""
+    text = part.get("text")
+    return text if len(part) == 1 and type(text) is str else None
 
 
 def parse_call(call: Fields, signature: Signature | None, calls: CallMatcher) -> ToolCall:
@@ -298,7 +307,7 @@ class PartJoiner:
         if self._pieces:
             self._flush()
         parts = tuple(self._parts)
-        self._parts = []
+        self._parts.clear()
         return parts
 
     def _after_last_call(self) -> int:
@@ -315,7 +324,8 @@ class PartJoiner:
 
     def _flush(self) -> None:
         if self._pieces:
-            text = self._join()
+            text = "".join(self._pieces)
+            self._pieces.clear()
             self._parts.append(Thinking(text, UNSIGNED) if self._thinking else Text(text))
 
 

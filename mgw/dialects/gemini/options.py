@@ -92,10 +92,15 @@ def parse_options(config: Fields | None) -> GenerationConfig:
     """Return ``generationConfig`` in its canonical form; what no other family has stays unread."""
     if config is None:
         return _NO_OPTIONS
+    sampling = _parse_sampling(config)
+    max_tokens = parse_integer(config, "maxOutputTokens", Feature.MAX_TOKENS)
+    stop = tuple(filter(None, config.texts("stopSequences", Feature.STOP)))
+    if not config.unread:  # all else is rare
+        return GenerationConfig(sampling, max_tokens, stop)
     return GenerationConfig(
-        sampling=_parse_sampling(config),
-        max_tokens=parse_integer(config, "maxOutputTokens", Feature.MAX_TOKENS),
-        stop=tuple(filter(None, config.texts("stopSequences", Feature.STOP))),
+        sampling,
+        max_tokens,
+        stop,
         candidates=_parse_candidates(config),
         output=_parse_output(config),
         reasoning=_parse_reasoning(config),

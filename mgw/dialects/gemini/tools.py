@@ -33,6 +33,8 @@ def parse_tools(request: Fields) -> tuple[Tool, ...]:
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a tool that is none.
     """
+    if "tools" not in request.unread:
+        return ()
     found: list[Tool] = []
     request.note(Feature.TOOLS, "tools")
     for tool in request.objects_or_one("tools"):

@@ -66,6 +66,7 @@ from mgw.dialects.fields import Fields, none_of
 from mgw.dialects.gemini.blocks import (
     CallMatcher,
     PartJoiner,
+    bare_text,
     has_data,
     leave_part,
     parse_call,
@@ -90,6 +91,8 @@ from mgw.vocabulary import Family
 
 USER: Final = "user"
 MODEL: Final = "model"
+_USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
+_ASSISTANT: Final = Role.ASSISTANT
 
 _ROLES: Final = MappingProxyType({"user": Role.USER, "function": Role.USER, "model": Role.ASSISTANT})
 
@@ -123,17 +126,17 @@ class _TurnParser:
         role, parts = content.get("role"), content.get("parts")
         if len(content) != 2 or type(parts) is not list or len(parts) != 1 or type(parts[0]) is not dict:
             return False
-        text = parts[0].get("text")
-        if len(parts[0]) != 1 or type(text) is not str:
+        text = bare_text(parts[0])
+        if text is None:
             return False
         if role == MODEL:
             self._joiner.add_text(text, None)
-            return True
-        if role == USER:
+        elif role == USER:
             self._end_model_turn()
-            self._turns.append(Turn(Role.USER, (Text(text),)))
-            return True
-        return False
+            self._turns.append(Turn(_USER, (Text(text),)))
+        else:
+            return False
+        return True
 
     def parse(self, content: Fields) -> None:
         """Parse one content."""
@@ -142,13 +145,13 @@ class _TurnParser:
         if role is None:
             raise none_of(content, "role", name, _ROLES)
         parts = content.objects_or_one("parts")
-        if role is Role.ASSISTANT:
+        if role is _ASSISTANT:
             for part in parts:
                 self._parse_model_part(part)
             return
         self._end_model_turn()
         found = [one for part in parts if (one := self._parse_user_part(part)) is not None]
-        self._turns.append(Turn(Role.USER, tuple(found)))
+        self._turns.append(Turn(_USER, tuple(found)))
 
     def finish(self) -> tuple[Turn, ...]:
         """Return all turns."""
@@ -158,7 +161,7 @@ class _TurnParser:
     def _end_model_turn(self) -> None:
         parts = self._joiner.finish()
         if parts:
-            self._turns.append(Turn(Role.ASSISTANT, parts))
+            self._turns.append(Turn(_ASSISTANT, parts))
 
     def _parse_model_part(self, part: Fields) -> None:
         if len(part.unread) == 1:  # nothing else can be said of a call
@@ -238,7 +241,7 @@ def render_turns(
     turns = _join_model_turns(pair_calls(conversation.turns, policy.call_ids))
     history = render_history(turns, policy, _TurnRenderer(row, names, lost))
     contents: list[JsonObject] = [
-        {"role": MODEL if message.role is Role.ASSISTANT else USER, "parts": message.blocks}
+        {"role": MODEL if message.role is _ASSISTANT else USER, "parts": message.blocks}
         for message in history
     ]
     if row.signatures:
@@ -250,7 +253,7 @@ def _join_model_turns(turns: list[HistoryTurn]) -> list[HistoryTurn]:
     """Return the turns with neighbours of the model's as one: a call may sign the thought before it."""
     before: Role | None = None
     for turn in turns:
-        if turn.role is Role.ASSISTANT is before:
+        if turn.role is _ASSISTANT is before:
             break
         before = turn.role
     else:
@@ -258,7 +261,7 @@ def _join_model_turns(turns: list[HistoryTurn]) -> list[HistoryTurn]:
     joined: list[HistoryTurn] = []
     for role, group in groupby(turns, key=attrgetter("role")):
         neighbours = list(group)
-        if role is Role.ASSISTANT:
+        if role is _ASSISTANT:
             parts = tuple(part for turn in neighbours for part in turn.parts)
             calls = tuple(call for turn in neighbours for call in turn.calls)
             joined.append(HistoryTurn(role, parts, calls=calls))

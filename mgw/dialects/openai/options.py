@@ -42,15 +42,17 @@ from mgw.vocabulary import Effort
 _MAX_STOP_SEQUENCES: Final = 4
 _MAX_USER_CHARS: Final = 64
 _EFFORTS: Final = MappingProxyType({str(effort): effort for effort in Effort})
-_SAMPLING: Final = (
-    ("temperature", Feature.TEMPERATURE, Fields.number, None),
-    ("top_p", Feature.TOP_P, Fields.number, None),
-    ("top_k", Feature.TOP_K, Fields.integer, None),
-    ("frequency_penalty", Feature.FREQUENCY_PENALTY, Fields.number, 0),
-    ("presence_penalty", Feature.PRESENCE_PENALTY, Fields.number, 0),
-    ("seed", Feature.SEED, Fields.integer, None),
-    ("logprobs", Feature.LOGPROBS, Fields.flag, False),
-    ("top_logprobs", Feature.TOP_LOGPROBS, Fields.integer, 0),
+_SAMPLING: Final = MappingProxyType(
+    {
+        "temperature": (Feature.TEMPERATURE, Fields.number, None),
+        "top_p": (Feature.TOP_P, Fields.number, None),
+        "top_k": (Feature.TOP_K, Fields.integer, None),
+        "frequency_penalty": (Feature.FREQUENCY_PENALTY, Fields.number, 0),
+        "presence_penalty": (Feature.PRESENCE_PENALTY, Fields.number, 0),
+        "seed": (Feature.SEED, Fields.integer, None),
+        "logprobs": (Feature.LOGPROBS, Fields.flag, False),
+        "top_logprobs": (Feature.TOP_LOGPROBS, Fields.integer, 0),
+    }
 )
 """How each is taken, and the value that says nothing."""
 _REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "extra_body"})
@@ -60,8 +62,9 @@ _REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "ext
 def parse_sampling(request: Fields) -> Sampling:
     """Take how tokens are drawn."""
     found: dict[str, Any] = {}  # Any: numbers and truth values
-    for key, feature, take, unsaid in _SAMPLING:
-        if key in request.unread:  # most are in no request
+    for key in request:
+        if key in _SAMPLING:
+            feature, take, unsaid = _SAMPLING[key]
             value = take(request, key)
             if value is not None and value != unsaid:
                 request.note(feature, key)
@@ -72,7 +75,7 @@ def parse_sampling(request: Fields) -> Sampling:
 def parse_max_tokens(request: Fields) -> int | None:
     """Take the limit of the answer; ``max_completion_tokens`` goes before the deprecated ``max_tokens``."""
     for key in ("max_completion_tokens", "max_tokens"):
-        limit = request.integer(key, Feature.MAX_TOKENS)
+        limit = request.integer(key, Feature.MAX_TOKENS) if key in request.unread else None
         if limit is not None:
             if limit < 1:
                 raise request.wrong(key, "must be at least 1")
@@ -267,29 +270,22 @@ def render_reasoning_and_sampling(
     if thinking.thoughts_lost:
         lost.add(Feature.THOUGHTS)
     sampling = conversation.sampling
-    for key, value, feature in (
-        ("temperature", sampling.temperature, Feature.TEMPERATURE),
-        ("top_p", sampling.top_p, Feature.TOP_P),
-        ("frequency_penalty", sampling.frequency_penalty, Feature.FREQUENCY_PENALTY),
-        ("presence_penalty", sampling.presence_penalty, Feature.PRESENCE_PENALTY),
-        ("logprobs", sampling.logprobs, Feature.LOGPROBS),
-        ("top_logprobs", sampling.top_logprobs, Feature.TOP_LOGPROBS),
-        ("top_k", sampling.top_k, Feature.TOP_K),
-    ):
+    if sampling is NO_SAMPLING:
+        return
+    for key, (feature, _, _) in _SAMPLING.items():
+        value = getattr(sampling, key)
         if value is None:
             continue
-        if thinking.sampling and _is_accepted(key, conversation, options):
+        if key == "seed" or (thinking.sampling and _is_accepted(key, sampling, options)):
             body[key] = value
         else:
             lost.add(feature)
-    if sampling.seed is not None:
-        body["seed"] = sampling.seed
 
 
-def _is_accepted(key: str, conversation: Conversation, options: RenderOptions) -> bool:
+def _is_accepted(key: str, sampling: Sampling, options: RenderOptions) -> bool:
     if key == "top_k":
         return key in options.extra_fields
-    return key != "top_logprobs" or conversation.sampling.logprobs is True  # refused without the other
+    return key != "top_logprobs" or sampling.logprobs is True  # refused without the other
 
 
 def render_limits(

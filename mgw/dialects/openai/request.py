@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import Final
 
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import Conversation, JsonObject, Text, Turn
 from mgw.canonical.features import Feature
 from mgw.canonical.identifiers import CHAT_NAME
 from mgw.dialects.dialect import (
+    PLAIN,
     Parsed,
     Rendered,
     RenderOptions,
@@ -103,11 +105,26 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
     request = open_request(body, ledger)
     request.skip("model")
     system, turns = _parse_messages(request)
+    conversation = Conversation(
+        turns=turns,
+        system=system,
+        sampling=parse_sampling(request),
+        max_tokens=parse_max_tokens(request),
+        stop=parse_stop_sequences(request),
+        stream=request.flag("stream") or False,
+    )
+    style = PLAIN
+    if request.unread:
+        conversation, style = _parse_rare_fields(request, conversation)
+    return finish_parsing(conversation, ledger, style)
+
+
+def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Conversation, ReplyOptions]:
+    """Take what a mere chat does not have; return the conversation with it, and how to write the answer."""
     tools, functions = parse_tools(request), parse_functions(request)
     choice = parse_tool_choice(request)
     if choice is None and functions:
         choice = parse_function_choice(request)
-    stream = request.flag("stream") or False
     options = request.nested("stream_options")
     style = ReplyOptions(
         include_usage=bool(options is not None and options.flag("include_usage")),
@@ -115,22 +132,17 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
     )
     if "modalities" in request.unread:
         _skip_modalities(request)
-    conversation = Conversation(
-        turns=turns,
-        system=system,
+    conversation = replace(
+        conversation,
         tools=tools + functions,
         tool_choice=choice,
         parallel_calls=False if style.legacy_functions else _parse_parallel_calls(request),
-        sampling=parse_sampling(request),
-        max_tokens=parse_max_tokens(request),
-        stop=parse_stop_sequences(request),
         candidates=parse_candidates(request),
         output=parse_output(request),
         reasoning=parse_reasoning(request),
         user=parse_user(request),
-        stream=stream,
     )
-    return finish_parsing(conversation, ledger, style)
+    return conversation, style
 
 
 def _parse_messages(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:

@@ -54,7 +54,7 @@ from mgw.canonical.history import (
 )
 from mgw.canonical.identifiers import CHAT_ID, make_id
 from mgw.dialects.arguments import is_empty
-from mgw.dialects.fields import Fields, none_of
+from mgw.dialects.fields import Fields, Ledger, none_of
 from mgw.dialects.openai.blocks import (
     ASSISTANT_PARTS,
     SYSTEM_PARTS,
@@ -79,6 +79,9 @@ from mgw.kinds import KINDS
 from mgw.model_row import ModelRow
 from mgw.vocabulary import Family, Kind
 
+_USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
+_ASSISTANT: Final = Role.ASSISTANT
+_SYSTEM: Final = Role.SYSTEM
 _CALLS_WITHOUT_IDS: Final = "function_call"
 """The seed of identifiers for calls of the deprecated kind."""
 _POLICY: Final = HistoryPolicy(CHAT_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
@@ -89,13 +92,16 @@ _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 def parse_turns(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     """Take the messages; return the leading instructions, and the turns."""
     parser = _MessageParser()
+    turns = parser.turns
     for index, message in enumerate(request.elements("messages", request.take("messages"))):
         turn = _parse_bare_message(message)
         if turn is None:
             parser.parse(request.open_element("messages", index, message))
+        elif turn.role is _SYSTEM:
+            parser.add_system(turn, request.ledger)
         else:
-            parser.turns.append(turn)
-    return tuple(parser.system), tuple(parser.turns)
+            turns.append(turn)
+    return tuple(parser.system), tuple(turns)
 
 
 def _parse_bare_message(message: JsonObject) -> Turn | None:
@@ -106,13 +112,15 @@ def _parse_bare_message(message: JsonObject) -> Turn | None:
     parts = (Text(text),) if text else ()
     if len(message) == 2:
         if role == "user":
-            return Turn(Role.USER, parts)
+            return Turn(_USER, parts)
         if role == "assistant":
-            return Turn(Role.ASSISTANT, parts)
+            return Turn(_ASSISTANT, parts)
+        if role == "system":
+            return Turn(_SYSTEM, parts)
     elif len(message) == 3 and role == "tool":
         call_id = message.get("tool_call_id")
         if type(call_id) is str:
-            return Turn(Role.USER, (ToolResult(call_id, parts),))
+            return Turn(_USER, (ToolResult(call_id, parts),))
     return None
 
 
@@ -137,18 +145,22 @@ class _MessageParser:
     def parse_system(self, message: Fields) -> None:
         """Take a ``system`` or ``developer`` message."""
         texts = tuple(part for part in _parse_marked_content(message, SYSTEM_PARTS) if isinstance(part, Text))
+        name = message.text("name", Feature.TURN_NAME) if self.turns else None
+        self.add_system(Turn(_SYSTEM, texts, name), message.ledger)
+
+    def add_system(self, turn: Turn, ledger: Ledger) -> None:
+        """Add an instruction; those before all turns are the conversation's own."""
         if self.turns:
-            self.turns.append(Turn(Role.SYSTEM, texts, message.text("name", Feature.TURN_NAME)))
-        else:
-            self.system += texts
-            if texts:
-                message.note(Feature.SYSTEM, "content")
+            self.turns.append(turn)
+        elif turn.parts:
+            self.system += [part for part in turn.parts if isinstance(part, Text)]
+            ledger.note(Feature.SYSTEM, "messages[].content")
 
     def parse_user(self, message: Fields) -> None:
         """Take a ``user`` message."""
         parts = _parse_marked_content(message, USER_PARTS)
         name = message.text("name", Feature.TURN_NAME) if message.unread else None
-        self.turns.append(Turn(Role.USER, tuple(parts), name))
+        self.turns.append(Turn(_USER, tuple(parts), name))
 
     def parse_assistant(self, message: Fields) -> None:
         """Take an ``assistant`` message."""
@@ -157,7 +169,7 @@ class _MessageParser:
         if message.unread:
             self._parse_rare_fields(message, content, calls)
         else:
-            self.turns.append(Turn(Role.ASSISTANT, (*content, *calls)))
+            self.turns.append(Turn(_ASSISTANT, (*content, *calls)))
 
     def _parse_rare_fields(self, message: Fields, content: list[Part], calls: list[ToolCall]) -> None:
         """Take what few messages of an assistant have beside content and calls."""
@@ -177,7 +189,7 @@ class _MessageParser:
         cache = parse_cache_control(message)
         if cache is not None:
             parts = _mark_last_part(message, parts, cache)
-        self.turns.append(Turn(Role.ASSISTANT, tuple(parts), message.text("name", Feature.TURN_NAME)))
+        self.turns.append(Turn(_ASSISTANT, tuple(parts), message.text("name", Feature.TURN_NAME)))
 
     def parse_tool(self, message: Fields) -> None:
         """Take the result of a call."""
@@ -195,7 +207,7 @@ class _MessageParser:
         content = parse_content(message, USER_PARTS)
         parts = tuple([part for part in content if isinstance(part, Text | Media)])
         result = ToolResult(call_id, parts, name, cache=parse_cache_control(message))
-        self.turns.append(Turn(Role.USER, (result,)))
+        self.turns.append(Turn(_USER, (result,)))
 
     def _parse_function_call(self, message: Fields) -> list[ToolCall]:
         function = message.nested("function_call")
@@ -257,7 +269,7 @@ def render_turns(
     renderer = _TurnRenderer(kind, row, names, lost)
     history = render_history(pair_calls(conversation.turns, _POLICY.call_ids), _POLICY, renderer)
     system = _render_texts(conversation.system)
-    leading = [HistoryMessage(Role.SYSTEM, system)] if system else []
+    leading = [HistoryMessage(_SYSTEM, system)] if system else []
     return [renderer.render_message(message) for message in (*leading, *history)]
 
 
@@ -284,14 +296,17 @@ class _TurnRenderer:
 
     def render_message(self, message: HistoryMessage) -> JsonObject:
         """Return the message that these blocks make."""
-        if message.is_result or message.role is Role.ASSISTANT:
-            return message.blocks[0]
-        blocks = message.blocks
-        if message.role is Role.SYSTEM:  # one string: many hosts know no parts in it
+        role, blocks = message.role, message.blocks
+        if role is _ASSISTANT or message.is_result:
+            return blocks[0]
+        if role is _SYSTEM:  # one string: many hosts know no parts in it
             return {"role": "system", "content": BETWEEN.join([block["text"] for block in blocks])}
-        is_text = len(blocks) == 1 and blocks[0]["type"] == "text"
-        content = blocks[0]["text"] if is_text else self._join_texts(blocks)
-        rendered: JsonObject = {"role": "user", "content": content}
+        first = blocks[0]
+        is_text = len(blocks) == 1 and first["type"] == "text"
+        rendered: JsonObject = {
+            "role": "user",
+            "content": first["text"] if is_text else self._join_texts(blocks),
+        }
         if message.name is not None:
             self._add_name(rendered, message.name)
         return rendered
