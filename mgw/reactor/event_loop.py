@@ -2,9 +2,10 @@
 
 For every event the stock reactor makes a logging context, a dict copied from another, and calls through
 four layers.  A relayed chunk is one such event, and most of its time in Python went there.  Here the common
-event, "a connection has input", calls the transport's ``doRead`` at once.  All others go Twisted's own way:
-output, errors, hang-ups, listening ports, pipes and the wakers of threads and signals.  So does whatever
-follows from an error, with Twisted's words in the log.
+event, "a connection has input", calls the transport's ``doRead`` at once.  Clients who want to connect come
+last in a turn, and few at a time (:mod:`mgw.reactor.tcp_transport`), so that those who are there wait for no
+burst of them.  All else goes Twisted's own way: output, errors, hang-ups, pipes and the wakers of threads and
+signals.  So does whatever follows from an error, with Twisted's words in the log.
 
 Between two polls the stock reactor also looks for timers, new ones and calls of threads, twice over.  Here
 it is asked only when there may be any: each poll says when the next timer is due, and lists say the rest.
@@ -30,6 +31,8 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.log import callWithLogger, err
 
+from mgw.reactor.tcp_transport import TcpTransport, accept_clients
+
 MAX_EVENTS: Final = 256
 """In one turn, so that timers need not wait for thousands of connections."""
 
@@ -39,7 +42,9 @@ MAX_WAIT: Final = 0.1
 """The same in seconds without an event."""
 
 _log: Final = Logger()
-_CONNECTIONS: Final[frozenset[Any]] = frozenset({tcp.Server, tcp.Client, unix.Server, unix.Client})
+_CONNECTIONS: Final[frozenset[Any]] = frozenset(
+    {TcpTransport, tcp.Server, tcp.Client, unix.Server, unix.Client}
+)
 """The transports that are read directly; TLS lies on top of them."""
 _MOST_TURNS: Final = 20
 """In which the trial must be over: other connections may have events too."""
@@ -129,13 +134,17 @@ class _Dispatcher:
         Returns whether there were any.
         """
         get = self._selectables.get
+        ports: list[tuple[int, tcp.Port]] = []
         events = self._poll(-1 if timeout is None else timeout, MAX_EVENTS)
         for descriptor, event in events:
             selectable: Any = get(descriptor)  # Any: a descriptor of any make
             if selectable is None:  # another event's handler has removed it
                 continue
             if event != EPOLLIN or selectable.__class__ not in _CONNECTIONS:
-                callWithLogger(selectable, self._read_or_write, selectable, descriptor, event)
+                if event == EPOLLIN and selectable.__class__ is tcp.Port:
+                    ports.append((descriptor, selectable))
+                else:
+                    callWithLogger(selectable, self._read_or_write, selectable, descriptor, event)
                 continue
             try:
                 reason = selectable.doRead()
@@ -143,8 +152,17 @@ class _Dispatcher:
                 callWithLogger(selectable, self._on_error, selectable, error)
                 continue
             if reason is not None:
-                callWithLogger(selectable, self._disconnect, selectable, reason, True)  # noqa: FBT003  Twisted's
+                self._end(selectable, reason)
+        for descriptor, port in ports:  # whoever is here already goes first
+            if get(descriptor) is port:
+                accept_clients(port)
         return bool(events)
+
+    def _end(self, selectable: object, reason: object) -> None:
+        try:
+            self._disconnect(selectable, reason, True)  # noqa: FBT003  Twisted's signature
+        except BaseException:  # as Twisted does
+            callWithLogger(selectable, err)
 
     def _on_error(self, selectable: object, error: BaseException) -> None:
         err()  # which finds it by itself

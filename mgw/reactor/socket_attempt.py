@@ -22,14 +22,16 @@ from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.error import ConnectBindError, ConnectionLost, getConnectError
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IWriteDescriptor
-from twisted.internet.tcp import Server
 from twisted.python.failure import Failure
 from zope.interface import implementer
+
+from mgw.reactor.tcp_transport import transport_of
 
 KEEPALIVE_SECONDS: Final = 30
 
 _UNDER_WAY: Final = frozenset({EINPROGRESS, EALREADY})
 _CONNECTED: Final = frozenset({0, EISCONN})
+_KIND: Final = socket.SOCK_STREAM | socket.SOCK_NONBLOCK
 _OPTIONS: Final = (
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),  # a small write does not wait to fill a packet
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # a peer that vanished is noticed
@@ -109,12 +111,11 @@ class SocketAttempt(ConnectAttempt):
         is_v6 = ":" in host
         self._address = (host, port, 0, 0) if is_v6 else (host, port)
         try:
-            self._socket = made = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET)
+            self._socket = made = socket.socket(socket.AF_INET6 if is_v6 else socket.AF_INET, _KIND)
         except OSError as error:  # no descriptor is left
             self._fail(ConnectBindError(error.errno, error.strerror))
             return
         try:
-            made.settimeout(0)
             set_client_options(made)
             result = made.connect_ex(self._address)
             if result == EINPROGRESS:
@@ -170,9 +171,7 @@ class SocketAttempt(ConnectAttempt):
         if protocol is None or on_connected is None:
             connecting.close()
             return
-        transport = Server(connecting, protocol, self._address, None, 0, self._reactor)  # type: ignore[arg-type]  # no port made it
-        transport.repstr = f"<connection to {self._address[0]}>"  # which only a port's transport has
-        protocol.makeConnection(transport)
+        protocol.makeConnection(transport_of(connecting, protocol, self._address, self._reactor))
         on_connected(protocol)
 
     def _fail(self, error: Exception) -> None:

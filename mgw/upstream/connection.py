@@ -36,6 +36,7 @@ from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PendingInput, peek_input
+from mgw.reactor.tcp_transport import close_quiet
 from mgw.reactor.tls_transport import TlsTransport
 from mgw.reactor.transport import RelayTransport
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
@@ -133,6 +134,11 @@ class Connection(Protocol):
 
     # What the pool and the client ask.
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether requests may be sent, as they may at once where no TLS is spoken."""
+        return self._secure and not self._closed
+
     def when_ready(self) -> Deferred[None]:
         """Fire when requests may be sent; fail with what Twisted or OpenSSL says."""
         if self._close_reason is not None:
@@ -171,8 +177,8 @@ class Connection(Protocol):
         """Close in order; only for an idle connection."""
         if not self._closed:
             self._mark_closed()
-            self._transport.loseConnection()
-            self._deadline.start(LINGER_SECONDS)
+            if not close_quiet(self._transport):
+                self._deadline.start(LINGER_SECONDS)
 
     # What a response asks (mgw.upstream.response.ResponseConnection).
 

@@ -108,6 +108,9 @@ class ConnectionRequest:
 
     def _on_connected(self, protocol: IProtocol) -> None:
         connection = cast(Connection, protocol)  # the factory makes nothing else
+        if connection.is_ready:
+            self._on_ready(None, connection)
+            return
         ready = connection.when_ready()
         self._attempt = ready
         _ = ready.addCallbacks(self._on_ready, self._on_handshake_failed, callbackArgs=(connection,))
