@@ -22,6 +22,7 @@ TESTS = [
     "pytest>=9.2,<10",
     "pytest-timeout>=2.4,<3",
     "pytest-xdist>=3.8,<4",
+    "websockets>=17.4,<18",  # what the SDKs' realtime clients dial with
 ]
 LINT = [
     "import-linter>=2.16,<3",
@@ -98,6 +99,7 @@ setup(
         "service-identity>=26.1",
         "treq>=26.7,<27",
         "twisted>=26.10,<27",
+        "wsproto>=1.3.2,<2",  # the simulator's end of a WebSocket, which shares no code with the gateway's
         "zstandard>=0.25,<1",
     ],
     extras_require={

@@ -1,7 +1,7 @@
 """What passes between the HTTP side and the vendors' handlers: a request, and its response or an ApiError."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Protocol
@@ -99,6 +99,46 @@ class StreamResponse(Struct, frozen=True):
 
 
 Response = UnaryResponse | StreamResponse | DownloadResponse
+
+
+class Close(Struct, frozen=True):
+    """The end of a WebSocket, with a code and a reason (RFC 6455 7.4)."""
+
+    code: int
+    reason: str = ""
+
+
+Outgoing = str | bytes | Close
+"""What a session says: a text message, a binary one, or the end."""
+
+
+class Session(Protocol):
+    """What answers the messages of one WebSocket.
+
+    What is returned is taken message by message, while other messages arrive: who returns an iterator that
+    makes them on the way can stop it from there.
+    """
+
+    faults: Faults
+    """Those that hold now: a session whose model comes in a message adds those of its name."""
+
+    def open(self) -> Iterable[Outgoing]:
+        """What is said before the client has said anything."""
+
+    def receive(self, message: str | bytes) -> Iterable[Outgoing]:
+        """What is said to a message; the session's own state has changed when this returns."""
+
+
+class WebSocketResponse(Struct, frozen=True):
+    """The upgrade is accepted; ``subprotocol`` is one of those that the client offered."""
+
+    session: Session
+    subprotocol: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    status: int = 101
+
+
+Answer = Response | WebSocketResponse
 
 
 class ApiError(Exception):

@@ -5,14 +5,20 @@ The order is that of a vendor's front door: route, credential, body, model, and 
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from mgw.simulator.api import ApiError, Family, Request, Response, StreamResponse
+from mgw.simulator.api import (
+    Answer,
+    ApiError,
+    Family,
+    Request,
+    UnaryResponse,
+)
 from mgw.simulator.families import (
     ERROR_RESPONSES,
     Credential,
@@ -24,7 +30,8 @@ from mgw.simulator.families import (
 )
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
 from mgw.simulator.http.bodies import read_body
-from mgw.simulator.http.router import BodyKind, Route, RouteMatch
+from mgw.simulator.http.router import WEBSOCKET, BodyKind, Route, RouteMatch
+from mgw.simulator.http.websocket import asks_for_websocket, check_upgrade
 from mgw.simulator.platform.resources import check_ids
 from mgw.simulator.platform.store import Store
 from mgw.simulator.recording import RecordedRequest, Recorder, answer_operation, is_operation
@@ -33,6 +40,7 @@ from mgw.simulator.routes import ROUTER
 _OPENAI_HEADERS: Final = (("openai-processing-ms", "1"), ("x-ratelimit-remaining-requests", "99"))
 _GATEWAY_PARAMETERS: Final = ("mgw", "provider")
 """Parameters that no vendor has: where they arrive, something before us has let them through."""
+_Answer = TypeVar("_Answer", bound=Answer)
 log: Final = Logger()
 
 
@@ -58,7 +66,7 @@ class Dispatcher:
     now: Callable[[], float]
     store: Store = field(default_factory=Store)
 
-    async def answer(self, recorded: RecordedRequest) -> tuple[Response, Faults]:
+    async def answer(self, recorded: RecordedRequest) -> tuple[Answer, Faults]:
         """Answer one complete request."""
         raw_path, _, raw_query = recorded.target.partition("?")
         query = dict(parse_qsl(raw_query, keep_blank_values=True))
@@ -70,7 +78,7 @@ class Dispatcher:
         self.recorder.shorten(recorded)
         return response, incoming.faults
 
-    def _respond(self, incoming: _IncomingRequest) -> Response:
+    def _respond(self, incoming: _IncomingRequest) -> Answer:
         recorded = incoming.recorded
         match = ROUTER.find(incoming.raw_path)
         family = _family(match, incoming)
@@ -88,12 +96,15 @@ class Dispatcher:
                 ApiError(500, "The simulator has a bug; its log says where."), request_id
             )
 
-    def _answer_route(self, route: Route, ids: tuple[str, ...], incoming: _IncomingRequest) -> Response:
+    def _answer_route(self, route: Route, ids: tuple[str, ...], incoming: _IncomingRequest) -> Answer:
         """Read the body, fail where that is asked for, and call the route's handler."""
         recorded, headers = incoming.recorded, incoming.headers
         body_kind = BodyKind.NOTHING if route.method == "GET" else route.body_kind
         body, form = read_body(recorded.body, headers, body_kind, is_upload=route.is_upload)
         model = _model(route, ids) or body.get("model") or (form.fields().get("model") if form else "") or ""
+        if route.method == WEBSOCKET:
+            check_upgrade(headers)
+            model = model or incoming.query.get("model", "")
         name = model if isinstance(model, str) else ""
         incoming.faults = _faults((name, *ids), headers)
         if incoming.credential is not None and incoming.faults.text("key") not in {
@@ -153,7 +164,8 @@ def _route(
     methods = None if match is None else match.routes.get(family)
     if match is None or methods is None:
         raise ApiError(404, f"Invalid URL ({method} {incoming.path})")
-    route = methods.get(method)
+    route = methods.get(WEBSOCKET) if asks_for_websocket(method, incoming.headers) else None
+    route = route or methods.get(method)  # an upgrade that is not known here is not looked at: RFC 9110 7.8
     if route is None:
         raise ApiError(405, f"Not allowed to {method} on {incoming.path}", code="method_not_allowed")
     for name in _GATEWAY_PARAMETERS:
@@ -190,7 +202,7 @@ def _faults(names: Iterable[str], headers: Mapping[str, str]) -> Faults:
         raise ApiError(400, str(error), "model") from None
 
 
-def _with_request_id(response: Response, family: Family, request_id: str) -> Response:
+def _with_request_id(response: Answer, family: Family, request_id: str) -> Answer:
     """Add the headers by which a vendor names the request."""
     if family is Family.GEMINI:
         return response
@@ -199,13 +211,12 @@ def _with_request_id(response: Response, family: Family, request_id: str) -> Res
     return _with_headers(response, ((name, request_id), *more))
 
 
-def _with_headers(response: Response, more: tuple[tuple[str, str], ...]) -> Response:
+def _with_headers(response: _Answer, more: tuple[tuple[str, str], ...]) -> _Answer:
     return msgspec.structs.replace(response, headers=response.headers + more)
 
 
-def _with_retry_after(response: Response, faults: Faults) -> Response:
-    is_silent = "no-retry-after" in faults
-    if is_silent or response.status not in {429, 503, 529} or isinstance(response, StreamResponse):
+def _with_retry_after(response: UnaryResponse, faults: Faults) -> UnaryResponse:
+    if "no-retry-after" in faults or response.status not in {429, 503, 529}:
         return response
     return _with_headers(response, (("Retry-After", str(_retry_after_seconds(faults))),))
 

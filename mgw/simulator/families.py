@@ -16,6 +16,7 @@ from mgw.simulator.openai.errors import error_response as openai_error_response
 from mgw.simulator.platform.representation import anthropic_page, gemini_page
 
 _BEARER: Final = re.compile(r"(?:Bearer|Token) +(\S.*)", re.IGNORECASE)
+_SUBPROTOCOL_KEY: Final = re.compile(r"(?:^|[,\s])openai-insecure-api-key\.([^,\s]+)")
 ERROR_RESPONSES: Final[Mapping[Family, Callable[[ApiError, str], UnaryResponse]]] = {
     Family.OPENAI: openai_error_response,
     Family.ANTHROPIC: anthropic_error_response,
@@ -44,7 +45,10 @@ def credential_of(family: Family, headers: Mapping[str, str], query: Mapping[str
     if key:
         return Credential(key, is_token=False)
     bearer = _BEARER.fullmatch(headers.get("authorization", ""))
-    return Credential(bearer[1], is_token=True) if bearer else None
+    if bearer is None and family is Family.OPENAI:  # browsers cannot set headers on a WebSocket
+        bearer = _SUBPROTOCOL_KEY.search(headers.get("sec-websocket-protocol", ""))
+    token = bearer[1] if bearer else query.get("access_token") if family is Family.GEMINI else None
+    return Credential(token, is_token=True) if token else None
 
 
 def family_of(path: str, headers: Mapping[str, str], query: Mapping[str, str]) -> Family:

@@ -1,9 +1,9 @@
 """What can go wrong on request: words of a model's name, or headers.
 
-A model name is cut at ``+``, ``.`` and ``/``; each piece that begins with ``sim-`` is a word of this table,
-with its number after it: ``gpt-5+sim-delay-500+sim-status-429``.  A header ``x-sim-delay: 500`` says the
-same.  A word that is not in the table is refused, since a misspelt fault would be a test that tests
-nothing.
+A model name is cut at ``+``, ``.``, ``/`` and blanks (what ``+`` is in a query); each piece that begins with
+``sim-`` is a word of this table, with its number after it: ``gpt-5+sim-delay-500+sim-status-429``.  A header
+``x-sim-delay: 500`` says the same.  A word that is not in the table is refused, since a misspelt fault would
+be a test that tests nothing.
 """
 
 import re
@@ -54,6 +54,16 @@ WORDS: Final[Mapping[str, int]] = {
     "strict-signatures": 0,
     "size": 1,
     "models": 1,
+    "close": 2,
+    "close-reason": 1,
+    "no-close": 0,
+    "bad-frame": 1,
+    "bad-accept": 0,
+    "ping": 1,
+    "no-read": 0,
+    "echo": 0,
+    "deflate": 0,
+    "go-away": 1,
 }
 """Each word with how many values follow it.  docs/simulator.rst explains them."""
 TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -61,6 +71,20 @@ TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "stop": (),
     "block": (),
     "usage": ("each", "last", "none"),
+    "close-reason": (),
+    "bad-frame": (
+        "rsv",
+        "opcode",
+        "masked",
+        "big-control",
+        "cut-control",
+        "continuation",
+        "interrupted",
+        "utf8",
+        "length",
+        "close-length",
+    ),
+    "ping": (),
 }
 """Words whose value is a name and not a number; where there are names here, it is one of them."""
 
@@ -94,7 +118,7 @@ def read_faults(model: str, headers: Iterable[tuple[str, str]]) -> Faults:
     Raises UnknownFaultError for a word or a number that is not understood.
     """
     words: dict[str, tuple[str, ...]] = {}
-    for piece in re.split(r"[+./]", model) if "sim-" in model else ():
+    for piece in re.split(r"[+./ ]", model) if "sim-" in model else ():
         if piece.startswith("sim-"):
             word, values = _parse_word(piece[4:])
             words[word] = values

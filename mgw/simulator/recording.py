@@ -17,12 +17,36 @@ MAX_REQUESTS: Final = 200
 MAX_BYTES: Final = 256 * 1024 * 1024  # of bodies in all
 MAX_BODY: Final = 1024 * 1024
 """Bytes of one body that are kept once it has been answered; of a longer one its length and digest tell."""
+MAX_MESSAGES: Final = 1000
 _MAX_WAIT: Final = 60.0
 
 
 def is_operation(target: str) -> bool:
     """Whether a target is the simulator's own and none of a vendor's."""
     return target == "/" or target.startswith("/_sim/")
+
+
+@dataclass(slots=True)
+class RecordedMessage:
+    """What came through a WebSocket: ``text``, ``binary``, ``ping``, ``pong`` or ``close``."""
+
+    kind: str
+    data: bytes
+    """The payload, or its first MiB; of a close its reason."""
+    size: int
+    frames: int = 1
+    code: int | None = None
+    """Of a close."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The message for ``GET /_sim/requests``."""
+        return {
+            "kind": self.kind,
+            "data": base64.b64encode(self.data).decode("ascii"),
+            "size": self.size,
+            "frames": self.frames,
+            "code": self.code,
+        }
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +68,8 @@ class RecordedRequest:
     whole_size: int | None = None
     """The length of a body that has been shortened."""
     whole_sha256: str | None = None
+    messages: list[RecordedMessage] = field(default_factory=list)
+    """Of a WebSocket, the first ``MAX_MESSAGES``."""
 
     @property
     def body_size(self) -> int:
@@ -94,6 +120,7 @@ class RecordedRequest:
             "bytes_sent": self.bytes_sent,
             "answered": self.answered,
             "client_left": self.client_left,
+            "messages": [message.as_json() for message in self.messages],
         }
 
 
@@ -106,6 +133,7 @@ class Recorder:
     answered: int = 0
     left: int = 0
     malformed: int = 0
+    messages: int = 0
     connections: int = 0
     connections_open: int = 0
     failures: dict[str, int] = field(default_factory=dict)
@@ -147,6 +175,13 @@ class Recorder:
         self.left += request.counted
         self._changed()
 
+    def add_message(self, request: RecordedRequest, message: RecordedMessage) -> None:
+        """Something came through a WebSocket."""
+        if len(request.messages) < MAX_MESSAGES:
+            request.messages.append(message)
+        self.messages += message.kind in {"text", "binary"}
+        self._changed()
+
     def fail_again(self, name: str, times: int) -> bool:
         """Whether ``name`` still has failures to give; counts this one."""
         self.failures[name] = self.failures.get(name, 0) + 1
@@ -156,7 +191,8 @@ class Recorder:
         """Forget requests and counts; open connections stay counted."""
         self.requests.clear()
         self.failures.clear()
-        self.received = self.answered = self.left = self.malformed = self.connections = 0
+        self.received = self.answered = self.left = self.malformed = self.messages = 0
+        self.connections = 0
 
     def counters(self) -> dict[str, int]:
         """The counts for ``GET /_sim/counters``."""
@@ -165,6 +201,7 @@ class Recorder:
             "answered": self.answered,
             "client_left": self.left,
             "malformed": self.malformed,
+            "messages": self.messages,
             "connections": self.connections,
             "connections_open": self.connections_open,
         }

@@ -20,11 +20,12 @@ from mgw.simulator.gemini.content import (
 from mgw.simulator.gemini.content import (
     count_tokens as count_gemini_tokens,
 )
+from mgw.simulator.gemini.live import constrained_live, live
 from mgw.simulator.gemini.paths import PATHS as GEMINI_PATHS
 from mgw.simulator.gemini.paths import UPLOAD_PATHS, VERSIONS
 from mgw.simulator.gemini.platform import HANDLERS as GEMINI_HANDLERS
 from mgw.simulator.gemini.uploads import upload
-from mgw.simulator.http.router import BodyKind, Route, Router
+from mgw.simulator.http.router import WEBSOCKET, BodyKind, Route, Router
 from mgw.simulator.openai.audio import AUDIO_HANDLERS
 from mgw.simulator.openai.chat import chat_and_store
 from mgw.simulator.openai.compatible import COMPATIBLE_HANDLERS
@@ -32,6 +33,7 @@ from mgw.simulator.openai.completions import completions, embeddings, moderation
 from mgw.simulator.openai.images import IMAGE_HANDLERS
 from mgw.simulator.openai.paths import PATHS as OPENAI_PATHS
 from mgw.simulator.openai.platform import PLATFORM_HANDLERS, require_beta_header
+from mgw.simulator.openai.realtime import realtime
 from mgw.simulator.openai.responses import RESPONSE_HANDLERS, responses_and_store
 from mgw.simulator.platform.files import FILE_HANDLERS
 from mgw.simulator.platform.resources import handler_for
@@ -93,6 +95,19 @@ def _gemini_routes(version: str) -> Iterator[Route]:
                 yield Route(Family.GEMINI, "POST", template, handler, BodyKind.JSON, names_model=True)
 
 
+def _websocket_routes() -> Iterator[Route]:
+    """Those that a client gets to by an upgrade."""
+    none = BodyKind.NOTHING
+    yield Route(Family.OPENAI, WEBSOCKET, "/v1/realtime", realtime, none)
+    for version in VERSIONS:
+        service = f"/ws/google.ai.generativelanguage.{version}.GenerativeService"
+        yield Route(Family.GEMINI, WEBSOCKET, f"{service}.BidiGenerateContent", live, none)
+        constrained = f"{service}.BidiGenerateContentConstrained"
+        yield Route(Family.GEMINI, WEBSOCKET, constrained, constrained_live, none)
+        template = f"/{version}/models/{{...}}:bidiGenerateContent"
+        yield Route(Family.GEMINI, WEBSOCKET, template, live, none, names_model=True)
+
+
 def _model_routes() -> Iterator[Route]:
     """The lists of models, which the vendors have at one path."""
     for family in Family:
@@ -110,6 +125,7 @@ def _all_routes() -> Iterator[Route]:
         yield from _gemini_routes(version)
     yield from _model_routes()
     yield from _TEXT_ROUTES
+    yield from _websocket_routes()
 
 
 ROUTES: Final = tuple(_all_routes())

@@ -29,6 +29,17 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
+class SeenMessage:
+    """What came through a WebSocket: ``text``, ``binary``, ``ping``, ``pong`` or ``close``."""
+
+    kind: str
+    data: bytes
+    size: int
+    frames: int
+    code: int | None
+
+
+@dataclass(frozen=True)
 class SeenRequest:
     """A request as the simulator saw it: ``headers`` are pairs as sent, ``target`` is raw path and query.
 
@@ -50,6 +61,7 @@ class SeenRequest:
     client_left: bool
     body_size: int
     body_sha256: str
+    messages: list[SeenMessage]
 
     def values(self, name: str) -> list[str]:
         """Every value of a header, in order."""
@@ -87,6 +99,10 @@ class SimulatorProcess:
                     **entry,
                     "headers": [(name, value) for name, value in entry["headers"]],
                     "body": base64.b64decode(entry["body"]),
+                    "messages": [
+                        SeenMessage(**{**message, "data": base64.b64decode(message["data"])})
+                        for message in entry["messages"]
+                    ],
                 }
             )
             for entry in found

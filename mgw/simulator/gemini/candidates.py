@@ -243,7 +243,7 @@ def wants_speech(body: Json) -> bool:
     return any(str(one).upper() == "AUDIO" for one in modalities)
 
 
-def _voice(body: Json) -> str:
+def voice_of(body: Json) -> str:
     """The voice, or that of the first speaker; "" where none was named."""
     speech = _field(body.get("generationConfig") or {}, "speechConfig") or {}
     speakers = _field(_field(speech, "multiSpeakerVoiceConfig") or {}, "speakerVoiceConfigs") or [speech]
@@ -274,7 +274,9 @@ def speech_responses(request: Request, body: Json, prompt: Prompt) -> list[Json]
 
 def _speech_samples(request: Request, body: Json, prompt: Prompt) -> bytes:
     size = request.faults.number("size")
-    return speech_samples(prompt.text, _voice(body)) if size is None else GeneratedContent(size).read(0, size)
+    return (
+        speech_samples(prompt.text, voice_of(body)) if size is None else GeneratedContent(size).read(0, size)
+    )
 
 
 def _speech_response(request: Request, prompt: Prompt, data: bytes, *, last: bool) -> Json:

@@ -41,7 +41,7 @@ def generate_content(request: Request) -> Response:
     """``POST …:generateContent``."""
     body = _validated_body(request)
     if wants_speech(body):
-        return pretty_json_response(speech_response(request, body, _prompt(body)))
+        return pretty_json_response(speech_response(request, body, read_prompt(body)))
     return pretty_json_response(response(request, _complete(request, body)))
 
 
@@ -52,7 +52,7 @@ def stream_generate_content(request: Request) -> Response:
         raise ApiError(400, f"Invalid value for alt: {alt}", "alt")
     body = _validated_body(request)
     if wants_speech(body):
-        responses_sent = speech_responses(request, body, _prompt(body))
+        responses_sent = speech_responses(request, body, read_prompt(body))
     else:
         responses_sent = responses(request, _complete(request, body))
     error = error_value(ApiError(503, "The model is overloaded. Please try again later."))
@@ -85,7 +85,7 @@ def _validated_body(request: Request) -> Json:
 
 
 def _complete(request: Request, body: Json) -> CandidateSet:
-    prompt = _prompt(body)
+    prompt = read_prompt(body)
     config = body.get("generationConfig") or {}
     indices = range(config.get("candidateCount") or 1)
     return CandidateSet(
@@ -96,7 +96,8 @@ def _complete(request: Request, body: Json) -> CandidateSet:
     )
 
 
-def _prompt(body: Json) -> Prompt:
+def read_prompt(body: Json) -> Prompt:
+    """What the answer depends on."""
     config = body.get("generationConfig") or {}
     calling = (body.get("toolConfig") or {}).get("functionCallingConfig") or {}
     mode = str(calling.get("mode", "AUTO")).upper()

@@ -219,6 +219,40 @@ EMBED: Final = Shape(
     required=("content",),
 )
 BATCH_EMBED: Final = Shape({"requests": array(mapping(EMBED))}, required=("requests",))
+_LIVE_SETUP: Final = Shape(
+    {
+        **{name: GENERATE.fields[name] for name in ("model", "generationConfig", "tools", "labels")},
+        **{name: GENERATE.fields[name] for name in ("systemInstruction", "safetySettings")},
+        "inputAudioTranscription": mapping(),
+        "outputAudioTranscription": mapping(),
+        "realtimeInputConfig": mapping(
+            Shape({"automaticActivityDetection": mapping(Shape({}, is_open=True))}, is_open=True)
+        ),
+        "sessionResumption": mapping(Shape({"handle": string(), "transparent": boolean()})),
+        **dict.fromkeys(("contextWindowCompression", "proactivity", "historyConfig"), mapping()),
+        **dict.fromkeys(("explicitVadSignal", "avatarConfig"), ANYTHING),
+    }
+)
+_LIVE_INPUT: Final = Shape(
+    {
+        "mediaChunks": array(mapping(_BLOB)),
+        "audio": mapping(_BLOB),
+        "video": mapping(_BLOB),
+        "text": string(),
+        "audioStreamEnd": boolean(),
+        "activityStart": mapping(),
+        "activityEnd": mapping(),
+    }
+)
+LIVE: Final = Shape(
+    {
+        "setup": mapping(_LIVE_SETUP),
+        "clientContent": mapping(Shape({"turns": array(mapping(CONTENT)), "turnComplete": boolean()})),
+        "realtimeInput": mapping(_LIVE_INPUT),
+        "toolResponse": mapping(Shape({"functionResponses": array(mapping(_FUNCTION_RESPONSE))})),
+    }
+)
+"""A message of the client's in a Live session: it has exactly one of these."""
 
 
 def camel_case(name: str) -> str:

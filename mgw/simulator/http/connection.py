@@ -23,14 +23,15 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from mgw.simulator.api import Response
+from mgw.simulator.api import Answer, WebSocketResponse
 from mgw.simulator.faults import Faults
 from mgw.simulator.http.parser import BadRequestError, Data, End, Event, Head, RequestParser, render_head
 from mgw.simulator.http.response_player import Gate, ResponsePlayer
+from mgw.simulator.http.websocket import WebSocketPlayer
 from mgw.simulator.recording import RecordedRequest, Recorder
 
 log: Final = Logger()
-Dispatch = Callable[[RecordedRequest], Awaitable[tuple[Response, Faults]]]
+Dispatch = Callable[[RecordedRequest], Awaitable[tuple[Answer, Faults]]]
 
 
 class SimulatorFactory(Factory):
@@ -65,6 +66,8 @@ class SimulatorConnection(Protocol):
     waiting: list[Event] = field(default_factory=list)
     request: RecordedRequest | None = None
     playing: Deferred[None] | None = None
+    websocket: WebSocketPlayer | None = None
+    """What takes the bytes once the connection has been upgraded."""
     counted: bool = True
     """Not one that asks for the records themselves."""
     closing: bool = False
@@ -80,6 +83,9 @@ class SimulatorConnection(Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Read what came; after a malformed request nothing more is looked at."""
         if self.closing:
+            return
+        if self.websocket is not None:
+            self.websocket.receive(data)
             return
         try:
             self.waiting += self.reader.feed(data)
@@ -132,11 +138,14 @@ class SimulatorConnection(Protocol):
             self.playing = playing
 
     async def _play(self, request: RecordedRequest) -> None:
-        response, faults = await self.dispatch(request)
-        player = ResponsePlayer(
-            self.transport, self.reactor, self.gate, request, response, faults, self._before_close
-        )
-        reusable = await player.play()
+        answer, faults = await self.dispatch(request)
+        if isinstance(answer, WebSocketResponse):
+            reusable = await self._play_websocket(request, answer)
+        else:
+            player = ResponsePlayer(
+                self.transport, self.reactor, self.gate, request, answer, faults, self._before_close
+            )
+            reusable = await player.play()
         self.playing = None
         self.request = None
         self.recorder.finish(request)
@@ -145,6 +154,14 @@ class SimulatorConnection(Protocol):
         elif not self.closing:
             self._before_close()
             self.transport.loseConnection()
+
+    async def _play_websocket(self, request: RecordedRequest, response: WebSocketResponse) -> bool:
+        """Give the connection to the session; it is of no more use for HTTP."""
+        self.websocket = WebSocketPlayer(
+            self.transport, self.reactor, self.gate, self.recorder, request, response
+        )
+        await self.websocket.play()
+        return False
 
     def _uncount(self) -> None:
         """A connection that asks for the records is not one of those that are counted."""

@@ -4,14 +4,18 @@ A template's ``{}`` stands for one segment, ``{...}`` for all that are left, and
 verb: ``/v1beta/batches/{}:cancel``.  What is exact goes before what is wild, a verb before none.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Final
 from urllib.parse import unquote
 
 from msgspec import Struct
 
-from mgw.simulator.api import Family, Handler
+from mgw.simulator.api import Answer, Family, Request
+
+WEBSOCKET: Final = "WEBSOCKET"
+"""Stands in the place of the method on the routes of those that ask to upgrade."""
 
 
 class BodyKind(Enum):
@@ -29,7 +33,7 @@ class Route(Struct, frozen=True):
     family: Family
     method: str
     template: str
-    handler: Handler
+    handler: Callable[[Request], Answer]
     body_kind: BodyKind = BodyKind.ANY
     names_model: bool = False
     """The last wildcard is a model."""

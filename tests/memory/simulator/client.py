@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.simulator.api import DownloadResponse, Response, StreamResponse, UnaryResponse
+from mgw.simulator.api import DownloadResponse, Response, StreamResponse, UnaryResponse, WebSocketResponse
 from mgw.simulator.dispatcher import Dispatcher
 from mgw.simulator.faults import Faults
 from mgw.simulator.http.parser import Head
@@ -39,7 +39,9 @@ def ask(
     clock = Clock()
     head = Head(method.encode(), target.encode(), b"HTTP/1.1", headers)
     request = RecordedRequest(1, 1, head, bytearray(body), complete=True)
-    return result_of(Dispatcher(clock, Recorder(), lambda: 1767322985.0).answer(request))
+    answer, faults = result_of(Dispatcher(clock, Recorder(), lambda: 1767322985.0).answer(request))
+    assert not isinstance(answer, WebSocketResponse)
+    return answer, faults
 
 
 def post_json(target: str, body: Any, headers: tuple[tuple[bytes, bytes], ...] = KEYS) -> Any:
@@ -95,7 +97,9 @@ class Client:
         head = Head(method.encode(), target.encode(), b"HTTP/1.1", (*kept, *more.items(), (b"host", b"h:1")))
         sent = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         request = RecordedRequest(self.number, 1, head, bytearray(sent), complete=True)
-        return result_of(self.dispatcher.answer(request))[0]
+        answer, _ = result_of(self.dispatcher.answer(request))
+        assert not isinstance(answer, WebSocketResponse)
+        return answer
 
     def json(self, method: str, target: str, body: Any = None, **headers: str) -> Any:
         """The JSON of an answer that went well."""

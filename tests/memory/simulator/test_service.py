@@ -39,7 +39,9 @@ def test_every_fault_is_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "simulator.rst").read_text()
     documented = set(
         re.findall(
-            r"^``sim-([a-z0-9-]+?)(?:-(?:N|MS|BYTES|TEXT|STATUS-TIMES|REASON|HOW))?``", text, re.MULTILINE
+            r"^``sim-([a-z0-9-]+?)(?:-(?:N|MS|BYTES|TEXT|STATUS-TIMES|REASON|HOW|CODE-N|KIND|SECONDS))?``",
+            text,
+            re.MULTILINE,
         )
     )
     assert documented == set(WORDS)

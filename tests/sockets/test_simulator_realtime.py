@@ -1,0 +1,192 @@
+"""The simulator's WebSockets, judged by the SDKs' own clients over real sockets."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import openai
+import pytest
+from google import genai
+from google.genai import types
+from google.genai.live import AsyncSession
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+from websockets.typing import Subprotocol
+
+from tests.support.certificates import Authority
+from tests.support.simulator import SimulatorProcess
+from tests.support.tls_front import tls_front, trusting
+
+WEATHER: Final[Any] = {
+    "type": "function",
+    "name": "weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+
+
+def user(text: str) -> Any:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+@pytest.fixture
+def async_openai(simulator: SimulatorProcess) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{simulator.url}/v1", api_key="a-key", max_retries=0, timeout=60)
+
+
+class TestOpenAIRealtime:
+    """``client.realtime.connect``."""
+
+    async def answer(self, connection: Any) -> list[Any]:
+        events = []
+        async for event in connection:
+            events.append(event)
+            if event.type in {"response.done", "error"}:
+                return events
+        raise AssertionError("the connection ended")
+
+    def test_a_text_turn(self, async_openai: openai.AsyncOpenAI) -> None:
+        async def run() -> None:
+            async with async_openai.realtime.connect(model="m-1") as connection:
+                created = await connection.recv()
+                assert created.type == "session.created"
+                await connection.session.update(session={"type": "realtime", "output_modalities": ["text"]})
+                await connection.conversation.item.create(item=user("hello there"))
+                await connection.response.create()
+                events = await self.answer(connection)
+            deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
+            assert "".join(deltas) == "You said: hello there"
+            usage = events[-1].response.usage
+            assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == (2, 4, 6)
+            assert events[-1].response.status == "completed"
+
+        asyncio.run(run())
+
+    def test_a_tool_call_and_its_result(self, async_openai: openai.AsyncOpenAI) -> None:
+        async def run() -> None:
+            async with async_openai.realtime.connect(model="m-1") as connection:
+                await connection.session.update(
+                    session={"type": "realtime", "output_modalities": ["text"], "tools": [WEATHER]}
+                )
+                await connection.conversation.item.create(item=user('use tool weather with {"city": "Bern"}'))
+                await connection.response.create()
+                [call] = (await self.answer(connection))[-1].response.output
+                assert (call.name, json.loads(call.arguments)) == ("weather", {"city": "Bern"})
+                await connection.conversation.item.create(
+                    item={"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}
+                )
+                await connection.response.create()
+                [message] = (await self.answer(connection))[-1].response.output
+                assert message.content[0].text == "Tool weather returned: sunny"
+
+        asyncio.run(run())
+
+    def test_a_wrong_key_is_refused_before_the_upgrade(
+        self, simulator: SimulatorProcess, async_openai: openai.AsyncOpenAI
+    ) -> None:
+        async def run() -> None:
+            client = async_openai.copy(api_key="wrong-key")
+            with pytest.raises(InvalidStatus) as refused:
+                async with client.realtime.connect(model="m"):
+                    pass
+            assert refused.value.response.status_code == 401
+
+        asyncio.run(run())
+
+    def test_a_browser_shows_its_key_as_a_subprotocol(self, simulator: SimulatorProcess) -> None:
+        offers = [Subprotocol("realtime"), Subprotocol("openai-insecure-api-key.a-key")]
+
+        async def run() -> None:
+            url = f"ws://127.0.0.1:{simulator.port}/v1/realtime?model=m"
+            async with connect(url, subprotocols=offers, proxy=None) as connection:
+                assert connection.subprotocol == "realtime"
+                assert json.loads(await connection.recv())["type"] == "session.created"
+
+        asyncio.run(run())
+
+    def test_what_came_is_recorded(
+        self, simulator: SimulatorProcess, async_openai: openai.AsyncOpenAI
+    ) -> None:
+        simulator.clear()
+
+        async def run() -> None:
+            async with async_openai.realtime.connect(model="m", extra_headers={"x-more": "1"}) as connection:
+                await connection.response.cancel()
+                await self.answer(connection)
+
+        asyncio.run(run())
+        simulator.wait_for("answered")
+        [request] = simulator.requests()
+        assert (request.target, request.status) == ("/v1/realtime?model=m", 101)
+        assert (request.value("authorization"), request.value("x-more")) == ("Bearer a-key", "1")
+        assert [message.kind for message in request.messages] == ["text", "close"]
+        assert json.loads(request.messages[0].data)["type"] == "response.cancel"
+        assert request.messages[1].code == 1000
+
+
+class TestGeminiLive:
+    """``client.aio.live.connect``, which insists on TLS."""
+
+    @asynccontextmanager
+    async def session(
+        self, simulator: SimulatorProcess, ca: Authority, config: Any, key: str = "a-key"
+    ) -> AsyncIterator[AsyncSession]:
+        async with tls_front(simulator.port, ca) as port:
+            options = types.HttpOptions(
+                base_url=f"https://localhost:{port}", async_client_args={"ssl": trusting(ca), "proxy": None}
+            )
+            client = genai.Client(api_key=key, http_options=options)
+            async with client.aio.live.connect(model="gemini-live", config=config) as session:
+                yield session
+
+    def test_a_text_turn(self, simulator: SimulatorProcess, ca: Authority) -> None:
+        async def run() -> None:
+            async with self.session(simulator, ca, {"response_modalities": ["TEXT"]}) as session:
+                await session.send_client_content(turns=types.Content(parts=[types.Part(text="hello there")]))
+                messages = [message async for message in session.receive()]
+            assert "".join(message.text or "" for message in messages) == "You said: hello there"
+            usage = messages[-1].usage_metadata
+            assert usage is not None
+            assert (usage.prompt_token_count, usage.response_token_count) == (2, 4)
+
+        asyncio.run(run())
+
+    def test_a_tool_call_and_its_response(self, simulator: SimulatorProcess, ca: Authority) -> None:
+        declaration = {"name": "weather", "parameters": WEATHER["parameters"]}
+        config = {"response_modalities": ["TEXT"], "tools": [{"function_declarations": [declaration]}]}
+
+        async def run() -> None:
+            async with self.session(simulator, ca, config) as session:
+                await session.send_realtime_input(text='use tool weather with {"city": "Bern"}')
+                async for message in session.receive():
+                    if message.tool_call:
+                        [call] = message.tool_call.function_calls or []
+                        assert (call.name, call.args) == ("weather", {"city": "Bern"})
+                        response = types.FunctionResponse(
+                            id=call.id, name="weather", response={"result": "sun"}
+                        )
+                        await session.send_tool_response(function_responses=response)
+                    last = message
+                    if message.text:
+                        break
+                rest = [message async for message in session.receive()]
+            assert (last.text or "") + "".join(one.text or "" for one in rest) == "Tool weather returned: sun"
+
+        asyncio.run(run())
+
+    def test_speech_both_ways(self, simulator: SimulatorProcess, ca: Authority) -> None:
+        config = {"response_modalities": ["AUDIO"], "output_audio_transcription": {}}
+
+        async def run() -> None:
+            async with self.session(simulator, ca, config) as session:
+                for samples in (b"\1\1" * 1600, bytes(3200)):  # a tenth of a second each: speech, silence
+                    blob = types.Blob(data=samples, mime_type="audio/pcm;rate=16000")
+                    await session.send_realtime_input(audio=blob)
+                messages = [message async for message in session.receive()]
+            contents = [message.server_content for message in messages if message.server_content]
+            said = [one.output_transcription.text or "" for one in contents if one.output_transcription]
+            assert "".join(said) == "You said: 200 ms of audio"
+            assert sum(len(message.data or b"") for message in messages) == 6 * 960
+
+        asyncio.run(run())
