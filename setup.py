@@ -23,6 +23,7 @@ TESTS = [
     "pytest-timeout>=2.4,<3",
     "pytest-xdist>=3.8,<4",
     "websockets>=17.4,<18",  # what the SDKs' realtime clients dial with
+    "wsproto>=1.3,<2",
 ]
 LINT = [
     "import-linter>=2.16,<3",

@@ -1,0 +1,325 @@
+"""WebSocket frames that pass through as they are: their headers are walked, and small messages shown.
+
+Rules: RFC 6455, sections 5 (framing), 7.1 (closing) and 7.4 (codes), and IANA's registry of close codes.  No
+extension is negotiated, so the reserved bits are 0.  Whether text is UTF-8 is the business of the ends, which
+read it; a relay only needs to know where frames begin, and which of them end the session.
+
+Nothing is held back: bytes may go on as soon as they have been fed, and ``forwardable`` says how many.  Of an
+illegal frame that begins in the bytes last fed nothing goes on.  Of one that began before, what was fed then
+has gone: a part of its header, or of a control frame, the first two bytes only if nothing is wrong with them.
+Then ``at_boundary`` is false, so that nothing is put behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+TEXT: Final = 1
+BINARY: Final = 2
+CLOSE: Final = 8
+
+_FINAL: Final = 0x80
+_CONTROL: Final = 0x08
+_RESERVED_BITS: Final = 0x70
+_MASKED: Final = 0x80
+_OPCODE: Final = 0x0F
+_OPCODES: Final = frozenset({0, TEXT, BINARY, CLOSE, 9, 10})
+_MAX_CONTROL_BYTES: Final = 125
+_MAX_LENGTH: Final = 127
+_LONG_LENGTHS: Final = {126: (2, 126), 127: (8, 1 << 16)}
+"""Lengths that say in how many bytes the length follows, and the least that needs so many (5.2)."""
+
+_CONTROLS: Final = frozenset({_FINAL | CLOSE, _FINAL | 9, _FINAL | 10})
+_BETWEEN_MESSAGES: Final = _CONTROLS | {TEXT, BINARY, _FINAL | TEXT, _FINAL | BINARY}
+_WITHIN_A_MESSAGE: Final = _CONTROLS | {0, _FINAL}
+"""The first bytes that a frame may have (5.4): a message's later frames have the opcode 0."""
+
+_CLOSE_CODES: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+_OPENING_BRACE: Final = ord("{")
+_MASK_BLOCK: Final = 1 << 16
+
+
+class Message(Struct, frozen=True, gc=False):
+    """A complete message, unmasked; ``end`` is where its last frame ended in the bytes that completed it."""
+
+    opcode: int
+    payload: bytes
+    end: int
+
+
+class Close(Struct, frozen=True, gc=False):
+    """What a close frame says; without a code where it has no payload (7.1.5)."""
+
+    code: int | None
+    reason: str
+
+
+def mask(payload: bytes, key: bytes) -> bytes:
+    """Return a payload masked, or unmasked, with a key of four bytes (5.3)."""
+    size = len(payload)
+    if size <= _MASK_BLOCK:
+        keys = int.from_bytes((key * (size // 4 + 1))[:size], "little")
+        return (int.from_bytes(payload, "little") ^ keys).to_bytes(size, "little")
+    # Numbers of a bounded size: larger ones leave the processor's cache.
+    keys = int.from_bytes(key * (_MASK_BLOCK // 4), "little")
+    whole = size - size % _MASK_BLOCK
+    blocks = [
+        (int.from_bytes(payload[at : at + _MASK_BLOCK], "little") ^ keys).to_bytes(_MASK_BLOCK, "little")
+        for at in range(0, whole, _MASK_BLOCK)
+    ]
+    return b"".join([*blocks, mask(payload[whole:], key)])
+
+
+class FrameReader:
+    """Walk the frames of one direction of a connection, however they arrive.
+
+    Messages of interest are text, or binary that begins with ``{``, of at most ``message_limit`` bytes, that
+    contain one of ``markers``, where there are any; with a limit of 0 there are none.  Held are the payload
+    of an unfinished message that may be one, and the beginning of a header or a control frame.
+    """
+
+    __slots__ = (
+        "_expected",
+        "_gathered",
+        "_held",
+        "_is_final",
+        "_is_over",
+        "_key",
+        "_left",
+        "_limit",
+        "_markers",
+        "_mask_bit",
+        "_mask_bytes",
+        "_messages",
+        "_offset",
+        "_opcode",
+        "close",
+        "fault",
+        "forwardable",
+        "frames",
+        "payload_bytes",
+    )
+
+    def __init__(self, *, masked: bool, message_limit: int = 0, markers: tuple[bytes, ...] = ()) -> None:
+        self._mask_bit = _MASKED if masked else 0
+        self._mask_bytes = 4 if masked else 0
+        self._limit = message_limit or -1
+        self._markers = markers
+        self._expected: frozenset[int] = _BETWEEN_MESSAGES
+        self._held = b""
+        """The beginning of a frame that cannot be read yet."""
+        self._offset = 0
+        """How many of the bytes that are being read were fed before."""
+        self._opcode = 0
+        """Of the message whose frame is unfinished, or that has more frames."""
+        self._is_final = False
+        self._left = 0
+        """Bytes of payload that the unfinished frame lacks."""
+        self._key = b""
+        """Of the unfinished frame, turned to begin with the byte for what it lacks."""
+        self._gathered: bytearray | None = None
+        self._messages: list[Message] = []
+        self._is_over = False
+        self.frames = 0
+        """Data frames whose header was complete."""
+        self.payload_bytes = 0
+        """Of data frames."""
+        self.forwardable = 0
+        """How many of the bytes last fed may go on."""
+        self.close: Close | None = None
+        """Once the close frame is complete; nothing behind it may go on."""
+        self.fault: str | None = None
+        """What was illegal, without any payload; from there on nothing may go on."""
+
+    @property
+    def at_boundary(self) -> bool:
+        """No frame is unfinished: a control frame may be put behind what has gone on."""
+        return not self._left and not self._held
+
+    @property
+    def in_message(self) -> bool:
+        """A message in several frames is unfinished."""
+        return self._expected is _WITHIN_A_MESSAGE
+
+    def feed(self, data: bytes) -> Sequence[Message]:
+        """Return the messages of interest that these bytes complete."""
+        size = len(data)
+        self.forwardable = size
+        position = 0
+        if self._left:
+            position = self._read_payload(data, 0)
+        elif self._is_over:
+            self.forwardable = 0
+            return ()
+        elif self._held:
+            self._offset = len(self._held)
+            data = self._held + data
+            size = len(data)
+            self._held = b""
+        while position < size:
+            position = self._read_frame(data, position, size)
+        self._offset = 0
+        if not self._messages:
+            return ()
+        messages, self._messages = self._messages, []
+        return messages
+
+    def _read_frame(self, data: bytes, start: int, size: int) -> int:
+        """Read a frame, or as much of it as is there, and return where it ends."""
+        first = data[start]
+        if first not in self._expected:
+            return self._fail(_describe_first_byte(first), data, start)
+        if start + 1 == size:
+            return self._hold(data, start)
+        length = data[start + 1] ^ self._mask_bit
+        if length > _MAX_LENGTH:
+            return self._fail(
+                "a frame without a mask" if self._mask_bit else "a frame with a mask", data, start
+            )
+        if first & _CONTROL:
+            return self._read_control_frame(data, start, length)
+        body = start + 2 + self._mask_bytes
+        if length in _LONG_LENGTHS:
+            length_bytes, least = _LONG_LENGTHS[length]
+            body += length_bytes
+            field = data[start + 2 : start + 2 + length_bytes]
+            length = int.from_bytes(field, "big")
+            if len(field) == length_bytes and not least <= length < 1 << 63:
+                return self._fail("a length that is not written in the least bytes", data, start)
+        if body > size:
+            return self._hold(data, start)
+        return self._read_data_frame(first, length, data, body)
+
+    def _read_data_frame(self, first: int, length: int, data: bytes, body: int) -> int:
+        self.frames += 1
+        if self._mask_bit:
+            self._key = data[body - 4 : body]
+        opcode = first & _OPCODE
+        end = body + length
+        is_final = first >= _FINAL
+        if is_final and opcode and end <= len(data):  # a whole message: most are
+            self.payload_bytes += length
+            if length <= self._limit:
+                self._show(opcode, data, body, end)
+            return end
+        if opcode:
+            self._opcode = opcode
+            self._gathered = bytearray() if self._limit > 0 else None
+        if self._gathered is not None and len(self._gathered) + length > self._limit:
+            self._gathered = None
+        if not is_final:
+            self._expected = _WITHIN_A_MESSAGE
+        self._is_final = is_final
+        self._left = length
+        return self._read_payload(data, body)
+
+    def _read_payload(self, data: bytes, start: int) -> int:
+        """Pass what is there of the unfinished frame's payload."""
+        end = min(start + self._left, len(data))
+        self._left -= end - start
+        self.payload_bytes += end - start
+        if self._gathered is not None and start < end:
+            self._gather(data[start:end])
+        if not self._left and self._is_final:
+            self._end_message(end)
+        return end
+
+    def _end_message(self, end: int) -> None:
+        self._expected = _BETWEEN_MESSAGES
+        gathered, self._gathered = self._gathered, None
+        if gathered is None or (self._opcode == BINARY and not gathered):
+            return
+        if self._is_marked(gathered, 0, len(gathered)):
+            self._add(self._opcode, bytes(gathered), end)
+
+    def _gather(self, piece: bytes) -> None:
+        gathered = self._gathered
+        assert gathered is not None
+        if self._opcode == BINARY and not gathered and not self._is_object(piece, 0):
+            self._gathered = None
+            return
+        if self._mask_bit:
+            piece = mask(piece, self._key)
+            turn = len(piece) % 4
+            self._key = self._key[turn:] + self._key[:turn]
+        gathered += piece
+
+    def _show(self, opcode: int, data: bytes, start: int, end: int) -> None:
+        """Keep a message that is whole in one frame, if it is of interest."""
+        if opcode == BINARY and (start == end or not self._is_object(data, start)):
+            return
+        if self._mask_bit:
+            payload = mask(data[start:end], self._key)
+            if self._is_marked(payload, 0, len(payload)):
+                self._add(opcode, payload, end)
+        elif self._is_marked(data, start, end):
+            self._add(opcode, data[start:end], end)
+
+    def _is_object(self, data: bytes, start: int) -> bool:
+        return data[start] ^ (self._key[0] if self._mask_bit else 0) == _OPENING_BRACE
+
+    def _is_marked(self, payload: bytes | bytearray, start: int, end: int) -> bool:
+        for marker in self._markers:
+            if payload.find(marker, start, end) >= 0:
+                return True
+        return not self._markers
+
+    def _add(self, opcode: int, payload: bytes, end: int) -> None:
+        self._messages.append(Message(opcode, payload, end - self._offset))
+
+    def _read_control_frame(self, data: bytes, start: int, length: int) -> int:
+        is_close = data[start] & _OPCODE == CLOSE
+        if length > _MAX_CONTROL_BYTES:
+            return self._fail("a control frame of more than 125 bytes", data, start)
+        if is_close and length == 1:
+            return self._fail("a close frame with half a code", data, start)
+        body = start + 2 + self._mask_bytes
+        end = body + length
+        if end > len(data):
+            return self._hold(data, start)
+        return self._read_close(data, start, body, end) if is_close else end
+
+    def _read_close(self, data: bytes, start: int, body: int, end: int) -> int:
+        payload = data[body:end]
+        if self._mask_bit:
+            payload = mask(payload, data[body - 4 : body])
+        code = int.from_bytes(payload[:2], "big") if payload else None
+        if code is not None and code not in _CLOSE_CODES:
+            return self._fail(f"a close frame with the code {code}", data, start)
+        try:
+            reason = payload[2:].decode()
+        except UnicodeDecodeError:
+            return self._fail("a close frame whose reason is not UTF-8", data, start)
+        self.close = Close(code, reason)
+        return self._end(data, end)
+
+    def _hold(self, data: bytes, start: int) -> int:
+        self._held = data[start:]
+        return len(data)
+
+    def _fail(self, fault: str, data: bytes, start: int) -> int:
+        self.fault = fault
+        if start < self._offset:
+            self._held = data[: self._offset]
+        return self._end(data, start)
+
+    def _end(self, data: bytes, position: int) -> int:
+        """Let nothing go on from there."""
+        self.forwardable = max(position - self._offset, 0)
+        self._is_over = True
+        return len(data)
+
+
+def _describe_first_byte(first: int) -> str:
+    """Say why no frame may begin so here."""
+    opcode = first & _OPCODE
+    if first & _RESERVED_BITS:
+        return "reserved bits that are set"
+    if opcode not in _OPCODES:
+        return f"the reserved opcode {opcode}"
+    if opcode & _CONTROL:
+        return "a control frame in fragments"
+    return "a new message within an unfinished one" if opcode else "a continuation of no message"
