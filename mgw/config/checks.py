@@ -22,6 +22,7 @@ from mgw.config.quoting import quote
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 _BLANK_OR_CONTROL: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_.])?")
+_BRACKETED: Final = re.compile(r"\[[^\[\]]*\](?::[0-9]*)?")
 _URL_PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff]*")
@@ -187,6 +188,8 @@ def _checked_address(text: str, instead_of_user: str) -> str:
 def _checked_host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     if "[" in parts.netloc:
+        if not _BRACKETED.fullmatch(parts.netloc):  # older versions of Python pass over what stands around them
+            raise ValueError("expected nothing beside an address in brackets but a port")
         try:
             return f"[{IPv6Address(host).compressed}]"
         except ValueError:

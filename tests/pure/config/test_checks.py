@@ -57,6 +57,8 @@ def test_an_address_is_taken_and_trimmed(text: str, address: str) -> None:
         "https://host/a\tb",
         "https://-host/v1",
         "https://[::1/v1",
+        "https://h[::1]/v1",
+        "https://[::1]h:80/v1",
         "https://[x]/v1",
         "https://host/a/../b",
         "https://host/%zz",
