@@ -287,6 +287,35 @@ def test_nothing_of_an_illegal_frame_goes_on_once_it_is_known(
         assert reader.forwardable == 0
 
 
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (frame(0xC1), "reserved bits that are set"),
+        (frame(0x83), "the reserved opcode 3"),
+        (frame(0x09), "a control frame in fragments"),
+        (frame(0x80), "a continuation of no message"),
+        (frame(0x01) + frame(0x81), "a new message within an unfinished one"),
+        (frame(0x88, _close(1005)), "a close frame with the code 1005"),
+    ],
+)
+def test_the_fault_says_what_was_illegal(data: bytes, fault: str) -> None:
+    reader = FrameReader(masked=False)
+    reader.feed(data)
+    assert reader.fault == fault
+
+
+def test_a_frame_in_pieces_is_no_message_in_fragments() -> None:
+    reader = FrameReader(masked=False)
+    whole = frame(0x81, b"whole")
+    reader.feed(whole[:4])
+    assert (reader.in_message, reader.at_boundary) == (False, False)
+    reader.feed(whole[4:] + frame(0x01, b"first"))
+    assert (reader.in_message, reader.at_boundary) == (True, True)
+    last = frame(0x80, b"last")
+    reader.feed(last[:4])
+    assert (reader.in_message, reader.at_boundary) == (True, False)
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_mask_is_that_of_the_direction(masked: bool) -> None:
     for first in (0x81, 0x01, 0x89, 0x88):
