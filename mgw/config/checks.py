@@ -188,7 +188,7 @@ def _checked_address(text: str, instead_of_user: str) -> str:
 def _checked_host(parts: SplitResult) -> str:
     host = parts.hostname or ""
     if "[" in parts.netloc:
-        if not _BRACKETED.fullmatch(parts.netloc):  # older versions of Python pass over what stands around them
+        if not _BRACKETED.fullmatch(parts.netloc):  # urlsplit passes over what stands around them
             raise ValueError("expected nothing beside an address in brackets but a port")
         try:
             return f"[{IPv6Address(host).compressed}]"
