@@ -21,6 +21,7 @@ from mgw.canonical.features import Feature
 from mgw.canonical.reply import Reply, TokenUsage, UpstreamError
 from mgw.canonical.speech import SpeechReply, SpeechRequest
 from mgw.dialects.fields import Ledger
+from mgw.dialects.metering import UsageReader
 from mgw.dialects.stream import StreamReader, StreamWriter
 from mgw.errors import GatewayError
 from mgw.model_row import ModelRow
@@ -259,6 +260,8 @@ class Dialect(Struct, frozen=True):
     """A refusal and the gateway's request id, as the JSON body that this dialect's clients read."""
     meter: Callable[[bytes], Meter]
     """A fresh meter for a response of this ``Content-Type``; a blind one where nothing can be read."""
+    read_usage: UsageReader
+    """Reads a whole JSON body, for :func:`~mgw.dialects.metering.meter_whole`."""
     render_list: Callable[[Sequence[CatalogEntry], Mapping[str, str]], bytes]
     """The catalog as the client's query asks for it; a query that asks wrongly raises ``GatewayError``."""
     render_entry: Callable[[CatalogEntry], bytes]

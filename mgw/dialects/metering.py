@@ -73,6 +73,16 @@ def try_read_usage(read: UsageReader, document: bytes, before: TokenUsage) -> To
         return before
 
 
+def meter_whole(content_type: bytes, read: UsageReader, body: bytes) -> TokenUsage:
+    """Return what a dialect's meter would find in a body that is all there and is no stream of events.
+
+    :param read: the dialect's reader of a whole JSON body.
+    """
+    if media_type(content_type) != b"application/json" or len(body) > MAX_BODY_BYTES:
+        return NO_USAGE
+    return try_read_usage(read, body, NO_USAGE)
+
+
 @dataclass(slots=True)
 class BlindMeter:
     """Meters a body that says nothing of tokens, such as audio."""

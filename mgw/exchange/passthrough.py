@@ -11,16 +11,22 @@ from functools import partial
 from typing import Final
 
 from mgw.bodies.source import BodySource
-from mgw.canonical.reply import TokenUsage
+from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
 from mgw.dialects import dialect_of
 from mgw.dialects.dialect import Meter
 from mgw.dialects.last_event import LastEvent
-from mgw.dialects.metering import BlindMeter, media_type
+from mgw.dialects.metering import BlindMeter, media_type, meter_whole
 from mgw.errors import GatewayError
 from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.request import ClientRequest
-from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
+from mgw.exchange.response import (
+    BufferedResponse,
+    ClientResponse,
+    FullResponse,
+    StreamingResponse,
+    WholeResponse,
+)
 from mgw.exchange.rewritten_urls import UrlRewriter, rewrites_body
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.http.response_head import ResponseHead
@@ -185,7 +191,7 @@ class Passthrough:
         )
         return upstream.start(request, sink, fresh=fresh)
 
-    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
         head, route = response.head, self.route
         content_type = head.content_type
@@ -202,6 +208,10 @@ class Passthrough:
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
             lines = overwritten(lines, secrets)
+        body = response.take_whole()
+        if body is not None:
+            body, usage = self._meter_whole(head, body, stream=stream)
+            return WholeResponse(head.status, reason, lines, head.content_length, body, stream, usage)
         return StreamingResponse(
             head.status,
             reason,
@@ -212,6 +222,16 @@ class Passthrough:
             lines=lines,
             content_length=head.content_length,
         )
+
+    def _meter_whole(self, head: ResponseHead, body: bytes, *, stream: bool) -> tuple[bytes, TokenUsage]:
+        """Return a body that is all there as the client gets it, and what it took."""
+        if stream or head.status >= _FIRST_ERROR_STATUS or head.content_encoding is not None:
+            body_filter = self.filter(head, stream=stream)
+            body = body_filter.feed(body) + body_filter.finish()
+            return body, body_filter.usage()
+        if not self.route.metered:
+            return body, NO_USAGE
+        return body, meter_whole(head.content_type or b"", dialect_of(self.route.dialect).read_usage, body)
 
     def filter(self, head: ResponseHead, *, stream: bool) -> PassthroughFilter:
         """Return the filter for the response's body."""

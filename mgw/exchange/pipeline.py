@@ -40,6 +40,7 @@ from mgw.exchange.response import (
     FullResponse,
     Plan,
     StreamingResponse,
+    WholeResponse,
     complete_at_once,
     complete_response,
     read_body,
@@ -247,6 +248,11 @@ class ExchangeRun:
             self._run(self._without_thoughts(plan, plan.retry, response, client_response), self._on_retry)
             return
         self._forget_request()  # a stream may last for hours, and nothing needs its request now
+        if isinstance(client_response, WholeResponse):
+            self._response = None
+            send_whole(self._exchange, client_response, self._channel)
+            self._succeed()
+            return
         if isinstance(client_response, StreamingResponse):
             self._relay(response, client_response)
             return
@@ -282,12 +288,6 @@ class ExchangeRun:
 
     def _relay(self, response: UpstreamResponse, streaming: StreamingResponse) -> None:
         exchange, channel, held_head = self._exchange, self._channel, None
-        body = response.take_whole() if streaming.lines is not None else None  # else it is translated
-        if body is not None:
-            self._response = None
-            send_whole(exchange, streaming, body, channel)
-            self._succeed()
-            return
         self._early_failure = early_failure = streaming.early_failure
         if early_failure is None:
             send_head(exchange, streaming, channel)

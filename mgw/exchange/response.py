@@ -31,6 +31,7 @@ from mgw.wire.headers import RawHeaders
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
 """The largest response that is buffered: some pictures in base64, and no more."""
+_WITH_REQUEST_ID: Final = b"%bX-Gateway-Request-Id: %b\r\n"
 _NO_STORE: Final = (b"Cache-Control", b"no-store")
 SLICE_BYTES: Final = 256 * 1024
 """A response above this size is written in slices of it, as fast as the client takes them."""
@@ -76,6 +77,20 @@ class StreamingResponse(Struct, frozen=True):
     """What those lines say of it."""
 
 
+class WholeResponse(Struct, frozen=True):
+    """A response of the same family that is all there, and was metered."""
+
+    status: int
+    reason: bytes
+    lines: bytes
+    """Header lines as they are."""
+    content_length: int | None
+    """What those say of it."""
+    body: bytes
+    stream: bool
+    usage: TokenUsage
+
+
 class BufferedResponse(Struct, frozen=True):
     """Makes a response of the provider's body, once all of it has arrived."""
 
@@ -87,6 +102,9 @@ class BufferedResponse(Struct, frozen=True):
     """Whether the body has a content coding, and may grow."""
     max_bytes: int | None = None
     """Of the provider's body; ``None``: :data:`MAX_BUFFERED_BYTES`."""
+
+
+ClientResponse = StreamingResponse | WholeResponse | BufferedResponse
 
 
 class Plan(Protocol):
@@ -103,7 +121,7 @@ class Plan(Protocol):
         """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says."""
         ...
 
-    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(self, response: UpstreamResponse) -> ClientResponse:
         """Return how a response reaches the client.
 
         :raises GatewayError: where it cannot.
@@ -175,29 +193,19 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
         _send_head(exchange, streaming.status, streaming.reason, streaming.headers, channel)
         return
     exchange.http_status = streaming.status
-    lines = _with_request_id(streaming.lines, exchange)
+    lines = _WITH_REQUEST_ID % (streaming.lines, exchange.request_id.encode())
     channel.relay_head(streaming.status, streaming.reason, lines, streaming.content_length)
 
 
-def send_whole(
-    exchange: Exchange, streaming: StreamingResponse, body: bytes, channel: ResponseChannel
-) -> None:
+def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChannel) -> None:
     """Send all of a response that is passed on and is there already."""
-    lines, body_filter = streaming.lines, streaming.body_filter
-    assert lines is not None, "it is passed on"
-    if body:
+    if whole.body:
         exchange.first_byte_at = exchange.clock.seconds()
-        body = body_filter.feed(body)
-    body += body_filter.finish()
-    exchange.usage = body_filter.usage
-    exchange.stream = streaming.stream
-    exchange.http_status = status = streaming.status
-    lines = _with_request_id(lines, exchange)
-    channel.relay_whole(status, streaming.reason, lines, streaming.content_length, body)
-
-
-def _with_request_id(lines: bytes, exchange: Exchange) -> bytes:
-    return b"%bX-Gateway-Request-Id: %b\r\n" % (lines, exchange.request_id.encode())
+    exchange.usage = lambda: whole.usage
+    exchange.stream = whole.stream
+    exchange.http_status = whole.status
+    lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())
+    channel.relay_whole(whole.status, whole.reason, lines, whole.content_length, whole.body)
 
 
 def _send_head(

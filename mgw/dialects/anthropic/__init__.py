@@ -11,7 +11,7 @@ from mgw.dialects.anthropic.reply import parse_reply, render_reply
 from mgw.dialects.anthropic.request import parse_request, render_request
 from mgw.dialects.anthropic.stream_reader import MessagesStreamReader
 from mgw.dialects.anthropic.stream_writer import KEEPALIVE, MessagesStreamWriter
-from mgw.dialects.anthropic.usage import meter
+from mgw.dialects.anthropic.usage import meter, read_usage
 from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
 from mgw.vocabulary import DialectName
 
@@ -34,6 +34,15 @@ PROVIDER: Final = ProviderSide(
 """Messages and their token count."""
 
 DIALECT: Final = Dialect(
-    DialectName.ANTHROPIC, error_body, meter, render_list, render_entry, LISTER, KEEPALIVE, CLIENT, PROVIDER
+    DialectName.ANTHROPIC,
+    error_body,
+    meter,
+    read_usage,
+    render_list,
+    render_entry,
+    LISTER,
+    KEEPALIVE,
+    CLIENT,
+    PROVIDER,
 )
 """The registry entry of this dialect."""

@@ -87,10 +87,10 @@ def render_usage(usage: TokenUsage) -> JsonObject:
 
 def meter(content_type: bytes) -> Meter:
     """Return a fresh meter for a response of ``content_type``."""
-    return meter_of(content_type, _parse_document)
+    return meter_of(content_type, read_usage)
 
 
-def _parse_document(document: bytes, before: TokenUsage) -> TokenUsage:
+def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``."""
     found = _DOCUMENT_DECODER.decode(document)
     usage = found.usage or (found.message.usage if found.message else None)

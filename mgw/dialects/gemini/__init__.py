@@ -12,7 +12,7 @@ from mgw.dialects.gemini.reply import parse_reply, render_reply
 from mgw.dialects.gemini.request import parse_request, render_request
 from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
-from mgw.dialects.gemini.usage import meter
+from mgw.dialects.gemini.usage import meter, read_usage
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -35,6 +35,15 @@ PROVIDER: Final = ProviderSide(
 """The same, and embeddings."""
 
 DIALECT: Final = Dialect(
-    DialectName.GEMINI, error_body, meter, render_list, render_entry, LISTER, KEEPALIVE, CLIENT, PROVIDER
+    DialectName.GEMINI,
+    error_body,
+    meter,
+    read_usage,
+    render_list,
+    render_entry,
+    LISTER,
+    KEEPALIVE,
+    CLIENT,
+    PROVIDER,
 )
 """What this dialect brings."""

@@ -40,6 +40,7 @@ from mgw.dialects.metering import (
 from mgw.errors import GatewayError
 from mgw.wire.json_array import ElementReader
 
+_BLANKS: Final = b" \t\r\n"
 _USAGE_KEY: Final = b'"usage'
 """Begins ``usageMetadata`` and the ``usage`` of interactions."""
 _NO_METADATA: Final = b'"usageMetadata":null'
@@ -145,6 +146,15 @@ def meter(content_type: bytes) -> Meter:
     return _JsonMeter(_read_document) if kind == b"application/json" else BlindMeter()
 
 
+def read_usage(body: bytes, before: TokenUsage) -> TokenUsage:
+    """Return what is known after a whole body, one object or an array."""
+    if not body.lstrip(_BLANKS).startswith(b"["):
+        return _read_document(body, before)
+    meter = _ArrayMeter(_read_document, before)
+    meter.feed(body)
+    return meter.usage
+
+
 def _read_document(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``; the last usage wins."""
     found = _DOCUMENT_DECODER.decode(document)
@@ -202,7 +212,7 @@ class _JsonMeter:
     def feed(self, data: bytes) -> None:
         """Choose the meter at the first byte that is no blank, and feed it."""
         if self._meter is None:
-            begin = data.lstrip(b" \t\r\n")
+            begin = data.lstrip(_BLANKS)
             if not begin:
                 return
             self._meter = _ArrayMeter(self.read) if begin.startswith(b"[") else UnaryMeter(self.read)

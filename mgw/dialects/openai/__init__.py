@@ -14,7 +14,7 @@ from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, render_request
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
-from mgw.dialects.openai.usage import meter
+from mgw.dialects.openai.usage import meter, read_usage
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -38,6 +38,7 @@ CHAT: Final = Dialect(
     DialectName.OPENAI_CHAT,
     error_body,
     meter,
+    read_usage,
     render_list,
     render_entry,
     LISTER,

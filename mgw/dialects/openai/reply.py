@@ -60,7 +60,7 @@ from mgw.dialects.openai.choices import (
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
-from mgw.dialects.openai.usage import parse_usage, render_usage
+from mgw.dialects.openai.usage import read_usage, render_usage
 from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.errors import GatewayError, Reason
 
@@ -97,7 +97,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         ),
         completion.id if type(completion.id) is str else None,
         completion.model if type(completion.model) is str else None,
-        try_read_usage(parse_usage, body, NO_USAGE),
+        try_read_usage(read_usage, body, NO_USAGE),
     )
 
 

@@ -22,7 +22,7 @@ from mgw.canonical.reply import NO_USAGE, Began, Broke, Counted, ReplyEvent, Tok
 from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.choices import Choice, ChoiceReader
 from mgw.dialects.openai.errors import is_error, parse_stream_error
-from mgw.dialects.openai.usage import parse_usage
+from mgw.dialects.openai.usage import read_usage
 from mgw.dialects.refusal import UNREADABLE_EVENT, proxy_message
 from mgw.dialects.stream import DocumentReader, StreamHead, incomplete
 from mgw.wire.sse import Event, EventReader
@@ -135,7 +135,7 @@ class ChatStreamReader(DocumentReader[Event]):
 
     def on_usage(self, data: bytes, events: list[ReplyEvent]) -> None:
         """Read the token counts of a chunk."""
-        usage = try_read_usage(parse_usage, data, self.usage)
+        usage = try_read_usage(read_usage, data, self.usage)
         if usage != self.usage:
             self.usage = usage
             events.append(Counted(usage))

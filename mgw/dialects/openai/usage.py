@@ -69,7 +69,7 @@ _NO_PROMPT_DETAILS: Final = _PromptDetails()
 _NO_COMPLETION_DETAILS: Final = _CompletionDetails()
 
 
-def parse_usage(document: bytes, before: TokenUsage) -> TokenUsage:
+def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     """Return what is known after ``document``; the last usage wins."""
     found = _DECODER.decode(document)
     usage = (
@@ -132,4 +132,4 @@ def render_usage(usage: TokenUsage) -> JsonObject:
 
 def meter(content_type: bytes) -> Meter:
     """Return a fresh meter for a response of ``content_type``."""
-    return meter_of(content_type, parse_usage)
+    return meter_of(content_type, read_usage)

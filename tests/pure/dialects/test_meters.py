@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects import dialect_of
+from mgw.dialects.metering import meter_whole
 from mgw.vocabulary import DialectName
 
 JSON = b"application/json; charset=utf-8"
@@ -18,10 +19,14 @@ SSE = b"text/event-stream"
 
 
 def metered(dialect: DialectName, content_type: bytes, chunks: list[bytes]) -> TokenUsage:
-    meter = dialect_of(dialect).meter(content_type)
+    """Return what the meter finds, piece by piece; a body that came in one is also metered at once."""
+    spoken = dialect_of(dialect)
+    meter = spoken.meter(content_type)
     for chunk in chunks:
         meter.feed(chunk)
     meter.finish()
+    if content_type != SSE and len(chunks) == 1:
+        assert meter_whole(content_type, spoken.read_usage, chunks[0]) == meter.usage
     return meter.usage
 
 
