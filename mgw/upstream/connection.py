@@ -264,7 +264,7 @@ class Connection(Protocol):
         elif reader.fault is not None:
             self._fail_body(response, self._unreadable_response(reader.fault, Phase.BODY))
         else:
-            if not response.paused and not response.discarding:
+            if response.flowing:
                 self._deadline.start(self._limits.idle)
             response.deliver_pending()
 
@@ -304,7 +304,7 @@ class Connection(Protocol):
         response = self._response
         if self._sink is not None:
             self._deadline.start(self._limits.first_byte)
-        elif response is not None and not response.paused and not response.discarding:
+        elif response is not None and response.flowing:
             self._deadline.start(self._limits.idle)
 
     def _on_body_unreadable(self) -> None:

@@ -125,6 +125,11 @@ class UpstreamResponse:
         """Whether nobody reads what comes."""
         return self._receiver is _NULL_RECEIVER
 
+    @property
+    def flowing(self) -> bool:
+        """Whether somebody reads what comes, as it comes."""
+        return not self._paused and self._receiver is not _NULL_RECEIVER
+
     def deliver_body(self, receiver: BodyReceiver) -> None:
         """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
         assert self._receiver is None, "a response has one receiver"

@@ -143,7 +143,9 @@ class RequestChannel:
 
     def __init__(self, channel: GatewayChannel) -> None:
         self.channel = channel
-        self.transport = channel.transport
+        self.transport = transport = channel.transport
+        assert transport is not None, "the request came by it"
+        self._addresses = transport.getPeer(), transport.getHost()
         self._number = channel.requests
         self._producer: _PushProducer | _PullProducer | None = None
 
@@ -191,11 +193,11 @@ class RequestChannel:
 
     def getPeer(self) -> IAddress:
         """Return the client's address."""
-        return self.channel.addresses[0]
+        return self._addresses[0]
 
     def getHost(self) -> IAddress:
         """Return our address."""
-        return self.channel.addresses[1]
+        return self._addresses[1]
 
     def isSecure(self) -> bool:
         """Say whether the connection is encrypted."""

@@ -77,7 +77,7 @@ class GatewayChannel(ResponseSender, Protocol):
         *("_body_paused", "_deadline", "_discarded", "_drained_count", "_input", "_is_last_call"),
         *("_is_registered", "_limits", "_processing", "_reader", "_reading", "_receiver"),
         *("_stall_timer", "_state", "_transport", "_was_idle"),
-        *("addresses", "clock", "is_secure", "peer", "requests"),
+        *("clock", "is_secure", "peer", "requests"),
     )
 
     def __init__(self, context: ServerContext) -> None:
@@ -111,7 +111,7 @@ class GatewayChannel(ResponseSender, Protocol):
         self._stall_timer = socket_state.StallTimer(self.clock.seconds())
         self._state = _State.OPEN
         self.is_secure = bool(ISSLTransport.providedBy(self.transport))
-        self.addresses = peer, _ = self._transport.getPeer(), self._transport.getHost()
+        peer = self._transport.getPeer()
         self.peer = str(getattr(peer, "host", ""))
         if isinstance(peer, (IPv4Address, IPv6Address)) and ITCPTransport.providedBy(self.transport):
             # A token does not wait until the client has acknowledged the one before (RFC 9293 3.7.4).
