@@ -35,6 +35,7 @@ from mgw.simulator.openai.paths import PATHS as OPENAI_PATHS
 from mgw.simulator.openai.platform import PLATFORM_HANDLERS, require_beta_header
 from mgw.simulator.openai.realtime import realtime
 from mgw.simulator.openai.responses import RESPONSE_HANDLERS, responses_and_store
+from mgw.simulator.openai.responses_websocket import responses_websocket
 from mgw.simulator.platform.files import FILE_HANDLERS
 from mgw.simulator.platform.resources import handler_for
 
@@ -99,6 +100,7 @@ def _websocket_routes() -> Iterator[Route]:
     """Those that a client gets to by an upgrade."""
     none = BodyKind.NOTHING
     yield Route(Family.OPENAI, WEBSOCKET, "/v1/realtime", realtime, none)
+    yield Route(Family.OPENAI, WEBSOCKET, "/v1/responses", responses_websocket, none)
     for version in VERSIONS:
         service = f"/ws/google.ai.generativelanguage.{version}.GenerativeService"
         yield Route(Family.GEMINI, WEBSOCKET, f"{service}.BidiGenerateContent", live, none)

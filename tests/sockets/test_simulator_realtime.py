@@ -125,6 +125,53 @@ class TestOpenAIRealtime:
         assert request.messages[1].code == 1000
 
 
+class TestOpenAIRealtimeBeta:
+    """``client.beta.realtime.connect``."""
+
+    def test_a_text_turn(self, simulator: SimulatorProcess, async_openai: openai.AsyncOpenAI) -> None:
+        async def run() -> None:
+            client = async_openai.copy(websocket_base_url=f"ws://127.0.0.1:{simulator.port}/v1")
+            async with client.beta.realtime.connect(model="m-1") as connection:
+                await connection.session.update(session={"modalities": ["text"]})
+                await connection.conversation.item.create(item=user("hello there"))
+                await connection.response.create()
+                words = []
+                async for event in connection:
+                    if event.type == "response.text.delta":
+                        words.append(event.delta)
+                    if event.type == "response.done":
+                        break
+            assert "".join(words) == "You said: hello there"
+
+        asyncio.run(run())
+
+
+class TestOpenAIResponses:
+    """``client.responses.connect``."""
+
+    async def answer(self, connection: Any) -> Any:
+        async for event in connection:
+            assert event.type != "error", event
+            if event.type == "response.completed":
+                return event.response
+        raise AssertionError("the connection ended")
+
+    def test_two_turns_over_one_connection(self, async_openai: openai.AsyncOpenAI) -> None:
+        async def run() -> None:
+            async with async_openai.responses.connect() as connection:
+                await connection.response.create(
+                    model="m", input='use tool weather with {"city": "Bern"}', tools=[WEATHER], store=False
+                )
+                first = await self.answer(connection)
+                result = {"type": "function_call_output", "call_id": first.output[0].call_id}
+                more: Any = [{**result, "output": "sunny"}]
+                await connection.response.create(model="m", input=more, previous_response_id=first.id)
+                second = await self.answer(connection)
+            assert second.output[0].content[0].text == "Tool weather returned: sunny"
+
+        asyncio.run(run())
+
+
 class TestGeminiLive:
     """``client.aio.live.connect``, which insists on TLS."""
 

@@ -12,6 +12,7 @@ from mgw.simulator.api import ApiError, Json, Outgoing, Request, WebSocketRespon
 from mgw.simulator.http.websocket import offered_subprotocols
 from mgw.simulator.model import complete
 from mgw.simulator.openai.errors import error_value
+from mgw.simulator.openai.realtime_beta import from_beta, is_beta, to_beta
 from mgw.simulator.openai.realtime_items import (
     Conversation,
     audio_tokens,
@@ -23,28 +24,10 @@ from mgw.simulator.openai.realtime_items import (
     prompt_of,
 )
 from mgw.simulator.openai.realtime_response import RealtimeResponse
+from mgw.simulator.openai.realtime_settings import change_settings, initial_settings, response_settings
 
-_LIFETIME_SECONDS: Final = 3600
 _MIN_AUDIO_MS: Final = 100
 _SUBPROTOCOL: Final = "realtime"
-_VAD: Final[Json] = {
-    "type": "server_vad",
-    "threshold": 0.5,
-    "prefix_padding_ms": 300,
-    "silence_duration_ms": 200,
-    "idle_timeout_ms": None,
-    "create_response": True,
-    "interrupt_response": True,
-}
-_FORMAT: Final[Json] = {"type": "audio/pcm", "rate": 24000}
-_RESPONSE_SETTINGS: Final = (
-    "output_modalities",
-    "max_output_tokens",
-    "instructions",
-    "tools",
-    "tool_choice",
-    "audio",
-)
 _Events = Iterator[Json]
 
 
@@ -57,39 +40,14 @@ def realtime(request: Request) -> WebSocketResponse:
     return WebSocketResponse(RealtimeSession(request), subprotocol)
 
 
-def _initial_settings(request: Request) -> Json:
-    audio_input = {"format": _FORMAT, "transcription": None, "noise_reduction": None, "turn_detection": _VAD}
-    is_transcription = request.query.get("intent") == "transcription"
-    settings: Json = {
-        "object": "realtime.session",
-        "type": "transcription" if is_transcription else "realtime",
-        "id": request.id("sess_"),
-        "model": request.model or "sim-realtime",
-        "output_modalities": ["audio"],
-        "instructions": "",
-        "tools": [],
-        "tool_choice": "auto",
-        "max_output_tokens": "inf",
-        "tracing": None,
-        "prompt": None,
-        "truncation": "auto",
-        "expires_at": request.now + _LIFETIME_SECONDS,
-        "include": None,
-        "audio": {
-            "input": audio_input,
-            "output": {"format": _FORMAT, "voice": "marin", "speed": 1.0},
-        },
-    }
-    return settings
-
-
 class RealtimeSession:
     """One session: ``receive`` answers an event of the client's."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.faults = request.faults
-        self.settings = _initial_settings(request)
+        self.is_beta = is_beta(request.headers)
+        self.settings = initial_settings(request)
         self.conversation = Conversation(request.id("conv_"))
         self.response: RealtimeResponse | None = None
         self.buffer = bytearray()
@@ -115,19 +73,17 @@ class RealtimeSession:
             if handler is None:
                 names = ", ".join(f"'{name}'" for name in _HANDLERS)
                 raise invalid("type", f"Invalid value: '{kind}'. Supported values are: {names}.")
-            return self._encode(handler(self, event))
+            return self._encode(handler(self, from_beta(event) if self.is_beta else event))
         except ApiError as error:
             value = {**error_value(error)["error"], "event_id": event_id}
             return self._encode(iter([{"type": "error", "error": value}]))
 
     def _encode(self, events: _Events) -> Iterator[Outgoing]:
         for event in events:
-            self._event_count += 1
-            identified = {
-                "type": event["type"],
-                "event_id": self.request.id("event_", f"_{self._event_count}"),
-            }
-            yield json.dumps({**identified, **event}, ensure_ascii=False)
+            for one in to_beta(event) if self.is_beta else (event,):
+                self._event_count += 1
+                event_id = self.request.id("event_", f"_{self._event_count}")
+                yield json.dumps({"type": one["type"], "event_id": event_id, **one}, ensure_ascii=False)
 
     def _item_id(self) -> str:
         self._item_count += 1
@@ -135,14 +91,7 @@ class RealtimeSession:
 
     def on_session_update(self, event: Json) -> _Events:
         """``session.update``: what it names is changed, what it does not name stays."""
-        changes = event.get("session")
-        if not isinstance(changes, dict) or changes.get("type") not in {"realtime", "transcription"}:
-            message = "Missing required parameter: 'session.type'."
-            raise invalid("session.type", message, "missing_required_parameter")
-        for name in changes:
-            if name not in self.settings:
-                raise invalid(f"session.{name}", f"Unknown parameter: 'session.{name}'.", "unknown_parameter")
-        self.settings = merge(self.settings, {**changes, "model": self.settings["model"]})
+        self.settings = change_settings(self.settings, event.get("session"))
         return iter([{"type": "session.updated", "session": self.settings}])
 
     def on_item_create(self, event: Json) -> _Events:
@@ -274,8 +223,7 @@ class RealtimeSession:
         return self.response is not None and not self.response.is_over
 
     def _begin_response(self, wanted: Json) -> RealtimeResponse:
-        named: Json = {name: wanted[name] for name in _RESPONSE_SETTINGS if name in wanted}
-        settings = {**merge(self.settings, named), "metadata": wanted.get("metadata")}
+        settings = response_settings(self.settings, wanted)
         items = self.conversation.items
         if wanted.get("input") is not None:
             items = [
@@ -315,15 +263,6 @@ def _joined(events: list[Json], response: RealtimeResponse | None) -> _Events:
     yield from events
     if response is not None:
         yield from response.events()
-
-
-def merge(settings: Json, changes: Json) -> Json:
-    """Settings with changes in them, objects within objects merged alike."""
-    merged = dict(settings)
-    for name, value in changes.items():
-        old = merged.get(name)
-        merged[name] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _parse(message: str | bytes) -> Json:
