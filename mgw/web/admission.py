@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mgw.exchange.request import ClientRequest
-from mgw.http.head_key import HeadKey
+from mgw.http.head_key import HeadKey, PlainHead
 from mgw.http.request_head import HTTP_1_0, RequestHead
 from mgw.routing.match import MatchedRoute
 from mgw.web.edge_auth import Caller
@@ -39,6 +39,8 @@ class AdmittedHead:
     """The largest body that it may have."""
     client_request: ClientRequest | None = None
     """The request as the exchange sees it, where all with this head share it."""
+    plain: PlainHead | None = None
+    """How to recognise the next request with this head, where that is easy."""
 
     def with_request(self, request: ClientRequest) -> AdmittedHead:
         """Return the same for a request with values of its own."""
@@ -85,6 +87,7 @@ class AdmittedHeads:
             del self._heads[oldest]
             self._bytes -= len(oldest)
         self._heads[key] = admitted
+        admitted.plain = PlainHead.of_key(key)
 
     def clear(self) -> None:
         """Forget everything: what was found holds no longer."""

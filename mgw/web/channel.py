@@ -31,7 +31,7 @@ from zope.interface import implementer
 
 from mgw.errors import GatewayError, Reason
 from mgw.http.body import ChunkedRequestBody, SizedRequestBody, request_body
-from mgw.http.head_key import HeadKey, key_of_head
+from mgw.http.head_key import HeadKey, PlainHead, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import ResponseWriter
 from mgw.reactor import socket_state
@@ -75,7 +75,7 @@ class GatewayChannel(ResponseSender, Protocol):
     # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
     __slots__ = (
         *("_body_paused", "_deadline", "_discarded", "_drained_count", "_input", "_is_last_call"),
-        *("_is_registered", "_limits", "_processing", "_reader", "_reading", "_receiver"),
+        *("_is_registered", "_likely_head", "_limits", "_processing", "_reader", "_reading", "_receiver"),
         *("_stall_timer", "_state", "_transport", "_was_idle"),
         *("clock", "is_secure", "peer", "requests"),
     )
@@ -93,6 +93,8 @@ class GatewayChannel(ResponseSender, Protocol):
         # what the client sends
         self._input = b""
         self._reader: RequestHeadReader | None = None
+        self._likely_head: PlainHead | None = None
+        """That of the request before."""
         self._body_paused = False
         self._reading = True
         self._processing = self._was_idle = self._is_last_call = False
@@ -256,7 +258,7 @@ class GatewayChannel(ResponseSender, Protocol):
 
         :returns: whether it was taken.
         """
-        key = key_of_head(data)
+        key = key_of_head(data, self._likely_head)
         if key is None or len(data) != key[1] + key[2] or self._full:
             return False
         admitted = self._context.handler.find_admitted(key[0])
@@ -272,7 +274,7 @@ class GatewayChannel(ResponseSender, Protocol):
     def _take_head(self) -> bool:
         reader, key = self._reader, None
         if reader is None:
-            key = key_of_head(self._input)
+            key = key_of_head(self._input, self._likely_head)
             if key is not None:
                 admitted = self._context.handler.find_admitted(key[0])
                 if admitted is not None and self._take_admitted(admitted, key):
@@ -303,6 +305,7 @@ class GatewayChannel(ResponseSender, Protocol):
         """Take a request whose head is known; most often its body has come with it."""
         _, end, length, _ = key
         head, data = admitted.head, self._input
+        self._likely_head = admitted.plain
         whole = len(data) - end >= length
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         if not whole:
