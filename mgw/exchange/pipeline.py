@@ -49,7 +49,6 @@ from mgw.exchange.response import (
     send_whole,
 )
 from mgw.exchange.translation import Translation, TranslationBuilder
-from mgw.routing.route import UrlRewrite
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
 from mgw.wire.headers import value_of
 from mgw.wire.target import query_value
@@ -199,7 +198,7 @@ class ExchangeRun:
         self._upstream = generation.upstreams[name]
         assert self._request is not None
         credentials, key = generation.credentials[name], self._request.key
-        if self._exchange.route.url_rewrite is UrlRewrite.UPLOAD_URL:
+        if self._exchange.route.is_upload:
             credentials = self._upload_credentials(credentials)
         self._credentials = credentials
         credential = credentials.ready(key)

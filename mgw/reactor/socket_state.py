@@ -40,22 +40,21 @@ _TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None)
 class PendingInput(Enum):
     """What has arrived on a connection and was not read."""
 
-    NOTHING = "nothing"
     BYTES = "bytes"
     END = "end"
     """The other side has closed, or the connection is broken."""
 
 
-def peek_input(transport: object) -> PendingInput:
-    """Return what has come; the connection's own protocol may hear of it before this returns."""
+def peek_input(transport: object) -> PendingInput | None:
+    """Return what has come, if anything has; the connection's own protocol may hear of it before."""
     tcp = transport
     while (inner := getattr(tcp, "transport", None)) is not None:
         tcp = inner
     if not isinstance(tcp, TcpConnection):
-        return PendingInput.NOTHING
+        return None
     for _ in range(_MOST_READS):
         found = _peek_at(tcp)
-        if found is not PendingInput.BYTES or tcp is transport:
+        if found is None or tcp is transport or found is PendingInput.END:
             return found
         tcp.doRead()
         if tcp.disconnecting or tcp.disconnected:  # TLS heard a goodbye, or our protocol closed
@@ -63,11 +62,11 @@ def peek_input(transport: object) -> PendingInput:
     return PendingInput.BYTES
 
 
-def _peek_at(tcp: TcpConnection) -> PendingInput:
+def _peek_at(tcp: TcpConnection) -> PendingInput | None:
     try:
         data = tcp.getHandle().recv(1, _PEEK)
     except BlockingIOError:
-        return PendingInput.NOTHING
+        return None
     except OSError:
         return PendingInput.END
     return PendingInput.BYTES if data else PendingInput.END

@@ -18,7 +18,7 @@ from msgspec import Struct
 from mgw.errors import GatewayError, Reason
 from mgw.families import FAMILIES, UNSAID, shown_family
 from mgw.routing.paths import PathIndex, PathMatch, templates_of
-from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment, group_of
+from mgw.routing.route import ANY_METHOD, ModelAt, Route, group_of
 from mgw.vocabulary import DialectName, Family
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.target import check_path, query_value
@@ -220,7 +220,7 @@ class RouteTable:
 def _is_denied(route: Route, denied: Collection[str]) -> bool:
     """Whether an operator switches a row off; what the gateway answers itself belongs to no family."""
     names = {route.name, route.group}
-    if route.treatment is not Treatment.LOCAL:
+    if not route.is_local:
         names.add(route.family.value)
     return not names.isdisjoint(denied)
 

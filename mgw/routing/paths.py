@@ -157,7 +157,7 @@ def _pattern_of(template: str, route: Route) -> re.Pattern[str]:
     """Return a pattern for a template with a parameter that stands for several segments."""
     has_verbs = FAMILIES[route.family].has_verbs
     one = "[^/:]+" if has_verbs else "[^/]+"
-    relayed_without_verb = has_verbs and ":" not in template and route.treatment is not Treatment.LOCAL
+    relayed_without_verb = has_verbs and ":" not in template and not route.is_local
     model = "(?P<model>(?:(?!%3[Aa])[^:])+)" if relayed_without_verb else "(?P<model>.+)"
     rest = ".*" if route.treatment is Treatment.REFUSE else ".+"
     pieces: list[str] = []

@@ -167,10 +167,11 @@ class Connection(Protocol):
     def check_idle(self) -> bool:
         """Say whether an idle connection may be used; one that may not is closed before this returns."""
         pending = peek_input(self._transport)  # which may have us read it
-        if pending is PendingInput.BYTES:
-            self.abort()  # what it says of its own accord cannot be trusted, nor can what it says next
-        elif pending is PendingInput.END:
-            self.close()
+        if pending is not None:
+            if pending is PendingInput.END:
+                self.close()
+            else:  # what it says of its own accord cannot be trusted, nor can what it says next
+                self.abort()
         return not self._closed
 
     def close(self) -> None:

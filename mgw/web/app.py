@@ -27,7 +27,7 @@ from mgw.errors import GatewayError, Reason
 from mgw.exchange.pipeline import serve
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
-from mgw.routing.route import Route, Treatment
+from mgw.routing.route import Route
 from mgw.web.channel import GatewayChannel
 from mgw.wire.headers import RawHeaders
 
@@ -268,7 +268,7 @@ def build_app(own: Mapping[str, Endpoint]) -> Klein:
 
 def endpoint_name(route: Route) -> str:
     """Return the name of the endpoint that serves a row."""
-    return route.name if route.treatment is Treatment.LOCAL else EXCHANGE
+    return route.name if route.is_local else EXCHANGE
 
 
 async def serve_exchange(request: GatewayRequest) -> None:

@@ -26,7 +26,7 @@ from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.match import MatchedRoute
-from mgw.routing.route import Treatment, UrlRewrite
+from mgw.routing.route import Treatment
 from mgw.routing.routes import EXPRESS_ROUTES, OPEN_ROUTES
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.vocabulary import DialectName
@@ -216,7 +216,7 @@ class WebServer:
         self, channel: GatewayChannel, admitted: AdmittedHead, content_length: int | None
     ) -> ServerRequest:
         request_id, exchange, route = self.request_ids.take(), None, admitted.matched.route
-        if route.treatment is not Treatment.LOCAL:
+        if not route.is_local:
             record = self.observer.record
             exchange = Exchange(
                 request_id, route, self.generation, self.clock, self.wheel, record, self.wall()
@@ -300,7 +300,7 @@ class WebServer:
         if isinstance(matched, MatchedRoute) and matched.route.name in OPEN_ROUTES:
             return Caller(None, None, head.headers)
         upload = None
-        if isinstance(matched, MatchedRoute) and matched.route.url_rewrite is UrlRewrite.UPLOAD_URL:
+        if isinstance(matched, MatchedRoute) and matched.route.is_upload:
             upload = Upload(split_target(head.target)[0], self.wall())
         try:
             return self.gate.admit(dialect.family, head.headers, raw_query, upload)

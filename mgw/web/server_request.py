@@ -34,7 +34,6 @@ from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.request import ClientRequest
 from mgw.http.request_head import RequestHead
 from mgw.routing.match import MatchedRoute
-from mgw.routing.route import BodyStorage
 from mgw.web.admission import AdmittedHead
 from mgw.web.channel import GatewayChannel
 from mgw.web.edge_auth import Caller
@@ -96,7 +95,7 @@ class ServerRequest:
             self.started = exchange.started
             exchange.reserve = reservation.reserve
             exchange.offload = server.offload
-        if admitted.matched.route.body is BodyStorage.SPOOL and admitted.head.has_body:
+        if admitted.matched.route.is_spooled and admitted.head.has_body:
             self._spooled = server.spool.begin(
                 pause=channel.pause_body, resume=channel.resume_body, failed=self.refuse, memory=reservation
             )
