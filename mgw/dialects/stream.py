@@ -220,7 +220,9 @@ class StreamWriter(ABC):
             if self._closed:
                 break
             handlers[type(event)](self, event)
-        return self._take()
+        data = b"".join(self._out)  # as _take() does: each call costs
+        self._out.clear()
+        return data if data.isascii() else self._escape(data)
 
     def finish(self) -> bytes:
         """Return the end of the stream, after the last ``Ended``; nothing after ``Broke`` or ``fail``."""

@@ -20,7 +20,8 @@ from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.address import call_target
 from mgw.upstream.client import Upstream, UpstreamRequest
-from mgw.vocabulary import Modality
+from mgw.vocabulary import Family, Modality
+from mgw.wire.headers import RawHeaders
 from mgw.wire.target import quote_model_path, without_parameter
 
 _PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
@@ -32,35 +33,19 @@ _EMPTY_BODY: Final = b"0\r\n\r\n"
 """How the head of a request ends that takes a body and has none."""
 
 
-class PreparedRequest:
-    """What is sent for one head and one model, but for the body and its length.
+class PreparedHead:
+    """The head that is sent for one head of a client's, but for the length of the body.
 
-    :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
+    :param headers: from :func:`headers_for`, and what is added to them.
     """
 
-    __slots__ = (
-        "_credential",
-        "_head",
-        "_headers",
-        "_upstream_target",
-        "keepalive_seconds",
-        "method",
-        "model_literal",
-        "target",
-    )
+    __slots__ = ("_credential", "_head", "_headers", "method", "target", "upstream_target")
 
-    def __init__(
-        self, route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
-    ) -> None:
-        self.method = request.method
+    def __init__(self, method: bytes, target: Target, upstream_target: bytes, headers: RawHeaders) -> None:
+        self.method = method
         self.target = target
-        self.keepalive_seconds = keepalive_seconds
-        asked, model = target.asked_model, target.upstream_model
-        self.model_literal = None if model is None or model == asked else encode(model)
-        """What stands in the body in place of the model that was asked for, if that is another."""
-        self._upstream_target = upstream_target(route, target, request)
-        marked = request.with_values(_MARKS[: len(request.varying)]) if request.varying else request
-        self._headers = forwarded_headers(marked, route.family, target)
+        self.upstream_target = upstream_target
+        self._headers = headers
         self._credential: Credential | None = None
         self._head = b""
 
@@ -72,12 +57,37 @@ class PreparedRequest:
         """
         if credential is not self._credential:
             headers = provider_headers(list(self._headers), self.target.provider, credential)
-            rendered = upstream.render_head(UpstreamRequest(self.method, self._upstream_target, headers))
+            rendered = upstream.render_head(UpstreamRequest(self.method, self.upstream_target, headers))
             self._head, self._credential = rendered.removesuffix(_EMPTY_BODY), credential
         head = self._head
         for mark, value in zip(_MARKS, values):  # noqa: B905  there are more marks than values
             head = head.replace(mark, value, 1)
         return b"%b%d\r\n\r\n" % (head, size)
+
+
+class PreparedRequest(PreparedHead):
+    """What is sent for one head and one model, but for the body and its length.
+
+    :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
+    """
+
+    __slots__ = ("keepalive_seconds", "model_literal")
+
+    def __init__(
+        self, route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
+    ) -> None:
+        headers = headers_for(request, route.family, target)
+        super().__init__(request.method, target, upstream_target(route, target, request), headers)
+        self.keepalive_seconds = keepalive_seconds
+        asked, model = target.asked_model, target.upstream_model
+        self.model_literal = None if model is None or model == asked else encode(model)
+        """What stands in the body in place of the model that was asked for, if that is another."""
+
+
+def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
+    """Return the client's headers that go to the target, with marks in place of the values that vary."""
+    marked = request.with_values(_MARKS[: len(request.varying)]) if request.varying else request
+    return forwarded_headers(marked, client, target)
 
 
 def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:

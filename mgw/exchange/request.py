@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -10,7 +11,7 @@ from mgw.http.head_key import VARYING
 from mgw.wire.headers import RawHeaders, values_of
 
 if TYPE_CHECKING:
-    from mgw.exchange.prepared_request import PreparedRequest
+    from mgw.exchange.prepared_request import PreparedHead, PreparedRequest
 
 _MAX_PREPARED: Final = 8
 _MAX_MODEL_CHARS: Final = 256
@@ -44,6 +45,8 @@ class ClientRequest:
     """What stands in them."""
     prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
     """What is known to be made of this head, by the model that is asked for."""
+    translated: dict[Hashable, PreparedHead] = field(init=False, default_factory=dict)
+    """The heads that are sent for it to providers of other families, by what decides on them."""
 
     def __post_init__(self) -> None:
         self.content_codings = values_of(self.headers, b"content-encoding")
@@ -73,6 +76,7 @@ class ClientRequest:
             self.method, self.raw_path, self.raw_query, headers, self.path_model, self.version, self.key
         )
         request.varying, request.values, request.prepared = self.varying, values, self.prepared
+        request.translated = self.translated
         return request
 
     def __repr__(self) -> str:  # headers and query hold credentials
@@ -83,6 +87,12 @@ class ClientRequest:
         short = model is None or len(model) <= _MAX_MODEL_CHARS
         if short and len(self.prepared) < _MAX_PREPARED:
             self.prepared[model] = prepared
+
+    def keep_translated(self, key: Hashable, head: PreparedHead) -> None:
+        """Remember a head that is sent for this one, for a few of them as well."""
+        short = len(head.upstream_target) <= _MAX_MODEL_CHARS
+        if short and len(self.translated) < _MAX_PREPARED:
+            self.translated[key] = head
 
 
 class Producer(Protocol):

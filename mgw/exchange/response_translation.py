@@ -29,12 +29,13 @@ from mgw.exchange.response import (
     StreamingResponse,
 )
 from mgw.families import FAMILIES
+from mgw.http.response_head import ResponseHead
 from mgw.secret import Secret, without
 from mgw.upstream.client import UpstreamResponse
 from mgw.usage.event import ELLIPSIS
 from mgw.vocabulary import Family
 from mgw.wire.encodings import decode_content
-from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.headers import RawHeaders, values_of
 from mgw.wire.json_document import has_more_values
 
 EVENT_STREAM: Final = b"text/event-stream"
@@ -115,15 +116,17 @@ class ResponseTranslation(ABC):
 
     def buffer(self, response: UpstreamResponse, convert: Convert, *, stream: bool) -> BufferedResponse:
         """Return the response that is made once all of the provider's is known, or its refusal."""
-        status, media_type = response.status, value_of(response.headers, b"content-type") or b""
-        encodings = [value for name, value in response.headers if name.lower() == b"content-encoding"]
-        retry_headers = _retry_headers(response)
+        head, status = response.head, response.status
+        media_type = head.content_type or b""
+        coding = head.content_encoding
+        if coding is not None:  # else nobody asks for its header pairs
+            coding = b",".join(values_of(head.headers, b"content-encoding"))
 
         def complete(body: bytes) -> FullResponse:
-            if encodings:
-                body = _decode(body, b",".join(encodings))
+            if coding is not None:
+                body = _decode(body, coding)
             if not 200 <= status < 300:
-                return self._render_error(status, body, retry_headers)
+                return self._render_error(status, body, _retry_headers(head))
             if _has_too_many_values(body):
                 raise _unusable("has too many JSON values")
             try:
@@ -131,13 +134,13 @@ class ResponseTranslation(ABC):
                 headers = [(b"Content-Type", own_type), *self.gateway_headers]
                 return FullResponse(200, headers, translated, usage, stream)
             except AnswerError as refused:
-                return self.render_refusal(refused.error, retry_headers)
+                return self.render_refusal(refused.error, _retry_headers(head))
             except GatewayError as error:
                 raise GatewayError(error.reason, self.redact(error.message)) from None
             except RecursionError:
                 raise _unusable("is nested too deeply") from None
 
-        return BufferedResponse(complete, self.on_complete, bool(encodings))
+        return BufferedResponse(complete, self.on_complete, coding is not None)
 
     def render_refusal(self, error: UpstreamError, retry_headers: RawHeaders) -> FullResponse:
         """Render a refusal of the provider's in the client's dialect."""
@@ -201,9 +204,10 @@ class StreamTranslation(ResponseTranslation):
         if not 200 <= response.status < 300:
             return self.buffer(response, self.convert, stream=False)
         content_type = self.writer.content_type
-        if media_type(value_of(response.headers, b"content-type") or b"") not in _STREAM_TYPES:
+        head = response.head
+        if media_type(head.content_type or b"") not in _STREAM_TYPES:
             return self.buffer(response, self._replay, stream=True)
-        coding = (value_of(response.headers, b"content-encoding") or b"identity").strip().lower()
+        coding = (head.content_encoding or b"identity").strip().lower()
         if coding != b"identity":
             message = "the upstream compressed a stream although it was asked not to"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
@@ -211,7 +215,7 @@ class StreamTranslation(ResponseTranslation):
         body_filter = StreamFilter(
             self.reader(), self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
         )
-        refuse = partial(self._render_early_failure, body_filter, _retry_headers(response))
+        refuse = partial(self._render_early_failure, body_filter, _retry_headers(head))
         return StreamingResponse(
             200,
             b"OK",
@@ -253,13 +257,10 @@ class StreamFilter:
     """What came in one piece with the error that ended the stream."""
     error: UpstreamError | None = None
     """The provider's own error, where it ended the stream."""
+    ended: bool = False
+    """Whether the provider's stream has had its last event."""
     _has_event: bool = False
     """An event other than an error has come."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether the provider's stream has had its last event."""
-        return self._reader.ended
 
     @property
     def complete(self) -> bool:
@@ -276,7 +277,10 @@ class StreamFilter:
 
         :raises GatewayError: ``UPSTREAM_BROKEN``.
         """
-        translated = self._translate(self._reader.feed(data))
+        reader = self._reader
+        events = reader.feed(data)
+        self.ended = reader.ended
+        translated = self._translate(events)
         if translated:
             self._last_event.feed(translated)
         return translated
@@ -347,8 +351,8 @@ def _unusable(why: str) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, f"the upstream's response {why}")
 
 
-def _retry_headers(response: UpstreamResponse) -> RawHeaders:
-    return [pair for pair in response.headers if pair[0].lower() in _RETRY_HEADERS]
+def _retry_headers(head: ResponseHead) -> RawHeaders:
+    return [pair for pair in head.headers if pair[0].lower() in _RETRY_HEADERS]
 
 
 def _decode(body: bytes, codings: bytes) -> bytes:

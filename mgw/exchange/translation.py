@@ -42,6 +42,7 @@ from mgw.dialects.unwrapping import UnwrappedReader, unwrap_reply
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import LARGE_BYTES, SMALL_BYTES
+from mgw.exchange.prepared_request import PreparedHead, headers_for
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import BufferedResponse, FullResponse, StreamingResponse
 from mgw.exchange.response_translation import (
@@ -53,13 +54,13 @@ from mgw.exchange.response_translation import (
     StreamTranslation,
     gateway_headers_for,
 )
-from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
+from mgw.exchange.upstream_headers import secrets_sent
 from mgw.families import FAMILIES
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
-from mgw.upstream.client import ResponseSink, Upstream, UpstreamRequest, UpstreamResponse
+from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
@@ -96,9 +97,9 @@ class Translation:
     """One request translated into another family's dialect, and the translation of its response."""
 
     target: Target
-    headers: RawHeaders = field(repr=False)
-    """The client's, as far as they are forwarded."""
-    rendered: Rendered = field(repr=False)
+    request: ClientRequest
+    head: PreparedHead = field(repr=False)
+    body: bytes = field(repr=False)
     response: ResponseTranslation = field(repr=False)
     retry: TranslationBuilder | None = field(default=None, repr=False)
     """Builds the same without thoughts of earlier turns, where it has any that a provider may refuse."""
@@ -113,26 +114,13 @@ class Translation:
     def send(
         self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
     ) -> Callable[[], None] | None:
-        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says."""
-        return upstream.start(self.upstream_request(credential), sink, fresh=fresh)
+        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
 
-    def upstream_request(self, credential: Credential) -> UpstreamRequest:
-        """Return the request to send with one credential."""
-        provider = self.target.provider
-        self.response.set_secrets((credential.key, *secrets_sent(provider, credential)))
-        headers = [
-            *self.headers,
-            (b"Content-Type", JSON),
-            (b"Accept", self.response.accept),
-            (b"Accept-Encoding", b"identity"),
-            *self.rendered.headers,
-        ]
-        return UpstreamRequest(
-            method=b"POST",
-            target=call_target(provider, *split_target(self.rendered.target)),
-            headers=provider_headers(headers, provider, credential),
-            body=self.rendered.body,
-        )
+        :raises GatewayError: ``MALFORMED``, where it cannot be written.
+        """
+        self.response.set_secrets((credential.key, *secrets_sent(self.target.provider, credential)))
+        head = self.head.head(credential, upstream, len(self.body), self.request.values)
+        return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
     def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
@@ -306,12 +294,31 @@ class TranslationBuilder:
         return ReplyContext(self.exchange.request_id, model, int(self.exchange.wall), options)
 
     def _translation(self, rendered: Rendered, response: ResponseTranslation) -> Translation:
-        headers = forwarded_headers(self.request, self.exchange.route.family, self.target)
-        replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
-        headers = [pair for pair in headers if pair[0].lower() not in replaced]
         self._rendered_bytes = len(rendered.body)
         retry = self if rendered.thoughts else None
-        return Translation(self.target, headers, rendered, response, retry)
+        head = self._prepared_head(rendered, response.accept)
+        return Translation(self.target, self.request, head, rendered.body, response, retry)
+
+    def _prepared_head(self, rendered: Rendered, accept: bytes) -> PreparedHead:
+        """Return the head to send, which is kept with the client's."""
+        target, request = self.target, self.request
+        key = target.provider.name, rendered.target, rendered.headers, accept
+        known = request.translated.get(key)
+        if known is not None:
+            return known
+        replaced = _REPLACED_HEADERS | {name.lower() for name, _ in rendered.headers}
+        forwarded = headers_for(request, self.exchange.route.family, target)
+        headers = [
+            *[pair for pair in forwarded if pair[0].lower() not in replaced],
+            (b"Content-Type", JSON),
+            (b"Accept", accept),
+            (b"Accept-Encoding", b"identity"),
+            *rendered.headers,
+        ]
+        upstream_target = call_target(target.provider, *split_target(rendered.target))
+        found = PreparedHead(b"POST", target, upstream_target, headers)
+        request.keep_translated(key, found)
+        return found
 
     def _add_breakpoints(self, conversation: Conversation) -> tuple[Conversation, tuple[str, ...]]:
         auto = self.exchange.generation.config.caching.auto_breakpoints

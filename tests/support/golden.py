@@ -50,6 +50,7 @@ from mgw.dialects.tool_names import restore_names_in_events, restore_names_in_re
 from mgw.errors import GatewayError
 from mgw.exchange.response import BufferedResponse
 from mgw.exchange.response_translation import JsonTranslation
+from mgw.http.response_head import judge_lines, read_response_head
 from mgw.upstream.client import UpstreamResponse
 from mgw.vocabulary import Family, Kind
 
@@ -229,10 +230,10 @@ def _translated_refusal(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
     """Return the refusal that the client gets, with its headers."""
     case, body = sent.case, error["body"]
     raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-    given = [(name.encode(), value.encode()) for name, value in error.get("headers", {}).items()]
-    head = cast(
-        "UpstreamResponse", SimpleNamespace(status=error["status"], headers=given)
-    )  # all that is looked at
+    lines = "".join(f"{name}: {value}\r\n" for name, value in error.get("headers", {}).items())
+    received = f"HTTP/1.1 {error['status']} Refused\r\n{lines}\r\n".encode()
+    head = read_response_head(error["status"], received, judge_lines(received))
+    refused = SimpleNamespace(status=head.status, head=head)  # all that is looked at
     translation = JsonTranslation(
         client_side_of(case.client),
         provider_side_of(case.upstream),
@@ -240,7 +241,7 @@ def _translated_refusal(sent: Sent, error: dict[str, Json]) -> dict[str, Json]:
         [],
         lambda raw, content_type: (raw, content_type, TokenUsage()),
     )
-    response = translation.client_response(head)
+    response = translation.client_response(cast("UpstreamResponse", refused))
     assert isinstance(response, BufferedResponse), case.name
     full = response.complete(raw)
     headers = {name.decode(): value.decode() for name, value in full.headers if name != b"Content-Type"}

@@ -68,17 +68,14 @@ _MESSAGE_STOP: Final = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 _BLOCK_START: Final = (
     b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
 )
-_BLOCK_DELTA: Final = (
-    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
-    b'"delta":{"type":"%b","%b":%b}}\n\n'
-)
+_DELTA: Final = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":%b}}'
+_BLOCK_DELTA: Final = b"event: content_block_delta\ndata: " + _DELTA + b"\n\n"
+_TEXT_DELTA: Final = _BLOCK_DELTA.replace(b'"%b","%b"', b'"text_delta","text"')
 _BLOCK_STOP: Final = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _TEXT: Final = b"text"
 _THINKING: Final = b"thinking"
-_EMPTY_BLOCKS: Final = {
-    _TEXT: b'{"type":"text","text":""}',
-    _THINKING: b'{"type":"thinking","thinking":"","signature":""}',
-}
+_EMPTY_THOUGHT: Final = b'{"type":"thinking","thinking":"","signature":""}'
+_EMPTY_BLOCKS: Final = {_TEXT: b'{"type":"text","text":""}', _THINKING: _EMPTY_THOUGHT}
 _DELTA_TYPES: Final = {_TEXT: b"text_delta", _THINKING: b"thinking_delta"}
 
 _HeldEvent = TextAdded | ThinkingAdded | ThinkingSigned | RefusalAdded | MediaAdded
@@ -140,7 +137,8 @@ class MessagesStreamWriter(StreamWriter):
 
     def on_text(self, event: TextAdded) -> None:
         """Write text."""
-        if self._accepts(event.candidate):
+        is_due = self._began and self._ending is None and not event.candidate  # as nearly always
+        if is_due or self._accepts(event.candidate):
             if self._call is None:
                 self._blocks.add_text(event.text)
             else:
@@ -360,7 +358,7 @@ class _BlockWriter:
         """Add text; white space waits for text to which it belongs."""
         if self._kind is _TEXT:  # as nearly always
             if text:
-                self._add_delta(b"text_delta", _TEXT, text)
+                self._out.append(_TEXT_DELTA % (self._index, _ENCODER.encode(text)))
             return
         text = self._blank + text
         if text.isspace() and len(text) <= MAX_BLANK:

@@ -108,6 +108,36 @@ def parse_result(response: Fields, detail: str | None, calls: CallMatcher) -> To
     return ToolResult(call_id, tuple(parts), name or None, is_error)
 
 
+def parse_bare_call(part: JsonObject, calls: CallMatcher) -> ToolCall | None:
+    """Return the call that a part of nothing else is; ``None``: it is another, or has more."""
+    call = part.get("functionCall")
+    if type(call) is not dict or not _is_bare(call, "args"):
+        return None
+    name: str = call["name"]
+    return ToolCall(calls.add_call(call.get("id"), name), name, _encode(call["args"]))
+
+
+def parse_bare_result(part: JsonObject, content: Fields, calls: CallMatcher) -> ToolResult | None:
+    """Return the result that a part of nothing else is; ``None``: it is another, or has more."""
+    response = part.get("functionResponse")
+    if type(response) is not dict or not _is_bare(response, "response"):
+        return None
+    name: str = response["name"]
+    content.note(Feature.RESULT_NAME, "parts[].functionResponse.name")
+    call_id = calls.match_result(response.get("id"), name)
+    text, is_error = _parse_result_value(response["response"])
+    if is_error:
+        content.note(Feature.RESULT_ERROR, "parts[].functionResponse.response")
+    return ToolResult(call_id, (Text(text),) if text else (), name or None, is_error)
+
+
+def _is_bare(said: JsonObject, value: str) -> bool:
+    """Whether a call or a result holds a name, the object ``value``, perhaps an ``id``, and nothing else."""
+    if type(said.get("name")) is not str or type(said.get(value)) is not dict:
+        return False
+    return len(said) == 2 or (len(said) == 3 and type(said.get("id")) is str)
+
+
 def _parse_result_value(value: JsonObject) -> tuple[str, bool]:
     """Return a response as text, and whether it tells of an error."""
     if len(value) == 1:

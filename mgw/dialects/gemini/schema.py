@@ -78,6 +78,9 @@ def parse_openapi_schema(schema: JsonObject) -> JsonObject:
     """
     found: JsonObject = {}
     for spelled, value in schema.items():
+        if spelled == "type" and type(value) is str and value != "TYPE_UNSPECIFIED":  # as in nearly all
+            found["type"] = _TYPES.get(value, value)
+            continue
         set_keyword = _SETTERS.get(spelled)
         if set_keyword is None:
             if value is not None or spelled == "default":

@@ -99,6 +99,9 @@ class ContentStreamReader(DocumentReader[bytes]):
         "_usage",
     )
 
+    ended = False
+    """Never: this stream ends where the body does."""
+
     def __init__(self, seed: str) -> None:
         super().__init__()
         self._seed = seed
@@ -121,11 +124,6 @@ class ContentStreamReader(DocumentReader[bytes]):
         return self._usage
 
     @property
-    def ended(self) -> bool:
-        """Never: this stream ends where the body does."""
-        return False
-
-    @property
     def complete(self) -> bool:
         """Whether every candidate has named its reason to end."""
         candidates = self._candidates.values()
@@ -134,6 +132,8 @@ class ContentStreamReader(DocumentReader[bytes]):
         )
 
     def _split(self, data: bytes) -> list[bytes]:
+        if self._began and self._events is not None:
+            return [event.data for event in self._events.feed(data)]
         documents = self._split_body(data)
         if not self._began:
             self._head.add(data, is_stream=bool(documents))

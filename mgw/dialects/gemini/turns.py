@@ -69,6 +69,8 @@ from mgw.dialects.gemini.blocks import (
     bare_text,
     has_data,
     leave_part,
+    parse_bare_call,
+    parse_bare_result,
     parse_call,
     parse_other_part,
     parse_result,
@@ -144,13 +146,23 @@ class _TurnParser:
         role = _ROLES.get(name.lower())  # Google's own examples have "USER", too
         if role is None:
             raise none_of(content, "role", name, _ROLES)
-        parts = content.objects_or_one("parts")
+        parts = content.elements_or_one("parts")
         if role is _ASSISTANT:
-            for part in parts:
-                self._parse_model_part(part)
+            for index, part in enumerate(parts):
+                call = parse_bare_call(part, self._calls) if len(part) == 1 else None
+                if call is None:
+                    self._parse_model_part(content.open_element("parts", index, part))
+                else:
+                    self._joiner.add(call)
             return
         self._end_model_turn()
-        found = [one for part in parts if (one := self._parse_user_part(part)) is not None]
+        found: list[Part] = []
+        for index, part in enumerate(parts):
+            one: Part | None = parse_bare_result(part, content, self._calls) if len(part) == 1 else None
+            if one is None:
+                one = self._parse_user_part(content.open_element("parts", index, part))
+            if one is not None:
+                found.append(one)
         self._turns.append(Turn(_USER, tuple(found)))
 
     def finish(self) -> tuple[Turn, ...]:
@@ -164,11 +176,6 @@ class _TurnParser:
             self._turns.append(Turn(_ASSISTANT, parts))
 
     def _parse_model_part(self, part: Fields) -> None:
-        if len(part.unread) == 1:  # nothing else can be said of a call
-            call = part.nested("functionCall")
-            if call is not None:
-                self._joiner.add(parse_call(call, None, self._calls))
-                return
         is_thought = part.flag("thought")
         signature_text = part.text("thoughtSignature") or ""
         signature = parse_signature(part, signature_text)
@@ -205,10 +212,6 @@ class _TurnParser:
         self._joiner.restore_thought(signature)
 
     def _parse_user_part(self, part: Fields) -> Part | None:
-        if len(part.unread) == 1:  # nothing else can be said of a result
-            response = part.nested("functionResponse")
-            if response is not None:
-                return parse_result(response, self._detail, self._calls)
         if part.flag("thought"):
             leave_part(part, "thought")
             return None

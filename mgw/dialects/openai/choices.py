@@ -65,6 +65,8 @@ _FINISH_REASONS: Final = MappingProxyType(
         StopReason.REFUSAL: "content_filter",
     }
 )
+_BEFORE_CALLS: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
+"""What an answer ended for, even if it has calls."""
 _FAILURES: Final = MappingProxyType({"error": 502, "insufficient_system_resource": 503})
 """The finish reasons of answers that broke (OpenRouter, Mistral, DeepSeek), and the status of each."""
 
@@ -88,6 +90,24 @@ class ChoiceDelta(Struct):
 
 
 _EMPTY_DELTA: Final = ChoiceDelta()
+
+
+def bare_text(delta: ChoiceDelta) -> str | None:
+    """Return the text of a delta or message that says nothing else; ``None``: it says more, or nothing."""
+    if (
+        type(delta.content) is not str
+        or delta.reasoning_content
+        or delta.reasoning
+        or delta.reasoning_details
+        or delta.refusal
+        or delta.tool_calls
+        or delta.function_call
+        or delta.annotations
+        or delta.images
+        or delta.extra_content
+    ):
+        return None
+    return delta.content or None
 
 
 class Choice(Struct):
@@ -129,6 +149,22 @@ class ChoiceReader:
         if self.ended:
             return
         delta = choice.delta or choice.message or _EMPTY_DELTA
+        text = bare_text(delta)
+        if text is None:
+            self._on_words(delta, events)
+        else:  # as in nearly all chunks
+            if self._is_thinking or self._detail is not None or self._calls.waiting:
+                self._end_what_is_open(events)
+            events.append(TextAdded(text, self.candidate))
+        if choice.logprobs is not None and (tokens := parse_logprobs(choice.logprobs)):
+            events.append(LogprobsAdded(tokens, self.candidate))
+        if text is None:
+            self._on_rare_fields(delta, events)
+        if type(choice.finish_reason) is str and choice.finish_reason:
+            self.on_finish_reason(choice.finish_reason, events)
+
+    def _on_words(self, delta: ChoiceDelta, events: list[ReplyEvent]) -> None:
+        """Read the thoughts and the content of a delta."""
         if delta.reasoning_content or delta.reasoning or delta.reasoning_details:
             self._on_reasoning(delta, events)
         content = delta.content
@@ -136,11 +172,6 @@ class ChoiceReader:
             self._add_text(content, events)
         elif content:
             self._on_content_parts(content, events)
-        if choice.logprobs is not None and (tokens := parse_logprobs(choice.logprobs)):
-            events.append(LogprobsAdded(tokens, self.candidate))
-        self._on_rare_fields(delta, events)
-        if type(choice.finish_reason) is str and choice.finish_reason:
-            self.on_finish_reason(choice.finish_reason, events)
 
     def on_finish_reason(self, reason: str, events: list[ReplyEvent]) -> None:
         """End the choice for the reason that the provider states."""
@@ -160,8 +191,8 @@ class ChoiceReader:
 
     def _resolve_stop(self, stop: StopReason | None) -> StopReason:
         """Let calls and a refusal win over an end; there is no use of tools without a call."""
-        if stop in {StopReason.LENGTH, StopReason.REFUSAL}:
-            return stop or StopReason.END
+        if stop is not None and stop in _BEFORE_CALLS:
+            return stop
         if self._calls.begun:
             return StopReason.TOOL_USE
         if self._refused:
@@ -216,11 +247,14 @@ class ChoiceReader:
 
     def _add_text(self, text: str, events: list[ReplyEvent]) -> None:
         if text:
-            if self._is_thinking or self._detail is not None:
-                self._close_thought(events)
-            if self._calls.waiting:
-                self._calls.begin_waiting(events)
+            self._end_what_is_open(events)
             events.append(TextAdded(text, self.candidate))
+
+    def _end_what_is_open(self, events: list[ReplyEvent]) -> None:
+        """End the open thought, and begin the calls that waited: text follows."""
+        self._close_thought(events)
+        if self._calls.waiting:
+            self._calls.begin_waiting(events)
 
     def _on_rare_fields(self, delta: ChoiceDelta, events: list[ReplyEvent]) -> None:
         """Read what few deltas have."""
@@ -296,7 +330,7 @@ def _parse_logprob(value: Any) -> Alternative | None:  # Any: JSON of whatever t
 
 def render_stop(stop: StopReason, *, calls: bool, deprecated: bool) -> str:
     """Return the ``finish_reason``; where there are calls, an end is for them."""
-    if calls and stop not in {StopReason.LENGTH, StopReason.REFUSAL}:
+    if calls and stop not in _BEFORE_CALLS:
         return "function_call" if deprecated else "tool_calls"
     return "stop" if stop is StopReason.TOOL_USE else _FINISH_REASONS[stop]
 

@@ -7,9 +7,10 @@ Source: the SDK's ``ChatCompletion``.  A message is read as a delta that holds e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any, Final
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError, Raw, Struct
 from msgspec.json import Decoder, Encoder
 from msgspec.structs import replace
 
@@ -44,6 +45,7 @@ from mgw.canonical.reply import (
     ThinkingAdded,
     ThinkingSigned,
     TokenLogprob,
+    TokenUsage,
 )
 from mgw.dialects.arguments import is_empty
 from mgw.dialects.dialect import ReplyContext, ReplySource
@@ -52,6 +54,7 @@ from mgw.dialects.openai.blocks import render_call
 from mgw.dialects.openai.choices import (
     Choice,
     ChoiceReader,
+    bare_text,
     render_citations,
     render_id,
     render_logprobs,
@@ -60,7 +63,7 @@ from mgw.dialects.openai.choices import (
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
-from mgw.dialects.openai.usage import read_usage, render_usage
+from mgw.dialects.openai.usage import NO_VALUE, read_usage, read_usage_object, render_usage
 from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.errors import GatewayError, Reason
 
@@ -71,11 +74,14 @@ class _Completion(Struct):
     id: Any = None
     model: Any = None
     choices: list[Choice] | None = None
+    usage: Raw = NO_VALUE
     error: Any = None
 
 
 _DECODER: Final = Decoder(_Completion)
 _ENCODER: Final = Encoder()
+_STOPS_OF_TEXT: Final = MappingProxyType({"stop": StopReason.END, "length": StopReason.LENGTH})
+"""How most answers end; :class:`ChoiceReader` knows all other ways."""
 
 
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
@@ -87,18 +93,24 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         completion = _DECODER.decode(body)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         raise _no_reply(body, "the upstream's response is not a chat completion") from None
-    if completion.error or any(choice.error for choice in completion.choices or ()):
+    choices = completion.choices or []
+    if completion.error or any(choice.error for choice in choices):
         raise AnswerError(parse_stream_error(body))
-    if not completion.choices:
+    if not choices:
         raise _no_reply(body, "the upstream's response has no choices")
     return Reply(
-        tuple(
-            _parse_candidate(choice, number, source.seed) for number, choice in enumerate(completion.choices)
-        ),
+        tuple([_parse_candidate(choice, number, source.seed) for number, choice in enumerate(choices)]),
         completion.id if type(completion.id) is str else None,
         completion.model if type(completion.model) is str else None,
-        try_read_usage(read_usage, body, NO_USAGE),
+        _parse_counts(body, completion.usage),
     )
+
+
+def _parse_counts(body: bytes, usage: Raw) -> TokenUsage:
+    """Return the counts; they stand in ``usage``, or wherever else hosts put them."""
+    if usage is NO_VALUE or bytes(usage) == b"null":
+        return try_read_usage(read_usage, body, NO_USAGE)
+    return try_read_usage(read_usage_object, usage, NO_USAGE)
 
 
 def _no_reply(body: bytes, message: str) -> GatewayError:
@@ -110,9 +122,14 @@ def _no_reply(body: bytes, message: str) -> GatewayError:
 
 
 def _parse_candidate(choice: Choice, number: int, seed: str) -> Candidate:
+    message = choice.message or choice.delta
+    text = None if message is None or choice.logprobs is not None else bare_text(message)
+    if text is not None and type(choice.finish_reason) is str:  # as most answers are
+        stop = _STOPS_OF_TEXT.get(choice.finish_reason)
+        if stop is not None:
+            return Candidate((Text(text),), stop)
     reader = ChoiceReader(number, seed)
     events: list[ReplyEvent] = []
-    message = choice.message or choice.delta
     if message is not None and type(message.tool_calls) is list:  # each entry is a call of its own
         message.tool_calls = [
             {**call, "index": place} for place, call in enumerate(message.tool_calls) if type(call) is dict

@@ -51,7 +51,7 @@ _DECODER: Final = Decoder(_Chunk)
 class ChatStreamReader(DocumentReader[Event]):
     """Reads a stream of chat completion chunks."""
 
-    __slots__ = ("_began", "_choices", "_done", "_head", "_seed", "_splitter", "usage")
+    __slots__ = ("_began", "_choices", "_head", "_seed", "_splitter", "ended", "usage")
 
     def __init__(self, seed: str) -> None:
         super().__init__()
@@ -62,18 +62,13 @@ class ChatStreamReader(DocumentReader[Event]):
         self._head = StreamHead(_FIELD_NAMES)
         self._choices: dict[int, ChoiceReader] = {}
         self._began = False
-        self._done = False
+        self.ended: bool = False
         """``[DONE]`` has come."""
-
-    @property
-    def ended(self) -> bool:
-        """Whether ``[DONE]`` has come."""
-        return self._done
 
     @property
     def complete(self) -> bool:
         """Whether nothing can be missing."""
-        return self._done
+        return self.ended
 
     def _split(self, data: bytes) -> Iterable[Event]:
         documents = self._splitter.feed(data)
@@ -115,7 +110,10 @@ class ChatStreamReader(DocumentReader[Event]):
             events.append(Began(_text(chunk.id), _text(chunk.model)))
         has_usage = chunk.usage is not None or chunk.x_groq is not None
         for choice in chunk.choices or ():
-            self.on_choice(choice, events)
+            reader = self._choices.get(choice.index) if type(choice.index) is int else None
+            reader = reader or self._find_choice(choice)
+            if reader is not None:
+                reader.on_choice(choice, events)
             if events and type(events[-1]) is Broke:
                 self._closed = self._broken = True
                 return
@@ -123,15 +121,13 @@ class ChatStreamReader(DocumentReader[Event]):
         if has_usage:
             self.on_usage(data, events)
 
-    def on_choice(self, choice: Choice, events: list[ReplyEvent]) -> None:
-        """Read a choice of a chunk."""
+    def _find_choice(self, choice: Choice) -> ChoiceReader | None:
+        """Return the reader of a choice; ``None`` for one beyond all that can be asked for."""
         index = choice.index if type(choice.index) is int else 0
         reader = self._choices.get(index)
-        if reader is None:
-            if not 0 <= index < _MAX_CHOICES:
-                return
+        if reader is None and 0 <= index < _MAX_CHOICES:
             reader = self._choices[index] = ChoiceReader(index, self._seed)
-        reader.on_choice(choice, events)
+        return reader
 
     def on_usage(self, data: bytes, events: list[ReplyEvent]) -> None:
         """Read the token counts of a chunk."""
@@ -146,7 +142,7 @@ class ChatStreamReader(DocumentReader[Event]):
             message = "the upstream's response ended in the middle of a tool call"
             self._break(UpstreamError(502, message), events)
             return
-        self._closed = self._done = True
+        self._closed = self.ended = True
         for choice in self._choices.values():
             if not choice.ended:
                 choice.on_finish_reason("stop", events)

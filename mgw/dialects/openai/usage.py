@@ -63,6 +63,9 @@ class _Document(Struct, frozen=True):
     """The answer of a token count."""
 
 
+NO_VALUE: Final = Raw(b"")
+"""What a raw value is that is not there."""
+_USAGE_DECODER: Final = Decoder(_Usage, strict=False)
 _DECODER: Final = Decoder(_Document, strict=False)  # some hosts write 12.0
 _CHOICES: Final = Decoder(list[_UsageHolder], strict=False)
 _NO_PROMPT_DETAILS: Final = _PromptDetails()
@@ -81,6 +84,12 @@ def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
     if usage is None:
         return before if found.input_tokens is None else merge_usage(before, TokenUsage(found.input_tokens))
     counts = _convert(usage)
+    return counts if before is NO_USAGE else merge_usage(before, counts)
+
+
+def read_usage_object(usage: bytes | Raw, before: TokenUsage) -> TokenUsage:
+    """Return what is known after a ``usage`` by itself."""
+    counts = _convert(_USAGE_DECODER.decode(usage))
     return counts if before is NO_USAGE else merge_usage(before, counts)
 
 
