@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-rivals bench-shapes bench-soak bench-translation clean
+.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -18,7 +18,8 @@ help:
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
 	@echo 'make bench-soak MINUTES=20   mixed requests for a time: memory and latency at the end and at the beginning'
 	@echo 'make bench, make bench-ratios, make bench-shapes, make bench-translation   measure the gateway'
-	@echo 'make bench-rivals   install LiteLLM and Portkey for these measurements'
+	@echo 'make bench-realtime   measure sessions over WebSockets'
+	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents with the gateway'
 	@echo 'make clean    remove everything that make has created'
@@ -62,6 +63,9 @@ bench: $(VENV)/dev.stamp
 
 bench-ratios: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.ratios
+
+bench-realtime: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.realtime
 
 bench-memory: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.memory

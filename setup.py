@@ -35,7 +35,13 @@ LINT = [
 ]
 DOCS = ["docutils>=0.21,<1"]
 # Other gateways' converters and an exact tokenizer; they go into an environment of their own.
-BENCH = ["bpe-openai==0.1.4", "litellm[proxy]==1.106.2", "llm-rosetta==0.13.0", "orjson==3.13.0"]
+BENCH = [
+    "autobahn[twisted]==26.10.2",
+    "bpe-openai==0.1.4",
+    "litellm[proxy]==1.106.2",
+    "llm-rosetta==0.13.0",
+    "orjson==3.13.0",
+]
 
 DOCUMENTS = sorted((HERE / "docs").glob("*.rst"))
 EXAMPLES = sorted(path.name for path in (HERE / "etc").glob("mgw*"))

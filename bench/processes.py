@@ -76,14 +76,17 @@ class Bench:
     """A folder for the run, the compiled programs in it, and the servers that it started."""
 
     folder: Path
+    programs: tuple[str, str] = ("upstream", "streams")
+    """The upstream, which is started, and the client, as they are named in ``bench/c``."""
     upstream_port: int = 0
     servers: list[Server] = field(default_factory=list)
 
     def __enter__(self) -> Bench:
-        for program in ("upstream", "streams"):
+        for program in self.programs:
             source = HERE / "c" / f"{program}.c"
             subprocess.run(["gcc", "-O2", "-o", self.folder / program, source], check=True)
-        upstream = subprocess.Popen(pinned(LOAD_CORE, str(self.folder / "upstream")), stdout=subprocess.PIPE)
+        command = pinned(LOAD_CORE, str(self.folder / self.programs[0]))
+        upstream = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert upstream.stdout is not None
         with upstream.stdout as said:
             self.upstream_port = int(said.readline())
@@ -161,6 +164,7 @@ USUAL = {
     "aliases": "",
     "listen_tls": "",
     "verify_tls": "",
+    "upgrade": 'proxy_set_header Connection "";',
 }
 """What the templates of ``mgw.yaml`` and ``nginx.conf`` are filled with where nothing else is asked for."""
 COMMANDS = {"gateway": gateway_command, "nginx": nginx_command, "klein+treq": klein_command}
