@@ -18,6 +18,7 @@ MAX_BYTES: Final = 256 * 1024 * 1024  # of bodies in all
 MAX_BODY: Final = 1024 * 1024
 """Bytes of one body that are kept once it has been answered; of a longer one its length and digest tell."""
 MAX_MESSAGES: Final = 1000
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024  # of the messages of one WebSocket
 _MAX_WAIT: Final = 60.0
 
 
@@ -32,11 +33,16 @@ class RecordedMessage:
 
     kind: str
     data: bytes
-    """The payload, or its first MiB; of a close its reason."""
-    size: int
+    """The payload, as far as ``MAX_MESSAGE_BYTES`` of its WebSocket allow; of a close its reason."""
     frames: int = 1
     code: int | None = None
     """Of a close."""
+    size: int = field(init=False)
+    sha256: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Measure what may be shortened later."""
+        self.size, self.sha256 = len(self.data), hashlib.sha256(self.data).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
         """The message for ``GET /_sim/requests``."""
@@ -44,6 +50,7 @@ class RecordedMessage:
             "kind": self.kind,
             "data": base64.b64encode(self.data).decode("ascii"),
             "size": self.size,
+            "sha256": self.sha256,
             "frames": self.frames,
             "code": self.code,
         }
@@ -70,6 +77,8 @@ class RecordedRequest:
     whole_sha256: str | None = None
     messages: list[RecordedMessage] = field(default_factory=list)
     """Of a WebSocket, the first ``MAX_MESSAGES``."""
+    message_bytes: int = 0
+    """How many bytes of them are kept."""
 
     @property
     def body_size(self) -> int:
@@ -178,8 +187,15 @@ class Recorder:
     def add_message(self, request: RecordedRequest, message: RecordedMessage) -> None:
         """Something came through a WebSocket."""
         if len(request.messages) < MAX_MESSAGES:
+            message.data = message.data[: MAX_MESSAGE_BYTES - request.message_bytes]
+            request.message_bytes += len(message.data)
             request.messages.append(message)
         self.messages += message.kind in {"text", "binary"}
+        self._changed()
+
+    def note_malformed(self) -> None:
+        """What came is against the rules of HTTP, or of WebSockets."""
+        self.malformed += 1
         self._changed()
 
     def fail_again(self, name: str, times: int) -> bool:

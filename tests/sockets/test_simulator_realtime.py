@@ -11,8 +11,8 @@ import pytest
 from google import genai
 from google.genai import types
 from google.genai.live import AsyncSession
-from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.typing import Subprotocol
 
 from tests.support.certificates import Authority
@@ -123,6 +123,56 @@ class TestOpenAIRealtime:
         assert [message.kind for message in request.messages] == ["text", "close"]
         assert json.loads(request.messages[0].data)["type"] == "response.cancel"
         assert request.messages[1].code == 1000
+
+
+class TestFaults:
+    """Over real sockets, with a client that none of the SDKs is between."""
+
+    def run(self, simulator: SimulatorProcess, model: str, check: Any, **options: Any) -> None:
+        async def run() -> None:
+            url = f"ws://127.0.0.1:{simulator.port}/v1/realtime?model={model}"
+            more = {"additional_headers": {"Authorization": "Bearer k"}, "proxy": None, **options}
+            async with connect(url, **more) as connection:
+                await check(connection)
+
+        asyncio.run(run())
+
+    async def read_all(self, connection: ClientConnection) -> None:
+        async for _ in connection:
+            pass
+
+    def test_a_reset_is_no_close(self, simulator: SimulatorProcess) -> None:
+        async def check(connection: ClientConnection) -> None:
+            with pytest.raises(ConnectionClosedError) as closed:
+                await self.read_all(connection)
+            assert isinstance(closed.value.__cause__, ConnectionResetError)
+
+        self.run(simulator, "sim-reset-after-1", check)
+
+    @pytest.mark.parametrize("kind", ["rsv", "masked", "big-control", "interrupted", "utf8"])
+    def test_a_client_sees_the_illegal_frame(self, simulator: SimulatorProcess, kind: str) -> None:
+        async def check(connection: ClientConnection) -> None:
+            with pytest.raises(ConnectionClosedError) as closed:
+                await self.read_all(connection)
+            assert closed.value.sent is not None
+            assert closed.value.sent.code == (1007 if kind == "utf8" else 1002)
+
+        self.run(simulator, f"sim-bad-frame-{kind}", check)
+
+    @pytest.mark.parametrize("model", ["sim-echo+sim-deflate", "sim-echo"])
+    def test_an_echo_of_a_large_message(self, simulator: SimulatorProcess, model: str) -> None:
+        async def check(connection: ClientConnection) -> None:
+            await connection.recv()
+            await connection.send([b"\1" * 1_000_000, b"\2" * 2_000_000])
+            assert await connection.recv() == b"\1" * 1_000_000 + b"\2" * 2_000_000
+            response = connection.response
+            assert response is not None
+            assert ("Sec-WebSocket-Extensions" in response.headers) is ("deflate" in model)
+
+        simulator.clear()
+        self.run(simulator, model, check, max_size=None)
+        [request] = simulator.requests()
+        assert (request.messages[0].frames, request.messages[0].size) == (3, 3_000_000)  # the last is empty
 
 
 class TestOpenAIRealtimeBeta:

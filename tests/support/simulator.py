@@ -35,6 +35,7 @@ class SeenMessage:
     kind: str
     data: bytes
     size: int
+    sha256: str
     frames: int
     code: int | None
 

@@ -90,7 +90,7 @@ class SimulatorConnection(Protocol):
         try:
             self.waiting += self.reader.feed(data)
         except BadRequestError as error:
-            self.recorder.malformed += 1
+            self.recorder.note_malformed()
             self._refuse(str(error))
             return
         self._advance()

@@ -25,7 +25,7 @@ from mgw.simulator.faults import Faults
 from mgw.simulator.http.frames import BAD_FRAMES, cut_message, render_close
 from mgw.simulator.http.parser import render_head
 from mgw.simulator.http.response_player import ConnectionEnded, Gate
-from mgw.simulator.recording import MAX_BODY, RecordedMessage, RecordedRequest, Recorder
+from mgw.simulator.recording import RecordedMessage, RecordedRequest, Recorder
 
 _ACCEPT_SUFFIX: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455 1.3
 _VERSION: Final = "13"
@@ -82,11 +82,12 @@ class WebSocketPlayer:
     recorder: Recorder
     request: RecordedRequest
     response: WebSocketResponse
-    wire: Connection = field(init=False)
+    wire: Connection = field(default_factory=lambda: Connection(ConnectionType.SERVER))
     _to_say: deque[Iterator[Outgoing]] = field(default_factory=deque)
     _receiving: _Receiving = field(default_factory=_Receiving)
     _waiter: Deferred[None] | None = None
     _odd_frames_sent: bool = False
+    _is_accepted: bool = False
     _broken: bool = False
     """The client has broken a rule of the protocol."""
 
@@ -123,6 +124,11 @@ class WebSocketPlayer:
         """Take bytes behind the client's handshake."""
         if self._is_over():
             return
+        if not self._is_accepted:  # RFC 6455 4.1: the client waits for the answer to its handshake
+            self._broken = True
+            self.recorder.note_malformed()
+            self.transport.abortConnection()
+            return
         self.wire.receive_data(data)
         for event in self.wire.events():
             self._on_event(event)
@@ -152,7 +158,6 @@ class WebSocketPlayer:
         ]
         if self.response.subprotocol is not None:
             headers.append(("Sec-WebSocket-Protocol", self.response.subprotocol))
-        extensions = []
         offer = (
             (request_headers.value(b"sec-websocket-extensions") or b"").decode("latin-1").partition(",")[0]
         )
@@ -161,8 +166,8 @@ class WebSocketPlayer:
             parameters = deflate.accept(offer)
             accepted = "; ".join(filter(None, (deflate.name, str(parameters or ""))))
             headers.append(("Sec-WebSocket-Extensions", accepted))
-            extensions = [deflate]
-        self.wire = Connection(ConnectionType.SERVER, list(extensions))
+            self.wire = Connection(ConnectionType.SERVER, [deflate])
+        self._is_accepted = True
         self.request.status = self.response.status
         self.transport.write(render_head("HTTP/1.1", self.response.status, "Switching Protocols", headers))
 
@@ -270,7 +275,7 @@ class WebSocketPlayer:
         """The client closes, or has broken a rule: then wsproto says which, and its state is still open."""
         if self.wire.state is ConnectionState.OPEN:
             self._broken = True
-            self.recorder.malformed += 1
+            self.recorder.note_malformed()
             self.transport.write(self.wire.send(event))
             return
         self._record("close", (event.reason or "").encode(), code=event.code)
@@ -278,8 +283,7 @@ class WebSocketPlayer:
             self.transport.write(self.wire.send(event.response()))
 
     def _record(self, kind: str, data: bytes, frames: int = 1, code: int | None = None) -> None:
-        message = RecordedMessage(kind, data[:MAX_BODY], len(data), frames, code)
-        self.recorder.add_message(self.request, message)
+        self.recorder.add_message(self.request, RecordedMessage(kind, data, frames, code))
 
     async def _wait(self) -> None:
         self._waiter = Deferred(lambda _: None)

@@ -118,10 +118,11 @@ def test_speech_is_heard_and_transcribed() -> None:
 
 def test_activities_are_marked_by_hand() -> None:
     client = session(realtimeInputConfig={"automaticActivityDetection": {"disabled": True}})
-    messages = client.ask(
-        {"realtimeInput": {"activityStart": {}}}, blob(bytes(3200)), {"realtimeInput": {"activityEnd": {}}}
-    )
+    assert not client.ask({"realtimeInput": {"activityStart": {}}}, blob(b"\1\1" * 800), blob(bytes(1600)))
+    messages = client.ask({"realtimeInput": {"activityEnd": {}}})
     assert text_of(messages) == "You said: 100 ms of audio"
+    usage = messages[-1]["usageMetadata"]
+    assert usage["promptTokenCount"] == sum(one["tokenCount"] for one in usage["promptTokensDetails"]) == 7
 
 
 def test_a_session_says_how_to_take_it_up_again_and_when_it_ends() -> None:

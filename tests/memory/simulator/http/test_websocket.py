@@ -9,6 +9,7 @@ from wsproto.extensions import PerMessageDeflate
 
 from mgw.simulator.faults import TEXT_WORDS
 from mgw.simulator.http.frames import BAD_FRAMES
+from mgw.simulator.recording import MAX_MESSAGE_BYTES
 from tests.memory.simulator.websocket import ACCEPT, LIVE, REALTIME, WebSocketClient
 
 
@@ -83,6 +84,25 @@ def test_a_client_that_does_not_mask_is_malformed() -> None:
     assert close.code == 1002
     assert client.factory.recorder.malformed == 1
     assert client.transport.disconnecting
+
+
+def test_a_client_that_does_not_wait_for_the_101_is_malformed() -> None:
+    client = WebSocketClient(LIVE, x_sim_delay="50")
+    client.ping(b"")
+    assert client.transport.aborted
+    assert client.factory.recorder.malformed == 1
+
+
+def test_of_many_bytes_the_first_are_kept() -> None:
+    client = WebSocketClient(REALTIME + "sim-echo")
+    for _ in range(3):
+        client.send_event(BytesMessage(bytes(MAX_MESSAGE_BYTES // 2 + 1)))
+    assert [len(one.data) for one in client.request.messages] == [
+        MAX_MESSAGE_BYTES // 2 + 1,
+        MAX_MESSAGE_BYTES // 2 - 1,
+        0,
+    ]
+    assert len({(one.size, one.sha256) for one in client.request.messages}) == 1
 
 
 def test_fragments_are_one_message() -> None:

@@ -67,6 +67,60 @@ def test_speech_comes_with_its_transcript_and_counts_as_both() -> None:
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"] == 7
 
 
+def test_what_is_cached_is_text_first() -> None:
+    client = session("m+sim-cached-4")
+    *_, done = client.ask(said("a b"), heard(SPEECH), heard(SILENCE))
+    details = done["response"]["usage"]["input_token_details"]
+    assert (details["text_tokens"], details["audio_tokens"], details["cached_tokens"]) == (2, 3, 4)
+    assert details["cached_tokens_details"] == {"text_tokens": 2, "audio_tokens": 2, "image_tokens": 0}
+
+
+def test_a_part_of_a_token_of_audio_is_one() -> None:
+    client = session()
+    part = {"type": "input_audio", "audio": base64.b64encode(bytes(48 * 150)).decode()}
+    item = {"type": "message", "role": "user", "content": [part]}
+    *_, done = client.ask({"type": "conversation.item.create", "item": item}, RESPOND)
+    assert done["response"]["usage"]["input_token_details"]["audio_tokens"] == 2
+
+
+def test_a_second_turn_begins_behind_the_first() -> None:
+    client = session()
+    client.ask(heard(SPEECH), heard(SILENCE))
+    [started] = client.ask(heard(SPEECH))
+    assert started["audio_start_ms"] == 300
+
+
+def test_a_response_ends_where_its_room_does() -> None:
+    client = session()
+    limited = {"output_modalities": ["text"], "max_output_tokens": 2}
+    *_, done = client.ask(said("a b c"), {**RESPOND, "response": limited})
+    assert (done["response"]["status"], done["response"]["output"][0]["status"]) == (
+        "incomplete",
+        "incomplete",
+    )
+    assert done["response"]["status_details"]["reason"] == "max_output_tokens"
+    assert done["response"]["output"][0]["content"][0]["text"] == "You said:"
+
+
+def test_what_was_answered_stands_in_the_conversation() -> None:
+    client = session()
+    *_, done = client.ask(TEXT, said("a"), RESPOND)
+    [item] = done["response"]["output"]
+    [retrieved] = client.ask({"type": "conversation.item.retrieve", "item_id": item["id"]})
+    assert retrieved["item"] == item
+
+
+def test_a_session_keeps_its_model() -> None:
+    changes = {"type": "realtime", "model": "other", "audio": {"output": {"voice": "ash"}}}
+    [updated] = session().ask({"type": "session.update", "session": changes})
+    assert updated["session"]["model"] == "m"
+    assert updated["session"]["audio"]["output"] == {
+        "format": {"type": "audio/pcm", "rate": 24000},
+        "voice": "ash",
+        "speed": 1.0,
+    }
+
+
 def test_a_turn_is_detected_and_answered() -> None:
     client = session()
     started, stopped, committed, added, *rest = client.ask(heard(SPEECH), heard(SILENCE))
