@@ -20,13 +20,18 @@ from msgspec import Struct
 MAX_KEY_BYTES: Final = 8 * 1024
 """The heads of clients have one or two thousand; a longer one is read anew each time."""
 VARYING: Final = frozenset(
-    {b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"idempotency-key"}
+    {
+        *(b"traceparent", b"tracestate", b"baggage", b"x-client-request-id", b"idempotency-key"),
+        # what Envoy and ingress controllers, Amazon's and Google's load balancers, and Cloudflare add
+        *(b"x-request-id", b"x-amzn-trace-id", b"x-cloud-trace-context", b"cf-ray"),
+    }
 )
-"""Headers whose values are passed on, and mean nothing here."""
+"""Headers whose values mean nothing here, whether they are passed on or not."""
 _END: Final = b"\r\n\r\n"
 _find_own: Final = re.compile(
     rb"\r\n(?:[Cc]ontent-[Ll]ength: ([1-9][0-9]{0,8})|(?:[Tt]race(?:parent|state)|[Bb]aggage"
-    rb"|[Xx]-[Cc]lient-[Rr]equest-[Ii]d|[Ii]dempotency-[Kk]ey): ([!-~]{1,512}))(?=\r\n)"
+    rb"|[Xx]-(?:(?:[Cc]lient-)?[Rr]equest-[Ii]d|[Aa]mzn-[Tt]race-[Ii]d|[Cc]loud-[Tt]race-[Cc]ontext)"
+    rb"|[Cc][Ff]-[Rr]ay|[Ii]dempotency-[Kk]ey): ([!-~]{1,512}))(?=\r\n)"
 ).finditer
 
 HeadKey = tuple[bytes, int, int, tuple[bytes, ...]]

@@ -95,6 +95,7 @@ VARYING: Final = (
     "baggage: @@",
     "baggage: a, @@",
     "X-Client-Request-Id: @@",
+    "x-request-id: @@",
     "Idempotency-Key: @@",
     "Connection: traceparent",
 )

@@ -215,6 +215,19 @@ def test_each_request_keeps_its_own_trace() -> None:
     assert known(harness, filled(VARYING, b"new", b"new")) is not None
 
 
+@pytest.mark.parametrize(
+    "name", ["X-Request-Id", "X-Amzn-Trace-Id", "x-cloud-trace-context", "CF-Ray", "X-Client-Request-Id"]
+)
+def test_what_a_proxy_adds_to_each_request_does_not_make_its_head_another(name: str) -> None:
+    data = post(CHAT, KEY, f"{name}: @1", path=PATH)
+    harness = twice(data=filled(data, b"Root=1-a;o=1"))
+    assert known(harness, filled(data, b"b/2")) is not None
+    serve(harness, filled(data, b"b/2"))
+    sent = [line.lower().encode() for line in (f"{name}: b/2",) if name == "X-Client-Request-Id"]
+    found = [line for line in upstream_heads(harness)[-1].lower().split(b"\r\n") if b"b/2" in line]
+    assert found == sent
+
+
 def test_more_headers_that_vary_than_there_is_room_for_are_passed_on_all_the_same() -> None:
     data = post(CHAT, KEY, *(f"traceparent: {number}" for number in range(MAX_VARYING + 1)), path=PATH)
     harness = twice(data=data)
