@@ -1,11 +1,11 @@
 """The head of a request: read strictly, and rendered strictly.
 
-``httptools`` does the lexing; it refuses bare line feeds, folded lines, spaces before the colon, control
+``httptools`` checks every byte; it refuses bare line feeds, folded lines, spaces before the colon, control
 characters, doubled or odd lengths, and a length together with a transfer coding.  It is fed as bytes arrive,
-so garbage is refused at its first wrong byte.  What it lets pass and a server must not is checked here, with
-the rule's origin beside each check: other protocols that share its grammar (``RTSP/1.0``, ``ICE/1.0``,
-HTTP/0.9 and 2.0), spare blanks in the request line, targets of other forms, codings other than ``chunked``,
-and hosts.
+so garbage is refused at its first wrong byte.  It calls nothing of ours: the lines of a head that has passed
+are taken apart here, all at once.  What it lets pass and a server must not is checked here, with the rule's
+origin beside each check: other protocols that share its grammar (``RTSP/1.0``, ``ICE/1.0``, HTTP/0.9 and
+2.0), spare blanks in the request line, targets of other forms, codings other than ``chunked``, and hosts.
 
 A reader stops at the empty line: what follows belongs to the body (:mod:`mgw.http.body`) or to the next
 request.  Requests that we send carry their body's length: every upstream takes that, and some refuse chunked
@@ -24,6 +24,9 @@ from mgw.errors import GatewayError, Reason
 from mgw.wire.headers import RawHeaders
 
 _END: Final = b"\r\n\r\n"
+_OTHER_LINES: Final = 2
+"""The request line and the empty one."""
+_NO_TOKENS: Final[frozenset[bytes]] = frozenset()
 _REQUEST_LINE: Final = re.compile(rb"([A-Z-]+) ([!-~]+) HTTP/(1\.[01])")
 _ABSOLUTE: Final = re.compile(rb"(?i:https?)://([^/?#]+)((?:[/?][^#]*)?)")  # RFC 9112 3.2.2
 _HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")  # RFC 9110 4.2.3, 7.2
@@ -76,13 +79,13 @@ class RequestHeadReader:
     """
 
     __slots__ = (
-        "_has_blanks",
-        "_headers",
         "_line",
+        "_line_feeds",
         "_max_bytes",
         "_max_headers",
         "_method",
         "_parser",
+        "_pieces",
         "_size",
         "_tail",
         "_version",
@@ -94,17 +97,12 @@ class RequestHeadReader:
         """The target as sent, once the request line was read: a refusal may need it."""
         self._max_bytes = max_bytes
         self._max_headers = max_headers
-        self._headers: RawHeaders = []
-        self._parser = HttpRequestParser(self)
+        self._parser = HttpRequestParser(None)
+        self._pieces: list[bytes] = []
         self._line = b""
         self._method = self._version = b""
-        self._size = 0
+        self._size = self._line_feeds = 0
         self._tail = b""
-        self._has_blanks = False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Take one header from the parser."""
-        self._headers.append((name, value))
 
     def feed(self, data: bytes) -> int | None:
         """Take the next bytes.
@@ -123,8 +121,10 @@ class RequestHeadReader:
             pass
         except HttpParserError as error:
             raise malformed(f"the request is malformed: {error}") from error
-        self._has_blanks = self._has_blanks or b" \r" in piece or b"\t\r" in piece or piece[:1] == b"\r"
-        if self._size > self._max_bytes or len(self._headers) > self._max_headers:
+        self._pieces.append(piece)
+        self._line_feeds += piece.count(b"\n")
+        headers = self._line_feeds - (1 if end is None else _OTHER_LINES)
+        if self._size > self._max_bytes or headers > self._max_headers:
             limits = f"{self._max_bytes} bytes in {self._max_headers} lines"
             raise GatewayError(Reason.HEAD_TOO_LARGE, f"the request head is larger than {limits}")
         return end
@@ -135,26 +135,23 @@ class RequestHeadReader:
         :raises GatewayError: ``MALFORMED``.
         """
         assert self.target is not None
-        if (
-            self._has_blanks
-        ):  # RFC 9112 5: blanks behind a value are no part of it, and the parser leaves them
-            self._headers = [(name, value.rstrip()) for name, value in self._headers]
-        del self._parser  # it holds a method of ours: a cycle, which only a collection would free
-        found = self._watched()
+        headers, found = _read_lines(b"".join(self._pieces))
         version = self._version
         has_body, length = _framing(found, version)
         host = _host(found.get(b"host"), version)
-        connection = _tokens(found.get(b"connection"))
+        connection = _tokens(found[b"connection"]) if b"connection" in found else _NO_TOKENS
+        expects_continue = b"expect" in found and _expects_continue(found[b"expect"], version)
+        upgrades = b"upgrade" in found and version != HTTP_1_0 and b"upgrade" in connection
         return RequestHead(
             method=self._method,
             target=_origin_form(self.target, host),
             version=version,
-            headers=self._headers,
+            headers=headers,
             host=host,
             has_body=has_body,
             content_length=length,
-            expects_continue=_expects_continue(found.get(b"expect"), version) and has_body,
-            upgrade=_upgrade(found.get(b"upgrade"), connection, version),
+            expects_continue=expects_continue and has_body,
+            upgrade=WEBSOCKET if upgrades and WEBSOCKET in _tokens(found[b"upgrade"]) else None,
             keep_alive=b"keep-alive" in connection if version == HTTP_1_0 else b"close" not in connection,
         )
 
@@ -182,18 +179,25 @@ class RequestHeadReader:
         self._method, self.target, self._version = match.groups()
         self._line = b""
 
-    def _watched(self) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
-        for name, value in self._headers:
-            lower = name.lower()
-            if lower in _WATCHED:
-                if lower in found:
-                    if lower in _SINGLE:
-                        raise malformed(f"the request has more than one {lower.decode()} header")
-                    found[lower] += b"," + value
-                else:
-                    found[lower] = value
-        return found
+
+def _read_lines(raw: bytes) -> tuple[RawHeaders, dict[bytes, bytes]]:
+    """Return the headers of a whole head, and by their lower-case names those that are looked at here."""
+    headers: RawHeaders = []
+    found: dict[bytes, bytes] = {}
+    for line in raw[: -len(_END)].split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        value = value.strip(b" \t")  # RFC 9112 5: blanks around a value are no part of it
+        headers.append((name, value))
+        lower = name.lower()
+        if lower not in _WATCHED:
+            continue
+        if lower not in found:
+            found[lower] = value
+        elif lower in _SINGLE:
+            raise malformed(f"the request has more than one {lower.decode()} header")
+        else:
+            found[lower] += b"," + value
+    return headers, found
 
 
 def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | None]:
@@ -238,25 +242,17 @@ def _origin_form(target: bytes, host: bytes) -> bytes:
     return path if path[:1] == b"/" else b"/" + path
 
 
-def _tokens(value: bytes | None) -> frozenset[bytes]:
-    if value is None:
-        return frozenset()
+def _tokens(value: bytes) -> frozenset[bytes]:
     return frozenset([token.strip().lower() for token in value.split(b",")])
 
 
-def _expects_continue(value: bytes | None, version: bytes) -> bool:
+def _expects_continue(value: bytes, version: bytes) -> bool:
     """Say whether the client waits for a 100 (RFC 9110 10.1.1: ignored in HTTP/1.0)."""
-    if value is None or version == HTTP_1_0:
+    if version == HTTP_1_0:
         return False
     if value.lower() != b"100-continue":
         raise malformed("the only supported expectation is 100-continue")
     return True
-
-
-def _upgrade(value: bytes | None, connection: frozenset[bytes], version: bytes) -> bytes | None:
-    if value is None or version == HTTP_1_0 or b"upgrade" not in connection:
-        return None
-    return WEBSOCKET if WEBSOCKET in _tokens(value) else None
 
 
 def render_request_head(

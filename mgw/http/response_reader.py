@@ -32,15 +32,6 @@ _SWITCHED: Final = "switched to another protocol, which was not asked for"
 _NO_CONTENT: Final = (204, 304)
 
 
-class _Callbacks:
-    """What the parser would call: nothing; each of its calls would cost more than what it tells."""
-
-    __slots__ = ()
-
-
-_CALLBACKS: Final = _Callbacks()
-
-
 class ResponseReader:
     """Read one response: feed it bytes, then look at ``head``, ``pieces``, ``ended`` and ``fault``.
 
@@ -133,7 +124,7 @@ class ResponseReader:
     def _parse_head(self, data: bytes) -> bytes:
         parser = self._parser
         if parser is None:
-            parser = self._parser = HttpResponseParser(_CALLBACKS)
+            parser = self._parser = HttpResponseParser(None)  # it calls nothing of ours
         before = len(self._begun)
         begun = self._begun + data if before else data
         if not begun.startswith(_PROTOCOL) and not _PROTOCOL.startswith(begun):
