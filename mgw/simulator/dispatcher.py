@@ -31,7 +31,7 @@ from mgw.simulator.families import (
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
 from mgw.simulator.http.bodies import read_body
 from mgw.simulator.http.router import WEBSOCKET, BodyKind, Route, RouteMatch
-from mgw.simulator.http.websocket import asks_for_websocket, check_upgrade
+from mgw.simulator.http.upgrade import UPGRADE_HEADERS, asks_for_websocket, check_upgrade
 from mgw.simulator.platform.resources import check_ids
 from mgw.simulator.platform.store import Store
 from mgw.simulator.recording import RecordedRequest, Recorder, answer_operation, is_operation
@@ -89,7 +89,10 @@ class Dispatcher:
             response = self._answer_route(route, ids, incoming)
             return _with_request_id(response, family, request_id)
         except ApiError as error:
-            return _with_retry_after(ERROR_RESPONSES[family](error, request_id), incoming.faults)
+            refusal = ERROR_RESPONSES[family](error, request_id)
+            if error.status == 426:
+                return _with_headers(refusal, UPGRADE_HEADERS)
+            return _with_retry_after(refusal, incoming.faults)
         except Exception:  # a bug of the simulator: said aloud, and answered as a vendor would answer its own
             log.failure("no answer to {method} {path}", method=recorded.method, path=incoming.raw_path)
             return ERROR_RESPONSES[family](

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from mgw.simulator.api import ApiError, Json, Outgoing, Request, WebSocketResponse
-from mgw.simulator.http.websocket import offered_subprotocols
+from mgw.simulator.http.upgrade import offered_subprotocols
 from mgw.simulator.model import complete
 from mgw.simulator.openai.errors import error_value
 from mgw.simulator.openai.realtime_beta import from_beta, is_beta, to_beta

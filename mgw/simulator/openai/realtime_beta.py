@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mgw.simulator.api import Json
-from mgw.simulator.http.websocket import offered_subprotocols
+from mgw.simulator.http.upgrade import offered_subprotocols
 
 _SUBPROTOCOL: Final = "openai-beta.realtime-v1"
 _EVENTS: Final = (

@@ -69,6 +69,10 @@ def check_item(item: Any) -> Json:  # any JSON value
         role = item["role"]
         if role not in _PARTS:
             raise invalid("item.role", f"Invalid value: '{role}'. Supported values are: {_quoted(_PARTS)}.")
+        if not isinstance(item["content"], list):
+            raise invalid(
+                "item.content", "Invalid type for 'item.content': expected an array.", "invalid_type"
+            )
         for place, part in enumerate(item["content"]):
             if part.get("type") not in _PARTS[role]:
                 message = (

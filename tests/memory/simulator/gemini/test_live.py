@@ -85,6 +85,18 @@ def test_a_call_waits_for_its_response() -> None:
     )
 
 
+def test_of_two_calls_both_are_waited_for() -> None:
+    client = session(tools=[{"functionDeclarations": [{"name": "look"}, {"name": "find"}]}])
+    [message] = client.ask(said("use tool look use tool find"))
+    responses = [
+        {"id": call["id"], "name": call["name"], "response": {"result": "a tree"}}
+        for call in message["toolCall"]["functionCalls"]
+    ]
+    first, second = ({"toolResponse": {"functionResponses": [one]}} for one in responses)
+    assert client.ask(first) == []
+    assert text_of(client.ask(second)) == "Tool look returned: a tree Tool find returned: a tree"
+
+
 def test_a_call_is_taken_back_when_the_client_goes_on() -> None:
     client = session(tools=_TOOLS)
     [message] = client.ask(said("use tool look"))

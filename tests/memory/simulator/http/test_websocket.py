@@ -37,6 +37,7 @@ def test_the_handshake_is_that_of_the_rfc() -> None:
 def test_an_upgrade_is_refused(headers: dict[str, str], status: int) -> None:
     client = WebSocketClient(REALTIME + "m", **headers)
     assert client.status == status
+    assert (b"\r\nSec-WebSocket-Version: 13\r\n" in client.head) is (status == 426)
     assert "error" in json.loads(client.rest)
 
 
@@ -227,6 +228,12 @@ class TestFaults:
             ("binary", 2, 2),
             ("text", 1, 1),
         ]
+
+    def test_an_echo_obeys_the_other_faults(self) -> None:
+        client = WebSocketClient(REALTIME + "sim-echo+sim-close-1011-2")
+        client.events()
+        client.send_event(TextMessage("t"))
+        assert client.events() == [TextMessage("t"), CloseConnection(code=1011, reason="")]
 
     def test_no_answer_to_a_close(self) -> None:
         client = WebSocketClient(REALTIME + "m+sim-no-close")

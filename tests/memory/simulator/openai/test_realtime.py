@@ -224,6 +224,11 @@ def test_items_are_placed_retrieved_and_deleted() -> None:
             "missing_required_parameter",
             "item.content",
         ),
+        (
+            {"type": "conversation.item.create", "item": {"type": "message", "role": "user", "content": "a"}},
+            "invalid_type",
+            "item.content",
+        ),
         ({"type": "response.cancel"}, "response_cancel_not_active", None),
         ([], "invalid_json", None),
     ],
