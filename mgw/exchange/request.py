@@ -37,8 +37,6 @@ class ClientRequest:
     key: ClientKey | None
     own_address: str | None = None
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
-    content_codings: list[bytes] = field(init=False)
-    """What ``Content-Encoding`` says of the body."""
     varying: tuple[int, ...] = field(init=False, default=())
     """The headers that differ between requests of which all else is the same, by their index."""
     values: tuple[bytes, ...] = field(init=False, default=())
@@ -48,8 +46,10 @@ class ClientRequest:
     translated: dict[Hashable, PreparedHead] = field(init=False, default_factory=dict)
     """The heads that are sent for it to providers of other families, by what decides on them."""
 
-    def __post_init__(self) -> None:
-        self.content_codings = values_of(self.headers, b"content-encoding")
+    @property
+    def content_codings(self) -> list[bytes]:
+        """What ``Content-Encoding`` says of the body."""
+        return values_of(self.headers, b"content-encoding")
 
     def find_varying(self, values: tuple[bytes, ...]) -> bool:
         """Find the headers that hold these values, which are this request's own, in this order.
