@@ -43,13 +43,17 @@ class ClientRequest:
     """What stands in them."""
     prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
     """What is known to be made of this head, by the model that is asked for."""
+    _content_codings: list[bytes] | None = field(init=False, default=None)
     translated: dict[Hashable, PreparedHead] = field(init=False, default_factory=dict)
     """The heads that are sent for it to providers of other families, by what decides on them."""
 
     @property
     def content_codings(self) -> list[bytes]:
         """What ``Content-Encoding`` says of the body."""
-        return values_of(self.headers, b"content-encoding")
+        found = self._content_codings
+        if found is None:
+            found = self._content_codings = values_of(self.headers, b"content-encoding")
+        return found
 
     def find_varying(self, values: tuple[bytes, ...]) -> bool:
         """Find the headers that hold these values, which are this request's own, in this order.
