@@ -25,7 +25,6 @@ from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, eventAsText
 from zope.interface import implementer
 
-from mgw.canonical.reply import TokenUsage
 from mgw.ops.metrics import Metrics
 from mgw.secret import Secret, without
 from mgw.usage.event import ELLIPSIS, timestamp
@@ -110,8 +109,12 @@ def usage_line(settled: SettledExchange) -> bytes:
         more += f" ttft_ms={ttft_ms:.1f}"
     if settled.stream:
         more += " stream=true"
-    if usage.cache_read is not None or usage.cache_write is not None or usage.reasoning is not None:
-        more += _detailed_counts(usage)
+    if usage.cache_read is not None:
+        more += f" cache_read_tokens={usage.cache_read}"
+    if usage.cache_write is not None:
+        more += f" cache_write_tokens={usage.cache_write}"
+    if usage.reasoning is not None:
+        more += f" reasoning_tokens={usage.reasoning}"
     if attempts is not None:
         more += f" attempts={attempts}"
     if session is not None:
@@ -128,17 +131,6 @@ def usage_line(settled: SettledExchange) -> bytes:
         f"tokens_out={UNKNOWN if tokens_out is None else tokens_out} "
         f"latency_ms={settled.latency_ms:.1f} request_id={settled.request_id}{more}\n"
     ).encode()
-
-
-def _detailed_counts(usage: TokenUsage) -> str:
-    text = ""
-    if usage.cache_read is not None:
-        text += f" cache_read_tokens={usage.cache_read}"
-    if usage.cache_write is not None:
-        text += f" cache_write_tokens={usage.cache_write}"
-    if usage.reasoning is not None:
-        text += f" reasoning_tokens={usage.reasoning}"
-    return text
 
 
 def _session_fields(session: SessionCounts) -> str:
