@@ -11,8 +11,9 @@ from typing import Any, Final
 from mgw.simulator.api import ApiError, Json, Outgoing, Request, WebSocketResponse
 from mgw.simulator.http.upgrade import offered_subprotocols
 from mgw.simulator.model import complete
-from mgw.simulator.openai.errors import error_value
+from mgw.simulator.openai.errors import error_value, validate
 from mgw.simulator.openai.realtime_beta import from_beta, is_beta, to_beta
+from mgw.simulator.openai.realtime_fields import EVENTS
 from mgw.simulator.openai.realtime_items import (
     Conversation,
     audio_tokens,
@@ -73,7 +74,9 @@ class RealtimeSession:
             if handler is None:
                 names = ", ".join(f"'{name}'" for name in _HANDLERS)
                 raise invalid("type", f"Invalid value: '{kind}'. Supported values are: {names}.")
-            return self._encode(handler(self, from_beta(event) if self.is_beta else event))
+            event = from_beta(event) if self.is_beta else event
+            validate(event, EVENTS[str(kind)], lenient="lenient" in self.faults)
+            return self._encode(handler(self, event))
         except ApiError as error:
             value = {**error_value(error)["error"], "event_id": event_id}
             return self._encode(iter([{"type": "error", "error": value}]))
@@ -91,12 +94,12 @@ class RealtimeSession:
 
     def on_session_update(self, event: Json) -> _Events:
         """``session.update``: what it names is changed, what it does not name stays."""
-        self.settings = change_settings(self.settings, event.get("session"))
+        self.settings = change_settings(self.settings, event["session"])
         return iter([{"type": "session.updated", "session": self.settings}])
 
     def on_item_create(self, event: Json) -> _Events:
         """``conversation.item.create``."""
-        item = check_item(event.get("item"))
+        item = check_item(event["item"])
         given = {"id": item.get("id") or self._item_id(), "object": "realtime.item", "status": "completed"}
         item = {**item, **given}
         for part in item.get("content") or ():
@@ -228,7 +231,7 @@ class RealtimeSession:
         if wanted.get("input") is not None:
             items = [
                 self.conversation.find(item.get("id"), "reference")
-                if item.get("type") == "item_reference"
+                if item["type"] == "item_reference"
                 else check_item(item)
                 for item in wanted["input"]
             ]

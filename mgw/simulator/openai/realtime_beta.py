@@ -58,7 +58,7 @@ def _settings_from_beta(settings: Json) -> Json:
         place = found
         for step in above:
             place = place.setdefault(step, {})
-        if name == "modalities":
+        if name == "modalities" and isinstance(value, list):
             place[last] = ["audio"] if "audio" in value else ["text"]
         elif name in {"input_audio_format", "output_audio_format"}:
             place[last] = {"type": _FORMATS.get(value, value)}

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from mgw.simulator.api import ApiError, Json, Outgoing, Request, StreamResponse, WebSocketResponse
 from mgw.simulator.families import unknown_model
 from mgw.simulator.faults import Faults, UnknownFaultError, read_faults
-from mgw.simulator.openai.errors import error_value
+from mgw.simulator.openai.errors import error_value, validate
 from mgw.simulator.openai.responses import responses_and_store
-from mgw.simulator.openai.responses_request import input_items
+from mgw.simulator.openai.responses_request import REQUEST, input_items
 
 _NUMBERS: Final = 100_000_000
 """The responses of a connection are numbered in steps of this, so that none has the name of another's."""
@@ -67,11 +67,12 @@ class ResponsesSession:
                 raise ApiError(
                     400, f"Unsupported parameter over WebSocket: '{name}'.", name, "unsupported_parameter"
                 )
-        is_prewarm = (body.get("prompt_cache_options") or {}).get("prewarm") is True
-        is_generated = body.pop("generate", None) is not False and not is_prewarm
-        self._count += 1
         model = str(body.get("model") or "")
         self._obey(model)
+        is_generated = body.pop("generate", None) is not False
+        validate(body, REQUEST, lenient="lenient" in self.faults)
+        is_prewarm = (body.get("prompt_cache_options") or {}).get("prewarm") is True
+        self._count += 1
         previous = body.get("previous_response_id")
         items = [*(self._conversation(str(previous)) if previous else ()), *input_items(body)]
         response = responses_and_store(
@@ -85,7 +86,7 @@ class ResponsesSession:
         )
         assert isinstance(response, StreamResponse)
         events = [_event_of(piece) for piece in response.pieces]
-        if not is_generated:
+        if is_prewarm or not is_generated:
             events = _without_output(events)
         whole = events[-1]["response"]
         self._items[whole["id"]] = [*items, *whole["output"]]

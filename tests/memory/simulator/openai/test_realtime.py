@@ -216,7 +216,21 @@ def test_items_are_placed_retrieved_and_deleted() -> None:
             "unknown_parameter",
             "session.foo",
         ),
+        (
+            {"type": "session.update", "session": {"type": "realtime", "audio": {"output": None}}},
+            "invalid_type",
+            "session.audio.output",
+        ),
+        ({"type": "response.create", "response": [1]}, "invalid_type", "response"),
         ({"type": "input_audio_buffer.append", "audio": "?"}, "invalid_value", "audio"),
+        (
+            {
+                "type": "conversation.item.create",
+                "item": {"type": "message", "role": "user", "content": [{"type": "output_text"}]},
+            },
+            "invalid_value",
+            "item.content[0].type",
+        ),
         ({"type": "input_audio_buffer.commit"}, "input_audio_buffer_commit_empty", None),
         ({"type": "conversation.item.create", "item": {"type": "x"}}, "invalid_value", "item.type"),
         (
