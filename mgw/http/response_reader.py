@@ -81,17 +81,15 @@ class ResponseReader:
         self.fault: str | None = None
 
     def feed(self, data: bytes) -> None:
-        """Read on; bytes after the end, or after a fault, only make the connection unfit for reuse."""
+        """Read on, never nothing; bytes after the end or a fault only make the connection unfit for reuse."""
+        while self._is_headless:
+            data = self._read_head(data)
+            if not data:
+                return
         if self._chunks is not None:
             self._read_chunks(self._chunks, data)
         elif self._left is not None:
             self._read_counted(self._left, data)
-        elif self._is_headless:
-            rest = data
-            while rest and self._is_headless:
-                rest = self._read_head(rest)
-            if rest:
-                self.feed(rest)
         elif self._until_close:
             self.pieces.append(data)
         else:
