@@ -344,7 +344,7 @@ class TranslationBuilder:
         generation, provider = self.exchange.generation, self.target.provider
         model = self.target.upstream_model or ""
         version = None
-        for name in _VERSIONS:
+        for name in FAMILIES[self.target.family].version_headers:
             version = value_of(self.request.headers, name) or version
         return RenderOptions(
             model=model,

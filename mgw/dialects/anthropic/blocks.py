@@ -90,7 +90,10 @@ def parse_bare_blocks(blocks: list[Any], role: Role) -> tuple[Part, ...] | None:
     parts: list[Part] = []
     try:
         for block in blocks:
-            part = _parse_bare_block(block, role) if type(block) is dict else None
+            if type(block) is not dict:
+                return None
+            text = bare_text(block)
+            part = _parse_bare_block(block, role) if text is None else Text(text)
             if part is None:
                 return None
             parts.append(part)
@@ -100,10 +103,8 @@ def parse_bare_blocks(blocks: list[Any], role: Role) -> tuple[Part, ...] | None:
 
 
 def _parse_bare_block(block: JsonObject, role: Role) -> Part | None:
+    """Return the call or the result that a block is."""
     kind = block.get("type")
-    if kind == "text":
-        text = bare_text(block)
-        return None if text is None else Text(text)
     if kind == "tool_use" and len(block) == 4 and role is Role.ASSISTANT:
         call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
         if type(call_id) is str and type(name) is str and type(arguments) is dict:

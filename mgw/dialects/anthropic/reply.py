@@ -155,9 +155,12 @@ def _parse_part(raw: Raw, seed: str, calls: int) -> Part | None:
         return None
     match block.type:
         case "text":
-            parsed = [citation.to_canonical() for citation in block.citations or ()]
-            citations = tuple(citation for citation in parsed if citation is not None)
-            return Text(block.text, citations=citations) if block.text else None
+            if not block.text:
+                return None
+            if not block.citations:
+                return Text(block.text)
+            parsed = [citation.to_canonical() for citation in block.citations]
+            return Text(block.text, citations=tuple(citation for citation in parsed if citation is not None))
         case "thinking":
             return Thinking(block.thinking or "", Signature(Family.ANTHROPIC, block.signature or ""))
         case "redacted_thinking":

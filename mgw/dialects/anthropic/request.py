@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from msgspec.json import Encoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import Conversation, JsonObject, Reasoning
 from mgw.canonical.features import Feature
@@ -125,23 +126,32 @@ def parse_count_request(body: bytes, _context: RequestContext) -> Parsed[Convers
 
 def _parse_conversation(root: Fields) -> Conversation:
     root.required_text("model")  # the route has resolved it
-    _refuse_thread(root)
+    if "thread" in root.unread:
+        _refuse_thread(root)
     system, turns = parse_turns(root)
-    tool_choice, parallel_calls = parse_tool_choice(root)
-    metadata, config = root.nested("metadata"), root.nested("output_config")
-    return Conversation(
+    conversation = Conversation(
         turns=turns,
         system=(*parse_system(root), *system),
-        tools=parse_tools(root),
-        tool_choice=tool_choice,
-        parallel_calls=parallel_calls,
         sampling=parse_sampling(root),
         max_tokens=parse_max_tokens(root),
         stop=tuple(filter(None, root.texts("stop_sequences", Feature.STOP))),
+        stream=root.flag("stream") is True,
+    )
+    return _parse_rare_fields(root, conversation) if root.unread else conversation
+
+
+def _parse_rare_fields(root: Fields, conversation: Conversation) -> Conversation:
+    """Return the conversation with what a mere chat does not have."""
+    tool_choice, parallel_calls = parse_tool_choice(root)
+    metadata, config = root.nested("metadata"), root.nested("output_config")
+    return replace(
+        conversation,
+        tools=parse_tools(root),
+        tool_choice=tool_choice,
+        parallel_calls=parallel_calls,
         output=parse_output(root, config),
         reasoning=parse_reasoning(root, config),
         user=None if metadata is None else metadata.text("user_id", Feature.USER),
-        stream=root.flag("stream") is True,
     )
 
 

@@ -36,6 +36,7 @@ from mgw.dialects.gemini.blocks import PartJoiner, make_call_id, render_call, re
 from mgw.dialects.gemini.errors import find_error
 from mgw.dialects.gemini.media import parse_reply_media, render_media
 from mgw.dialects.gemini.response_types import (
+    NULL,
     CandidateShape,
     decode_response,
     decode_response_array,
@@ -133,7 +134,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         candidates = [Candidate((refusal,), StopReason.REFUSAL)]
     else:
         raise _response_error(body, "the provider's response has no candidates; try again")
-    if not any(_has_content(candidate) for candidate in candidates):
+    if not any(map(_has_content, candidates)):
         _check_failure(found.candidates or [])
     return Reply(
         tuple(candidates), found.response_id, found.model_version, parse_usage(bytes(found.usage_metadata))
@@ -167,15 +168,17 @@ def _parse_candidate(candidate: CandidateShape, seed: str, place: int) -> Candid
     parts = list(joiner.finish())
     if stop is StopReason.REFUSAL and not parts and candidate.finish_message:
         parts.append(Refusal(candidate.finish_message))
+    if candidate.citation_metadata is not NULL:
+        _add_citations(parts, parse_citations(candidate.citation_metadata))
     return Candidate(
-        _add_citations(parts, parse_citations(candidate.citation_metadata)),
+        tuple(parts),
         stop,
         unknown_stop=unknown,
-        logprobs=parse_logprobs(candidate.logprobs_result),
+        logprobs=() if candidate.logprobs_result is NULL else parse_logprobs(candidate.logprobs_result),
     )
 
 
-def _add_citations(parts: list[Part], citations: tuple[Citation, ...]) -> tuple[Part, ...]:
+def _add_citations(parts: list[Part], citations: tuple[Citation, ...]) -> None:
     """Give citations to the last text: Google counts over the whole candidate."""
     if citations:
         for place in range(len(parts) - 1, -1, -1):
@@ -183,12 +186,11 @@ def _add_citations(parts: list[Part], citations: tuple[Citation, ...]) -> tuple[
             if isinstance(part, Text):
                 parts[place] = replace(part, citations=citations)
                 break
-    return tuple(parts)
 
 
 def _has_content(candidate: Candidate) -> bool:
     """Whether there is more than thoughts."""
-    return any(not isinstance(part, Thinking) for part in candidate.parts)
+    return any(type(part) is not Thinking for part in candidate.parts)
 
 
 def _check_failure(candidates: list[CandidateShape]) -> None:

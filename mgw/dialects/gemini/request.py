@@ -8,6 +8,7 @@ takes keys in camel and in snake case; the Gemini API's reference of countTokens
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from msgspec.json import Encoder
@@ -27,6 +28,8 @@ from mgw.errors import GatewayError, Reason
 from mgw.wire.target import query_value, quote_model_path
 
 _ENCODER: Final = Encoder()
+_MAX_KEPT_CHARS: Final = 256
+"""The path of a model is kept for the next request, unless its name is longer."""
 _CARRIED: Final = frozenset(
     {
         Feature.SYSTEM,
@@ -184,7 +187,14 @@ def render_target(model: str, method: bytes) -> bytes:
 
     Raises: :class:`GatewayError` (``MALFORMED``) for a name that no path can carry.
     """
+    return (_kept_target if len(model) <= _MAX_KEPT_CHARS else _make_target)(model, method)
+
+
+def _make_target(model: str, method: bytes) -> bytes:
     return b"/" + quote_model_path(render_model(model)) + b":" + method
+
+
+_kept_target: Final = lru_cache(maxsize=256)(_make_target)
 
 
 def encode_body(body: JsonObject) -> bytes:

@@ -242,7 +242,7 @@ def render_reply(reply: Reply, context: ReplyContext) -> bytes:
 
 
 def _render_choice(candidate: Candidate, index: int, *, deprecated: bool) -> JsonObject:
-    calls = any(isinstance(part, ToolCall) for part in candidate.parts)
+    calls = ToolCall in map(type, candidate.parts)
     return {
         "index": index,
         "message": _render_message(candidate, deprecated=deprecated),
@@ -300,8 +300,12 @@ class _MessageFields:
 
 
 def _render_message(candidate: Candidate, *, deprecated: bool) -> JsonObject:
+    parts = candidate.parts
+    first = parts[0] if len(parts) == 1 else None
+    if type(first) is Text and not first.citations and first.signature is None:  # as in most answers
+        return {"role": "assistant", "content": first.text, "refusal": None}
     fields = _MessageFields()
-    for part in candidate.parts:
+    for part in parts:
         fields.add(part)
     text = "".join(fields.texts)
     refusal = "".join(fields.refusals)

@@ -196,7 +196,9 @@ def test_the_key_of_one_client_is_not_anothers() -> None:
     assert keys == [b"sk-own-a", b"sk-own-b"] * 3
 
 
-VARYING = post(CHAT, KEY, "traceparent: @1", "X-Title: t", "Idempotency-Key: @2", path=PATH)
+TRANSLATED = b'{"model": "smart", "messages": [{"role": "user", "content": "hello"}]}'
+VARYING_LINES = (KEY, "traceparent: @1", "X-Title: t", "Idempotency-Key: @2")
+VARYING = post(CHAT, *VARYING_LINES, path=PATH)
 
 
 def filled(data: bytes, *values: bytes) -> bytes:
@@ -205,14 +207,16 @@ def filled(data: bytes, *values: bytes) -> bytes:
     return data
 
 
-def test_each_request_keeps_its_own_trace() -> None:
+@pytest.mark.parametrize("body", [CHAT, TRANSLATED], ids=["relayed", "translated"])
+def test_each_request_keeps_its_own_trace(body: bytes) -> None:
     harness = WebServerHarness()
+    data = post(body, *VARYING_LINES, path=PATH)
     for number in range(4):
-        serve(harness, filled(VARYING, b"a%d" % number, b"b%d" % number))
+        serve(harness, filled(data, b"a%d" % number, b"b%d" % number))
         head = upstream_heads(harness)[-1]
         assert b"\r\ntraceparent: a%d\r\n" % number in head
         assert b"\r\nIdempotency-Key: b%d\r\n" % number in head
-    assert known(harness, filled(VARYING, b"new", b"new")) is not None
+    assert known(harness, filled(data, b"new", b"new")) is not None
 
 
 @pytest.mark.parametrize(
