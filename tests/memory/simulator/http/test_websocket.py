@@ -257,6 +257,7 @@ class TestFaults:
         [created] = client.messages()
         assert created["type"] == "session.created"
         assert b"Extensions" not in WebSocketClient(REALTIME + "m", **headers).head
+        assert b"Extensions" not in WebSocketClient(REALTIME + "m+sim-deflate").head
 
     def test_a_slow_client_is_waited_for(self) -> None:
         client = WebSocketClient(REALTIME + "m")
