@@ -95,6 +95,7 @@ setup(
     package_data={"mgw": ["py.typed"]},
     include_package_data=True,
     install_requires=[
+        "autobahn>=26.10.2,<27",
         "brotli>=1.2,<2",
         "httptools>=0.9,<0.10",
         "klein>=24.8,<25",

@@ -23,6 +23,8 @@ class Reason(Enum):
     UNKNOWN_ROUTE = ("unknown_route", 404)
     WRONG_METHOD = ("wrong_method", 405)
     NO_WEBSOCKET = ("no_websocket", 426)
+    ONLY_WEBSOCKET = ("only_websocket", 426)
+    ORIGIN = ("origin", 403)
     CLIENT_TOO_SLOW = ("client_too_slow", 408)
     HEAD_TOO_LARGE = ("head_too_large", 431)
     BODY_TOO_LARGE = ("body_too_large", 413)

@@ -50,6 +50,7 @@ from mgw.ops.provider_health import ProviderHealth
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.reactor.event_loop import EventLoop
 from mgw.reactor.rate_limited_log import RateLimitedLog
+from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
 from mgw.usage.journal import Journal, Sink
@@ -142,6 +143,7 @@ class GatewayService(Service):
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
             requests_in_flight=lambda: self.server.in_flight,
+            sessions_in_flight=lambda: self.server.sessions.count,
             bodies_held=lambda: {"memory": self.server.budget.held, "disk": self.server.spool.disk.held},
             counts_by_sink=self._journal.counts_by_sink,
             pause=self._pause,
@@ -159,6 +161,7 @@ class GatewayService(Service):
             spool=self._spool(config),
             gate=EdgeGate(config.edge_auth),
             offload=self._work_threads.run,
+            sessions=Sessions(config.realtime.max_sessions),
         )
         self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
 

@@ -66,6 +66,10 @@ FRAMING_HEADERS: Final = frozenset(
 """What belongs to one connection or one body (RFC 9110 7.6.1): the gateway's own to write."""
 
 
+_WEBSOCKET_SCHEME: Final = re.compile("wss?://", re.IGNORECASE)
+_ORIGIN: Final = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#@\s]+")
+
+
 def checked_text(text: str) -> str:
     """Take any text that is not empty and has no control characters."""
     if not text:
@@ -149,8 +153,22 @@ def checked_absolute_path(text: str) -> str:
 
 
 def checked_base_url(text: str) -> str:
-    """Take a provider's base address; scheme and host become lower case, a trailing ``/`` goes."""
+    """Take a provider's base address; scheme and host become lower case, a trailing ``/`` goes.
+
+    ``ws`` and ``wss`` are other words for ``http`` and ``https`` (how realtime providers are told).
+    """
+    scheme = _WEBSOCKET_SCHEME.match(text)
+    if scheme is not None:
+        text = "http" + text[2:]
     return _checked_address(text, "keys belong in api_key")
+
+
+def checked_origin(text: str) -> str:
+    """Take the origin of web pages as browsers state it (RFC 6454 6.2), or ``*`` for any."""
+    lowered = text.lower()
+    if not _ORIGIN.fullmatch(lowered):
+        raise ValueError(f"expected an origin such as https://app.example.com, or *, found {quote(text)}")
+    return lowered
 
 
 def checked_public_url(text: str) -> str:
@@ -238,6 +256,11 @@ HEADER_VALUE: Final = text_like(r"(?:[\x21-\x7e\xa1-\xff](?:[\x20-\x7e\xa0-\xff]
 ADDRESS: Final = text_like(
     f"{_NO_DOT_SEGMENT}[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"
 )
+UPSTREAM_ADDRESS: Final = text_like(
+    f"{_NO_DOT_SEGMENT}(?:[hH][tT][tT][pP]|[wW][sS])[sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?"
+    f"{_URL_PATH_PATTERN}"
+)
+ORIGIN: Final = text_like(r"(?:\*|[nN][uU][lL][lL]|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+)")
 ABSOLUTE_PATH: Final = text_like(f"/[^{_CONTROL_CLASS}]*")
 NETWORK: Final = text_like("[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?")
 TARGET: Final = text_like(rf"[^/\s{_CONTROL_CLASS}]+/[^\s{_CONTROL_CLASS}]+")

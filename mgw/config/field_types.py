@@ -25,8 +25,10 @@ from mgw.config.checks import (
     LISTEN,
     NAME,
     NETWORK,
+    ORIGIN,
     TARGET,
     TEXT,
+    UPSTREAM_ADDRESS,
     VARIABLE,
     checked_absolute_path,
     checked_base_url,
@@ -34,6 +36,7 @@ from mgw.config.checks import (
     checked_header_value,
     checked_key,
     checked_name,
+    checked_origin,
     checked_public_url,
     checked_text,
     checked_variable,
@@ -162,10 +165,19 @@ HeaderValue = Annotated[
     WithJsonSchema(HEADER_VALUE),
 ]
 BaseUrl = Annotated[
-    str, expect("an http:// or https:// address"), check_with(checked_base_url), WithJsonSchema(ADDRESS)
+    str,
+    expect("an http:// or https:// address"),
+    check_with(checked_base_url),
+    WithJsonSchema(UPSTREAM_ADDRESS),
 ]
 PublicUrl = Annotated[
     str, expect("an http:// or https:// address"), check_with(checked_public_url), WithJsonSchema(ADDRESS)
+]
+Origin = Annotated[
+    str,
+    expect("an origin, such as https://app.example.com"),
+    check_with(checked_origin),
+    WithJsonSchema(ORIGIN),
 ]
 AbsolutePath = Annotated[
     str, expect("an absolute path"), check_with(checked_absolute_path), WithJsonSchema(ABSOLUTE_PATH)
@@ -184,6 +196,7 @@ AliasTarget = Annotated[
 ]
 OnOff = Annotated[bool, expect("true or false")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of seconds above 0")]
+Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of minutes above 0")]
 DrainSeconds = Annotated[float, Field(ge=0, allow_inf_nan=False), expect("a number of seconds, 0 or more")]
 Bytes = Annotated[
     int,

@@ -65,7 +65,6 @@ def _component(part: str | int) -> str:
 
 
 NOT_AVAILABLE: Final[tuple[Path, ...]] = (
-    ("realtime",),
     ("server_timing",),
     ("retries",),
     ("dashboard",),

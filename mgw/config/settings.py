@@ -20,8 +20,10 @@ from mgw.config.field_types import (
     DrainSeconds,
     EdgeKey,
     MemoryBytes,
+    Minutes,
     Name,
     OnOff,
+    Origin,
     ProxyNetwork,
     PublicUrl,
     Seconds,
@@ -134,6 +136,25 @@ class HealthChecksSettings(Settings):
     timeout: Seconds = setting("Time limit for each provider, in seconds", default=5.0)
 
 
+class RealtimeSettings(Settings):
+    """Realtime sessions over WebSockets."""
+
+    max_sessions: Connections = setting(
+        "Maximum number of sessions at a time", "Beyond it, clients get 429.", default=1024
+    )
+    max_session_minutes: Minutes = setting(
+        "How long a session may last, in minutes",
+        "Both connections are then closed, with code 1001.",
+        default=60.0,
+    )
+    origins: UniqueList[Origin] = setting(
+        "Origins of web pages that may open sessions without one of the gateway's keys",
+        "Such as ``https://app.example.com``, or ``*`` for any. Browsers name the page's origin; a session "
+        "with one that is not in this list needs a key of ``edge_auth``.",
+        default=(),
+    )
+
+
 class Config(Settings):
     """Configuration of mgw, the multi-dialect model gateway."""
 
@@ -227,6 +248,9 @@ class Config(Settings):
         "It applies to Twisted's epoll reactor, the default on Linux, and is tried at the start: if it does "
         "not work with the installed release of Twisted, the log says so and Twisted's own way is used.",
         default=True,
+    )
+    realtime: EmptyIfNull[RealtimeSettings] = setting(
+        "Realtime sessions over WebSockets", default=RealtimeSettings()
     )
     spool: EmptyIfNull[SpoolSettings] = setting(
         "Limits on the request bodies that the gateway stores", default=SpoolSettings()

@@ -252,6 +252,17 @@ class ModelLister(Struct, frozen=True):
     """The body of an answer; raises ``ValueError`` where it is no such list."""
 
 
+class SessionMessages(Struct, frozen=True):
+    """The messages of a realtime session that the gateway has to understand."""
+
+    usage_marker: bytes
+    """Stands in every message of the provider that tells token counts."""
+    parse_usage: Callable[[bytes], TokenUsage]
+    """What one message tells of tokens, which counts beside that of others; never raises."""
+    render_error: Callable[[GatewayError], bytes] | None = None
+    """A refusal of one message, for a client whose session goes on; ``None``: the session has to end."""
+
+
 class Dialect(Struct, frozen=True):
     """All that one dialect brings."""
 
@@ -274,3 +285,5 @@ class Dialect(Struct, frozen=True):
     """Its clients' side of a translation; ``None``: they are not translated."""
     provider: ProviderSide | None = None
     """Its providers' side of a translation; ``None``: nobody is asked in it."""
+    session: SessionMessages | None = None
+    """Of its realtime sessions; ``None``: it has none."""

@@ -60,6 +60,17 @@ def add_counts(*counts: int | None) -> int | None:
     return sum(known) if known else None
 
 
+def add_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
+    """Return the sum of two counts of different work, as of two turns of a session."""
+    return TokenUsage(
+        add_counts(before.tokens_in, now.tokens_in),
+        add_counts(before.tokens_out, now.tokens_out),
+        add_counts(before.cache_read, now.cache_read),
+        add_counts(before.cache_write, now.cache_write),
+        add_counts(before.reasoning, now.reasoning),
+    )
+
+
 def cap_count(part: int | None, whole: int | None) -> int | None:
     """Return the count of a part, which is no more than the whole: some hosts count wrongly."""
     return part if part is None or whole is None else min(part, whole)

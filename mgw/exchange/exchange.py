@@ -8,6 +8,7 @@ own (a body over the limit, a client that leaves in mid-upload, the end of a dra
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -25,8 +26,10 @@ from mgw.routing.route import Route
 from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.event import Outcome, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
-from mgw.usage.record import SettledExchange, labels_for
+from mgw.usage.record import SessionCounts, SettledExchange, labels_for
 
+IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
+"""Whether bytes can be a provider's own id of an exchange."""
 _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 """Statuses that concern the operator of the gateway rather than the client."""
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
@@ -63,6 +66,8 @@ class Exchange:
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
+    session: SessionCounts | None = None
+    """What went through a realtime session, once it is over."""
     early_failure: GatewayError | None = field(default=None, repr=False)
     """The error that broke the provider's stream before its first event; the client got a refusal."""
     sent_last_event: Callable[[], bool] = field(default=lambda: False, repr=False)
@@ -92,6 +97,11 @@ class Exchange:
     def now(self) -> float:
         """Return unix seconds."""
         return self.wall + self.clock.seconds() - self.started
+
+    def note_upstream_request_id(self, value: bytes) -> None:
+        """Take the provider's own id of the exchange, if it is one."""
+        if IS_REQUEST_ID(value):
+            self.upstream_request_id = value.decode("ascii")
 
     def client_left(self) -> None:
         """Settle: the client went away, before the end of its response unless it had all of it."""
@@ -172,4 +182,5 @@ class Exchange:
             limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,
             self.error,
             self.upstream_request_id,
+            self.session,
         )

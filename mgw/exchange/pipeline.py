@@ -17,7 +17,6 @@ and a credential that the upstream refuses while its source has another; after a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -29,7 +28,7 @@ from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.credentials.static import OptionalCredential
 from mgw.errors import GatewayError
-from mgw.exchange.exchange import Exchange
+from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
 from mgw.exchange.offload import maybe_offload, run_until_waiting
 from mgw.exchange.planning import plan_for, plan_known
 from mgw.exchange.relay import HeldHead, Relay
@@ -50,14 +49,13 @@ from mgw.exchange.response import (
 )
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
-from mgw.wire.headers import value_of
+from mgw.wire.headers import retry_after_of, value_of
 from mgw.wire.target import query_value
 
 T = TypeVar("T")
 
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
-_IS_REQUEST_ID: Final = re.compile(rb"[!-~]{1,128}").fullmatch
 
 
 async def serve(
@@ -157,7 +155,7 @@ class ExchangeRun:
         self._is_sending = False
         self._response = response
         request_id = response.head.request_id
-        if request_id is not None and _IS_REQUEST_ID(request_id):
+        if request_id is not None and IS_REQUEST_ID(request_id):
             self._exchange.upstream_request_id = request_id.decode("ascii")
         credentials, credential = self._credentials, self._credential
         assert credentials is not None
@@ -166,7 +164,7 @@ class ExchangeRun:
             status = response.status
             is_refusal = status >= _BAD_REQUEST and credentials.refusable(status)
             if is_refusal and not (self._renewed and status == _UNAUTHORIZED):
-                refused = credentials.refused(credential, status, _retry_after_of(response))
+                refused = credentials.refused(credential, status, retry_after_of(response.headers))
                 self._run(refused, self._on_other_credential)
             else:
                 self._respond(response)
@@ -382,11 +380,3 @@ class ExchangeRun:
         if self._exchange.route.repeatable:
             return True
         return value_of(request.headers, b"idempotency-key") is not None
-
-
-def _retry_after_of(response: UpstreamResponse) -> float | None:
-    """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
-    value = value_of(response.headers, b"retry-after")
-    if value is None or not value.strip().isdigit():
-        return None
-    return float(value)

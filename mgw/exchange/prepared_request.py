@@ -13,6 +13,7 @@ from msgspec.json import encode
 
 from mgw.credentials.provider import Credential
 from mgw.exchange.request import MAX_VARYING, ClientRequest
+from mgw.exchange.target_resolution import MODEL
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers
 from mgw.families import FAMILIES
 from mgw.routing.match import PROVIDER
@@ -22,7 +23,7 @@ from mgw.upstream.address import call_target
 from mgw.upstream.client import Upstream, UpstreamRequest
 from mgw.vocabulary import Family, Modality
 from mgw.wire.headers import RawHeaders
-from mgw.wire.target import quote_model_path, without_parameter
+from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
 
 _PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
 _VERSION: Final = re.compile(r"^/v1(?:beta)?(?=/)")
@@ -93,15 +94,29 @@ def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHe
 def upstream_target(route: Route, target: Target, request: ClientRequest) -> bytes:
     """Return the path and the query of a request that is passed on."""
     query = request.raw_query
-    if route.model_optional or route.modality is Modality.PLATFORM:
+    optional = route.model_optional or route.instead_of_model is not None
+    if optional or route.modality is Modality.PLATFORM:
         query = without_parameter(query, _PROVIDER_PARAMETER)
+    if route.model_at is ModelAt.QUERY or route.query_model:
+        query = _with_model(query, target)
+    path = _path(route, target, request)
+    if route.upstream_origin:
+        return path if query is None else path + b"?" + query
     return call_target(
         target.provider,
-        _path(route, target, request),
+        path,
         query,
         prefix=route.upstream_prefix.encode(),
         version=(route.upstream_version or "").encode(),
     )
+
+
+def _with_model(query: bytes | None, target: Target) -> bytes | None:
+    """Return the query with the provider's own name of the model that it names."""
+    model = target.upstream_model
+    if query is None or model is None or model == target.asked_model:
+        return query
+    return replace_parameter(query, MODEL, target.asked_model or "", model)
 
 
 def _path(route: Route, target: Target, request: ClientRequest) -> bytes:

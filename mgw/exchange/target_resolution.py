@@ -20,6 +20,8 @@ from mgw.wire.headers import value_of
 from mgw.wire.json_spans import NestedString
 from mgw.wire.target import query_value
 
+MODEL = "model"
+"""The parameter that names the model, where the query does."""
 MAX_MODEL_CHARS = 4096
 """No name of a model is longer, and some formats repeat it for each input."""
 
@@ -30,23 +32,40 @@ def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody
     :raises GatewayError: see :mod:`mgw.routing.resolve`; ``MALFORMED``
         where a model is missing, or where nested ones lie with another provider than the others.
     """
-    route, resolver = exchange.route, exchange.generation.resolver
-    if route.body_models and route.model_at is not ModelAt.PATH:
+    route = exchange.route
+    asked = request.path_model if body.model is None else body.model.value
+    if route.query_model and asked is None and not body.nested:
+        asked = query_value(request.raw_query, MODEL)
+    if route.body_models and route.model_at is not ModelAt.PATH and asked is None:
         target = _resolve_nested(exchange, request, list(body.effective_models.values()))
+        return _checked(exchange, target)
+    return resolve_model(exchange, request, asked)
+
+
+def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None) -> Target:
+    """Resolve the one model that a request names, and check that the provider may be asked.
+
+    :raises GatewayError: as :func:`resolve_target` does.
+    """
+    route, resolver = exchange.route, exchange.generation.resolver
+    exchange.asked_model = asked
+    if asked is not None:
+        if len(asked) > MAX_MODEL_CHARS:
+            exchange.asked_model = None
+            raise _long_model()
+        target = _resolve_named(route, resolver, request, asked)
+    elif route.model_optional or (
+        route.instead_of_model is not None and query_value(request.raw_query, route.instead_of_model)
+    ):
+        target = Target(_chosen_provider(route, resolver, request), None, None)
     else:
-        asked = request.path_model if body.model is None else body.model.value
-        exchange.asked_model = asked
-        if asked is not None:
-            if len(asked) > MAX_MODEL_CHARS:
-                exchange.asked_model = None
-                raise _long_model()
-            target = _resolve_model(route, resolver, request, asked)
-        elif route.model_optional:
-            target = Target(_chosen_provider(route, resolver, request), None, None)
-        else:
-            raise _missing_model(route)
+        raise _missing_model(route)
+    return _checked(exchange, target)
+
+
+def _checked(exchange: Exchange, target: Target) -> Target:
     exchange.target = target
-    check_capability(route, target)
+    check_capability(exchange.route, target)
     return target
 
 
@@ -87,7 +106,7 @@ def _upstream_names(
     return new_at
 
 
-def _resolve_model(route: Route, resolver: Resolver, request: ClientRequest, asked: str) -> Target:
+def _resolve_named(route: Route, resolver: Resolver, request: ClientRequest, asked: str) -> Target:
     """A bare model of a platform route does not choose the provider, any other's does."""
     if route.modality is Modality.PLATFORM:
         _, resolved = _resolve_name(resolver, asked)
@@ -145,5 +164,8 @@ def _long_model() -> GatewayError:
 
 
 def _missing_model(route: Route) -> GatewayError:
-    message = f"{route.path} needs a model: set the field 'model'"
+    if route.model_at is ModelAt.QUERY:
+        message = f"{route.path} needs a model: add ?model=<model> to the URL"
+    else:
+        message = f"{route.path} needs a model: set the field 'model'"
     return GatewayError(Reason.MALFORMED, message, param="model")

@@ -282,9 +282,9 @@ class AccessObserver:
         self.record = self.records.record  # bound here: one call less for every request
         self.access = self.records.record
 
-    def edge_rejected(self) -> None:
+    def edge_rejected(self, reason: str = "key") -> None:
         """Count a request without a fitting key."""
-        self.metrics.edge_rejected()
+        self.metrics.edge_rejected(reason)
 
     def malformed(self) -> None:
         """Count an input that is no HTTP."""

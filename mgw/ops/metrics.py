@@ -35,6 +35,7 @@ from mgw.canonical.reply import TokenUsage
 from mgw.dialects.refusal import WORDS
 from mgw.errors import GatewayError
 from mgw.ops.exposition import CounterTable, Exposition, HistogramTable, Table
+from mgw.ops.session_metrics import SessionMetrics
 from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
 from mgw.usage.record import SettledExchange
@@ -170,6 +171,7 @@ class Metrics:
         default_factory=lambda: lru_cache(maxsize=2)(Exposition), repr=False
     )
     """By ``Accept``: that of the scraper, and that of whoever looks as well."""
+    _sessions: SessionMetrics = field(default_factory=SessionMetrics, repr=False)
     _process: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
 
     def __post_init__(self) -> None:
@@ -187,9 +189,12 @@ class Metrics:
             if row is None:
                 row = self._row_of(key)
             row.count += 1
-            seconds, histogram = settled.latency_ms / 1000, row.timings.latency
-            histogram.counts[bisect_left(BUCKETS, seconds)] += 1
-            histogram.total += seconds
+            if settled.session is None:
+                seconds, histogram = settled.latency_ms / 1000, row.timings.latency
+                histogram.counts[bisect_left(BUCKETS, seconds)] += 1
+                histogram.total += seconds
+            else:
+                self._sessions.add(self._provider_label(labels.provider), settled.session)
             if settled.ttft_ms is not None:
                 seconds, histogram = settled.ttft_ms / 1000, row.timings.first_byte
                 histogram.counts[bisect_left(BUCKETS, seconds)] += 1
@@ -259,6 +264,9 @@ class Metrics:
             self._tokens_by_provider,
             self._latency,
             self._first_byte,
+            self._sessions.lengths,
+            self._sessions.frames,
+            self._sessions.payload_bytes,
         )
         for table in tables:
             yield from exposition.render_table(table())
@@ -281,10 +289,7 @@ class Metrics:
     def _row_of(self, key: _Key) -> _Row:
         route, provider, hundreds, outcome = key
         known = route in self.routes and (provider is None or provider in self.providers) and hundreds < 10
-        names = (
-            route if route in self.routes else OTHER,
-            NONE if provider is None else provider if provider in self.providers else OTHER,
-        )
+        names = (route if route in self.routes else OTHER, self._provider_label(provider))
         hundreds = hundreds if 1 <= hundreds <= 5 else 0
         labels = (*names, f"{hundreds}xx" if hundreds else OTHER, outcome.value)
         row = self._rows.get(labels)
@@ -296,9 +301,11 @@ class Metrics:
             self._known[key] = row
         return row
 
+    def _provider_label(self, provider: str | None) -> str:
+        return NONE if provider is None else provider if provider in self.providers else OTHER
+
     def _count_error(self, provider: str | None, error: str) -> None:
-        name = NONE if provider is None else provider if provider in self.providers else OTHER
-        key = (name, error if error in WORDS else OTHER)
+        key = (self._provider_label(provider), error if error in WORDS else OTHER)
         self._errors[key] = self._errors.get(key, 0) + 1
 
     def _requests(self) -> Table:

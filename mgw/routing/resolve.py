@@ -136,7 +136,7 @@ _TRANSLATING: Final = "/v1/chat/completions, /v1/messages and generateContent"
 def check_capability(route: Route, target: Target) -> None:
     """Return where the target may be asked for the route.
 
-    :raises GatewayError: ``CAPABILITY_OFF`` or ``UNSUPPORTED_BY_KIND``.
+    :raises GatewayError: ``CAPABILITY_OFF`` or ``UNSUPPORTED_BY_KIND``; for realtime ``NOT_IMPLEMENTED``.
     """
     provider = target.provider
     needed = REQUIRED.get(route.modality)
@@ -146,12 +146,25 @@ def check_capability(route: Route, target: Target) -> None:
         raise GatewayError(reason, message, param="model")
     if target.family in route.translated_for or (target.family is route.family and route.native):
         return
+    if route.modality is Modality.REALTIME:
+        raise _no_bridge(route, target)
     message = f"{route.path} is not supported by provider {provider.name!r} of kind {target.kind}"
     if route.modality is Modality.TEXT:
         message += f"; routes that other families can serve are {_TRANSLATING}"
     elif target.family is not route.family:
         message += f": it needs a provider of {route.family}'s family"
     raise GatewayError(Reason.UNSUPPORTED_BY_KIND, message, param=_at_fault(target))
+
+
+def _no_bridge(route: Route, target: Target) -> GatewayError:
+    """Return the refusal of realtime between two families, each of which has a protocol of its own."""
+    message = (
+        f"{route.path} cannot be served by provider {target.provider.name!r} of kind {target.kind}: realtime "
+        f"sessions are not translated, and it needs a provider of {route.family}'s family"
+    )
+    return GatewayError(
+        Reason.NOT_IMPLEMENTED, message, param=_at_fault(target), code="unsupported_realtime_bridge"
+    )
 
 
 def _at_fault(target: Target) -> str:

@@ -29,6 +29,8 @@ class ModelAt(StrEnum):
     QUERY = "query"
     FORM = "form"
     """In the part ``model`` of a form, or at the top of the JSON body that some clients send instead."""
+    MESSAGE = "message"
+    """In the first message of a WebSocket, where :attr:`Route.body_models` says."""
     BATCH = "batch"
     """In each request of a batch, where :attr:`Route.body_models` says; none of them chooses the provider."""
     NOWHERE = "nowhere"
@@ -100,7 +102,7 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     """A verb in place of the one behind the model (``generateContent`` for ``generateSpeech``)."""
     body_models: tuple[tuple[str | None, ...], ...] = ()
     """Where the body names models (each a :data:`mgw.wire.json_spans.Path`); with ``ModelAt.PATH``: where it
-    repeats the model of the path."""
+    repeats the model of the path.  Of a WebSocket it is the messages that do."""
     form_part: str = "model"
     """With ``ModelAt.FORM``: the part that names the model, or that holds the JSON of ``body_models``."""
     in_pieces: bool = False
@@ -118,6 +120,12 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
     max_body_bytes: int | None = None
     """A limit of the route's own, below the configured one."""
     url_rewrite: UrlRewrite | None = None
+    query_model: bool = False
+    """The query may name the model where the body names none."""
+    instead_of_model: str | None = None
+    """A parameter of the query that stands for a model: what it names has one already."""
+    upstream_origin: bool = False
+    """The path is below the origin of the base address, not below the base address."""
     group: str = ""
     """The name under which ``routes.deny`` knows all rows of a resource."""
     preferred: bool = False
@@ -201,6 +209,8 @@ class Resource(Struct, frozen=True):
     translated_for: frozenset[Family] = frozenset()
     form_part: str = "model"
     """The part of a form that names the model, or that holds the JSON in which ``models`` are."""
+    query_model: bool = False
+    """As in :class:`Route`."""
 
 
 _CHANGING: Final = frozenset({"POST", "PUT", "PATCH"})
@@ -256,6 +266,7 @@ def _row(dialect: DialectName, resource: Resource, method: str, *, is_collection
         upstream_prefix=resource.upstream_prefix,
         body_models=models,
         form_part=resource.form_part,
+        query_model=resource.query_model and changing,
         model_optional=model_at is not ModelAt.PATH,
         translated_for=resource.translated_for,
         metered=resource.metered and (changing or "POST" not in resource.methods),

@@ -12,6 +12,7 @@ from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
 from mgw.routing.gemini_routes import GEMINI_ROUTES
 from mgw.routing.media_routes import MEDIA_ROUTES
 from mgw.routing.openai_routes import OPENAI_ROUTES
+from mgw.routing.realtime_routes import REALTIME_ROUTES
 from mgw.routing.route import ModelAt, Route, Treatment
 from mgw.routing.text_routes import TEXT_ROUTES
 from mgw.vocabulary import DialectName, Modality
@@ -49,6 +50,7 @@ ROUTES: Final = (
     *OPENAI_ROUTES,
     *ANTHROPIC_ROUTES,
     *GEMINI_ROUTES,
+    *REALTIME_ROUTES,
     *LOCAL_ROUTES,
 )
 

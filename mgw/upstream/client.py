@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from mgw.bodies.source import BodySource, body_size
 from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
-from mgw.upstream.address import address_of
+from mgw.upstream.address import Address, address_of
 from mgw.upstream.connect import describe_connect_error, dialler_to
 from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter
 from mgw.upstream.connection_request import ConnectionRequest
@@ -80,6 +80,25 @@ class Upstream:
     def origin(self) -> str:
         """The base address without its path."""
         return self._address.origin
+
+    @property
+    def address(self) -> Address:
+        """The base address."""
+        return self._address
+
+    @property
+    def limits(self) -> UpstreamLimits:
+        """How long the provider may take."""
+        return self._pool.limits
+
+    @property
+    def dialler(self) -> Dialler:
+        """Makes connections that belong to no pool."""
+        return self._pool.dialler
+
+    def describe_error(self, error: Exception) -> UpstreamFailure:
+        """Return what a failed attempt to connect means, in words for whoever uses the provider."""
+        return self._pool.describe_error(error)
 
     @property
     def active(self) -> int:

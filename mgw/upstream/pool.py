@@ -50,7 +50,7 @@ class Pool:
     opened_total: int = 0
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of its connections."""
-    _dialler: Dialler = field(init=False)
+    dialler: Dialler = field(init=False)
     _factory: _ConnectionFactory = field(init=False)
     _slots: int = 0
     _idle: dict[Connection, float] = field(default_factory=dict)
@@ -64,9 +64,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         self.wheel = TimerWheel(self.clock)
-        self._dialler = (
-            self.endpoint if isinstance(self.endpoint, Dialler) else EndpointDialler(self.endpoint)
-        )
+        self.dialler = self.endpoint if isinstance(self.endpoint, Dialler) else EndpointDialler(self.endpoint)
         self._factory = _ConnectionFactory(self)
 
     @property
@@ -117,11 +115,11 @@ class Pool:
             request.succeed(idle)
         elif self.max_connections is None or self._slots < self.max_connections:
             self._slots += 1
-            request.dial(self._dialler, self._factory)
+            request.dial(self.dialler, self._factory)
         elif fresh and self._idle:  # an idle one gives up its slot
             self._slots += 1
             next(iter(self._idle)).close()
-            request.dial(self._dialler, self._factory)
+            request.dial(self.dialler, self._factory)
         elif len(self._waiters) >= MAX_WAITERS:
             request.fail(
                 overloaded(self.provider, "too many requests are waiting for one of its connections")
@@ -208,7 +206,7 @@ class Pool:
         if self._waiters:
             waiter = next(iter(self._waiters))
             del self._waiters[waiter]
-            waiter.dial(self._dialler, self._factory)
+            waiter.dial(self.dialler, self._factory)
             return
         self._slots -= 1
         if not self._slots:

@@ -16,7 +16,7 @@ from msgspec import Raw, Struct
 from msgspec.json import Encoder
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.routing.route import Route
+from mgw.routing.route import Route, Treatment
 from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode, timestamp
 
 MAX_SHARED: Final = 512
@@ -234,7 +234,7 @@ def _labels_of(
         model,
         upstream_model,
         route.modality.value,
-        "http",
+        "websocket" if route.treatment is Treatment.REALTIME else "http",
         key_hash,
     )
 

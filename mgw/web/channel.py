@@ -5,7 +5,8 @@ handler (:mod:`mgw.web.interfaces`), and writes one response at a time (:mod:`mg
 
       ┌──────────── finished, kept alive ────────────┐
     idle ── byte ──> head ── complete ──> serving ───┴─ finished, to be closed ──────────> closing ──> closed
-                       └── refused ──────────┴─ finished before its body ended ──> lingering ─┘
+                       └── refused ──────────┼─ finished before its body ended ──> lingering ─┘
+                                             └─ another protocol ──> upgraded ──────────┘
 
 Idle, with a head and serving, the channel is open.  Responses are sent strictly in order: the next request is
 looked at when the response before it is finished and the client has received most of it.  Until then a
@@ -38,7 +39,7 @@ from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.transport import RelayTransport
-from mgw.web.interfaces import RequestReceiver, ServerContext
+from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
 from mgw.web.response_sender import ResponseSender
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ CLOSE_SECONDS: Final = 15.0
 
 class _State(Enum):
     OPEN = auto()
+    UPGRADED = auto()
     LINGERING = auto()
     """Our side has ended, or will when everything is written; the client's has not."""
     CLOSING = auto()
@@ -74,9 +76,9 @@ class GatewayChannel(ResponseSender, Protocol):
 
     # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
     __slots__ = (
-        *("_body_paused", "_deadline", "_discarded", "_drained_count", "_input", "_is_last_call"),
+        *("_body_paused", "_deadline", "_discarded", "_input", "_is_last_call"),
         *("_is_registered", "_likely_head", "_limits", "_processing", "_reader", "_reading", "_receiver"),
-        *("_stall_timer", "_state", "_transport", "_was_idle"),
+        *("_stall_timer", "_state", "_transport", "_upgraded", "_was_idle"),
         *("clock", "is_secure", "peer", "requests"),
     )
 
@@ -99,9 +101,10 @@ class GatewayChannel(ResponseSender, Protocol):
         self._reading = True
         self._processing = self._was_idle = self._is_last_call = False
         self._discarded = 0
+        self._upgraded: UpgradedConnection | None = None
         self._receiver: RequestReceiver | None = None
         """Of the request that is being served, only while the state is OPEN."""
-        self._is_registered, self._drained_count = False, 0
+        self._is_registered = False
 
     # What the transport calls
 
@@ -130,6 +133,8 @@ class GatewayChannel(ResponseSender, Protocol):
             self._input = self._input + data if self._input else data
             if not (is_idle and self._reader is None and self._take_known(data)):
                 self._process_input()
+        elif self._upgraded is not None:
+            self._upgraded.on_data(data)
         elif self._state is _State.LINGERING:
             self._discarded += len(data)
             if self._discarded > LINGER_BYTES:
@@ -144,28 +149,14 @@ class GatewayChannel(ResponseSender, Protocol):
         receiver = self._end_serving()
         if receiver is not None:
             receiver.on_disconnect()
+        if self._upgraded is not None:
+            self._upgraded.on_lost()
+            self._upgraded = None
         self._context.on_channel_closed(self)
 
-    def pauseProducing(self) -> None:
-        """The transport's buffer is full."""
-        self._full = True
-        if self._producer is not None:
-            self._producer.pause()
-
-    def resumeProducing(self) -> None:
-        """The transport's buffer is empty."""
-        self._full = False
-        self._drained_count += 1
-        self._out.on_drained()
-        if self._producer is not None:
-            self._producer.resume()
+    def _on_drained(self) -> None:
         if self._state is _State.OPEN:
             self._process_input()
-
-    def stopProducing(self) -> None:
-        """The connection is lost, which :meth:`connectionLost` hears too."""
-
-    # What the receiver calls
 
     def _on_response_end(self) -> None:
         self._end_serving()
@@ -209,6 +200,22 @@ class GatewayChannel(ResponseSender, Protocol):
         if self._body_paused:
             self._body_paused = False
             self._process_input()
+
+    def switch_protocols(self, upgraded: UpgradedConnection) -> None:
+        """Let another protocol be spoken from now on: ``upgraded`` reads and writes in our place."""
+        self._end_serving()
+        self._deadline.stop()
+        self._state = _State.UPGRADED
+        self._upgraded = self._producer = upgraded
+        data, self._input = self._input, b""
+        self._update_reading()
+        upgraded.start(self._transport, self._out.write, data)
+
+    def end_upgraded(self) -> None:
+        """Close in order, once everything is written; what still comes is discarded."""
+        if self._upgraded is not None:
+            self._upgraded = self._producer = None
+            self._end()
 
     # What the factory calls
 

@@ -104,10 +104,12 @@ class EdgeGate:
         headers: RawHeaders,
         raw_query: bytes | None,
         upload: Upload | None = None,
+        carried: bytes | None = None,
     ) -> Caller:
         """Let a request in.
 
         :param family: of the route, which decides what counts as a carrier.
+        :param carried: the key that a subprotocol of a WebSocket carries.
         :param upload: where the route is one of uploads: then the query may hold a token.
         :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
         """
@@ -116,6 +118,8 @@ class EdgeGate:
             raw_query, good = self._without_token(raw_query, upload)
             found.opened = found.opened or good
         others = self._read_headers(family, headers, found)
+        if carried is not None:
+            self._read_key(family, b"Sec-WebSocket-Protocol", carried, found)
         if raw_query is not None:
             raw_query = self._read_query(family, raw_query, found)
         if not found.opened:
@@ -175,7 +179,7 @@ class EdgeGate:
         raw_name, equals, raw_value = field.partition(b"=")
         name = unquote_to_bytes(raw_name) if b"%" in raw_name else raw_name
         if name == FAMILIES[family].key_parameter:
-            self._read_key(family, name, unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
+            self._read_key(family, b"?%b=" % name, unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
             return True
         if not self._digests:
             return False
@@ -185,13 +189,13 @@ class EdgeGate:
             return False
         return any(map(self._wraps, _readings(raw_value if equals else raw_name)))
 
-    def _read_key(self, family: Family, parameter: bytes, value: bytes, found: _Found) -> None:
+    def _read_key(self, family: Family, carrier: bytes, value: bytes, found: _Found) -> None:
         if not value:
             return
         if self._fits(value):
             found.opened = True
             return
-        flaw = self._flaw_of(value, b"?%b=" % parameter)
+        flaw = self._flaw_of(value, carrier)
         if flaw is not None:
             found.flaw = found.flaw or flaw
         elif found.own is None:

@@ -13,6 +13,7 @@ Every complete request has one ``on_body_end``, with a body or without.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from mgw.errors import GatewayError
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
+from mgw.reactor.transport import RelayTransport
 
 if TYPE_CHECKING:
     from mgw.web.admission import AdmittedHead
@@ -70,6 +72,30 @@ class RequestReceiver(Protocol):
 
     def on_malformed_body(self, error: GatewayError) -> None:
         """The body is not HTTP: respond with the error, or abort the response.  The channel then closes."""
+        ...
+
+
+class UpgradedConnection(Protocol):
+    """Speaks another protocol over a channel's connection.  No method may raise."""
+
+    def start(self, transport: RelayTransport, write: Callable[[bytes], None], data: bytes) -> None:
+        """Begin; ``data`` has come already."""
+        ...
+
+    def on_data(self, data: bytes) -> None:
+        """Take the next bytes."""
+        ...
+
+    def pause(self) -> None:
+        """The client takes less than is written."""
+        ...
+
+    def resume(self) -> None:
+        """The client has taken everything."""
+        ...
+
+    def on_lost(self) -> None:
+        """The connection is gone."""
         ...
 
 

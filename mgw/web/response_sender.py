@@ -26,6 +26,7 @@ class ResponseSender:
     __slots__ = (
         "_body",
         "_context",
+        "_drained_count",
         "_full",
         "_keep_alive",
         "_may_continue",
@@ -53,6 +54,8 @@ class ResponseSender:
         # the response
         self._producer: Producer | None = None
         self._full = False
+        self._drained_count = 0
+        """How often the transport's buffer was emptied."""
 
     def start(self, status: int, reason: bytes, headers: RawHeaders) -> None:
         """Start the response.
@@ -133,6 +136,24 @@ class ResponseSender:
         """There is nothing to pause any more."""
         self._producer = None
 
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full."""
+        self._full = True
+        if self._producer is not None:
+            self._producer.pause()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer is empty."""
+        self._full = False
+        self._drained_count += 1
+        self._out.on_drained()
+        if self._producer is not None:
+            self._producer.resume()
+        self._on_drained()
+
+    def stopProducing(self) -> None:
+        """The connection is lost, which the other half hears too."""
+
     def truncate(self) -> None:
         """End a response that will stay incomplete, where the client sees that the rest is missing."""
         if not self._serving:  # truncated already: what was written is on its way
@@ -144,6 +165,10 @@ class ResponseSender:
 
     def abort(self) -> None:
         """Break the connection."""
+        raise NotImplementedError
+
+    def _on_drained(self) -> None:
+        """The client has received everything."""
         raise NotImplementedError
 
     def _on_response_end(self) -> None:

@@ -25,6 +25,7 @@ from mgw.generation import Generation
 from mgw.http.head_key import HeadKey
 from mgw.http.request_head import RequestHead
 from mgw.reactor.deadline import TimerWheel
+from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import EXPRESS_ROUTES, OPEN_ROUTES
@@ -37,6 +38,8 @@ from mgw.web.edge_auth import Caller, EdgeGate, Upload
 from mgw.web.interfaces import RequestReceiver
 from mgw.web.server_request import ServerRequest, client_request_of
 from mgw.web.server_response import ServerResponse, send_refusal
+from mgw.web.upgrade import UpgradeRequest, split_subprotocols
+from mgw.wire.headers import value_of
 from mgw.wire.target import split_target
 
 
@@ -51,8 +54,8 @@ class RequestObserver(Protocol):
         """Take the end of any logged request."""
         ...
 
-    def edge_rejected(self) -> None:
-        """Count a request without a fitting key."""
+    def edge_rejected(self, reason: str = "key") -> None:
+        """Count a request whose ``key`` or ``origin`` does not fit."""
         ...
 
     def malformed(self) -> None:
@@ -124,12 +127,13 @@ class WebServer:
     offload: Offload = run_inline
     """Does what large bodies cost."""
     request_ids: RequestIds = field(default_factory=RequestIds)
+    sessions: Sessions = field(default_factory=lambda: Sessions(1024))
     draining: bool = False
     on_idle: Callable[[], None] | None = None
     """Called when the last request ends."""
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of requests."""
-    _requests: dict[ServerRequest, None] = field(default_factory=dict)
+    _requests: dict[ServerRequest | UpgradeRequest, None] = field(default_factory=dict)
     """Those under way, in the order in which they came."""
     _admitted: AdmittedHeads = field(default_factory=AdmittedHeads)
     find_admitted: Callable[[bytes], AdmittedHead | None] = field(init=False)
@@ -149,6 +153,7 @@ class WebServer:
         before, self.generation = self.generation, generation
         self.gate = EdgeGate(generation.config.edge_auth)
         self._admitted.clear()
+        self.sessions.max_sessions = generation.config.realtime.max_sessions
         spool = generation.config.spool
         self.budget.max_bytes = spool.body_memory
         self.spool.disk.max_bytes, self.spool.directory = spool.body_disk, spool.dir
@@ -184,6 +189,8 @@ class WebServer:
             admitted.client_request = client_request_of(admitted)
             if key is not None:
                 self._admitted.keep(key, admitted)
+        if matched.route.treatment is Treatment.REALTIME and head.upgrade is not None:
+            return self._open_session(channel, admitted)
         request = self._open(channel, admitted, head.content_length)
         try:
             self._check(request)
@@ -225,6 +232,20 @@ class WebServer:
         self._requests[request] = None
         return request
 
+    def _open_session(self, channel: GatewayChannel, admitted: AdmittedHead) -> UpgradeRequest:
+        request_id, record = self.request_ids.take(), self.observer.record
+        route, wall = admitted.matched.route, self.wall()
+        exchange = Exchange(request_id, route, self.generation, self.clock, self.wheel, record, wall)
+        exchange.offload = self.offload
+        request = UpgradeRequest(self, channel, admitted, request_id, exchange)
+        self._requests[request] = None
+        try:
+            self._check(request)
+            self._check_origin(admitted)
+        except GatewayError as error:
+            request.refuse(error)
+        return request
+
     def on_malformed_request(
         self, channel: GatewayChannel, error: GatewayError, target: bytes | None
     ) -> None:
@@ -243,7 +264,7 @@ class WebServer:
         served = self.app.execute_endpoint(endpoint_name(request.matched.route), klein_request)
         return cast(Awaitable[None], served)  # Klein's type is wider; app.py's endpoints are coroutines
 
-    def on_request_end(self, request: ServerRequest, status: int) -> None:
+    def on_request_end(self, request: ServerRequest | UpgradeRequest, status: int) -> None:
         """A request has ended."""
         del self._requests[request]
         admitted = request.admitted
@@ -279,16 +300,30 @@ class WebServer:
         send_refusal(response, error, dialect, request_id, wall)
         self.observer.access(EndedRequest(wall, method, raw_path, error.status, 0.0, request_id, word))
 
-    def _check(self, request: ServerRequest) -> None:
-        matched = request.matched
+    def _check(self, request: ServerRequest | UpgradeRequest) -> None:
+        matched, head = request.admitted.matched, request.admitted.head
         if self.draining and request.exchange is not None:
             raise _draining()
         if matched.fault is not None:
             raise matched.fault
-        if request.head.upgrade is not None and matched.route.treatment is not Treatment.REALTIME:
+        is_session = matched.route.treatment is Treatment.REALTIME
+        if head.upgrade is not None and not is_session:
             raise _no_websocket(matched.route.path)
+        if is_session and (head.upgrade is None or head.has_body):
+            raise _only_websocket(matched.route.path)
         if matched.route.treatment is Treatment.REFUSE:
             raise not_implemented(matched.route.path)
+
+    def _check_origin(self, admitted: AdmittedHead) -> None:
+        """Refuse pages that the operator does not know, unless they have a key (contract 10.7)."""
+        config, origin = self.generation.config, value_of(admitted.head.headers, b"origin")
+        if origin is None or config.edge_auth.enabled:
+            return
+        allowed = config.realtime.origins
+        if "*" not in allowed and origin.decode("latin-1").lower() not in allowed:
+            self.observer.edge_rejected("origin")
+            message = "pages of this origin may not open sessions: add it to realtime.origins"
+            raise GatewayError(Reason.ORIGIN, message)
 
     def _authenticate(
         self,
@@ -302,8 +337,11 @@ class WebServer:
         upload = None
         if isinstance(matched, MatchedRoute) and matched.route.is_upload:
             upload = Upload(split_target(head.target)[0], self.wall())
+        headers, carried = head.headers, None
+        if head.upgrade is not None:
+            headers, _, carried = split_subprotocols(headers)
         try:
-            return self.gate.admit(dialect.family, head.headers, raw_query, upload)
+            return self.gate.admit(dialect.family, headers, raw_query, upload, carried)
         except GatewayError:
             self.observer.edge_rejected()
             raise
@@ -322,3 +360,8 @@ def _draining() -> GatewayError:
 def _no_websocket(path: str) -> GatewayError:
     message = f"{path} is not available over WebSocket: send an ordinary HTTP request"
     return GatewayError(Reason.NO_WEBSOCKET, message)
+
+
+def _only_websocket(path: str) -> GatewayError:
+    message = f"{path} is a WebSocket: ask for an upgrade, without a body"
+    return GatewayError(Reason.ONLY_WEBSOCKET, message)

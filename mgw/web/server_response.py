@@ -101,6 +101,12 @@ def send_refusal(
         headers.append((b"Allow", ", ".join(error.allow).encode()))
     if error.reason is Reason.NO_WEBSOCKET:  # RFC 9110 15.5.22, 7.8: what is wanted instead
         headers += [(b"Upgrade", b"HTTP/1.1"), (b"Connection", b"Upgrade")]
+    if error.reason is Reason.ONLY_WEBSOCKET:  # RFC 6455 4.2.2: the version as well
+        headers += [
+            (b"Upgrade", b"websocket"),
+            (b"Connection", b"Upgrade"),
+            (b"Sec-WebSocket-Version", b"13"),
+        ]
     if error.reason is Reason.EDGE_KEY:
         headers.append((b"WWW-Authenticate", b'Bearer realm="mgw"'))  # RFC 9110 15.5.2
     send_response(client, error.status, JSON, dialect_of(dialect).error_body(error, request_id), headers)

@@ -28,6 +28,7 @@ _MASKED: Final = 0x80
 _OPCODE: Final = 0x0F
 _OPCODES: Final = frozenset({0, TEXT, BINARY, CLOSE, 9, 10})
 _MAX_CONTROL_BYTES: Final = 125
+_MAX_REASON_BYTES: Final = 123
 _MAX_LENGTH: Final = 127
 _LONG_LENGTHS: Final = {126: (2, 126), 127: (8, 1 << 16)}
 """Lengths that say in how many bytes the length follows, and the least that needs so many (5.2)."""
@@ -71,6 +72,29 @@ def mask(payload: bytes, key: bytes) -> bytes:
         for at in range(0, whole, _MASK_BLOCK)
     ]
     return b"".join([*blocks, mask(payload[whole:], key)])
+
+
+def render_frame(opcode: int, payload: bytes, key: bytes | None = None) -> bytes:
+    """Return a whole message in one frame, or a control frame (5.2).
+
+    :param key: masks the payload, as a client has to; four random bytes (5.3).
+    """
+    size = len(payload)
+    mask_bit = 0 if key is None else _MASKED
+    if size < 126:
+        length = bytes((size | mask_bit,))
+    elif size < 1 << 16:
+        length = bytes((126 | mask_bit,)) + size.to_bytes(2, "big")
+    else:
+        length = bytes((127 | mask_bit,)) + size.to_bytes(8, "big")
+    first = bytes((_FINAL | opcode,))
+    return first + length + (payload if key is None else key + mask(payload, key))
+
+
+def render_close(code: int, reason: str, key: bytes | None = None) -> bytes:
+    """Return a close frame; a reason of more than 123 bytes is cut (5.5.1)."""
+    said = reason.encode(errors="replace")[:_MAX_REASON_BYTES].decode(errors="ignore").encode()
+    return render_frame(CLOSE, code.to_bytes(2, "big") + said, key)
 
 
 class FrameReader:
@@ -140,9 +164,19 @@ class FrameReader:
         return not self._left and not self._held
 
     @property
+    def missing(self) -> int:
+        """How many bytes of its payload the unfinished frame lacks; 0 where its header is not complete."""
+        return self._left
+
+    @property
     def in_message(self) -> bool:
         """A message in several frames is unfinished."""
         return self._expected is _WITHIN_A_MESSAGE
+
+    def ignore_messages(self) -> None:
+        """Show no more messages, and hold nothing of any."""
+        self._limit = -1
+        self._gathered = None
 
     def feed(self, data: bytes) -> Sequence[Message]:
         """Return the messages of interest that these bytes complete."""

@@ -107,6 +107,14 @@ def values_of(pairs: RawHeaders, lower_name: bytes) -> list[bytes]:
     return [value for name, value in pairs if len(name) == size and name.lower() == lower_name]
 
 
+def retry_after_of(pairs: RawHeaders) -> float | None:
+    """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
+    value = value_of(pairs, b"retry-after")
+    if value is None or not value.strip().isdigit():
+        return None
+    return float(value)
+
+
 def request_headers(
     pairs: RawHeaders, *, client: Family, target: Family, forward: frozenset[bytes] = frozenset()
 ) -> RawHeaders:

@@ -66,6 +66,17 @@ def with_parameter(raw_query: bytes | None, name: str, value: str) -> bytes:
     return b"%b&%b" % (raw_query, added) if raw_query else added
 
 
+def replace_parameter(raw_query: bytes, name: str, value: str, new: str) -> bytes:
+    """Return the query with ``new``, percent-encoded, in place of a value; the rest byte for byte."""
+    kept = [
+        b"%b=%b" % (raw.partition(b"=")[0], quote(new, safe="/:").encode())
+        if key == name and _decode(raw_value) == value
+        else raw
+        for raw, key, raw_value in _parameters(raw_query)
+    ]
+    return b"&".join(kept)
+
+
 def quote_model_path(model: str, extra_characters: str = "") -> bytes:
     """Return a model's name as it stands in a path: percent-encoded but for unreserved characters and ``/``.
 

@@ -22,7 +22,7 @@ ENDINGS: Final = frozenset({".py", ".rst", ".yaml", ".json", ".c", ".txt"})
 
 PAGE: Final = (ROOT / "docs" / "contract.rst").read_text(encoding="utf-8")
 RULE: Final = re.compile(r"^\*\*(\d+)\.(\d+)\*\* ", re.MULTILINE)
-SECTION: Final = re.compile(r"^(\d)\. .+\n-+$", re.MULTILINE)
+SECTION: Final = re.compile(r"^(\d+)\. .+\n-+$", re.MULTILINE)
 Rule = tuple[int, int]
 RULES: Final[list[Rule]] = [(int(rule[1]), int(rule[2])) for rule in RULE.finditer(PAGE)]
 
@@ -62,14 +62,14 @@ def cited(text: str) -> set[Rule]:
     return {(int(section), int(rule)) for section, rule in (number.split(".") for number in numbers)}
 
 
-def test_the_sections_are_numbered_from_one_to_nine() -> None:
-    assert [int(section[1]) for section in SECTION.finditer(PAGE)] == list(range(1, 10))
+def test_the_sections_are_numbered_from_one_to_ten() -> None:
+    assert [int(section[1]) for section in SECTION.finditer(PAGE)] == list(range(1, 11))
 
 
 def test_the_rules_are_numbered_in_order_and_each_number_stands_once() -> None:
     assert RULES[0] == (1, 1)
     assert not [(one, other) for one, other in pairwise(RULES) if one >= other]
-    assert {section for section, _ in RULES} == set(range(1, 10))
+    assert {section for section, _ in RULES} == set(range(1, 11))
 
 
 def test_each_rule_stands_in_the_section_of_its_number() -> None:

@@ -59,7 +59,7 @@ class RecordingObserver:
         self.errors.append(ended.error)
         self.ids.append(ended.request_id)
 
-    def edge_rejected(self) -> None:
+    def edge_rejected(self, reason: str = "key") -> None:
         self.rejections += 1
 
     def malformed(self) -> None:

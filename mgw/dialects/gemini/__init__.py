@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
+from mgw.dialects.dialect import (
+    ClientOperation,
+    ClientSide,
+    Dialect,
+    ProviderOperation,
+    ProviderSide,
+    SessionMessages,
+)
 from mgw.dialects.gemini import count, embedding, speech
 from mgw.dialects.gemini.catalog import LISTER, render_entry, render_list
 from mgw.dialects.gemini.errors import error_body, parse_error, render_error
@@ -12,7 +19,7 @@ from mgw.dialects.gemini.reply import parse_reply, render_reply
 from mgw.dialects.gemini.request import parse_request, render_request
 from mgw.dialects.gemini.stream_reader import ContentStreamReader
 from mgw.dialects.gemini.stream_writer import KEEPALIVE, ContentStreamWriter
-from mgw.dialects.gemini.usage import meter, read_usage
+from mgw.dialects.gemini.usage import meter, parse_session_usage, read_usage
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -45,5 +52,6 @@ DIALECT: Final = Dialect(
     KEEPALIVE,
     CLIENT,
     PROVIDER,
+    SessionMessages(b'"usageMetadata"', parse_session_usage),
 )
 """What this dialect brings."""

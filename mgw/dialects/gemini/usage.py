@@ -122,6 +122,16 @@ def _update(metadata: bytes, before: TokenUsage) -> TokenUsage:
     return merge_usage(before, _METADATA_DECODER.decode(metadata).to_usage())
 
 
+def parse_session_usage(message: bytes) -> TokenUsage:
+    """Return the token counts of a message of a live session; each counts beside the others."""
+    return try_read_usage(_read_session_message, message, NO_USAGE)
+
+
+def _read_session_message(message: bytes, before: TokenUsage) -> TokenUsage:
+    metadata = _DOCUMENT_DECODER.decode(message).usage_metadata
+    return before if metadata is None else metadata.to_usage()
+
+
 def render_usage(usage: TokenUsage) -> JsonObject:
     """Return ``usageMetadata``; what is unknown is left out."""
     candidates, thoughts = usage.tokens_out, usage.reasoning

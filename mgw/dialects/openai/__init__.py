@@ -6,15 +6,22 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.dialects.dialect import ClientOperation, ClientSide, Dialect, ProviderOperation, ProviderSide
+from mgw.dialects.dialect import (
+    ClientOperation,
+    ClientSide,
+    Dialect,
+    ProviderOperation,
+    ProviderSide,
+    SessionMessages,
+)
 from mgw.dialects.openai import embedding, speech
 from mgw.dialects.openai.catalog import LISTER, render_entry, render_list
-from mgw.dialects.openai.errors import error_body, parse_error, render_error
+from mgw.dialects.openai.errors import error_body, parse_error, render_error, render_session_error
 from mgw.dialects.openai.reply import parse_reply, render_reply
 from mgw.dialects.openai.request import parse_request, render_request
 from mgw.dialects.openai.stream_reader import ChatStreamReader
 from mgw.dialects.openai.stream_writer import KEEPALIVE, ChatStreamWriter
-from mgw.dialects.openai.usage import meter, read_usage
+from mgw.dialects.openai.usage import meter, parse_session_usage, read_usage
 from mgw.vocabulary import DialectName
 
 CLIENT: Final = ClientSide(
@@ -47,7 +54,14 @@ CHAT: Final = Dialect(
     PROVIDER,
 )
 """Chat completions and completions."""
-RESPONSES: Final = replace(CHAT, name=DialectName.OPENAI_RESPONSES, client=None, provider=None)
+_SESSION: Final = SessionMessages(b'"usage"', parse_session_usage)
+RESPONSES: Final = replace(
+    CHAT,
+    name=DialectName.OPENAI_RESPONSES,
+    client=None,
+    provider=None,
+    session=replace(_SESSION, render_error=render_session_error),
+)
 """Responses."""
-OTHERS: Final = replace(RESPONSES, name=DialectName.OPENAI)
+OTHERS: Final = replace(RESPONSES, name=DialectName.OPENAI, session=_SESSION)
 """Everything else: embeddings, media, platform."""

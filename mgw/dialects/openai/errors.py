@@ -33,6 +33,8 @@ TYPES: Final = MappingProxyType(
         Reason.UNKNOWN_ROUTE: "invalid_request_error",
         Reason.WRONG_METHOD: "invalid_request_error",
         Reason.NO_WEBSOCKET: "invalid_request_error",
+        Reason.ONLY_WEBSOCKET: "invalid_request_error",
+        Reason.ORIGIN: "invalid_request_error",
         Reason.CLIENT_TOO_SLOW: "timeout_error",
         Reason.HEAD_TOO_LARGE: "invalid_request_error",
         Reason.BODY_TOO_LARGE: "invalid_request_error",
@@ -97,6 +99,12 @@ class _Error(Struct, frozen=True):
 
 
 class _Envelope(Struct, frozen=True):
+    error: _Error
+
+
+class _SessionError(Struct, frozen=True):
+    type: str
+    status: int
     error: _Error
 
 
@@ -210,10 +218,17 @@ def _status_of(found: Any) -> int:  # Any: JSON of whatever type
 
 def error_body(error: GatewayError, request_id: str) -> bytes:  # noqa: ARG001 - this shape carries no id
     """Return the body; ``param`` and ``code`` are null where there is none."""
+    return _ENCODER.encode(_Envelope(_error_of(error)))
+
+
+def render_session_error(error: GatewayError) -> bytes:
+    """Return a refusal as a message of a session of responses, whose errors tell a status."""
+    return _ENCODER.encode(_SessionError("error", error.status, _error_of(error)))
+
+
+def _error_of(error: GatewayError) -> _Error:
     param = None if error.param is None else make_encodable(error.param)
-    return _ENCODER.encode(
-        _Envelope(_Error(make_encodable(error.message), TYPES[error.reason], param, code_of(error)))
-    )
+    return _Error(make_encodable(error.message), TYPES[error.reason], param, code_of(error))
 
 
 def render_error(error: UpstreamError, request_id: str) -> tuple[int, bytes]:  # noqa: ARG001 - as above

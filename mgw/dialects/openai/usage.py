@@ -22,7 +22,7 @@ from msgspec.json import Decoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.dialects.dialect import Meter
-from mgw.dialects.metering import Count, cap_count, merge_usage, meter_of
+from mgw.dialects.metering import Count, cap_count, merge_usage, meter_of, try_read_usage
 
 
 class _PromptDetails(Struct, frozen=True):
@@ -46,6 +46,9 @@ class _Usage(Struct, frozen=True):
     output_tokens: Count | None = None
     input_tokens_details: _PromptDetails | None = None
     output_tokens_details: _CompletionDetails | None = None
+    input_token_details: _PromptDetails | None = None
+    """The name in realtime sessions."""
+    output_token_details: _CompletionDetails | None = None
 
 
 class _UsageHolder(Struct, frozen=True):
@@ -104,8 +107,18 @@ def _usage_in_choices(choices: Raw) -> _Usage | None:
 
 
 def _convert(usage: _Usage) -> TokenUsage:
-    details_in = usage.prompt_tokens_details or usage.input_tokens_details or _NO_PROMPT_DETAILS
-    details_out = usage.completion_tokens_details or usage.output_tokens_details or _NO_COMPLETION_DETAILS
+    details_in = (
+        usage.prompt_tokens_details
+        or usage.input_tokens_details
+        or usage.input_token_details
+        or _NO_PROMPT_DETAILS
+    )
+    details_out = (
+        usage.completion_tokens_details
+        or usage.output_tokens_details
+        or usage.output_token_details
+        or _NO_COMPLETION_DETAILS
+    )
     tokens_in = usage.input_tokens if usage.prompt_tokens is None else usage.prompt_tokens
     tokens_out = usage.output_tokens if usage.completion_tokens is None else usage.completion_tokens
     read = details_in.cached_tokens
@@ -120,6 +133,29 @@ def _convert(usage: _Usage) -> TokenUsage:
         if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
             tokens_out += reasoning
     return TokenUsage(tokens_in, tokens_out, read, written, reasoning)
+
+
+class _SessionEvent(Struct, frozen=True):
+    type: str = ""
+    response: _UsageHolder | None = None
+
+
+_SESSION_DECODER: Final = Decoder(_SessionEvent, strict=False)
+_ENDS_OF_RESPONSES: Final = frozenset(
+    {"response.done", "response.completed", "response.incomplete", "response.failed"}
+)
+"""The last events of a response: in realtime sessions, and in those of the responses API."""
+
+
+def parse_session_usage(message: bytes) -> TokenUsage:
+    """Return the token counts of the response that a session's message ends."""
+    return try_read_usage(_read_session_event, message, NO_USAGE)
+
+
+def _read_session_event(message: bytes, before: TokenUsage) -> TokenUsage:
+    event = _SESSION_DECODER.decode(message)
+    usage = _usage_in(event.response) if event.type in _ENDS_OF_RESPONSES else None
+    return before if usage is None else _convert(usage)
 
 
 def render_usage(usage: TokenUsage) -> JsonObject:

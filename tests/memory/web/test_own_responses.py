@@ -68,11 +68,11 @@ UPGRADE = ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSock
     "data",
     [
         post(b"{}", KEY, *UPGRADE, path=PATH),
-        get("/v1/responses", KEY, *UPGRADE),
+        get("/v1/embeddings", KEY, *UPGRADE),
         get("/v1/files", KEY, *UPGRADE),
         get("/healthz", *UPGRADE),
     ],
-    ids=["a conversation", "responses", "files", "health"],
+    ids=["a conversation", "embeddings", "files", "health"],
 )
 def test_an_upgrade_on_a_row_that_is_no_websocket_is_refused_before_anything_goes_up(
     data: bytes,

@@ -89,6 +89,22 @@ TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
         "INVALID_ARGUMENT",
         "WEBSOCKET_NOT_SUPPORTED",
     ),
+    Reason.ONLY_WEBSOCKET: (
+        426,
+        "invalid_request_error",
+        "websocket_required",
+        "invalid_request_error",
+        "INVALID_ARGUMENT",
+        "WEBSOCKET_REQUIRED",
+    ),
+    Reason.ORIGIN: (
+        403,
+        "invalid_request_error",
+        "origin_not_allowed",
+        "permission_error",
+        "PERMISSION_DENIED",
+        "ORIGIN_NOT_ALLOWED",
+    ),
     Reason.CLIENT_TOO_SLOW: (
         408,
         "timeout_error",

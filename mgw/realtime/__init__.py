@@ -1,0 +1,1 @@
+"""One WebSocket session: its slot, the dial, the relay of its frames, and its end."""

@@ -1,0 +1,83 @@
+"""How a session ended, and what its usage event says of that."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from msgspec import Struct
+
+from mgw.errors import Cause, GatewayError, Reason
+from mgw.exchange.exchange import Exchange
+from mgw.upstream.failure import Phase, upstream_broken, upstream_too_slow
+from mgw.usage.event import Outcome
+
+
+class Side(Enum):
+    """Who has ended a session."""
+
+    CLIENT = auto()
+    UPSTREAM = auto()
+    GATEWAY = auto()
+
+    @property
+    def other(self) -> Side:
+        """The other of the two ends."""
+        return Side.UPSTREAM if self is Side.CLIENT else Side.CLIENT
+
+
+class Ending(Struct, frozen=True):
+    """Who has ended a session, and how."""
+
+    side: Side
+    code: int | None = None
+    """Of its close frame."""
+    fault: str | None = None
+    """What it has sent that is illegal."""
+    is_lost: bool = False
+    """Its connection ended without a close frame."""
+    is_stalled: bool = False
+    """It has taken nothing of what was sent for too long."""
+    refusal: GatewayError | None = None
+    """Why the gateway has ended it, if that was not in order."""
+
+
+_ORDERLY: frozenset[int | None] = frozenset({None, 1000, 1001})
+
+
+def settle(exchange: Exchange, ending: Ending, provider: str) -> None:
+    """Settle the exchange of a session that is over.
+
+    A close frame of the client's ends it well, whatever its code says; one of the provider's does unless its
+    code tells of an error.
+    """
+    if ending.refusal is not None:
+        exchange.refused(ending.refusal)
+    elif ending.side is Side.CLIENT:
+        if ending.is_lost:
+            exchange.client_left()
+        elif ending.fault is not None:
+            exchange.refused(GatewayError(Reason.MALFORMED, f"the client sent {ending.fault}"))
+        else:
+            exchange.settle(Outcome.OK)
+    elif ending.side is Side.UPSTREAM:
+        _settle_upstream_end(exchange, ending, provider)
+    else:
+        exchange.settle(Outcome.OK)
+
+
+def _settle_upstream_end(exchange: Exchange, ending: Ending, provider: str) -> None:
+    phase = Phase.BODY
+    if ending.fault is not None:
+        what = f"sent {ending.fault} in a session"
+        exchange.refused(upstream_broken(provider, what, phase, Cause.UNREADABLE))
+    elif ending.is_stalled:
+        what = "took nothing of what a session sent"
+        exchange.refused(upstream_too_slow(provider, what, phase, Cause.IDLE_TIMEOUT))
+    elif ending.is_lost:
+        what = "closed the connection in the middle of a session"
+        exchange.refused(upstream_broken(provider, what, phase, Cause.TRUNCATED))
+    elif ending.code not in _ORDERLY:
+        what = f"ended a session with code {ending.code}"
+        exchange.refused(upstream_broken(provider, what, phase, Cause.UPSTREAM_ERROR_EVENT))
+    else:
+        exchange.settle(Outcome.OK)

@@ -1,0 +1,233 @@
+"""An open session: frames in both directions until one side, an error or the gateway ends it.
+
+::
+
+    open ── a close frame, or close() ──> closing ── both sides have closed, or too late ──> closed
+      └──── something illegal, or a connection lost ──────────────────────────────────────────┘
+
+In an orderly end each side has had a close frame and has sent one; those of the sides pass unchanged, code
+and reason included.  Where one side just leaves or breaks the rules, the gateway says so to the other, behind
+a whole frame; where it owes the other the rest of a frame, the connection breaks visibly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import urandom
+from typing import Final, Protocol
+
+from mgw.errors import GatewayError, Reason
+from mgw.reactor.deadline import Deadline, TimerWheel
+from mgw.realtime.direction import Direction
+from mgw.realtime.ending import Ending, Side
+from mgw.usage.record import SessionCounts
+from mgw.wire.frames import render_close
+
+CLOSE_SECONDS: Final = 5.0
+"""How long the sides may take to agree to the end."""
+GOING_AWAY: Final = 1001
+PROTOCOL_ERROR: Final = 1002
+TOO_BIG: Final = 1009
+INTERNAL_ERROR: Final = 1011
+TRY_AGAIN_LATER: Final = 1013
+_MASK_BYTES: Final = 4
+
+
+class Connection(Protocol):
+    """One side's connection, once it speaks WebSocket."""
+
+    def write(self, data: bytes) -> None:
+        """Send ``data`` behind all that was written before."""
+        ...
+
+    def pause_reading(self) -> None:
+        """Deliver nothing until :meth:`resume_reading`."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Go on delivering."""
+        ...
+
+    def close(self) -> None:
+        """Close in order, when everything is written."""
+        ...
+
+    def abort(self) -> None:
+        """Break the connection."""
+        ...
+
+
+class SessionRelay:
+    """Relays between two connections whose handshakes are done.
+
+    :param to_upstream: what the client sends.
+    :param to_client: what the provider sends.
+    :param write_stall: seconds after which a provider that takes nothing is given up.
+    :param on_end: called once, when the session is over.
+    """
+
+    __slots__ = (
+        "_client",
+        "_close_deadline",
+        "_ending",
+        "_is_over",
+        "_on_end",
+        "_stall_deadline",
+        "_upstream",
+        "_write_stall",
+        "to_client",
+        "to_upstream",
+    )
+
+    def __init__(
+        self,
+        client: Connection,
+        upstream: Connection,
+        wheel: TimerWheel,
+        write_stall: float,
+        on_end: Callable[[Ending], None],
+    ) -> None:
+        self._client = client
+        self._upstream = upstream
+        self.to_upstream: Direction
+        self.to_client: Direction
+        self._on_end: Callable[[Ending], None] | None = on_end
+        self._ending: Ending | None = None
+        """How it ended, as soon as that is known."""
+        self._is_over = False
+        self._close_deadline = Deadline(wheel, self._finish)
+        self._stall_deadline = Deadline(wheel, self._on_stall)
+        self._write_stall = write_stall
+
+    # What the connections call
+
+    def on_client_data(self, data: bytes) -> None:
+        """The client has sent something."""
+        if self._is_over:
+            return
+        try:
+            self.to_upstream.feed(data)
+        except GatewayError as error:
+            code = TOO_BIG if error.reason is Reason.BODY_TOO_LARGE else TRY_AGAIN_LATER
+            self.close(Ending(Side.GATEWAY, refusal=error), code, error.message)
+
+    def on_upstream_data(self, data: bytes) -> None:
+        """The provider has sent something."""
+        if not self._is_over:
+            self.to_client.feed(data)
+
+    def on_client_lost(self) -> None:
+        """The client's connection is gone."""
+        self._on_lost(Side.CLIENT)
+
+    def on_upstream_lost(self) -> None:
+        """The provider's connection is gone."""
+        self._on_lost(Side.UPSTREAM)
+
+    def on_client_full(self) -> None:
+        """The client takes less than is sent."""
+        self._upstream.pause_reading()
+
+    def on_client_drained(self) -> None:
+        """The client has taken everything."""
+        self._upstream.resume_reading()
+
+    def on_upstream_full(self) -> None:
+        """The provider takes less than is sent."""
+        self._client.pause_reading()
+        self._stall_deadline.start(self._write_stall)
+
+    def on_upstream_drained(self) -> None:
+        """The provider has taken everything."""
+        self._client.resume_reading()
+        self._stall_deadline.stop()
+
+    # What the session calls
+
+    def close(self, ending: Ending, code: int, reason: str) -> None:
+        """End the session: both sides get a close frame.  Nothing happens where the end has begun."""
+        if self._ending is None:
+            self._begin_end(ending)
+            self._tell(Side.CLIENT, code, reason)
+            self._tell(Side.UPSTREAM, code, reason)
+
+    def abort(self) -> None:
+        """Break both connections."""
+        if not self._is_over:
+            self._begin_end(Ending(Side.GATEWAY))
+            self._client.abort()
+            self._upstream.abort()
+            self._finish()
+
+    def counts(self, minutes: float) -> SessionCounts:
+        """Return what has passed."""
+        into, out = self.to_upstream, self.to_client
+        return SessionCounts(minutes, into.payload_bytes, out.payload_bytes, into.frames, out.frames)
+
+    def on_direction_end(self, direction: Direction) -> None:
+        """The sender of a direction has sent its close frame, or something illegal."""
+        sender = Side.CLIENT if direction is self.to_upstream else Side.UPSTREAM
+        if direction.close is not None:
+            self._begin_end(Ending(sender, direction.close.code))
+            if self.to_upstream.close is not None and self.to_client.close is not None:
+                self._finish()
+        else:
+            self._begin_end(Ending(sender, fault=direction.fault))
+            self._tell(sender, PROTOCOL_ERROR, f"the gateway refuses {direction.fault}")
+            self._leave_other(sender)
+
+    # The end
+
+    def _on_lost(self, side: Side) -> None:
+        if not self._is_over:
+            self._begin_end(Ending(side, is_lost=True))
+            self._leave_other(side)
+
+    def _leave_other(self, side: Side) -> None:
+        """End the session for the other side: nothing more comes from this one."""
+        self._tell(side.other, *_NEWS[side])
+        direction, other = (
+            (self.to_upstream, self._upstream) if side is Side.CLIENT else (self.to_client, self._client)
+        )
+        if direction.is_cut:
+            other.abort()
+        self._finish()
+
+    def _begin_end(self, ending: Ending) -> None:
+        if self._ending is None:
+            self._ending = ending
+            self._close_deadline.start(CLOSE_SECONDS)
+
+    def _tell(self, side: Side, code: int, reason: str) -> None:
+        """Send a side a close frame, unless it has had one."""
+        if side is Side.CLIENT:
+            self.to_client.end_with(render_close(code, reason))
+        else:
+            self.to_upstream.end_with(render_close(code, reason, urandom(_MASK_BYTES)))
+
+    def _finish(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        self._close_deadline.close()
+        self._stall_deadline.close()
+        self._client.close()
+        self._upstream.close()
+        on_end, self._on_end = self._on_end, None
+        ending = self._ending
+        assert ending is not None, "it has begun to end"
+        if on_end is not None:
+            on_end(ending)
+
+    def _on_stall(self) -> None:
+        """The provider has taken nothing for too long."""
+        self._begin_end(Ending(Side.UPSTREAM, is_stalled=True))
+        self._upstream.abort()
+        self._leave_other(Side.UPSTREAM)
+
+
+_NEWS: Final = {
+    Side.CLIENT: (GOING_AWAY, "the client has left"),
+    Side.UPSTREAM: (INTERNAL_ERROR, "the connection to the provider broke"),
+}
+"""What the other side is told when one has left without a word."""

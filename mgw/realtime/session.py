@@ -1,0 +1,431 @@
+"""One session, from the client's request to the one usage event that it leaves behind.
+
+::
+
+    known model:   target ── slot ── credential ── dial ── provider's 101 ── the client's 101 ── relay ── end
+    in a message:  slot ── the client's 101 ── first message ── target ── credential ── dial ── relay ── end
+
+Up to the client's 101 every refusal is a plain HTTP response; behind it, a close frame: 1008 for what the
+gateway refuses, 1011 for a provider that refuses or cannot be reached (contract 10.2, 10.3).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from mgw.bodies.budget import Reservation
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.dialects import dialect_of
+from mgw.dialects.dialect import SessionMessages
+from mgw.dialects.metering import add_usage
+from mgw.errors import Cause, GatewayError, Reason, forget_frames
+from mgw.exchange.exchange import Exchange
+from mgw.exchange.request import ClientRequest, ResponseChannel
+from mgw.exchange.response import send_full
+from mgw.exchange.target_resolution import MODEL, resolve_model
+from mgw.reactor.deadline import Deadline
+from mgw.realtime.direction import Direction
+from mgw.realtime.ending import Ending, Side, settle
+from mgw.realtime.first_message import FirstMessage, no_model
+from mgw.realtime.messages import (
+    MAX_MESSAGE_BYTES,
+    RewritingDirection,
+    find_message_models,
+    rewrite_models,
+)
+from mgw.realtime.relay import GOING_AWAY, INTERNAL_ERROR, Connection, SessionRelay
+from mgw.realtime.sessions import Sessions
+from mgw.routing.route import ModelAt
+from mgw.upstream.failure import Phase, upstream_broken
+from mgw.vocabulary import Capability, DialectName
+from mgw.wire.frames import TEXT, FrameReader, Message, render_close, render_frame
+from mgw.wire.headers import RawHeaders
+from mgw.wire.target import query_value
+
+if TYPE_CHECKING:
+    from mgw.realtime.handshake import ServerHandshake
+    from mgw.realtime.upstream_socket import Answer, SwitchedUpstream
+
+_log: Final = Logger()
+
+POLICY_VIOLATION: Final = 1008
+SWITCHING_PROTOCOLS: Final = 101
+FIRST_MESSAGE_BYTES: Final = 1024 * 1024
+FIRST_MESSAGE_SECONDS: Final = 10.0
+"""Of Gemini's sessions, which begin with it (contract 10.3)."""
+_MAX_METERED_BYTES: Final = 1024 * 1024
+"""What is looked at of one message for its token counts."""
+
+
+class ClientReceiver(Protocol):
+    """Takes what a client sends behind its handshake."""
+
+    def on_client_data(self, data: bytes) -> None:
+        """Take bytes of frames."""
+        ...
+
+    def on_client_full(self) -> None:
+        """The client takes less than is sent."""
+        ...
+
+    def on_client_drained(self) -> None:
+        """The client has taken everything."""
+        ...
+
+    def on_client_lost(self) -> None:
+        """The connection is gone."""
+        ...
+
+
+class ClientConnection(Connection, Protocol):
+    """The client's connection."""
+
+    def switch_protocols(self, response: bytes) -> None:
+        """Send the response that switches protocols; what comes behind the request waits for a receiver."""
+        ...
+
+    def deliver_to(self, receiver: ClientReceiver) -> None:
+        """Have ``receiver`` take what the client has sent, and sends from now on."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """One session."""
+
+    exchange: Exchange
+    request: ClientRequest
+    subprotocols: Sequence[str]
+    """What the client offers, without those that carry a key."""
+    client: ClientConnection
+    response: ResponseChannel
+    """Takes a refusal of the provider's, in place of the 101."""
+    sessions: Sessions
+    memory: Reservation
+    """Holds messages that are not whole."""
+    on_refused: Callable[[Exception], None]
+    """Called where it ends before the client's 101, with what the client is to be told."""
+    on_end: Callable[[], None]
+    """Called where it ends otherwise; one of the two is called, once."""
+    _is_over: bool = False
+    _opening: Deferred[None] | None = None
+    _relay: SessionRelay | None = None
+    _first: FirstMessage | None = None
+    _started: float | None = None
+    """When the client had its 101."""
+    _usage: TokenUsage = NO_USAGE
+    _messages: SessionMessages = field(init=False)
+    _limit: Deadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        messages = dialect_of(self.exchange.route.dialect).session
+        assert messages is not None, "its family has sessions"
+        self._messages = messages
+        self._limit = Deadline(self.exchange.wheel, self._on_limit)
+
+    def start(self) -> None:
+        """Begin to open the session."""
+        self._opening = opening = Deferred.fromCoroutine(self._open())
+        _ = opening.addErrback(self._on_failed)
+
+    def on_client_left(self) -> None:
+        """The client has left while the session was being opened."""
+        opening, self._opening = self._opening, None
+        if opening is not None and not self._is_over:
+            self._is_over = True  # what is cancelled has nothing to say any more
+            opening.cancel()
+            self._free()
+            self.exchange.client_left()
+            self.on_end()
+
+    def shut_down(self) -> None:
+        """End the session in order: the gateway stops."""
+        refusal = GatewayError(Reason.DRAINING, "the gateway has shut down")
+        if self._relay is not None:
+            ending = Ending(Side.GATEWAY, refusal=refusal)
+            self._relay.close(ending, GOING_AWAY, "the gateway is shutting down")
+        elif self._first is not None:
+            self._first.refuse(refusal)
+
+    # Opening
+
+    async def _open(self) -> None:
+        if "autobahn" not in sys.modules:
+            await self.exchange.offload(_import_autobahn)
+        from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
+
+        handshake = ServerHandshake(self.request.headers)
+        if self.exchange.route.model_at is ModelAt.MESSAGE:
+            await self._open_by_message(handshake)
+        else:
+            await self._open_by_request(handshake)
+        self._opening = None
+
+    def _on_failed(self, failure: Failure) -> None:
+        """It could not be opened: the client has had no response, or there is a bug."""
+        self._opening = None
+        error = failure.value
+        if self._is_over or not isinstance(error, Exception):
+            return  # whoever cancelled it has said so
+        self._is_over = True
+        self._free()
+        if self._started is not None:
+            _log.failure("a bug: session {request_id} failed", failure, request_id=self.exchange.request_id)
+            self.client.abort()
+        self.on_refused(error)
+
+    async def _open_by_request(self, handshake: ServerHandshake) -> None:
+        """Open a session whose model is known from the request."""
+        from mgw.realtime.dial import dial, full_response  # as above
+        from mgw.realtime.upstream_socket import SwitchedUpstream
+
+        exchange, request = self.exchange, self.request
+        in_query = exchange.route.model_at is ModelAt.QUERY
+        asked = query_value(request.raw_query, MODEL) if in_query else request.path_model
+        target = resolve_model(exchange, request, asked)
+        self.sessions.take_slot(self)
+        answer = await dial(exchange, request, target, self.subprotocols)
+        if not isinstance(answer, SwitchedUpstream):
+            _ = send_full(exchange, full_response(answer), self.response)
+            exchange.responded()
+            self._finish()
+            return
+        self._switch(handshake.accept(answer.subprotocol, self._own_headers(answer.headers)))
+        self._start_relay(answer)
+
+    async def _open_by_message(self, handshake: ServerHandshake) -> None:
+        """Open a session whose first message names the model."""
+        exchange = self.exchange
+        self._check_for_realtime()
+        self.sessions.take_slot(self)
+        limit, seconds = self._first_limits()
+        first = FirstMessage(limit, seconds, exchange.wheel, self.memory, self.client, self.on_client_left)
+        self._first = first
+        self._switch(handshake.accept(None, self._own_headers([])))
+        self.client.deliver_to(first)
+        try:
+            answer = await self._dial_by_message(await first.whole)
+        except GatewayError as error:
+            forget_frames(error)
+            self._refuse_message(error, first)
+            return
+        self._first = None
+        self._start_relay(answer, first.take())
+        self.client.resume_reading()
+
+    def _own_headers(self, headers: RawHeaders) -> RawHeaders:
+        return [*headers, (b"X-Gateway-Request-Id", self.exchange.request_id.encode())]
+
+    async def _dial_by_message(self, payload: bytes) -> SwitchedUpstream:
+        from mgw.realtime.dial import dial  # as above
+        from mgw.realtime.upstream_socket import SwitchedUpstream
+
+        exchange = self.exchange
+        found = find_message_models(payload, self._model_path)
+        if not found:
+            raise no_model()
+        target = resolve_model(exchange, self.request, found[-1].value)
+        answer: Answer = await dial(exchange, self.request, target, ())
+        if isinstance(answer, SwitchedUpstream):
+            return answer
+        what = f"refused the session with status {answer.status}"
+        cause = Cause.UPSTREAM_4XX if answer.status < 500 else Cause.UPSTREAM_5XX
+        raise upstream_broken(target.provider.name, what, Phase.HEAD, cause)
+
+    def _check_for_realtime(self) -> None:
+        """Have clients fall back to HTTP where the provider that they would get has no sessions."""
+        exchange = self.exchange
+        family = exchange.route.default_family
+        name = exchange.generation.config.defaults.get(family)
+        provider = None if name is None else exchange.generation.config.providers[name]
+        if provider is None or Capability.REALTIME in provider.capabilities:
+            return
+        message = f"the capability realtime of provider {provider.name!r} is off"
+        if exchange.route.dialect is DialectName.OPENAI_RESPONSES:
+            raise GatewayError(Reason.NO_WEBSOCKET, f"{message}: send an ordinary HTTP request")
+        raise GatewayError(Reason.NOT_IMPLEMENTED, message, param="model")
+
+    def _first_limits(self) -> tuple[int, float]:
+        """Return how long the first message may be, and how long it may take.
+
+        Sessions of responses are opened ahead of their first request.
+        """
+        exchange = self.exchange
+        if exchange.route.dialect is DialectName.OPENAI_RESPONSES:
+            config = exchange.generation.config
+            return min(config.max_body_bytes, MAX_MESSAGE_BYTES), config.timeouts.client_idle
+        return FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS
+
+    def _switch(self, response: bytes) -> None:
+        exchange = self.exchange
+        exchange.http_status = SWITCHING_PROTOCOLS
+        self._started = exchange.clock.seconds()
+        self._limit.start(exchange.generation.config.realtime.max_session_minutes * 60)
+        self.client.switch_protocols(response)
+
+    def _refuse_message(self, error: GatewayError, first: FirstMessage) -> None:
+        """End a session whose first message leads nowhere."""
+        is_ours = error.status < 500 or error.reason is Reason.DRAINING
+        code = POLICY_VIOLATION if is_ours else INTERNAL_ERROR
+        if error.reason is Reason.DRAINING:
+            code = GOING_AWAY
+        self.client.write(render_close(code, error.message))
+        self.client.close()
+        if first.has_left:
+            self.exchange.client_left()
+        else:
+            self.exchange.refused(error)
+        first.stop()
+        self._finish()
+
+    # The relay
+
+    @property
+    def _model_path(self) -> tuple[str, ...]:
+        (path,) = self.exchange.route.body_models
+        return tuple(step for step in path if step is not None)
+
+    def _start_relay(self, upstream: SwitchedUpstream, raw: bytes = b"") -> None:
+        """Relay from now on.
+
+        :param raw: what the client has sent already.
+        """
+        relay = self._build_relay(upstream)
+        if raw:
+            relay.on_client_data(raw)
+        self.client.deliver_to(relay)
+        upstream.socket.start(relay)
+
+    def _build_relay(self, upstream: SwitchedUpstream) -> SessionRelay:
+        exchange, client, socket = self.exchange, self.client, upstream.socket
+        if upstream.request_id is not None:
+            exchange.note_upstream_request_id(upstream.request_id)
+        stall = exchange.generation.config.timeouts.write_stall
+        relay = SessionRelay(client, socket, exchange.wheel, stall, self._on_relay_end)
+        from_client = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES if self._rewrites else 0)
+        if self._rewrites:
+            first_only = exchange.route.dialect is DialectName.GEMINI
+            relay.to_upstream = RewritingDirection(
+                from_client,
+                socket.write,
+                relay.on_direction_end,
+                self._rewrite,
+                self.memory,
+                first_only=first_only,
+            )
+        else:
+            relay.to_upstream = Direction(from_client, socket.write, _ignore, relay.on_direction_end)
+        from_upstream = FrameReader(
+            masked=False, message_limit=_MAX_METERED_BYTES, markers=(self._messages.usage_marker,)
+        )
+        relay.to_client = Direction(from_upstream, client.write, self._meter, relay.on_direction_end)
+        self._relay = relay
+        return relay
+
+    @property
+    def _rewrites(self) -> bool:
+        """Whether messages of the client may have to be changed."""
+        route, target = self.exchange.route, self.exchange.target
+        if not route.body_models:
+            return False
+        return route.model_at is not ModelAt.PATH or (
+            target is not None and target.upstream_model != self.request.path_model
+        )
+
+    def _meter(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._usage = add_usage(self._usage, self._messages.parse_usage(message.payload))
+
+    def _rewrite(self, payload: bytes) -> bytes | None:
+        """Return what is sent in place of a client's message."""
+        found = find_message_models(payload, self._model_path)
+        if not found:
+            return payload
+        exchange, asked = self.exchange, found[-1].value
+        target = exchange.target
+        assert target is not None
+        try:
+            new = self._upstream_model(asked)
+        except GatewayError as error:
+            self._refuse_model(error)
+            return None
+        return rewrite_models(payload, found, new)
+
+    def _upstream_model(self, asked: str) -> str:
+        """Return the provider's name of a model that a message asks for.
+
+        :raises GatewayError: it is another provider's.
+        """
+        exchange = self.exchange
+        target, resolver = exchange.target, exchange.generation.resolver
+        assert target is not None
+        if asked == target.asked_model and target.upstream_model is not None:
+            return target.upstream_model
+        named = resolver.find(asked)
+        if named is None:
+            return asked
+        provider, model = named
+        if provider is target.provider:
+            return model
+        message = (
+            f"{asked[:200]!r} is a model of provider {provider.name!r}, and this session is with "
+            f"{target.provider.name!r}: open another one for it"
+        )
+        raise GatewayError(Reason.MALFORMED, message, param="model")
+
+    def _refuse_model(self, error: GatewayError) -> None:
+        relay, render = self._relay, self._messages.render_error
+        assert relay is not None
+        if render is None:
+            relay.close(Ending(Side.GATEWAY, refusal=error), POLICY_VIOLATION, error.message)
+        else:
+            relay.to_client.send_message(render_frame(TEXT, render(error)))
+
+    # The end
+
+    def _on_limit(self) -> None:
+        minutes = self.exchange.generation.config.realtime.max_session_minutes
+        reason = f"the session has reached its limit of {minutes:g} minutes"
+        if self._relay is not None:
+            self._relay.close(Ending(Side.GATEWAY), GOING_AWAY, reason)
+        elif self._first is not None:
+            self._first.refuse(GatewayError(Reason.CLIENT_TOO_SLOW, reason))
+
+    def _on_relay_end(self, ending: Ending) -> None:
+        exchange, relay, target = self.exchange, self._relay, self.exchange.target
+        assert relay is not None
+        assert target is not None
+        usage = self._usage
+        exchange.usage = lambda: usage
+        seconds = exchange.clock.seconds() - (self._started or exchange.started)
+        exchange.session = relay.counts(seconds / 60)
+        settle(exchange, ending, target.provider.name)
+        self._finish()
+
+    def _finish(self) -> None:
+        self._free()
+        if not self._is_over:
+            self._is_over = True
+            self.on_end()
+
+    def _free(self) -> None:
+        self._limit.close()
+        self.sessions.free_slot(self)
+        self.memory.release_all()
+        self._relay = self._first = None
+
+
+def _import_autobahn() -> None:
+    """Import what takes a tenth of a second and 9 MiB: in a thread, and for those alone who have sessions."""
+    import mgw.realtime.dial  # noqa: F401
+
+
+def _ignore(_: Sequence[Message]) -> None:
+    """What a client says is not metered."""

@@ -1,0 +1,421 @@
+"""The provider's end of a session: dialled, asked to switch protocols, and then a stream of frames.
+
+::
+
+    dialling ── TCP, TLS ──> asking ── 101 ──> open ──> closed
+                                └── another status, its body ──> refused
+
+TCP and TLS are made as for HTTP (:mod:`mgw.upstream.dial`), with the same checks, limits and words for what
+goes wrong.  A session has a connection of its own, outside of the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+from typing import Protocol as Interface
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IAddress, IHandshakeListener, IProtocol, IPushProducer
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mgw.errors import Cause, GatewayError
+from mgw.http.response_head import ResponseHead, judge_lines, read_response_head
+from mgw.http.response_reader import MAX_HEAD_BYTES, ResponseReader
+from mgw.reactor.deadline import Deadline, TimerWheel
+from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.tls_transport import TlsTransport
+from mgw.reactor.transport import RelayTransport
+from mgw.realtime.handshake import ClientHandshake, HandshakeError
+from mgw.upstream.client import Upstream
+from mgw.upstream.dial import Attempt
+from mgw.upstream.failure import Phase, upstream_broken, upstream_too_slow
+from mgw.wire.headers import RawHeaders, response_headers
+
+MAX_REFUSAL_BYTES: Final = 64 * 1024
+"""What is kept of the body of a refusal; a longer one is cut off."""
+LINGER_SECONDS: Final = 5.0
+"""How long an orderly close may take before the connection is aborted."""
+_SWITCHING: Final = b"HTTP/1.1 101 "
+_HEAD_END: Final = b"\r\n\r\n"
+_BEGIN: Final = len(_SWITCHING)
+_FIRST_REFUSAL: Final = 400
+_IN_HANDSHAKE: Final = (b"upgrade", b"connection", b"sec-websocket-")
+_NO_HTTP_1: Final = "insists on a protocol other than HTTP/1.1"
+
+
+@dataclass(slots=True, frozen=True)
+class UpstreamRefusal:
+    """A provider that does not switch protocols."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes = field(repr=False)
+
+
+@dataclass(slots=True, frozen=True)
+class SwitchedUpstream:
+    """A provider that has switched protocols."""
+
+    socket: UpstreamSocket
+    subprotocol: str | None
+    headers: RawHeaders
+    """Of its response, but for those of the handshake and of the connection."""
+    request_id: bytes | None
+
+
+class FrameReceiver(Interface):
+    """Takes what the provider sends, and hears of its connection."""
+
+    def on_upstream_data(self, data: bytes) -> None:
+        """Take bytes of frames."""
+
+    def on_upstream_lost(self) -> None:
+        """The connection is gone."""
+
+    def on_upstream_full(self) -> None:
+        """The provider takes less than is sent."""
+
+    def on_upstream_drained(self) -> None:
+        """The provider has taken everything."""
+
+
+class _Callbacks:
+    """What the parser would call: nothing."""
+
+    __slots__ = ()
+
+
+Answer = SwitchedUpstream | UpstreamRefusal
+
+
+def connect_socket(upstream: Upstream, handshake: ClientHandshake, wheel: TimerWheel) -> Deferred[Answer]:
+    """Connect to a provider and ask it to switch protocols; cancel to stop.
+
+    The Deferred fails with :class:`~mgw.upstream.failure.UpstreamFailure`.
+    """
+    attempt = _DialAttempt(upstream, handshake, wheel)
+    attempt.start()
+    return attempt.done
+
+
+class _DialAttempt(Factory):
+    """One attempt, and the limit on TCP and TLS together; the factory of the protocols of its connections."""
+
+    noisy = False
+
+    def __init__(self, upstream: Upstream, handshake: ClientHandshake, wheel: TimerWheel) -> None:
+        self.done: Deferred[Answer] = Deferred(lambda _: self._stop())
+        self._upstream = upstream
+        self._handshake = handshake
+        self._wheel = wheel
+        self._deadline = Deadline(wheel, self._on_deadline)
+        self._attempt: Attempt | None = None
+        self._socket: UpstreamSocket | None = None
+
+    def start(self) -> None:
+        self._deadline.start(self._upstream.limits.connect)
+        attempt = self._upstream.dialler.dial(self, self._on_connected, self._on_failed)
+        if self._socket is None and not self.done.called:
+            self._attempt = attempt
+
+    def buildProtocol(self, _: IAddress | None) -> UpstreamSocket:
+        return UpstreamSocket(self._upstream, self._handshake, self._wheel)
+
+    def _on_connected(self, protocol: IProtocol) -> None:
+        self._attempt = None
+        self._socket = cast(UpstreamSocket, protocol)  # the factory makes nothing else
+        self._socket.ask_when_ready(self._deadline.close, self._on_failed, self._on_answer)
+
+    def _on_answer(self, answer: Answer | GatewayError) -> None:
+        self._socket = None
+        if isinstance(answer, GatewayError):
+            self._fail(answer)
+        elif not self.done.called:
+            self._stop()
+            self.done.callback(answer)
+
+    def _on_failed(self, error: Exception) -> None:
+        self._fail(self._upstream.describe_error(error))
+
+    def _on_deadline(self) -> None:
+        self._on_failed(TimeoutError())
+
+    def _fail(self, error: GatewayError) -> None:
+        if not self.done.called:
+            self._stop()
+            self.done.errback(error)
+
+    def _stop(self) -> None:
+        self._deadline.close()
+        attempt, self._attempt = self._attempt, None
+        socket, self._socket = self._socket, None
+        if attempt is not None:
+            attempt.cancel()
+        if socket is not None:
+            socket.abort()
+
+
+@implementer(IHandshakeListener, IPushProducer)
+class UpstreamSocket(Protocol):
+    """One connection to a provider: first the handshake, then frames."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        handshake: ClientHandshake,
+        wheel: TimerWheel,
+    ) -> None:
+        self._provider = upstream.name
+        self._limits = upstream.limits
+        self._deadline = Deadline(wheel, self._on_deadline)
+        self._handshake: ClientHandshake | None = handshake
+        self._on_answer: Callable[[Answer | GatewayError], None] | None = None
+        self._on_ready: Callable[[], None] | None = None
+        self._on_failed: Callable[[Exception], None] | None = None
+        self._transport: RelayTransport | None = None
+        self._out: EagerWriter
+        self._is_ready = False
+        self._head = b""
+        self._reader: ResponseReader | None = None
+        self._refusal_bytes = 0
+        self._receiver: FrameReceiver | None = None
+        self._is_closing = False
+        self._is_lost = False
+        self.write: Callable[[bytes], None] = _drop
+        """Sends frames; bound here once there is a connection: one call less for every chunk."""
+
+    # The handshake
+
+    def ask_when_ready(
+        self,
+        on_ready: Callable[[], None],
+        on_failed: Callable[[Exception], None],
+        on_answer: Callable[[Answer | GatewayError], None],
+    ) -> None:
+        """Send the request as soon as TLS, where it is spoken, is done.
+
+        :param on_ready: called when that is so, ``on_failed`` where it will not be.
+        :param on_answer: called once, after ``on_ready``.
+        """
+        self._on_ready, self._on_failed, self._on_answer = on_ready, on_failed, on_answer
+        if self._is_ready:
+            self._ask()
+
+    def connectionMade(self) -> None:
+        """The TCP connection stands; where TLS is spoken its handshake begins."""
+        self._transport = cast(RelayTransport, self.transport)
+        self._is_ready = not isinstance(self.transport, TlsTransport)
+        self._out = EagerWriter(self._transport)
+        self.write = self._out.write
+
+    def handshakeCompleted(self) -> None:
+        """TLS is done, and the certificate is the right one."""
+        self._is_ready = True
+        if cast(TlsTransport, self.transport).negotiated_protocol not in {None, b"http/1.1"}:
+            self._answer(upstream_broken(self._provider, _NO_HTTP_1, Phase.CONNECT, Cause.NOT_HTTP))
+        elif self._on_ready is not None:
+            self._ask()
+
+    def _ask(self) -> None:
+        on_ready, self._on_ready, self._on_failed = self._on_ready, None, None
+        assert on_ready is not None
+        on_ready()
+        handshake = self._handshake
+        if handshake is not None:
+            self._deadline.start(self._limits.first_byte)
+            self.write(handshake.request)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take bytes of frames, or of the answer before them."""
+        receiver = self._receiver
+        if receiver is not None:
+            receiver.on_upstream_data(data)
+        elif self._reader is not None:
+            self._read_refusal(self._reader, data)
+        elif self._handshake is not None:
+            self._read_answer(self._handshake, data)
+        elif not self._is_closing:
+            self._head += data  # frames that came with the head; nothing more is read
+
+    def _read_answer(self, handshake: ClientHandshake, data: bytes) -> None:
+        self._head += data
+        begun = self._head
+        if not begun.startswith(_SWITCHING[: len(begun)]) and len(begun) >= _BEGIN:
+            self._reader = ResponseReader(b"GET")
+            self._head = b""
+            self._read_refusal(self._reader, begun)
+            return
+        end = begun.find(_HEAD_END) + len(_HEAD_END)
+        if end >= len(_HEAD_END):
+            self._head = begun[end:]
+            self._switch(handshake, begun[:end])
+        elif len(begun) > MAX_HEAD_BYTES:
+            self._answer(self._broken(f"sent a head of more than {MAX_HEAD_BYTES} bytes", Cause.UNREADABLE))
+
+    def _switch(self, handshake: ClientHandshake, raw: bytes) -> None:
+        """Check the head of a 101."""
+        lines = raw[: -len(_HEAD_END)].split(b"\r\n")
+        try:
+            _check_syntax(raw)
+            own = [line for line in lines[1:] if line.lower().startswith(_IN_HANDSHAKE)]
+            subprotocol = handshake.finish(
+                b"\r\n".join((_SWITCHING + b"Switching Protocols", *own, b"", b""))
+            )
+        except HandshakeError as error:
+            self._answer(self._broken(str(error), Cause.UNREADABLE))
+            return
+        head = read_response_head(101, raw, judge_lines(raw))
+        pairs = response_headers(head.headers)
+        headers = [pair for pair in pairs if not pair[0].lower().startswith(b"sec-websocket-")]
+        self._deadline.stop()
+        self._handshake = None
+        assert self._transport is not None
+        self._transport.pauseProducing()  # until somebody takes the frames
+        self._answer(SwitchedUpstream(self, subprotocol, headers, head.request_id))
+
+    def _read_refusal(self, reader: ResponseReader, data: bytes) -> None:
+        reader.feed(data)
+        self._refusal_bytes += len(data)
+        head = reader.head
+        if head is None:
+            if reader.fault is not None:
+                self._answer(self._broken(reader.fault, Cause.NOT_HTTP))
+        elif reader.ended or reader.fault is not None or self._refusal_bytes > MAX_REFUSAL_BYTES:
+            self._refuse(head, reader)
+
+    def _refuse(self, head: ResponseHead, reader: ResponseReader) -> None:
+        if head.status < _FIRST_REFUSAL:
+            what = f"answered the handshake with status {head.status} in place of 101"
+            self._answer(self._broken(what, Cause.UNREADABLE))
+        else:
+            body = b"".join(reader.pieces)[:MAX_REFUSAL_BYTES]
+            self._answer(UpstreamRefusal(head.status, response_headers(head.headers), body))
+
+    def _answer(self, answer: Answer | GatewayError) -> None:
+        on_answer, self._on_answer = self._on_answer, None
+        if not isinstance(answer, SwitchedUpstream):
+            self.abort()
+        if on_answer is not None:
+            on_answer(answer)
+
+    def _broken(self, what: str, cause: Cause) -> GatewayError:
+        return upstream_broken(self._provider, what, Phase.HEAD, cause)
+
+    # Frames
+
+    def start(self, receiver: FrameReceiver) -> None:
+        """Deliver frames from now on, those that came with the answer first."""
+        self._receiver = receiver
+        transport = self._transport
+        assert transport is not None
+        if self._is_lost:
+            receiver.on_upstream_lost()
+            return
+        transport.registerProducer(self, streaming=True)
+        head, self._head = self._head, b""
+        if head:
+            receiver.on_upstream_data(head)
+        if not self._is_closing:
+            transport.resumeProducing()
+
+    def pause_reading(self) -> None:
+        """Deliver nothing until :meth:`resume_reading`."""
+        if self._transport is not None and not self._is_closing:
+            self._transport.pauseProducing()
+
+    def resume_reading(self) -> None:
+        """Go on delivering."""
+        if self._transport is not None and not self._is_closing:
+            self._transport.resumeProducing()
+
+    def close(self) -> None:
+        """Close in order, when everything is written; what still comes is dropped."""
+        transport = self._transport
+        if self._is_closing or transport is None or self._is_lost:
+            return
+        was_relaying = self._receiver is not None
+        self._stop()
+        if was_relaying:
+            transport.unregisterProducer()
+        self._deadline.start(LINGER_SECONDS)
+        if isinstance(transport, TlsTransport):
+            transport.loseConnection()
+        else:
+            transport.loseWriteConnection()
+            transport.resumeProducing()  # until the provider has closed its side
+
+    def abort(self) -> None:
+        """Break the connection."""
+        self._stop()
+        self._deadline.close()
+        if self._transport is not None and not self._is_lost:
+            self._transport.abortConnection()
+
+    def _stop(self) -> None:
+        self._is_closing = True
+        self._handshake = self._reader = self._receiver = self._on_answer = None
+        self._head = b""
+        self.write = _drop
+
+    def pauseProducing(self) -> None:
+        """The transport's buffer is full."""
+        if self._receiver is not None:
+            self._receiver.on_upstream_full()
+
+    def resumeProducing(self) -> None:
+        """The transport's buffer is empty."""
+        self._out.on_drained()
+        if self._receiver is not None:
+            self._receiver.on_upstream_drained()
+
+    def stopProducing(self) -> None:
+        """The connection is lost, which :meth:`connectionLost` hears too."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The connection has ended, whoever ended it."""
+        self._is_lost = True
+        self._deadline.close()
+        receiver, reader, on_failed = self._receiver, self._reader, self._on_failed
+        self._on_failed = self._on_ready = None
+        if receiver is not None:
+            self._receiver = None
+            receiver.on_upstream_lost()
+        elif on_failed is not None and not self._is_closing:
+            on_failed(cast(Exception, reason.value))
+        elif reader is not None and reader.head is not None:
+            self._refuse(reader.head, reader)
+        elif self._on_answer is not None:
+            what = "closed the connection before it answered the handshake"
+            self._answer(self._broken(what, Cause.RESET))
+
+    def _on_deadline(self) -> None:
+        if self._is_closing:
+            if self._transport is not None:
+                self._transport.abortConnection()
+            return
+        seconds = self._limits.first_byte
+        what = f"did not answer the handshake within {seconds:g} s"
+        self._answer(upstream_too_slow(self._provider, what, Phase.SENT, Cause.FIRST_BYTE_TIMEOUT))
+
+
+def _drop(_: bytes) -> None:
+    """There is no connection."""
+
+
+def _check_syntax(raw: bytes) -> None:
+    """Have every byte of a head checked.
+
+    :raises HandshakeError: it is no HTTP.
+    """
+    parser: Any = HttpResponseParser(_Callbacks())  # Any: httptools is not typed
+    try:
+        parser.feed_data(raw)
+    except HttpParserUpgrade:
+        return
+    except HttpParserError as error:
+        raise HandshakeError(f"sent an unreadable response: {error}") from None
