@@ -149,9 +149,9 @@ class GatewayChannel(ResponseSender, Protocol):
         receiver = self._end_serving()
         if receiver is not None:
             receiver.on_disconnect()
-        if self._upgraded is not None:
-            self._upgraded.on_lost()
-            self._upgraded = None
+        upgraded, self._upgraded = self._upgraded, None  # first: its session ends us in turn
+        if upgraded is not None:
+            upgraded.on_lost()
         self._context.on_channel_closed(self)
 
     def _on_drained(self) -> None:
