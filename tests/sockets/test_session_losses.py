@@ -14,7 +14,8 @@ from tests.support.waiting import wait_until
 
 HANDSHAKE: Final = (
     b"GET /v1/realtime?model=main/m-1 HTTP/1.1\r\nHost: gateway\r\n"
-    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 HALF_A_FRAME: Final = b"\x81\xfe\x02\x00key."
 
