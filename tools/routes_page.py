@@ -50,15 +50,16 @@ forwarded) decides, else the header ``X-Provider``, else the family's default.  
 platform route takes precedence over these if it is an alias or has a prefix.  The provider must be of the
 route's family, unless the table says that the route is translated for others; otherwise it is a 400.
 
-In the columns *Model* and *Notes*:
+The method *WebSocket* is a GET that asks for an upgrade (`realtime sessions <realtime.rst>`_); without that
+it is a 426.  In the columns *Model* and *Notes*:
 
-body, form, path
-    Where the model is.  ``?`` means that it is optional.  Other names are fields inside a JSON body; ``[]``
-    stands for each element of a list.
+body, form, path, query, message
+    Where the model is; *message* is the first one of a WebSocket.  ``?`` means that it is optional.  Other
+    names are fields inside a JSON body or message; ``[]`` stands for each element of a list.
 first
     The path belongs to this family if nothing in the request says otherwise.
 needs ``x``
-    A capability that must be on for the provider; otherwise it is a 403.
+    A capability that must be on for the provider; otherwise it is a 403, for a WebSocket a 501.
 disk
     Large bodies are stored on disk (``spool``), not in memory.
 address
@@ -96,6 +97,8 @@ def _line(cells: Sequence[str]) -> list[str]:
 
 
 def _method(route: Route) -> str:
+    if route.treatment is Treatment.REALTIME:
+        return "WebSocket"
     return "any" if route.method == ANY_METHOD else route.method
 
 
@@ -103,9 +106,14 @@ def _models(routes: Sequence[Route]) -> str:
     found: dict[str, None] = {}
     for route in routes:
         optional = "?" if route.model_optional else ""
-        if route.body_models and route.model_at is not ModelAt.PATH:
+        if route.treatment is Treatment.REALTIME:
+            if route.model_at is not ModelAt.NOWHERE:
+                found[route.model_at] = None
+            found |= dict.fromkeys(f"``{_spelled(path)}``" for path in route.body_models)
+        elif route.body_models and route.model_at is not ModelAt.PATH:
             inside = f"{route.form_part}: " if route.model_at is ModelAt.FORM else ""
             found |= dict.fromkeys(f"``{inside}{_spelled(path)}``{optional}" for path in route.body_models)
+            found |= {"query?": None} if route.query_model else {}
         elif route.model_at is not ModelAt.NOWHERE:
             found[f"{route.model_at}{optional}"] = None
     return ", ".join(found)
