@@ -11,7 +11,6 @@ gateway refuses, 1011 for a provider that refuses or cannot be reached (contract
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
@@ -157,8 +156,7 @@ class Session:
     # Opening
 
     async def _open(self) -> None:
-        if "autobahn" not in sys.modules:
-            await self.exchange.offload(_import_autobahn)
+        await self.sessions.prepare(self.exchange.offload)
         from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
 
         handshake = ServerHandshake(self.request.headers)
@@ -420,11 +418,6 @@ class Session:
         self.sessions.free_slot(self)
         self.memory.release_all()
         self._relay = self._first = None
-
-
-def _import_autobahn() -> None:
-    """Import what takes a tenth of a second and 9 MiB: in a thread, and for those alone who have sessions."""
-    import mgw.realtime.dial  # noqa: F401
 
 
 def _ignore(_: Sequence[Message]) -> None:
