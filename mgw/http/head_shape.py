@@ -10,7 +10,6 @@ that head was, and what becomes of each line is known.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
 from mgw.http.response_head import (
@@ -22,8 +21,10 @@ from mgw.http.response_head import (
     ResponseHead,
 )
 
-MAX_SHAPES: Final = 128
-"""As many are kept; the one that was not asked for longest goes first."""
+MAX_SHAPES: Final = 64
+"""As many of a provider's are kept; the one that was not asked for longest goes first."""
+MOST_TRIED: Final = 6
+"""So many are compared with a head: whole responses, streams and refusals, of two kinds of servers."""
 LEARN_AFTER: Final = 3
 """So many heads of a shape are read line by line: an expression takes a millisecond to make."""
 _MAX_BYTES: Final = 8 * 1024
@@ -80,24 +81,40 @@ class HeadShape:
         )
 
 
-def shape_of(head: ResponseHead, lines: list[HeaderLine]) -> HeadShape | None:
-    """Return the shape of a head, once a few like it have come.
+class HeadShapes:
+    """The shapes of one provider's heads, whichever of its connections they came on."""
 
-    :param lines: its own, as they were judged.
-    """
-    raw = head.raw
-    if len(raw) > _MAX_BYTES:
-        return None
-    key = [raw[: raw.index(LINE_END)]]
-    for name, value, attribute, _ in lines:
-        key.append(name)
-        if attribute in _LITERAL:
-            key.append(value)
-    candidate = _candidate(tuple(key))
-    candidate.seen += 1
-    if candidate.shape is None and candidate.seen >= LEARN_AFTER:
-        candidate.shape = HeadShape(head, lines)
-    return candidate.shape
+    __slots__ = ("_candidates", "tried")
+
+    def __init__(self) -> None:
+        self.tried: tuple[HeadShape, ...] = ()
+        """Those to compare a head with: the last ones that a head was read line by line of."""
+        self._candidates: dict[tuple[bytes, ...], _Candidate] = {}
+        """By what the heads of a shape have in common."""
+
+    def learn(self, head: ResponseHead, lines: list[HeaderLine]) -> None:
+        """Take note of a head that was read line by line; its shape is tried once a few like it have come.
+
+        :param lines: its own, as they were judged.
+        """
+        raw = head.raw
+        if len(raw) > _MAX_BYTES:
+            return
+        parts = [raw[: raw.index(LINE_END)]]
+        for name, value, attribute, _ in lines:
+            parts.append(name)
+            if attribute in _LITERAL:
+                parts.append(value)
+        key = tuple(parts)
+        candidate = self._candidates.pop(key, None) or _Candidate()
+        if len(self._candidates) >= MAX_SHAPES:
+            del self._candidates[next(iter(self._candidates))]
+        self._candidates[key] = candidate
+        candidate.seen += 1
+        if candidate.shape is None and candidate.seen >= LEARN_AFTER:
+            candidate.shape = HeadShape(head, lines)
+        if candidate.shape is not None and candidate.shape not in self.tried:
+            self.tried = (candidate.shape, *self.tried[: MOST_TRIED - 1])
 
 
 class _Candidate:
@@ -108,11 +125,6 @@ class _Candidate:
     def __init__(self) -> None:
         self.seen = 0
         self.shape: HeadShape | None = None
-
-
-@lru_cache(maxsize=MAX_SHAPES)
-def _candidate(key: tuple[bytes, ...]) -> _Candidate:  # noqa: ARG001  what it is kept under
-    return _Candidate()
 
 
 def _line_pattern(line: HeaderLine, missing: set[str]) -> bytes:

@@ -17,7 +17,7 @@ from typing import Final
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from mgw.http.body import ChunkedResponseBody
-from mgw.http.head_shape import HeadShape, shape_of
+from mgw.http.head_shape import HeadShapes
 from mgw.http.response_head import HEAD_END, ResponseHead, judge_lines, read_response_head
 
 MAX_HEAD_BYTES: Final = 64 * 1024
@@ -25,8 +25,6 @@ NOT_HTTP: Final = "sent something that is not HTTP"
 _PROTOCOL: Final = b"HTTP/"
 _HTTP_1_1: Final = b"HTTP/1.1 "
 _HTTP_1_0: Final = b"HTTP/1.0 "
-MOST_TRIED: Final = 3
-"""Whole responses, streams and refusals: a connection has few shapes of heads."""
 _TOO_LONG: Final = f"sent a head or trailer of more than {MAX_HEAD_BYTES} bytes"
 _SWITCHED: Final = "switched to another protocol, which was not asked for"
 _NO_CONTENT: Final = (204, 304)
@@ -39,7 +37,7 @@ class ResponseReader:
     unreadable, once it is; pieces read before it stay.  ``reusable`` is true when another request may follow
     on the connection.  Interim responses (1xx) are skipped.
 
-    :param shapes: of heads that came before on the connection; that of this one is added.
+    :param shapes: of the provider's heads, which learn this one.
     """
 
     __slots__ = (
@@ -50,6 +48,7 @@ class ResponseReader:
         "_left",
         "_method",
         "_parser",
+        "_shapes",
         "_until_close",
         "began",
         "ended",
@@ -57,12 +56,11 @@ class ResponseReader:
         "head",
         "pieces",
         "reusable",
-        "shapes",
     )
 
-    def __init__(self, method: bytes, shapes: tuple[HeadShape, ...] = ()) -> None:
+    def __init__(self, method: bytes, shapes: HeadShapes | None = None) -> None:
         self.pieces: list[bytes] = []
-        self.shapes = shapes
+        self._shapes = shapes
         self._method = method
         self._is_headless = True
         """Whether the head, or the rest of it, is what comes next."""
@@ -112,8 +110,8 @@ class ResponseReader:
     def _read_head(self, data: bytes) -> bytes:
         """Read one head, an interim one or the final one; return what came behind it."""
         self.began = True
-        if not self._begun:
-            for shape in self.shapes:
+        if self._shapes is not None and not self._begun:
+            for shape in self._shapes.tried:
                 head = shape.read(data)
                 if head is not None:
                     return self._on_head(head, data, len(head.raw))
@@ -158,9 +156,8 @@ class ResponseReader:
         if fault is not None:
             self._stop(fault)
             return b""
-        shape = shape_of(head, lines)
-        if shape is not None and shape not in self.shapes:
-            self.shapes = (shape, *self.shapes[: MOST_TRIED - 1])
+        if self._shapes is not None:
+            self._shapes.learn(head, lines)
         return self._on_head(head, data, cut)
 
     def _on_head(self, head: ResponseHead, data: bytes, end: int) -> bytes:

@@ -31,7 +31,7 @@ from zope.interface import implementer
 
 from mgw.bodies.source import BodySource, MemoryBody, unreadable_error
 from mgw.errors import Cause, GatewayError
-from mgw.http.head_shape import HeadShape
+from mgw.http.head_shape import HeadShapes
 from mgw.http.response_reader import NOT_HTTP, ResponseReader
 from mgw.reactor.deadline import Deadline, TimerWheel
 from mgw.reactor.eager_writer import EagerWriter
@@ -105,10 +105,18 @@ class ConnectionOwner(Interface):
 
 @implementer(IHandshakeListener)
 class Connection(Protocol):
-    """The client's side of one connection; :meth:`exchange` uses it while it is idle."""
+    """The client's side of one connection; :meth:`exchange` uses it while it is idle.
+
+    :param head_shapes: of the provider's responses, on all of its connections.
+    """
 
     def __init__(
-        self, provider: str, limits: UpstreamLimits, wheel: TimerWheel, owner: ConnectionOwner
+        self,
+        provider: str,
+        limits: UpstreamLimits,
+        wheel: TimerWheel,
+        owner: ConnectionOwner,
+        head_shapes: HeadShapes,
     ) -> None:
         self._provider = provider
         self._limits = limits
@@ -122,8 +130,7 @@ class Connection(Protocol):
         self._close_reason: Failure | None = None
         self._used = False
         self._reader: ResponseReader | None = None
-        self._head_shapes: tuple[HeadShape, ...] = ()
-        """Of the responses so far."""
+        self._head_shapes = head_shapes
         self._sink: ResponseSink | None = None
         self._response: UpstreamResponse | None = None
         self._body_producer: BodyProducer | None = None
@@ -210,7 +217,6 @@ class Connection(Protocol):
             self.close()
         else:
             self._used = True
-            self._head_shapes = reader.shapes
             self._body_producer = None
             if self._reading_paused:
                 self._reading_paused = False

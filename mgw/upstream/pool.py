@@ -21,6 +21,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IAddress, IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 
+from mgw.http.head_shape import HeadShapes
 from mgw.reactor.deadline import TimerWheel
 from mgw.upstream.connection import Connection
 from mgw.upstream.connection_request import ConnectionRequest, overloaded
@@ -50,6 +51,8 @@ class Pool:
     opened_total: int = 0
     wheel: TimerWheel = field(init=False)
     """Of the deadlines of its connections."""
+    head_shapes: HeadShapes = field(default_factory=HeadShapes)
+    """Of its responses."""
     dialler: Dialler = field(init=False)
     _factory: _ConnectionFactory = field(init=False)
     _slots: int = 0
@@ -226,4 +229,4 @@ class _ConnectionFactory(Factory):
     def buildProtocol(self, _: IAddress | None) -> Connection:
         """Return a connection that belongs to the pool."""
         pool = self._pool
-        return Connection(pool.provider, pool.limits, pool.wheel, pool)
+        return Connection(pool.provider, pool.limits, pool.wheel, pool, pool.head_shapes)

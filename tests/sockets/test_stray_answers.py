@@ -25,6 +25,7 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 
+from mgw.http.head_shape import HeadShapes
 from mgw.reactor.deadline import TimerWheel
 from mgw.reactor.tls_transport import TlsTransport
 from mgw.upstream.address import address_of
@@ -216,7 +217,9 @@ def connected(port: int, ca: Authority, owner: RecordingOwner) -> Connection:
     async def connect() -> Connection:
         reactor = running_reactor()
         dialler = dialler_to(address_of(f"https://localhost:{port}"), reactor, str(ca.ca_file))
-        factory = Factory.forProtocol(lambda: Connection("main", LIMITS, TimerWheel(reactor), owner))
+        factory = Factory.forProtocol(
+            lambda: Connection("main", LIMITS, TimerWheel(reactor), owner, HeadShapes())
+        )
         connection = cast(Connection, await connect_with(dialler, factory))
         await connection.when_ready()
         return connection

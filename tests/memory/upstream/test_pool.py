@@ -10,9 +10,10 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.task import Clock
 
 from mgw.errors import GatewayError, Reason
+from mgw.http.head_shape import LEARN_AFTER
 from mgw.upstream import pool
 from mgw.upstream.client import Phase, UpstreamFailure
-from mgw.upstream.connection import Connection
+from mgw.upstream.connection import Connection, ResponseWaiter
 from tests.support.upstreams import (
     LIMITS,
     OK,
@@ -329,3 +330,16 @@ def test_a_connection_may_be_requested_by_callbacks() -> None:
     request.cancel()
     request.cancel()
     assert (connections.active, endpoint.cancelled, len(ready), errors) == (1, 1, 2, [])
+
+
+def test_what_is_known_of_heads_holds_for_all_connections() -> None:
+    clock, endpoint = Clock(), MemoryEndpoint()
+    connections = pool.Pool("main", endpoint, clock, LIMITS, lambda error: pytest.fail(str(error)))
+    for _ in range(LEARN_AFTER):
+        assert not connections.head_shapes.tried
+        _ = connections.obtain(fresh=True).addCallback(
+            lambda connection: connection.exchange(b"GET", b"", b"", ResponseWaiter())
+        )
+        endpoint.connections[-1].send(OK)
+    (shape,) = connections.head_shapes.tried
+    assert shape.read(OK) is not None
