@@ -30,7 +30,7 @@ class FirstMessage:
     :param limit: the most bytes that it may have.
     :param seconds: until it has to be there.
     :param memory: holds it.
-    :param on_left: called where the client leaves behind its first message.
+    :param on_end: called where it is over behind the first message: with why, or ``None``: the client left.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class FirstMessage:
         wheel: TimerWheel,
         memory: Reservation,
         client: Sender,
-        on_left: Callable[[], None],
+        on_end: Callable[[GatewayError | None], None],
     ) -> None:
         self.whole: Deferred[bytes] = Deferred()
         """Fires with its payload; fails with :class:`GatewayError`: none will come."""
@@ -51,9 +51,11 @@ class FirstMessage:
         self._seconds = seconds
         self._memory = memory
         self._client = client
-        self._on_left = on_left
+        self._on_end = on_end
         self._raw: list[bytes] = []
-        self._waiting_bytes = 0
+        self._raw_bytes = 0
+        self._message_end = 0
+        """How many bytes had come with the first message."""
         self._deadline = Deadline(wheel, self._on_deadline)
         self._deadline.start(seconds)
 
@@ -62,24 +64,25 @@ class FirstMessage:
         try:
             self._memory.reserve(len(data))
         except GatewayError as error:
-            self._fail(error)
+            self.refuse(error)
             return
         self._raw.append(data)
+        self._raw_bytes += len(data)
         if self.whole.called:
-            self._waiting_bytes += len(data)
-            if self._waiting_bytes > MAX_WAITING_BYTES:
+            if self._raw_bytes - self._message_end > MAX_WAITING_BYTES:
                 self._client.pause_reading()
             return
         reader = self._reader
         messages = reader.feed(data)
         if messages:
             self._deadline.close()
+            self._message_end = self._raw_bytes
             self.whole.callback(messages[0].payload)
         elif reader.close is not None:
             self.on_client_lost()
         elif reader.fault is not None:
             self._fail(GatewayError(Reason.MALFORMED, f"the client sent {reader.fault}"))
-        elif reader.payload_bytes > self._limit:
+        elif reader.payload_bytes > self._limit or self._raw_bytes > self._limit + MAX_WAITING_BYTES:
             self._fail(
                 GatewayError(Reason.BODY_TOO_LARGE, f"the first message has more than {self._limit} bytes")
             )
@@ -95,14 +98,17 @@ class FirstMessage:
     def on_client_lost(self) -> None:
         """The client has left."""
         if self.whole.called:
-            self._on_left()
+            self._on_end(None)
             return
         self.has_left = True
         self._fail(GatewayError(Reason.MALFORMED, "the client left before its first message"))
 
     def refuse(self, error: GatewayError) -> None:
-        """Wait no longer."""
-        self._fail(error)
+        """Wait no longer: neither for the message, nor for the provider that it leads to."""
+        if self.whole.called:
+            self._on_end(error)
+        else:
+            self._fail(error)
 
     def take(self) -> bytes:
         """Return all that has come, frames as they are, and let go of it."""

@@ -20,6 +20,8 @@ from mgw.wire.json_spans import NestedString, apply_edits, find_nested_strings
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
+MAX_FRAMING_BYTES: Final = 1024 * 1024
+"""Of a message that is held: the headers of its frames, and control frames between them."""
 _MASK_BYTES: Final = 4
 
 ModelPath = tuple[str, ...]
@@ -48,7 +50,7 @@ class RewritingDirection(Direction):
     :param first_only: only the first message names one; those behind it pass as they come.
     """
 
-    __slots__ = ("_first_only", "_held", "_is_plain", "_memory", "_message_began", "_rewrite")
+    __slots__ = ("_first_only", "_held", "_held_bytes", "_is_plain", "_memory", "_message_began", "_rewrite")
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class RewritingDirection(Direction):
         self._rewrite = rewrite
         self._memory = memory
         self._held: list[bytes] = []
+        self._held_bytes = 0
         self._message_began = 0
 
     def feed(self, data: bytes) -> None:
@@ -120,14 +123,18 @@ class RewritingDirection(Direction):
             self._write(raw)
 
     def _hold(self, piece: bytes) -> None:
-        if self._reader.payload_bytes - self._message_began > MAX_MESSAGE_BYTES:
+        held_bytes = self._held_bytes + len(piece)
+        payload_bytes = self._reader.payload_bytes - self._message_began
+        if payload_bytes > MAX_MESSAGE_BYTES or held_bytes > MAX_MESSAGE_BYTES + MAX_FRAMING_BYTES:
             message = f"a message has more than {MAX_MESSAGE_BYTES} bytes"
             raise GatewayError(Reason.BODY_TOO_LARGE, message)
         self._memory.reserve(len(piece))
         self._held.append(piece)
+        self._held_bytes = held_bytes
 
     def _drop_held(self) -> None:
         self._held.clear()
+        self._held_bytes = 0
         self._memory.release_all()
 
 

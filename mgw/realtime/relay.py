@@ -186,11 +186,6 @@ class SessionRelay:
     def _leave_other(self, side: Side) -> None:
         """End the session for the other side: nothing more comes from this one."""
         self._tell(side.other, *_NEWS[side])
-        direction, other = (
-            (self.to_upstream, self._upstream) if side is Side.CLIENT else (self.to_client, self._client)
-        )
-        if direction.is_cut:
-            other.abort()
         self._finish()
 
     def _begin_end(self, ending: Ending) -> None:
@@ -211,8 +206,8 @@ class SessionRelay:
         self._is_over = True
         self._close_deadline.close()
         self._stall_deadline.close()
-        self._client.close()
-        self._upstream.close()
+        (self._client.abort if self.to_client.is_cut else self._client.close)()
+        (self._upstream.abort if self.to_upstream.is_cut else self._upstream.close)()
         on_end, self._on_end = self._on_end, None
         ending = self._ending
         assert ending is not None, "it has begun to end"

@@ -39,7 +39,13 @@ from mgw.realtime.messages import (
     find_message_models,
     rewrite_models,
 )
-from mgw.realtime.relay import GOING_AWAY, INTERNAL_ERROR, Connection, SessionRelay
+from mgw.realtime.relay import (
+    GOING_AWAY,
+    INTERNAL_ERROR,
+    TRY_AGAIN_LATER,
+    Connection,
+    SessionRelay,
+)
 from mgw.realtime.sessions import Sessions
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
@@ -59,6 +65,8 @@ SWITCHING_PROTOCOLS: Final = 101
 FIRST_MESSAGE_BYTES: Final = 1024 * 1024
 FIRST_MESSAGE_SECONDS: Final = 10.0
 """Of Gemini's sessions, which begin with it (contract 10.3)."""
+_CLOSE_CODES: Final = {Reason.DRAINING: GOING_AWAY, Reason.OVERLOADED: TRY_AGAIN_LATER}
+"""Of refusals that are nobody's fault."""
 _MAX_METERED_BYTES: Final = 1024 * 1024
 """What is looked at of one message for its token counts."""
 
@@ -136,13 +144,19 @@ class Session:
 
     def on_client_left(self) -> None:
         """The client has left while the session was being opened."""
-        opening, self._opening = self._opening, None
-        if opening is not None and not self._is_over:
-            self._is_over = True  # what is cancelled has nothing to say any more
-            opening.cancel()
-            self._free()
+        if self.stop_opening():
             self.exchange.client_left()
             self.on_end()
+
+    def stop_opening(self) -> bool:
+        """Open it no more, and tell nobody; return whether it was being opened."""
+        opening, self._opening = self._opening, None
+        if opening is None or self._is_over:
+            return False
+        self._is_over = True
+        opening.cancel()
+        self._free()
+        return True
 
     def shut_down(self) -> None:
         """End the session in order: the gateway stops."""
@@ -168,9 +182,9 @@ class Session:
 
     def _on_failed(self, failure: Failure) -> None:
         """It could not be opened: the client has had no response, or there is a bug."""
-        self._opening = None
+        is_cancelled, self._opening = self._opening is None, None
         error = failure.value
-        if self._is_over or not isinstance(error, Exception):
+        if is_cancelled or not isinstance(error, Exception):
             return  # whoever cancelled it has said so
         self._is_over = True
         self._free()
@@ -204,7 +218,7 @@ class Session:
         self._check_for_realtime()
         self.sessions.take_slot(self)
         limit, seconds = self._first_limits()
-        first = FirstMessage(limit, seconds, exchange.wheel, self.memory, self.client, self.on_client_left)
+        first = FirstMessage(limit, seconds, exchange.wheel, self.memory, self.client, self._on_dial_end)
         self._first = first
         self._switch(handshake.accept(None, self._own_headers([])))
         self.client.deliver_to(first)
@@ -217,6 +231,16 @@ class Session:
         self._first = None
         self._start_relay(answer, first.take())
         self.client.resume_reading()
+
+    def _on_dial_end(self, error: GatewayError | None) -> None:
+        """The client has left while its provider was dialled, or is refused."""
+        if error is None:
+            self.on_client_left()
+            return
+        opening, self._opening = self._opening, None
+        if opening is not None and self._first is not None:
+            opening.cancel()
+            self._refuse_message(error, self._first)
 
     def _own_headers(self, headers: RawHeaders) -> RawHeaders:
         return [*headers, (b"X-Gateway-Request-Id", self.exchange.request_id.encode())]
@@ -270,10 +294,9 @@ class Session:
 
     def _refuse_message(self, error: GatewayError, first: FirstMessage) -> None:
         """End a session whose first message leads nowhere."""
-        is_ours = error.status < 500 or error.reason is Reason.DRAINING
-        code = POLICY_VIOLATION if is_ours else INTERNAL_ERROR
-        if error.reason is Reason.DRAINING:
-            code = GOING_AWAY
+        code = _CLOSE_CODES.get(error.reason)
+        if code is None:
+            code = POLICY_VIOLATION if error.status < 500 else INTERNAL_ERROR
         self.client.write(render_close(code, error.message))
         self.client.close()
         if first.has_left:

@@ -116,11 +116,12 @@ class _DialAttempt(Factory):
         self._deadline = Deadline(wheel, self._on_deadline)
         self._attempt: Attempt | None = None
         self._socket: UpstreamSocket | None = None
+        self._is_over = False
 
     def start(self) -> None:
         self._deadline.start(self._upstream.limits.connect)
         attempt = self._upstream.dialler.dial(self, self._on_connected, self._on_failed)
-        if self._socket is None and not self.done.called:
+        if self._socket is None and not self._is_over:
             self._attempt = attempt
 
     def buildProtocol(self, _: IAddress | None) -> UpstreamSocket:
@@ -135,7 +136,7 @@ class _DialAttempt(Factory):
         self._socket = None
         if isinstance(answer, GatewayError):
             self._fail(answer)
-        elif not self.done.called:
+        elif not self._is_over:
             self._stop()
             self.done.callback(answer)
 
@@ -146,11 +147,12 @@ class _DialAttempt(Factory):
         self._on_failed(TimeoutError())
 
     def _fail(self, error: GatewayError) -> None:
-        if not self.done.called:
+        if not self._is_over:
             self._stop()
             self.done.errback(error)
 
     def _stop(self) -> None:
+        self._is_over = True  # before it is cancelled: an attempt may call that its failure
         self._deadline.close()
         attempt, self._attempt = self._attempt, None
         socket, self._socket = self._socket, None

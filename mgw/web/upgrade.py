@@ -239,7 +239,7 @@ class UpgradeRequest:
         self.exchange.refused(error)
         session, self._session = self._session, None
         if session is not None:
-            session.on_client_left()
+            session.stop_opening()
         self.refuse(error)
 
     # What the session calls.

@@ -25,6 +25,11 @@ class MemoryTransport(StringTransport):
     """A transport in memory; while ``full`` it keeps producers waiting until :meth:`drain`."""
 
     full = False
+    half_closed = False
+
+    def loseWriteConnection(self) -> None:
+        """End our side; the other one may go on."""
+        self.half_closed = True
 
     def write(self, data: bytes) -> None:
         """Keep ``data``, and pause whoever produces it if the buffer is full."""
