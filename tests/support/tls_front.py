@@ -1,13 +1,16 @@
-"""TLS before a port that speaks none, for clients that take nothing else; in the event loop of the test."""
+"""TLS before a port that speaks none, for clients that take nothing else."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from queue import SimpleQueue
+from threading import Thread
 
 from tests.support.certificates import Authority, issue
+from tests.support.waiting import WAIT_SECONDS
 
 
 @asynccontextmanager
@@ -44,3 +47,25 @@ async def tls_front(port: int, ca: Authority) -> AsyncIterator[int]:
 def trusting(ca: Authority) -> ssl.SSLContext:
     """What trusts the authority, and nothing else."""
     return ssl.create_default_context(cafile=str(ca.ca_file))
+
+
+@contextmanager
+def start_tls_front(port: int, ca: Authority) -> Iterator[int]:
+    """The same in a thread of its own, for what is no coroutine."""
+    ports: SimpleQueue[int] = SimpleQueue()
+    loop = asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        async with tls_front(port, ca) as own_port:
+            ports.put(own_port)
+            await stop.wait()
+
+    thread = Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    try:
+        yield ports.get(timeout=WAIT_SECONDS)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
