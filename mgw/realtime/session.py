@@ -25,6 +25,7 @@ from mgw.dialects import dialect_of
 from mgw.dialects.dialect import SessionMessages
 from mgw.dialects.metering import add_usage
 from mgw.errors import Cause, GatewayError, Reason, forget_frames
+from mgw.exchange.body import MODELS
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import send_full
@@ -387,14 +388,16 @@ class Session:
         exchange = self.exchange
         target, resolver = exchange.target, exchange.generation.resolver
         assert target is not None
-        if asked == target.asked_model and target.upstream_model is not None:
-            return target.upstream_model
-        named = resolver.find(asked)
+        bare = asked.removeprefix(MODELS)
+        kept = asked[: len(asked) - len(bare)]
+        if target.upstream_model is not None and bare == (target.asked_model or "").removeprefix(MODELS):
+            return kept + target.upstream_model.removeprefix(MODELS)
+        named = resolver.find(bare)
         if named is None:
             return asked
         provider, model = named
         if provider is target.provider:
-            return model
+            return kept + model
         message = (
             f"{asked[:200]!r} is a model of provider {provider.name!r}, and this session is with "
             f"{target.provider.name!r}: open another one for it"

@@ -33,10 +33,10 @@ providers:
   gem: {{kind: gemini, base_url: "{url}/v1beta", api_key: {GEMINI_KEY}}}
   claude: {{kind: anthropic, base_url: "{url}/v1", api_key: sk-ant-canary}}
   host: {{kind: openai_compat, base_url: "{url}/v1", api_key: sk-canary-1, capabilities: {{realtime: true}}}}
-  "off": {{kind: openai, base_url: "{url}/v1", api_key: sk-canary-2, capabilities: {{realtime: false}}}}
+  silent: {{kind: openai, base_url: "{url}/v1", api_key: sk-canary-2, capabilities: {{realtime: false}}}}
 {providers}
 defaults: {{openai_dialect: main, anthropic_dialect: claude, gemini_dialect: gem}}
-aliases: {{voice: main/gpt-realtime, live: gem/gemini-live, quiet: off/gpt-realtime, other: host/some-model}}
+aliases: {{voice: main/gpt-realtime, live: gem/gemini-live, quiet: silent/gpt-realtime}}
 edge_auth: {{enabled: {enabled}, keys: [{EDGE}, edge-canary-2]}}
 {more}
 """
