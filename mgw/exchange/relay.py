@@ -1,6 +1,7 @@
 """From the upstream's body through a filter to the client, at the client's pace.
 
 Per chunk: one call of the filter, one write.  The client's pause goes straight to the upstream's socket.
+Where the end of the body came with its last piece, both go out in one write.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class Relay:
     """``None``: the client has the head."""
     ended: bool = False
     _silence: Deadline | None = field(init=False, default=None)
+    _last_piece: bytes = field(init=False, default=b"", repr=False)
+    """What goes out with the end, which follows at once."""
 
     def start(self) -> None:
         """Take the body from the response."""
@@ -124,12 +127,15 @@ class Relay:
             return
         if self.held_head is not None and not self.held_head.awaits_first_event():
             self._send_held_head()
-        if out:
+        response = self.response
+        if out and (self.body_filter.ended or (response.all_delivered and not response.paused)):
+            self._last_piece = out
+        elif out:
             self.channel.write(out)
             if self._silence is not None and self.keepalive_seconds is not None:
                 self._silence.start(self.keepalive_seconds)
         if self.body_filter.ended:
-            self.response.discard_rest()  # the client need not wait for a provider that forgets to hang up
+            response.discard_rest()  # the client need not wait for a provider that forgets to hang up
             self.on_body_end()
 
     def on_body_end(self) -> None:
@@ -141,6 +147,7 @@ class Relay:
             return
         except Exception as error:  # a bug: whoever waits must hear of it, not the upstream's connection
             self._stop_keepalive()
+            self._send_last_piece()
             self._end(error)
             return
         if self._silence is not None:
@@ -149,9 +156,9 @@ class Relay:
             if self.held_head is not None:
                 self._send_held_head()
             if rest:
-                self.channel.write(rest)
+                self._send_last_piece()
             self.channel.unregister()
-            self.channel.finish()
+            self.channel.finish(rest or self._last_piece)
         except Exception as error:  # as above
             self._end(error)
         else:
@@ -173,13 +180,13 @@ class Relay:
                 return
             self._send_held_head()
         try:
+            self._send_last_piece()
             last_words = self.body_filter.fail(error)
             self.channel.unregister()
             if last_words is None:
                 self.channel.abort()
             else:
-                self.channel.write(last_words)
-                self.channel.finish()
+                self.channel.finish(last_words)
         except Exception as bug:  # as above
             self._end(bug)
         else:
@@ -208,6 +215,12 @@ class Relay:
         held_head, self.held_head = self.held_head, None
         assert held_head is not None, "whoever calls has looked"
         held_head.send()
+
+    def _send_last_piece(self) -> None:
+        """Send it by itself: more comes behind it, or nothing."""
+        last_piece, self._last_piece = self._last_piece, b""
+        if last_piece:
+            self.channel.write(last_piece)
 
     def _end(self, error: Exception | None) -> None:
         self.ended = True

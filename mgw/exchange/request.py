@@ -145,8 +145,8 @@ class ResponseChannel(Protocol):
         """Send what waits for more of the body: there is none for now."""
         ...
 
-    def finish(self) -> None:
-        """End the response."""
+    def finish(self, last_piece: bytes = b"") -> None:
+        """End the response behind a last piece of the body, if there is one."""
         ...
 
     def abort(self) -> None:

@@ -209,11 +209,16 @@ class ResponseWriter:
             self._send(self._head)
             self._head = b""
 
-    def finish(self) -> bool:
-        """Mark the end of the body; say whether it is what the head announced.
+    def finish(self, last_piece: bytes = b"") -> bool:
+        """Write a last piece of the body and mark its end; say whether it is what the head announced.
 
         :raises RuntimeError: the response has not started.
         """
+        if self._framing is BodyFraming.CHUNKED and 0 < len(last_piece) < _LARGE:
+            self._send(b"%x\r\n%b\r\n%b" % (len(last_piece), last_piece, _LAST_CHUNK))
+            return True
+        if last_piece and not self.write(last_piece):
+            return False
         if self._framing is BodyFraming.CHUNKED:
             self._send(_LAST_CHUNK)
         elif self._framing is BodyFraming.CONTENT_LENGTH:

@@ -83,6 +83,7 @@ class UpstreamResponse:
         "_paused",
         "_reader",
         "_receiver",
+        "all_delivered",
         "head",
         "status",
     )
@@ -96,6 +97,8 @@ class UpstreamResponse:
         self._error: GatewayError | None = None
         self._paused = True
         self._delivering = False
+        self.all_delivered = False
+        """Whether the piece that the receiver is given, or was given last, is the last one of the body."""
 
     def __repr__(self) -> str:  # headers stay out: some hold session names
         return f"<UpstreamResponse {self.status}>"
@@ -212,6 +215,7 @@ class UpstreamResponse:
         try:
             while pieces and not self._paused:
                 assert self._receiver is not None
+                self.all_delivered = self._reader.ended
                 if len(pieces) == 1:
                     self._receiver.on_body_data(pieces.pop())
                     continue

@@ -106,11 +106,13 @@ class ResponseSender:
         if data and self._serving and not self._response_writer.write(data):
             self.abort()
 
-    def finish(self) -> None:
-        """End the response.  Less than the head announced breaks the connection."""
+    def finish(self, last_piece: bytes = b"") -> None:
+        """End the response behind a last piece of the body, if there is one, in one write where that is
+        possible.  Less than the head announced breaks the connection, and so does more.
+        """
         if not self._serving:
             return
-        if not self._response_writer.finish():
+        if not self._response_writer.finish(last_piece):
             self.abort()
             return
         self._on_response_end()

@@ -73,7 +73,8 @@ class RecordingChannel:
     def write(self, data: bytes) -> None:
         self.body += data
 
-    def finish(self) -> None:
+    def finish(self, last_piece: bytes = b"") -> None:
+        self.body += last_piece
         self.finished = True
 
     def abort(self) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
-from mgw.errors import GatewayError
+from mgw.errors import GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.relay import Relay
 from mgw.exchange.request import Producer
@@ -27,6 +27,7 @@ class Filter:
 
     feeding: bool = False
     finishing: bool = False
+    is_incomplete: bool = False
     failing: bool = False
     ended: bool = False
     complete: bool = False
@@ -40,6 +41,8 @@ class Filter:
     def finish(self) -> bytes:
         if self.finishing:
             raise BugError
+        if self.is_incomplete:
+            raise GatewayError(Reason.UPSTREAM_BROKEN, "something is missing")
         return b""
 
     def fail(self, error: GatewayError) -> bytes | None:
@@ -60,6 +63,16 @@ class FullClient(RecordingChannel):
     def register(self, source: Producer) -> None:
         super().register(source)
         source.pause()
+
+
+class CountingClient(RecordingChannel):
+    """A client that counts how often it is sent something in the middle of a body."""
+
+    writes = 0
+
+    def write(self, data: bytes) -> None:
+        super().write(data)
+        self.writes += 1
 
 
 class Run:
@@ -140,9 +153,24 @@ def test_a_bug_at_the_end_of_a_body_ends_the_exchange() -> None:
     run = Run(Filter(finishing=True))
     run.connection.send(b"56789")
     assert isinstance(run.errors[0], BugError)
-    assert not run.client.finished
+    assert (run.client.body, run.client.finished) == (b"0123456789", False)
     (event,) = run.events
     assert event.status is Outcome.REJECTED
+
+
+def test_the_last_piece_goes_out_with_the_end_that_came_with_it() -> None:
+    client = CountingClient()
+    run = Run(Filter(), client)
+    run.connection.send(b"567")
+    run.connection.send(b"89")
+    assert (client.body, client.writes, client.finished) == (b"0123456789", 2, True)
+    assert not run.errors
+
+
+def test_the_last_piece_goes_out_before_what_shows_that_the_body_broke() -> None:
+    run = Run(Filter(is_incomplete=True))
+    run.connection.send(b"56789")
+    assert (run.client.body, run.client.aborted, run.client.finished) == (b"0123456789", True, False)
 
 
 def test_a_bug_while_a_body_breaks_ends_the_exchange() -> None:

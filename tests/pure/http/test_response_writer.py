@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.http.response_writer import ResponseHeadBuilder, ResponseWriter, render_relayed
+from mgw.wire.headers import RawHeaders
 
 
 class Written(list[bytes]):
@@ -70,6 +71,34 @@ def test_a_whole_response_is_what_its_pieces_are(
         writer.write(body)
     assert writer.finish()
     assert render_relayed(status, b"Said", block, length, body) == b"".join(sent)
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536])
+@pytest.mark.parametrize("headers", [[], [(b"Content-Length", b"70000")]], ids=["chunked", "counted"])
+def test_a_last_piece_with_the_end_is_what_both_are_by_themselves(headers: RawHeaders, size: int) -> None:
+    pieces = [b"a" * (70_000 - size), b"b" * size]
+    apart: list[bytes] = []
+    together: list[bytes] = []
+    for sent in (apart, together):
+        writer = ResponseWriter(sent.append)
+        writer.start(ResponseHeadBuilder(200, b"OK", headers))
+        assert writer.write(pieces[0])
+        if sent is together:
+            assert writer.finish(pieces[1])
+        else:
+            assert not pieces[1] or writer.write(pieces[1])
+            assert writer.finish()
+    assert b"".join(together) == b"".join(apart)
+    assert size == 65_536 or len(together) == len(apart) - bool(size and not headers)
+
+
+@pytest.mark.parametrize(("length", "fits"), [(b"2", False), (b"3", True), (b"4", False)])
+def test_a_last_piece_is_counted(length: bytes, fits: bool) -> None:
+    sent: list[bytes] = []
+    writer = ResponseWriter(sent.append)
+    writer.start(ResponseHeadBuilder(200, b"OK", [(b"Content-Length", length)]))
+    assert writer.write(b"a")
+    assert writer.finish(b"bc") is fits
 
 
 @pytest.mark.parametrize(
