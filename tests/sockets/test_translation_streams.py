@@ -69,6 +69,7 @@ async def many_contents(url: str, model: str) -> list[str]:
         await client.aio.aclose()
 
 
+@pytest.mark.doors("express")  # a test of translation, not of doors
 @pytest.mark.parametrize(
     ("many", "model"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +56,8 @@ FORMS: Final[dict[str, Callable[[str], str]]] = {
     "host": lambda key: f'"{key}:80"',
     "target": lambda key: f"{key}/{key}",
 }
+BROKEN: Final = ("alias", "unclosed", "unclosed list")
+"""Forms that YAML's parser refuses, before anything asks at which place they stand."""
 Tree = Any  # JSON
 
 
@@ -90,7 +93,12 @@ def alone(path: tuple[str | int, ...], tree: Tree) -> str:
     return yaml.safe_dump(block, sort_keys=False)
 
 
-PLACES: Final = [(path, alone(path, tree)) for path, tree in places(WHOLE)]
+@cache
+def files() -> list[tuple[tuple[str | int, ...], str]]:
+    """Every position and the file with the marker there; made where a test asks, not by all who collect."""
+    return [(path, alone(path, tree)) for path, tree in places(WHOLE)]
+
+
 ENVIRON: Final = dict.fromkeys(VARIABLES, "a-long-key")
 
 
@@ -105,8 +113,9 @@ def said_of(text: str, environ: dict[str, str] = ENVIRON) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_key_in_the_wrong_place_is_never_repeated(form: str) -> None:
-    assert len(PLACES) > 200
-    for (path, text), key in zip(PLACES, cycle(KEYS), strict=False):
+    assert len(files()) > 200
+    found = files()[::7] if form in BROKEN else files()
+    for (path, text), key in zip(found, cycle(KEYS), strict=False):
         said = said_of(text.replace(MARKER, FORMS[form](key)))
         assert "canary" not in said.lower(), (path, key)
 
@@ -126,7 +135,7 @@ SECRET: Final = (
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_word_where_keys_stand_is_never_repeated(form: str) -> None:
-    found = [(path, text) for path, text in PLACES if path[-1] in SECRET or path[-2:-1] == ("keys",)]
+    found = [(path, text) for path, text in files() if path[-1] in SECRET or path[-2:-1] == ("keys",)]
     assert len(found) > 12
     for path, text in found:
         if form in ("address", "host", "port", "path") and path[-1] in ("base_url", "listen", "token_file"):
