@@ -137,7 +137,7 @@ class Direction:
             if reader.close is not None or reader.fault is not None:
                 self._notice_end()
                 return
-            if not self._waits:
+            if not self._waits and position < size:
                 self.feed(data[position:])
                 return
 

@@ -10,7 +10,8 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.budget import Reservation
 from mgw.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
-from mgw.wire.frames import FrameReader
+from mgw.realtime.messages import MAX_FRAMING_BYTES
+from mgw.wire.frames import PONG, FrameReader, read_pings, render_frame
 
 MAX_WAITING_BYTES: Final = 64 * 1024
 """What is read behind the first message while the provider is dialled."""
@@ -19,8 +20,17 @@ MAX_WAITING_BYTES: Final = 64 * 1024
 class Sender(Protocol):
     """The client's connection."""
 
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Sends frames."""
+        ...
+
     def pause_reading(self) -> None:
-        """Deliver nothing for now."""
+        """Deliver nothing until :meth:`resume_reading`."""
+        ...
+
+    def resume_reading(self) -> None:
+        """Go on delivering."""
         ...
 
 
@@ -52,10 +62,8 @@ class FirstMessage:
         self._memory = memory
         self._client = client
         self._on_end = on_end
-        self._raw: list[bytes] = []
-        self._raw_bytes = 0
-        self._message_end = 0
-        """How many bytes had come with the first message."""
+        self._raw = bytearray()
+        self._waiting_bytes = 0
         self._deadline = Deadline(wheel, self._on_deadline)
         self._deadline.start(seconds)
 
@@ -66,34 +74,51 @@ class FirstMessage:
         except GatewayError as error:
             self.refuse(error)
             return
-        self._raw.append(data)
-        self._raw_bytes += len(data)
+        self._raw += data
         if self.whole.called:
-            if self._raw_bytes - self._message_end > MAX_WAITING_BYTES:
+            self._waiting_bytes += len(data)
+            if self._waiting_bytes > MAX_WAITING_BYTES:
                 self._client.pause_reading()
             return
-        reader = self._reader
-        messages = reader.feed(data)
+        messages = self._reader.feed(data)
         if messages:
             self._deadline.close()
-            self._message_end = self._raw_bytes
             self.whole.callback(messages[0].payload)
-        elif reader.close is not None:
+        else:
+            self._check()
+
+    def _check(self) -> None:
+        """See what has come of a message that is not whole."""
+        reader = self._reader
+        framing_bytes = len(self._raw) - reader.payload_bytes
+        if reader.close is not None:
             self.on_client_lost()
         elif reader.fault is not None:
             self._fail(GatewayError(Reason.MALFORMED, f"the client sent {reader.fault}"))
-        elif reader.payload_bytes > self._limit or self._raw_bytes > self._limit + MAX_WAITING_BYTES:
+        elif reader.payload_bytes > self._limit or framing_bytes > MAX_FRAMING_BYTES:
             self._fail(
                 GatewayError(Reason.BODY_TOO_LARGE, f"the first message has more than {self._limit} bytes")
             )
-        elif reader.frames and reader.at_boundary and not reader.in_message:
+        elif reader.at_boundary and not reader.frames:
+            self._answer_pings()
+        elif reader.at_boundary and not reader.in_message:
             self._fail(no_model())
 
+    def _answer_pings(self) -> None:
+        """Answer in place of the provider that there is not yet: a client without answers gives up."""
+        for payload in read_pings(bytes(self._raw)):
+            self._client.write(render_frame(PONG, payload))
+        self._raw.clear()
+        self._memory.release_all()
+
     def on_client_full(self) -> None:
-        """Nothing is sent to the client yet."""
+        """The client does not take our pongs: it may send no more pings."""
+        self._client.pause_reading()
 
     def on_client_drained(self) -> None:
-        """Nothing is sent to the client yet."""
+        """The client has taken everything."""
+        if self._waiting_bytes <= MAX_WAITING_BYTES:
+            self._client.resume_reading()
 
     def on_client_lost(self) -> None:
         """The client has left."""
@@ -112,8 +137,9 @@ class FirstMessage:
 
     def take(self) -> bytes:
         """Return all that has come, frames as they are, and let go of it."""
-        raw = b"".join(self._raw)
+        raw = bytes(self._raw)
         self.stop()
+        self._client.resume_reading()
         return raw
 
     def stop(self) -> None:

@@ -168,7 +168,7 @@ class ClientHandshake:
         protocol.asked = _ConnectingRequest(
             host=host,
             port=port,
-            resource=target.decode("latin-1"),
+            resource=_text(target),
             headers=_joined(headers),
             useragent=None,
             origin=None,

@@ -15,22 +15,27 @@ from msgspec.json import encode
 from mgw.bodies.budget import Reservation
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.direction import Direction
-from mgw.wire.frames import FrameReader, Message, render_frame
+from mgw.wire.frames import FrameReader, Message, render_frame, without_last_message
 from mgw.wire.json_spans import NestedString, apply_edits, find_nested_strings
 
 MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
-MAX_FRAMING_BYTES: Final = 1024 * 1024
-"""Of a message that is held: the headers of its frames, and control frames between them."""
+MAX_FRAMING_BYTES: Final = 256 * 1024
+"""What the headers of its frames may take beside it, and frames of control within it: each takes time."""
+_MAX_VALUES: Final = 1000
+"""A message has a few dozen beside its model; to search millions would hold everybody else up."""
 _MASK_BYTES: Final = 4
 
 ModelPath = tuple[str, ...]
 
 
 def find_message_models(payload: bytes, path: ModelPath) -> list[NestedString]:
-    """Return the models that a message names, the last of which counts; none where it is no JSON."""
+    """Return the models that a message names, the last of which counts.
+
+    There are none where it is no JSON, or an object of so many members that no API takes it.
+    """
     try:
-        return find_nested_strings(payload, path)
+        return find_nested_strings(payload, path, max_values=_MAX_VALUES)
     except GatewayError:  # the provider's to refuse
         return []
 
@@ -44,13 +49,15 @@ def rewrite_models(payload: bytes, found: Sequence[NestedString], new: str) -> b
 class RewritingDirection(Direction):
     """What a client sends, where its messages may name models.
 
+    Until the last message that may, only whole messages have gone on, so a close frame of ours always may.
+
     :param rewrite: returns what is sent in place of a message: the payload itself where nothing changes,
         ``None`` for nothing.
     :param memory: holds the messages that are not whole.
     :param first_only: only the first message names one; those behind it pass as they come.
     """
 
-    __slots__ = ("_first_only", "_held", "_held_bytes", "_is_plain", "_memory", "_message_began", "_rewrite")
+    __slots__ = ("_first_only", "_framing_bytes", "_held", "_is_plain", "_memory", "_rewrite")
 
     def __init__(
         self,
@@ -67,9 +74,9 @@ class RewritingDirection(Direction):
         self._is_plain = False
         self._rewrite = rewrite
         self._memory = memory
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-        self._message_began = 0
+        self._held = bytearray()
+        self._framing_bytes = 0
+        """How many of them are no payload of data frames, as far as that is known."""
 
     def feed(self, data: bytes) -> None:
         """Take what the client has sent, and pass on what is whole.
@@ -80,62 +87,73 @@ class RewritingDirection(Direction):
             super().feed(data)
             return
         reader, start = self._reader, 0
+        before = reader.payload_bytes
         for message in reader.feed(data):
             self._pass_message(message, data[start : message.end])
             start = message.end
+            if self._ended:  # it was refused: nothing passes any more
+                break
             if self._first_only:
                 self._is_plain = True
                 reader.ignore_messages()
                 break
-        end = max(start, reader.forwardable)
-        rest = data[start:end] if start or end < len(data) else data
-        if self._is_plain or self._is_between_messages():
-            self._pass(rest)
-            self._message_began = reader.payload_bytes
-        else:
-            self._hold(rest)
+        if not self._ended:
+            if not start:
+                self._framing_bytes += len(data) - (reader.payload_bytes - before)
+            end = max(start, reader.forwardable)
+            self._pass_rest(data[start:end] if start or end < len(data) else data)
         if reader.close is not None or reader.fault is not None:
             self._notice_end()
 
     def end_with(self, close_frame: bytes) -> None:
         """Send the provider a close frame; what is held is dropped, since its rest never comes."""
-        if self._held:
+        if self._is_plain:
+            super().end_with(close_frame)
+        elif not self._ended:
             self._drop_held()
+            self._reader.ignore_messages()
             self._ended = self._waits = True
             self._write(close_frame)
-        else:
-            super().end_with(close_frame)
 
     def _pass_message(self, message: Message, raw: bytes) -> None:
         new = self._rewrite(message.payload)
         if new is message.payload:
             self._pass(raw)
-            return
-        self._drop_held()
-        if new is not None:
-            self._write(render_frame(message.opcode, new, urandom(_MASK_BYTES)))
+        elif not self._ended:
+            others = without_last_message(bytes(self._held + raw))
+            self._drop_held()
+            if others:
+                self._write(others)
+            if new is not None:
+                self._write(render_frame(message.opcode, new, urandom(_MASK_BYTES)))
+
+    def _pass_rest(self, rest: bytes) -> None:
+        """Pass what stands behind the last whole message, or keep it until its message is whole."""
+        if self._is_plain or self._is_between_messages() or self._reader.close is not None:
+            self._pass(rest)
+        else:
+            self._hold(rest)
 
     def _pass(self, raw: bytes) -> None:
-        for piece in self._held:
-            self._write(piece)
+        if self._held:
+            self._write(bytes(self._held))
         self._drop_held()
         if raw:
             self._write(raw)
 
     def _hold(self, piece: bytes) -> None:
-        held_bytes = self._held_bytes + len(piece)
-        payload_bytes = self._reader.payload_bytes - self._message_began
-        if payload_bytes > MAX_MESSAGE_BYTES or held_bytes > MAX_MESSAGE_BYTES + MAX_FRAMING_BYTES:
+        size = len(self._held) + len(piece) - self._framing_bytes
+        if size > MAX_MESSAGE_BYTES or self._framing_bytes > MAX_FRAMING_BYTES:
             message = f"a message has more than {MAX_MESSAGE_BYTES} bytes"
             raise GatewayError(Reason.BODY_TOO_LARGE, message)
         self._memory.reserve(len(piece))
-        self._held.append(piece)
-        self._held_bytes = held_bytes
+        self._held += piece
 
     def _drop_held(self) -> None:
-        self._held.clear()
-        self._held_bytes = 0
-        self._memory.release_all()
+        self._framing_bytes = 0
+        if self._held:
+            self._held = bytearray()
+            self._memory.release_all()
 
 
 def _take_none(_: Sequence[Message]) -> None:

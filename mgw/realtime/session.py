@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.bodies.budget import Reservation
@@ -58,8 +57,6 @@ from mgw.wire.target import query_value
 if TYPE_CHECKING:
     from mgw.realtime.handshake import ServerHandshake
     from mgw.realtime.upstream_socket import Answer, SwitchedUpstream
-
-_log: Final = Logger()
 
 POLICY_VIOLATION: Final = 1008
 SWITCHING_PROTOCOLS: Final = 101
@@ -104,7 +101,7 @@ class ClientConnection(Connection, Protocol):
         ...
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)  # what it holds holds keys
 class Session:
     """One session."""
 
@@ -141,7 +138,7 @@ class Session:
     def start(self) -> None:
         """Begin to open the session."""
         self._opening = opening = Deferred.fromCoroutine(self._open())
-        _ = opening.addErrback(self._on_failed)
+        _ = opening.addCallbacks(self._on_opened, self._on_failed)
 
     def on_client_left(self) -> None:
         """The client has left while the session was being opened."""
@@ -179,6 +176,8 @@ class Session:
             await self._open_by_message(handshake)
         else:
             await self._open_by_request(handshake)
+
+    def _on_opened(self, _: None) -> None:
         self._opening = None
 
     def _on_failed(self, failure: Failure) -> None:
@@ -190,7 +189,6 @@ class Session:
         self._is_over = True
         self._free()
         if self._started is not None:
-            _log.failure("a bug: session {request_id} failed", failure, request_id=self.exchange.request_id)
             self.client.abort()
         self.on_refused(error)
 
@@ -210,7 +208,11 @@ class Session:
             exchange.responded()
             self._finish()
             return
-        self._switch(handshake.accept(answer.subprotocol, self._own_headers(answer.headers)))
+        try:
+            self._switch(handshake.accept(answer.subprotocol, self._own_headers(answer.headers)))
+        except BaseException:  # a bug; nobody else knows the connection
+            answer.socket.abort()
+            raise
         self._start_relay(answer)
 
     async def _open_by_message(self, handshake: ServerHandshake) -> None:
@@ -231,7 +233,6 @@ class Session:
             return
         self._first = None
         self._start_relay(answer, first.take())
-        self.client.resume_reading()
 
     def _on_dial_end(self, error: GatewayError | None) -> None:
         """The client has left while its provider was dialled, or is refused."""
@@ -320,10 +321,10 @@ class Session:
         :param raw: what the client has sent already.
         """
         relay = self._build_relay(upstream)
+        upstream.socket.start(relay)  # first: from then on it tells when it is full
         if raw:
             relay.on_client_data(raw)
         self.client.deliver_to(relay)
-        upstream.socket.start(relay)
 
     def _build_relay(self, upstream: SwitchedUpstream) -> SessionRelay:
         exchange, client, socket = self.exchange, self.client, upstream.socket

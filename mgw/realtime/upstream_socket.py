@@ -53,7 +53,7 @@ class UpstreamRefusal:
     """A provider that does not switch protocols."""
 
     status: int
-    headers: RawHeaders
+    headers: RawHeaders = field(repr=False)
     body: bytes = field(repr=False)
 
 
@@ -63,7 +63,7 @@ class SwitchedUpstream:
 
     socket: UpstreamSocket
     subprotocol: str | None
-    headers: RawHeaders
+    headers: RawHeaders = field(repr=False)
     """Of its response, but for those of the handshake and of the connection."""
     request_id: bytes | None
 
@@ -312,18 +312,17 @@ class UpstreamSocket(Protocol):
 
     def start(self, receiver: FrameReceiver) -> None:
         """Deliver frames from now on, those that came with the answer first."""
-        self._receiver = receiver
         transport = self._transport
         assert transport is not None
         if self._is_lost:
             receiver.on_upstream_lost()
             return
+        self._receiver = receiver
         transport.registerProducer(self, streaming=True)
+        transport.resumeProducing()  # first: the receiver may ask for a pause
         head, self._head = self._head, b""
         if head:
             receiver.on_upstream_data(head)
-        if not self._is_closing:
-            transport.resumeProducing()
 
     def pause_reading(self) -> None:
         """Deliver nothing until :meth:`resume_reading`."""

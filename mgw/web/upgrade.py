@@ -104,10 +104,11 @@ class UpgradedClient:
             self._transport.resumeProducing()
 
     def close(self) -> None:
-        """Close in order, when everything is written."""
-        self.resume_reading()  # until the client has closed its side
-        self._stop()
-        self._channel.end_upgraded()
+        """Close in order, when everything is written; nothing happens where it is closed or broken off."""
+        if self._transport is not None:
+            self.resume_reading()  # until the client has closed its side
+            self._stop()
+            self._channel.end_upgraded()
 
     def abort(self) -> None:
         """Break the connection."""

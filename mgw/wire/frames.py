@@ -12,7 +12,7 @@ Then ``at_boundary`` is false, so that nothing is put behind it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,20 +20,22 @@ from msgspec import Struct
 TEXT: Final = 1
 BINARY: Final = 2
 CLOSE: Final = 8
+PING: Final = 9
+PONG: Final = 10
 
 _FINAL: Final = 0x80
 _CONTROL: Final = 0x08
 _RESERVED_BITS: Final = 0x70
 _MASKED: Final = 0x80
 _OPCODE: Final = 0x0F
-_OPCODES: Final = frozenset({0, TEXT, BINARY, CLOSE, 9, 10})
+_OPCODES: Final = frozenset({0, TEXT, BINARY, CLOSE, PING, PONG})
 _MAX_CONTROL_BYTES: Final = 125
 _MAX_REASON_BYTES: Final = 123
 _MAX_LENGTH: Final = 127
 _LONG_LENGTHS: Final = {126: (2, 126), 127: (8, 1 << 16)}
 """Lengths that say in how many bytes the length follows, and the least that needs so many (5.2)."""
 
-_CONTROLS: Final = frozenset({_FINAL | CLOSE, _FINAL | 9, _FINAL | 10})
+_CONTROLS: Final = frozenset({_FINAL | CLOSE, _FINAL | PING, _FINAL | PONG})
 _BETWEEN_MESSAGES: Final = _CONTROLS | {TEXT, BINARY, _FINAL | TEXT, _FINAL | BINARY}
 _WITHIN_A_MESSAGE: Final = _CONTROLS | {0, _FINAL}
 """The first bytes that a frame may have (5.4): a message's later frames have the opcode 0."""
@@ -95,6 +97,44 @@ def render_close(code: int, reason: str, key: bytes | None = None) -> bytes:
     """Return a close frame; a reason of more than 123 bytes is cut (5.5.1)."""
     said = reason.encode(errors="replace")[:_MAX_REASON_BYTES].decode(errors="ignore").encode()
     return render_frame(CLOSE, code.to_bytes(2, "big") + said, key)
+
+
+def walk_frames(raw: bytes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield of whole, legal frames the opcode, and where each, its payload and the next one begin."""
+    start = 0
+    while start < len(raw):
+        length = raw[start + 1] & ~_MASKED
+        body = start + 2
+        if length in _LONG_LENGTHS:
+            length_bytes, _ = _LONG_LENGTHS[length]
+            length = int.from_bytes(raw[body : body + length_bytes], "big")
+            body += length_bytes
+        if raw[start + 1] & _MASKED:
+            body += 4
+        yield raw[start] & _OPCODE, start, body, body + length
+        start = body + length
+
+
+def without_last_message(raw: bytes) -> bytes:
+    """Return whole, legal frames without the last message: what came before it, and control frames within."""
+    pieces: list[bytes] = []
+    began = 0
+    for opcode, start, _, end in walk_frames(raw):
+        if opcode in (TEXT, BINARY):
+            began = start
+            pieces.clear()
+        elif opcode & _CONTROL:
+            pieces.append(raw[start:end])
+    return b"".join([raw[:began], *pieces])
+
+
+def read_pings(raw: bytes) -> list[bytes]:
+    """Return the payloads of the pings among whole, legal frames, which are masked."""
+    return [
+        mask(raw[body:end], raw[body - 4 : body])
+        for opcode, _, body, end in walk_frames(raw)
+        if opcode == PING
+    ]
 
 
 class FrameReader:

@@ -317,17 +317,17 @@ def _check_utf8(body: bytes) -> None:
         raise GatewayError(Reason.MALFORMED, "the body is not valid UTF-8") from None
 
 
-def find_nested_strings(body: bytes, *paths: JsonPath) -> list[NestedString]:
+def find_nested_strings(body: bytes, *paths: JsonPath, max_values: int = MAX_VALUES) -> list[NestedString]:
     """Return each string value that stands at one of ``paths``, in the body's order.
 
     A key that is stated several times is found each time, and the last one counts.  A value that is no text
     reads as U+FFFD, which is nobody's name; one that is no string is passed over.
 
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no JSON, for what is nested too deeply, and for
-    more than :data:`MAX_VALUES` values on the paths, or too long to be passed over several at once, or more
+    more than ``max_values`` values on the paths, or too long to be passed over several at once, or more
     than :data:`MAX_FOUND` found.
     """
-    search = _NestedSearch(body)
+    search = _NestedSearch(body, max_values)
     search.run(_path_tree(paths))
     return search.found
 
@@ -371,13 +371,13 @@ def _path_tree(paths: tuple[JsonPath, ...]) -> _PathNode:
 class _NestedSearch:
     """The search of one body.  Methods that walk return the position behind what they walked over."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, max_values: int) -> None:
         self.found: Final[list[NestedString]] = []
         self._body = body
         # Of the same length as the body, so that positions are those of the body.
         self._text = check_json(body)
         self._view = memoryview(self._text)
-        self._left = MAX_VALUES
+        self._max_values = self._left = max_values
 
     def run(self, node: _PathNode) -> None:
         self._value(node, skip_space(self._text, 0), ())
@@ -386,7 +386,7 @@ class _NestedSearch:
         """Walk over a value that a path leads to."""
         self._left -= 1
         if self._left < 0:
-            raise _too_many_values()
+            raise _too_many_values(self._max_values)
         first = self._text[start]
         if first == _QUOTE and node.is_end:
             match = _ANY_STRING.match(self._body, start)
@@ -414,7 +414,7 @@ class _NestedSearch:
             if wanted is None:
                 self._left -= 1
                 if self._left < 0:
-                    raise _too_many_values()
+                    raise _too_many_values(self._max_values)
                 position = skip_value(self._view, position)
             else:
                 key, child = wanted
@@ -434,9 +434,9 @@ class _NestedSearch:
         return skip_space(text, position) + 1
 
 
-def _too_many_values() -> GatewayError:
+def _too_many_values(limit: int) -> GatewayError:
     return GatewayError(
-        Reason.MALFORMED, f"the body has too many values to search for models: more than {MAX_VALUES}"
+        Reason.MALFORMED, f"the body has too many values to search for models: more than {limit}"
     )
 
 

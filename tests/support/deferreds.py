@@ -25,7 +25,7 @@ def result_of(work: Coroutine[Deferred[Any], Any, T] | Deferred[T]) -> T:
     return result
 
 
-def refusal_of(work: Deferred[None]) -> GatewayError:
+def refusal_of(work: Deferred[Any]) -> GatewayError:
     """Return the refusal that the work ended with; it must be done already."""
     failures: list[Failure] = []
     _ = work.addErrback(failures.append)

@@ -1,0 +1,82 @@
+"""The first message of a client: gathered, within limits, while nobody but the gateway can answer pings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+from twisted.internet.task import Clock
+from wsproto.frame_protocol import FrameProtocol, Opcode
+
+from mgw.bodies.budget import BodyBudget, Reservation
+from mgw.errors import Reason
+from mgw.reactor.deadline import TimerWheel
+from mgw.realtime.first_message import FirstMessage
+from tests.support.deferreds import refusal_of
+from tests.support.relayed_sessions import MemoryConnection, read
+
+MAKER: Final = FrameProtocol(True, [])
+MESSAGE: Final = b'{"setup":{}}'
+FRAME: Final = bytes(MAKER.send_data(MESSAGE.decode(), fin=True))
+PING: Final = bytes(MAKER.ping(b"are you there?"))
+
+
+class Opening:
+    """A client whose first message is waited for."""
+
+    def __init__(self, limit: int = 1 << 20, max_held: int = 1 << 30) -> None:
+        self.budget = BodyBudget(max_held)
+        self.client = MemoryConnection()
+        wheel, memory = TimerWheel(Clock()), Reservation(self.budget)
+        self.first = FirstMessage(limit, 10.0, wheel, memory, self.client, lambda _: None)
+
+
+@pytest.mark.parametrize("cut", range(1, len(PING)))
+def test_pings_ahead_of_it_are_answered_and_not_kept(cut: int) -> None:
+    opening = Opening()
+    for data in (PING[:cut], PING[cut:] + PING, PING):
+        opening.first.on_client_data(data)
+    frames, _ = read(bytes(opening.client.received), is_client=True)
+    assert [(frame.opcode, bytes(frame.payload)) for frame in frames] == [  # type: ignore[arg-type]  # bytes here
+        (Opcode.PONG, b"are you there?")
+    ] * 3
+    assert opening.budget.held == 0
+    opening.first.on_client_data(FRAME)
+    assert opening.first.whole.result == MESSAGE
+    assert opening.first.take() == FRAME
+
+
+def test_who_does_not_take_the_pongs_may_send_no_more_pings() -> None:
+    opening = Opening()
+    opening.first.on_client_full()
+    assert opening.client.is_paused
+    opening.first.on_client_drained()
+    assert not opening.client.is_paused
+
+
+def test_who_sends_much_behind_it_is_paused_until_it_is_taken() -> None:
+    opening = Opening()
+    opening.first.on_client_data(FRAME)
+    opening.first.on_client_data(bytes(64 * 1024 + 1))
+    opening.first.on_client_drained()
+    assert opening.client.is_paused
+    _ = opening.first.take()
+    assert not opening.client.is_paused
+
+
+def fragments() -> bytes:
+    """Return a message of nothing but headers."""
+    return b"\x01\x80key." + b"\x00\x80key." * 50_000
+
+
+def bytes_of_payload() -> bytes:
+    """Return the begin of a message that is too long."""
+    return bytes(MAKER.send_data("x" * 2000, fin=True))[:1500]
+
+
+@pytest.mark.parametrize("sent", [fragments, bytes_of_payload], ids=["headers", "payload"])
+def test_more_than_its_limit_is_refused(sent: Callable[[], bytes]) -> None:
+    opening = Opening(limit=1000)
+    opening.first.on_client_data(sent())
+    assert refusal_of(opening.first.whole).reason is Reason.BODY_TOO_LARGE
