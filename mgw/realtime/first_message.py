@@ -10,8 +10,9 @@ from twisted.internet.defer import Deferred
 from mgw.bodies.budget import Reservation
 from mgw.errors import GatewayError, Reason
 from mgw.reactor.deadline import Deadline, TimerWheel
+from mgw.realtime.ending import Ending, Side
 from mgw.realtime.messages import MAX_FRAMING_BYTES
-from mgw.wire.frames import PONG, FrameReader, read_pings, render_frame
+from mgw.wire.frames import PONG, FrameReader, read_pings, render_close, render_frame
 
 MAX_WAITING_BYTES: Final = 64 * 1024
 """What is read behind the first message while the provider is dialled."""
@@ -54,8 +55,8 @@ class FirstMessage:
     ) -> None:
         self.whole: Deferred[bytes] = Deferred()
         """Fires with its payload; fails with :class:`GatewayError`: none will come."""
-        self.has_left = False
-        """The client has closed its end, in order or not, before the message was whole."""
+        self.left: Ending | None = None
+        """How the client has closed its end, in order or not, before the message was whole."""
         self._reader = FrameReader(masked=True, message_limit=limit)
         self._limit = limit
         self._seconds = seconds
@@ -92,7 +93,8 @@ class FirstMessage:
         reader = self._reader
         framing_bytes = len(self._raw) - reader.payload_bytes
         if reader.close is not None:
-            self.on_client_lost()
+            self._client.write(render_close(reader.close.code, ""))
+            self._leave(Ending(Side.CLIENT, reader.close.code))
         elif reader.fault is not None:
             self._fail(GatewayError(Reason.MALFORMED, f"the client sent {reader.fault}"))
         elif reader.payload_bytes > self._limit or framing_bytes > MAX_FRAMING_BYTES:
@@ -124,9 +126,8 @@ class FirstMessage:
         """The client has left."""
         if self.whole.called:
             self._on_end(None)
-            return
-        self.has_left = True
-        self._fail(GatewayError(Reason.MALFORMED, "the client left before its first message"))
+        else:
+            self._leave(Ending(Side.CLIENT, is_lost=True))
 
     def refuse(self, error: GatewayError) -> None:
         """Wait no longer: neither for the message, nor for the provider that it leads to."""
@@ -147,6 +148,10 @@ class FirstMessage:
         self._deadline.close()
         self._raw.clear()
         self._memory.release_all()
+
+    def _leave(self, left: Ending) -> None:
+        self.left = left
+        self._fail(GatewayError(Reason.MALFORMED, "the client left before its first message"))
 
     def _fail(self, error: GatewayError) -> None:
         self._deadline.close()

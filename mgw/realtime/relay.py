@@ -27,10 +27,25 @@ CLOSE_SECONDS: Final = 5.0
 """How long the sides may take to agree to the end."""
 GOING_AWAY: Final = 1001
 PROTOCOL_ERROR: Final = 1002
+POLICY_VIOLATION: Final = 1008
 TOO_BIG: Final = 1009
 INTERNAL_ERROR: Final = 1011
 TRY_AGAIN_LATER: Final = 1013
 _MASK_BYTES: Final = 4
+
+
+_BY_REASON: Final = {
+    Reason.DRAINING: GOING_AWAY,
+    Reason.OVERLOADED: TRY_AGAIN_LATER,
+    Reason.NOT_IMPLEMENTED: POLICY_VIOLATION,
+}
+"""Codes of what the gateway itself refuses with a status from 500 on."""
+
+
+def refusal_code(error: GatewayError) -> int:
+    """Return the code of a close that stands for a response of its own (contract 10.3)."""
+    by_status = POLICY_VIOLATION if error.status < 500 else INTERNAL_ERROR
+    return _BY_REASON.get(error.reason, by_status)
 
 
 class Connection(Protocol):

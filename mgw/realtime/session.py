@@ -41,10 +41,10 @@ from mgw.realtime.messages import (
 )
 from mgw.realtime.relay import (
     GOING_AWAY,
-    INTERNAL_ERROR,
-    TRY_AGAIN_LATER,
+    POLICY_VIOLATION,
     Connection,
     SessionRelay,
+    refusal_code,
 )
 from mgw.realtime.sessions import Sessions
 from mgw.routing.route import ModelAt
@@ -58,13 +58,10 @@ if TYPE_CHECKING:
     from mgw.realtime.handshake import ServerHandshake
     from mgw.realtime.upstream_socket import Answer, SwitchedUpstream
 
-POLICY_VIOLATION: Final = 1008
 SWITCHING_PROTOCOLS: Final = 101
 FIRST_MESSAGE_BYTES: Final = 1024 * 1024
 FIRST_MESSAGE_SECONDS: Final = 10.0
 """Of Gemini's sessions, which begin with it (contract 10.3)."""
-_CLOSE_CODES: Final = {Reason.DRAINING: GOING_AWAY, Reason.OVERLOADED: TRY_AGAIN_LATER}
-"""Of refusals that are nobody's fault."""
 _MAX_METERED_BYTES: Final = 1024 * 1024
 """What is looked at of one message for its token counts."""
 
@@ -296,15 +293,12 @@ class Session:
 
     def _refuse_message(self, error: GatewayError, first: FirstMessage) -> None:
         """End a session whose first message leads nowhere."""
-        code = _CLOSE_CODES.get(error.reason)
-        if code is None:
-            code = POLICY_VIOLATION if error.status < 500 else INTERNAL_ERROR
-        self.client.write(render_close(code, error.message))
-        self.client.close()
-        if first.has_left:
-            self.exchange.client_left()
+        if first.left is not None:
+            settle(self.exchange, first.left, "")
         else:
+            self.client.write(render_close(refusal_code(error), error.message))
             self.exchange.refused(error)
+        self.client.close()
         first.stop()
         self._finish()
 

@@ -93,8 +93,10 @@ def render_frame(opcode: int, payload: bytes, key: bytes | None = None) -> bytes
     return first + length + (payload if key is None else key + mask(payload, key))
 
 
-def render_close(code: int, reason: str, key: bytes | None = None) -> bytes:
-    """Return a close frame; a reason of more than 123 bytes is cut (5.5.1)."""
+def render_close(code: int | None, reason: str, key: bytes | None = None) -> bytes:
+    """Return a close frame; a reason of more than 123 bytes is cut (5.5.1), and none goes without a code."""
+    if code is None:
+        return render_frame(CLOSE, b"", key)
     said = reason.encode(errors="replace")[:_MAX_REASON_BYTES].decode(errors="ignore").encode()
     return render_frame(CLOSE, code.to_bytes(2, "big") + said, key)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,14 @@ from tests.support.doors import Door, use_door
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.raw_client import RawClient, RawResponse, request
 from tests.support.raw_upstream import JSON, RawUpstream, Turn, counted
-from tests.support.realtime import EDGE, OPENAI_KEY, Traces, has_no_gateway_key, realtime_config
+from tests.support.realtime import (
+    EDGE,
+    OPENAI_KEY,
+    Traces,
+    closed_port,
+    has_no_gateway_key,
+    realtime_config,
+)
 from tests.support.simulator import SimulatorProcess
 
 KEY: Final = f"Authorization: Bearer {EDGE}".encode()
@@ -32,12 +38,6 @@ SUBPROTOCOL_KEY: Final = "openai-insecure-api-key."
 PAGE: Final = b"Origin: https://app.example.com"
 OTHER_PAGE: Final = b"Origin: https://elsewhere.example.com"
 TOKENS: Final = ("stale-canary-token", "fresh-canary-token")
-
-
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
 
 
 @pytest.fixture(scope="module")

@@ -77,6 +77,10 @@ class Turn:
         for piece in pieces:
             self._socket.sendall(piece)
 
+    def read(self, count: int) -> bytes:
+        """Return the next bytes behind an upgrade, which is no request any more; wait for them."""
+        return self._incoming.up_to(count)
+
     def push(self, piece: bytes, silent_seconds: float) -> int:
         """Send a piece over and over until the other side takes no byte of it any more; return how much."""
         sent = 0

@@ -7,6 +7,7 @@ All that a test says in a session contains the word ``canary``, as its keys do, 
 from __future__ import annotations
 
 import re
+import socket
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,6 +79,13 @@ class Traces:
         lines = self.gateway.stderr.wait_for(find, 60, f"the lines of {request_id}")
         assert len(lines) == 2, lines
         return {line.partition(b" ")[0].decode(): line.decode() for line in lines}
+
+
+def closed_port() -> int:
+    """Return a port on the loopback that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
 
 
 def sent(request: SeenRequest) -> tuple[int, int]:
