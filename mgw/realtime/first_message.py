@@ -39,7 +39,7 @@ class FirstMessage:
     """Gathers what a client sends until its first message is whole.
 
     :param limit: the most bytes that it may have.
-    :param seconds: until it has to be there.
+    :param seconds: until it has to be there; a ping before it begins makes them begin anew.
     :param memory: holds it.
     :param on_end: called where it is over behind the first message: with why, or ``None``: the client left.
     """
@@ -109,6 +109,7 @@ class FirstMessage:
     def _answer_pings(self) -> None:
         """Answer in place of the provider that there is not yet: a client without answers gives up."""
         for payload in read_pings(bytes(self._raw)):
+            self._deadline.start(self._seconds)
             self._client.write(render_frame(PONG, payload))
         self._raw.clear()
         self._memory.release_all()

@@ -24,6 +24,8 @@ MAX_FRAMING_BYTES: Final = 256 * 1024
 """What the headers of its frames may take beside it, and frames of control within it: each takes time."""
 _MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
+SESSION_UPDATE: Final = b'"session.update"'
+"""Stands in the messages of a realtime session that may repeat its model."""
 _MASK_BYTES: Final = 4
 
 ModelPath = tuple[str, ...]

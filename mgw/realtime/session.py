@@ -35,17 +35,12 @@ from mgw.realtime.ending import Ending, Side, settle
 from mgw.realtime.first_message import FirstMessage, no_model
 from mgw.realtime.messages import (
     MAX_MESSAGE_BYTES,
+    SESSION_UPDATE,
     RewritingDirection,
     find_message_models,
     rewrite_models,
 )
-from mgw.realtime.relay import (
-    GOING_AWAY,
-    POLICY_VIOLATION,
-    Connection,
-    SessionRelay,
-    refusal_code,
-)
+from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, Connection, SessionRelay, refusal_code
 from mgw.realtime.sessions import Sessions
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
@@ -352,9 +347,9 @@ class Session:
         route, target = self.exchange.route, self.exchange.target
         if not route.body_models:
             return False
-        return route.model_at is not ModelAt.PATH or (
-            target is not None and target.upstream_model != self.request.path_model
-        )
+        if route.model_at is ModelAt.MESSAGE or route.dialect is DialectName.OPENAI_RESPONSES:
+            return True
+        return target is not None and target.upstream_model != target.asked_model  # they repeat it at most
 
     def _meter(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -362,12 +357,16 @@ class Session:
 
     def _rewrite(self, payload: bytes) -> bytes | None:
         """Return what is sent in place of a client's message."""
+        exchange, repeats = self.exchange, self.exchange.route.dialect is DialectName.OPENAI
+        if repeats and SESSION_UPDATE not in payload:
+            return payload
         found = find_message_models(payload, self._model_path)
         if not found:
             return payload
-        exchange, asked = self.exchange, found[-1].value
-        target = exchange.target
+        target, asked = exchange.target, found[-1].value
         assert target is not None
+        if repeats and asked != target.asked_model:
+            return payload
         try:
             new = self._upstream_model(asked)
         except GatewayError as error:

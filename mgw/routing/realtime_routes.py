@@ -29,7 +29,13 @@ _gemini: Final = partial(
 )
 
 REALTIME_ROUTES: Final = (
-    _openai(name="realtime_ws", path="/v1/realtime", model_at=ModelAt.QUERY, instead_of_model="call_id"),
+    _openai(
+        name="realtime_ws",
+        path="/v1/realtime",
+        model_at=ModelAt.QUERY,
+        instead_of_model="call_id",
+        body_models=(("session", "model"),),
+    ),
     _openai(name="realtime_translations_ws", path="/v1/realtime/translations", model_at=ModelAt.QUERY),
     _openai(name="live_ws", path="/v1/live/sessions", model_at=ModelAt.NOWHERE, model_optional=True),
     _openai(

@@ -96,6 +96,13 @@ stream_max_retries = 0
     return {"MGW_KEY": access.key}
 
 
+def _prepare_codex_for_websockets(at: Desk, access: Access) -> Mapping[str, str]:
+    environ = _prepare_codex(at, access)
+    with (at.home / ".codex" / "config.toml").open("a") as file:
+        file.write("supports_websockets = true\n")
+    return environ
+
+
 def _ask_codex(model: str | None, prompt: str) -> Sequence[str]:
     named = [] if model is None else ["--model", model]
     unasked = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
@@ -159,6 +166,8 @@ CODEX = Agent(
     _answer_of_codex,
     lambda note: [("exec_command", {"cmd": f"cat {note}"}), ("exec_command", {"cmd": f"cat < {note}"})],
 )
+CODEX_OVER_WEBSOCKETS = replace(CODEX, prepare=_prepare_codex_for_websockets)
+"""Codex, with the setting that has it ask for a WebSocket first."""
 GEMINI_CLI = Agent(
     "Gemini CLI",
     "@google/gemini-cli/bundle/gemini.js",

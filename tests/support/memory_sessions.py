@@ -14,7 +14,7 @@ from tests.support.raw_sessions import frame, handshake
 from tests.support.upstreams import ProviderConnection
 from tests.support.web_servers import WebServerHarness
 
-REALTIME: Final = "/v1/realtime?model=main/m"
+REALTIME: Final = "/v1/realtime?model=m"
 RESPONSES: Final = "/v1/responses"
 LIVE: Final = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 MESSAGE: Final = frame(0x81, b'{"type":"response.create"}')

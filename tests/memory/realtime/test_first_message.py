@@ -28,7 +28,8 @@ class Opening:
     def __init__(self, limit: int = 1 << 20, max_held: int = 1 << 30) -> None:
         self.budget = BodyBudget(max_held)
         self.client = MemoryConnection()
-        wheel, memory = TimerWheel(Clock()), Reservation(self.budget)
+        self.clock = Clock()
+        wheel, memory = TimerWheel(self.clock), Reservation(self.budget)
         self.first = FirstMessage(limit, 10.0, wheel, memory, self.client, lambda _: None)
 
 
@@ -45,6 +46,16 @@ def test_pings_ahead_of_it_are_answered_and_not_kept(cut: int) -> None:
     opening.first.on_client_data(FRAME)
     assert opening.first.whole.result == MESSAGE
     assert opening.first.take() == FRAME
+
+
+def test_a_client_that_pings_may_wait_longer() -> None:
+    opening = Opening()
+    for _ in range(3):
+        opening.clock.pump([1.0] * 9)
+        opening.first.on_client_data(PING)
+    assert not opening.first.whole.called
+    opening.clock.pump([1.0] * 12)
+    assert refusal_of(opening.first.whole).reason is Reason.CLIENT_TOO_SLOW
 
 
 def test_who_does_not_take_the_pongs_may_send_no_more_pings() -> None:
