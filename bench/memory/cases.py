@@ -9,11 +9,13 @@ from bench.load import body
 from bench.memory.gateway import EDGE_KEY
 from bench.translation.talk import Assistant, chat, first_lines, words
 from bench.translation.wires import ANTHROPIC, CHAT, GEMINI, MODELS, answer, request, stream
+from mgw.wire.frames import TEXT, render_frame
 
 _PATHS = {CHAT: b"/v1/chat/completions", ANTHROPIC: b"/v1/messages"}
 _PROVIDERS = {CHAT: "up", ANTHROPIC: "claude", GEMINI: "google"}
 _FEW_HEADERS = b"Content-Type: application/json\r\nX-Request-Id: req_bench\r\nServer: bench\r\n"
 _STREAM_HEADERS = b"Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+_MASK_KEY = b"\x37\xfa\x21\x3d"
 _VENDOR_HEADERS = (
     b"Date: Mon, 23 Nov 2026 09:00:00 GMT\r\nContent-Type: application/json\r\nConnection: keep-alive\r\n"
     b"access-control-expose-headers: X-Request-ID\r\nopenai-organization: bench-organization\r\n"
@@ -60,7 +62,27 @@ class StreamCase:
     ending: bytes
 
 
-AnyCase = Case | RefusedCase | StreamCase
+@dataclass(frozen=True, slots=True)
+class FrameCase:
+    """One row of frames: a session is opened once, and both sides send in turn."""
+
+    name: str
+    request: bytes
+    by_client: tuple[bytes, ...]
+    by_provider: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCase:
+    """One row of sessions, each of which has one frame either way and is closed by its client."""
+
+    name: str
+    request: bytes
+    by_client: bytes
+    by_provider: bytes
+
+
+AnyCase = Case | RefusedCase | StreamCase | FrameCase | SessionCase
 
 
 def _post(wire: str, body: bytes, *, key: str = EDGE_KEY, more: bytes = b"") -> bytes:
@@ -149,9 +171,24 @@ def _streamed(client: str, provider: str) -> StreamCase:
     )
 
 
+def _sessions() -> list[FrameCase | SessionCase]:
+    request = (
+        b"GET /v1/realtime?model=up/bench-model HTTP/1.1\r\nHost: 127.0.0.1:4000\r\nConnection: Upgrade\r\n"
+        b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nUser-Agent: bench/1.0\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-Api-Key: %b\r\n\r\n" % EDGE_KEY.encode()
+    )
+    said = [b'{"type":"bench.frame","text":"%b"}' % (b"x" * (size - 32)) for size in (200, 4096)]
+    by_client = tuple(render_frame(TEXT, text, _MASK_KEY) for text in said)
+    by_provider = tuple(render_frame(TEXT, text) for text in said)
+    return [
+        FrameCase("frame, relayed", request, by_client, by_provider),
+        SessionCase("session, opened and closed", request, by_client[0], by_provider[0]),
+    ]
+
+
 def cases() -> dict[str, AnyCase]:
     """Return all rows by their names."""
     pairs = [(CHAT, CHAT), (CHAT, ANTHROPIC), (ANTHROPIC, CHAT), (CHAT, GEMINI)]
     streamed = [_streamed(client, provider) for client, provider in pairs]
-    found: list[AnyCase] = [*_relayed(), *_translated(), *_refused(), *streamed]
+    found: list[AnyCase] = [*_relayed(), *_translated(), *_refused(), *streamed, *_sessions()]
     return {case.name: case for case in found}

@@ -20,7 +20,11 @@ PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003}
 
 _CONFIG = """
 providers:
-  up: {{kind: openai_compat, base_url: "http://127.0.0.1:4001/v1", api_key: bench-upstream-key}}
+  up:
+    kind: openai_compat
+    base_url: "http://127.0.0.1:4001/v1"
+    api_key: bench-upstream-key
+    capabilities: {{realtime: true}}
   claude: {{kind: anthropic, base_url: "http://127.0.0.1:4002/v1", api_key: bench-upstream-key}}
   google: {{kind: gemini, base_url: "http://127.0.0.1:4003/v1beta", api_key: bench-upstream-key}}
 edge_auth: {{enabled: true, keys: ["{edge_key}"]}}

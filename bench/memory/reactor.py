@@ -58,11 +58,21 @@ class MemoryTransport:
         return _SERVER
 
 
+class HalfClosingTransport(MemoryTransport):
+    """One end of a connection whose sides close one by one, as TCP's do."""
+
+    loseWriteConnection = MemoryTransport.loseConnection
+
+
 class MemoryConnection:
     """A protocol of the gateway and what it has written; the caller plays the other side."""
 
-    def __init__(self, protocol: Any) -> None:  # Any: interfaces of Twisted declare no attributes
-        self.transport = MemoryTransport()
+    def __init__(
+        self,
+        protocol: Any,  # Any: interfaces of Twisted declare no attributes
+        transport: MemoryTransport | None = None,
+    ) -> None:
+        self.transport = transport or MemoryTransport()
         self.transport.protocol = protocol
         self.written = self.transport.written
         protocol.makeConnection(self.transport)  # a dial gives its place to the protocol here
@@ -112,7 +122,9 @@ class MemoryReactor(ReactorBase):
         bindAddress: tuple[str, int] | None = None,  # noqa: N803  Twisted's name
     ) -> None:
         """Connect at once."""
-        connection = self.connections[port] = MemoryConnection(factory.buildProtocol(_SERVER))
+        connection = self.connections[port] = MemoryConnection(
+            factory.buildProtocol(_SERVER), HalfClosingTransport()
+        )
         self._open.append(connection)
 
     def installWaker(self) -> None:

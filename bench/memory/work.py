@@ -1,4 +1,4 @@
-"""The work of one row: requests, refusals or chunks; only sending them is measured."""
+"""The work of one row: requests, refusals, chunks, frames or sessions; only sending them is measured."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bench.memory.cases import AnyCase, Case, RefusedCase, StreamCase
+from bench.memory.cases import AnyCase, Case, FrameCase, RefusedCase, SessionCase, StreamCase
 from bench.memory.gateway import MemoryGateway
 from bench.memory.reactor import MemoryConnection
+from bench.memory.sessions import OpenSession, close_session, open_session
 
 TURN_SECONDS = 0.1
 """The time that passes in a turn: whatever is written down later is written then."""
@@ -156,6 +157,74 @@ class Chunks:
             raise WrongAnswerError(f"{self.case.name}: the stream does not end: {said[-500:]!r}")
 
 
+@dataclass(slots=True)
+class Frames:
+    """Frames of one session that stays open, by either side in turn."""
+
+    gateway: MemoryGateway
+    case: FrameCase
+    _count: int = 0
+    _session: OpenSession = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._session = open_session(self.gateway, self.case.request)
+
+    def prepare(self, count: int) -> None:
+        """Note how many are asked for; one way and back is two."""
+        self._count = count
+
+    def run(self) -> None:
+        """Send them."""
+        by_client, by_provider = self._session.client.receive, self._session.provider.receive
+        pairs = list(zip(self.case.by_client, self.case.by_provider, strict=True))
+        for number in range(self._count // 2):
+            there, back = pairs[number % len(pairs)]
+            by_client(there)
+            by_provider(back)
+        self.gateway.reactor.turn(TURN_SECONDS)
+
+    def check(self) -> None:
+        """Count what was written."""
+        session = self._session
+        found = len(session.client.written) + len(session.provider.written)
+        if found != self._count // 2 * 2 or not session.client.take() or not session.provider.take():
+            raise WrongAnswerError(f"{self.case.name}: {found} of {self._count} frames")
+
+    def finish(self) -> None:
+        """Close the session."""
+        close_session(self.gateway, self._session)
+
+
+@dataclass(slots=True)
+class Sessions:
+    """Sessions, one after another, each on connections of its own."""
+
+    gateway: MemoryGateway
+    case: SessionCase
+    _count: int = 0
+    _closed: int = 0
+
+    def __post_init__(self) -> None:
+        close_session(self.gateway, open_session(self.gateway, self.case.request))
+
+    def prepare(self, count: int) -> None:
+        """Note how many are asked for."""
+        self._count, self._closed = count, 0
+
+    def run(self) -> None:
+        """Open each, send a frame either way, and close it."""
+        for _ in range(self._count):
+            session = open_session(self.gateway, self.case.request)
+            session.client.receive(self.case.by_client)
+            session.provider.receive(self.case.by_provider)
+            self._closed += close_session(self.gateway, session)
+
+    def check(self) -> None:
+        """Count those that had all of it."""
+        if self._closed != self._count:
+            raise WrongAnswerError(f"{self.case.name}: {self._closed} of {self._count} sessions")
+
+
 @contextmanager
 def work_of(case: AnyCase, gateway: MemoryGateway) -> Iterator[Work]:
     """Have the work of one row ready to run; a stream is ended behind it."""
@@ -163,6 +232,12 @@ def work_of(case: AnyCase, gateway: MemoryGateway) -> Iterator[Work]:
         yield Requests(gateway, case)
     elif isinstance(case, RefusedCase):
         yield Refusals(gateway, case)
+    elif isinstance(case, SessionCase):
+        yield Sessions(gateway, case)
+    elif isinstance(case, FrameCase):
+        frames = Frames(gateway, case)
+        yield frames
+        frames.finish()
     else:
         chunks = Chunks(gateway, case)
         yield chunks

@@ -37,6 +37,8 @@ _HANDSHAKE_HEADERS: Final = (
     b"sec-websocket-version",
     b"sec-websocket-protocol",
 )
+_CLOCK: Final = Clock()
+"""Nothing is timed."""
 _ADDRESS: Final = IPv4Address("TCP", "127.0.0.1", 0)
 
 
@@ -161,8 +163,7 @@ class ClientHandshake:
     def __init__(
         self, host: str, port: int, target: bytes, headers: RawHeaders, subprotocols: Sequence[str]
     ) -> None:
-        factory = _ClientFactory(reactor=Clock(), protocols=list(subprotocols))
-        factory.setProtocolOptions(openHandshakeTimeout=0)
+        factory = _ClientFactory(reactor=_CLOCK, protocols=list(subprotocols))
         protocol: Any = _ClientProtocol()  # Any: as above
         protocol.factory = factory
         protocol.asked = _ConnectingRequest(
@@ -218,10 +219,25 @@ def _text(value: bytes) -> str:
 
 
 def _build_server_factory() -> Any:  # Any: as above
-    factory = _ServerFactory(reactor=Clock(), server=None)
+    factory = _ServerFactory(reactor=_CLOCK, server=None)
     factory.protocol = _ServerProtocol
     factory.setProtocolOptions(openHandshakeTimeout=0, webStatus=False)
+    _keep_options(_ServerProtocol, factory)
     return factory
 
 
+def _keep_options(protocol: Any, factory: Any) -> None:  # Any: as above
+    """Have a class of protocols keep the options of a factory, which each would copy, and print for a log."""
+    for name in protocol.CONFIG_ATTRS:
+        setattr(protocol, name, getattr(factory, name))
+    protocol.CONFIG_ATTRS = ()
+
+
+def _set_client_options() -> None:
+    factory = _ClientFactory(reactor=_CLOCK)
+    factory.setProtocolOptions(openHandshakeTimeout=0)
+    _keep_options(_ClientProtocol, factory)
+
+
 _SERVER_FACTORY: Final = _build_server_factory()
+_set_client_options()
