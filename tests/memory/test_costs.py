@@ -33,7 +33,7 @@ CALLS: Final = {
     "chunk, chat to anthropic": 24.7,
     "chunk, anthropic to chat": 27.8,
     "chunk, chat to gemini": 27.8,
-    "frame, relayed": 8.3,
+    "frame, relayed": 8.8,
     "session, opened and closed": 1271.5,
 }
 """The most calls of each: 3 % above what was counted.  Lower the bar when the number falls."""
