@@ -33,11 +33,11 @@ CALLS: Final = {
     "chunk, chat to anthropic": 24.7,
     "chunk, anthropic to chat": 27.8,
     "chunk, chat to gemini": 27.8,
-    "frame, relayed": 8.8,
-    "session, opened and closed": 1271.5,
+    "frame, relayed": 15.5,
+    "session, opened and closed": 1281.5,
 }
 """The most calls of each: 3 % above what was counted.  Lower the bar when the number falls."""
-SESSION_BYTES: Final = 8100
+SESSION_BYTES: Final = 10_750
 """The most that an open session keeps, but for its transports: 3 % above what was counted."""
 
 
