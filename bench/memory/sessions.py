@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha1
 from typing import Final
 
-from bench.memory.gateway import MemoryGateway
+from bench.memory.gateway import PORTS, MemoryGateway
 from bench.memory.reactor import MemoryConnection
 from bench.translation.wires import CHAT
 from mgw.wire.frames import render_close
@@ -40,10 +40,14 @@ def open_session(gateway: MemoryGateway, request: bytes) -> OpenSession:
     :raises NoSessionError: it was refused.
     """
     client = gateway.connect()
-    asked_before = gateway.reactor.connections.get(4001)
+    before = gateway.reactor.connections.get(PORTS[CHAT])
     client.receive(request)
-    _wait_for_dial(gateway, asked_before)
+    _wait_for_dial(gateway, before)
     provider = gateway.provider(CHAT)
+    if before is None:
+        del gateway.reactor.connections[PORTS[CHAT]]
+    else:
+        gateway.reactor.connections[PORTS[CHAT]] = before  # the one for requests
     found = _KEY.search(provider.take())
     if found is None:
         raise NoSessionError(client.take())
@@ -69,7 +73,7 @@ def close_session(gateway: MemoryGateway, session: OpenSession) -> bool:
 def _wait_for_dial(gateway: MemoryGateway, before: MemoryConnection | None) -> None:
     """Wait until the provider is dialled: for the first session a thread imports what it needs."""
     for _ in range(_MOST_TURNS):
-        if gateway.reactor.connections.get(4001) is not before:
+        if gateway.reactor.connections.get(PORTS[CHAT]) is not before:
             return
         gateway.reactor.turn()
         time.sleep(_TURN_SECONDS)
