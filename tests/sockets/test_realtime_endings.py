@@ -205,7 +205,7 @@ WAYS: Final = (
     Way("nobody/m", partial(refused, status=502), ("upstream_error", "refused_connection", 502)),
     Way("leave.sim-stall-head", leaves_while_it_is_dialled, LEFT),
     Way("first", leaves_before_its_first_message, LEFT, "/v1/responses"),
-    Way("second", closes_before_its_first_message, LEFT, "/v1/responses"),
+    Way("second", closes_before_its_first_message, OK, "/v1/responses"),
     Way("third", names_no_model, _MALFORMED, "/v1/responses"),
 )
 LIMITED: Final = Way("limited", gets_its_limit, OK)
