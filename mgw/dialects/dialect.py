@@ -261,6 +261,12 @@ class SessionMessages(Struct, frozen=True):
     """What one message tells of tokens, which counts beside that of others; never raises."""
     render_error: Callable[[GatewayError], bytes] | None = None
     """A refusal of one message, for a client whose session goes on; ``None``: the session has to end."""
+    first_only: bool = False
+    """Only the first message of a client names a model."""
+    repeat_marker: bytes | None = None
+    """Stands in the messages that may repeat the session's own model, where messages name no other."""
+    replaces_http: bool = False
+    """It takes the place of HTTP requests: clients open it ahead of the first, and can fall back to HTTP."""
 
 
 class Dialect(Struct, frozen=True):

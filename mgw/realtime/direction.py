@@ -112,6 +112,12 @@ class Direction:
         else:
             self._insert = [close_frame]
 
+    def stop(self) -> None:
+        """Let nothing pass any more: the session is over."""
+        self._ended = self._waits = True
+        self._insert.clear()
+        self._on_end = None
+
     @property
     def is_cut(self) -> bool:
         """Whether the receiver has had a part of a frame, and no close frame can be put behind it."""

@@ -8,6 +8,7 @@ things.  Autobahn has no time limit here; whoever shakes hands has.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -32,10 +33,13 @@ _ClientFactory: Any = WebSocketClientFactory  # Any: Autobahn is half typed, her
 _ServerFactory: Any = WebSocketServerFactory
 _ConnectingRequest: Any = ConnectingRequest
 _VERSION: Final = b"13"
+_OFFER: Final = b"sec-websocket-protocol"
+_IS_TOKEN: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch
+"""RFC 9110 5.6.2, and RFC 6455 4.1 for subprotocols."""
 _HANDSHAKE_HEADERS: Final = (
     b"sec-websocket-key",
     b"sec-websocket-version",
-    b"sec-websocket-protocol",
+    _OFFER,
 )
 _CLOCK: Final = Clock()
 """Nothing is timed."""
@@ -136,11 +140,12 @@ class ServerHandshake:
             b"%b: %b" % (name, value) for name in _HANDSHAKE_HEADERS for value in values_of(headers, name)
         ]
         self._protocol.dataReceived(b"\r\n".join((_REQUEST, *lines, b"", b"")))
-        if self._protocol.decision is None:
+        offered = [name.strip() for value in values_of(headers, _OFFER) for name in value.split(b",")]
+        if self._protocol.decision is None or not all(map(_IS_TOKEN, offered)):
             raise GatewayError(
                 Reason.MALFORMED,
                 "the WebSocket handshake is not valid: Sec-WebSocket-Key has to be 16 bytes in base64, and "
-                "no subprotocol may be offered twice",
+                "each subprotocol is a token and stands once",
             )
 
     def accept(self, subprotocol: str | None, headers: RawHeaders) -> bytes:
@@ -150,7 +155,9 @@ class ServerHandshake:
         :param headers: what else the response says.
         """
         self._protocol.decision.callback((subprotocol, _joined(headers)))
-        return self._transport.take()
+        response = self._transport.take()
+        assert response, "Autobahn has taken the decision"
+        return response
 
 
 class ClientHandshake:

@@ -18,14 +18,12 @@ from mgw.realtime.direction import Direction
 from mgw.wire.frames import FrameReader, Message, render_frame, without_last_message
 from mgw.wire.json_spans import NestedString, apply_edits, find_nested_strings
 
-MAX_MESSAGE_BYTES: Final = 16 * 1024 * 1024
+MAX_MESSAGE_BYTES: Final = 8 * 1024 * 1024
 """A longer message is not searched for a model: that would hold everybody else up for too long."""
 MAX_FRAMING_BYTES: Final = 256 * 1024
 """What the headers of its frames may take beside it, and frames of control within it: each takes time."""
 _MAX_VALUES: Final = 1000
 """A message has a few dozen beside its model; to search millions would hold everybody else up."""
-SESSION_UPDATE: Final = b'"session.update"'
-"""Stands in the messages of a realtime session that may repeat its model."""
 _MASK_BYTES: Final = 4
 
 ModelPath = tuple[str, ...]

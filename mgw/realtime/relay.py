@@ -223,6 +223,8 @@ class SessionRelay:
         self._stall_deadline.close()
         (self._client.abort if self.to_client.is_cut else self._client.close)()
         (self._upstream.abort if self.to_upstream.is_cut else self._upstream.close)()
+        self.to_client.stop()
+        self.to_upstream.stop()
         on_end, self._on_end = self._on_end, None
         ending = self._ending
         assert ending is not None, "it has begun to end"

@@ -35,7 +35,6 @@ from mgw.realtime.ending import Ending, Side, settle
 from mgw.realtime.first_message import FirstMessage, no_model
 from mgw.realtime.messages import (
     MAX_MESSAGE_BYTES,
-    SESSION_UPDATE,
     RewritingDirection,
     find_message_models,
     rewrite_models,
@@ -44,7 +43,7 @@ from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, Connection, Session
 from mgw.realtime.sessions import Sessions
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
-from mgw.vocabulary import Capability, DialectName
+from mgw.vocabulary import Capability
 from mgw.wire.frames import TEXT, FrameReader, Message, render_close, render_frame
 from mgw.wire.headers import RawHeaders
 from mgw.wire.target import query_value
@@ -264,18 +263,14 @@ class Session:
         if provider is None or Capability.REALTIME in provider.capabilities:
             return
         message = f"the capability realtime of provider {provider.name!r} is off"
-        if exchange.route.dialect is DialectName.OPENAI_RESPONSES:
+        if self._messages.replaces_http:
             raise GatewayError(Reason.NO_WEBSOCKET, f"{message}: send an ordinary HTTP request")
         raise GatewayError(Reason.NOT_IMPLEMENTED, message, param="model")
 
     def _first_limits(self) -> tuple[int, float]:
-        """Return how long the first message may be, and how long it may take.
-
-        Sessions of responses are opened ahead of their first request.
-        """
-        exchange = self.exchange
-        if exchange.route.dialect is DialectName.OPENAI_RESPONSES:
-            config = exchange.generation.config
+        """Return how long the first message may be, and how long it may take."""
+        if self._messages.replaces_http:
+            config = self.exchange.generation.config
             return min(config.max_body_bytes, MAX_MESSAGE_BYTES), config.timeouts.client_idle
         return FIRST_MESSAGE_BYTES, FIRST_MESSAGE_SECONDS
 
@@ -323,14 +318,13 @@ class Session:
         relay = SessionRelay(client, socket, exchange.wheel, stall, self._on_relay_end)
         from_client = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES if self._rewrites else 0)
         if self._rewrites:
-            first_only = exchange.route.dialect is DialectName.GEMINI
             relay.to_upstream = RewritingDirection(
                 from_client,
                 socket.write,
                 relay.on_direction_end,
                 self._rewrite,
                 self.memory,
-                first_only=first_only,
+                first_only=self._messages.first_only,
             )
         else:
             relay.to_upstream = Direction(from_client, socket.write, _ignore, relay.on_direction_end)
@@ -347,7 +341,7 @@ class Session:
         route, target = self.exchange.route, self.exchange.target
         if not route.body_models:
             return False
-        if route.model_at is ModelAt.MESSAGE or route.dialect is DialectName.OPENAI_RESPONSES:
+        if route.model_at is ModelAt.MESSAGE or self._messages.replaces_http:
             return True
         return target is not None and target.upstream_model != target.asked_model  # they repeat it at most
 
@@ -357,15 +351,15 @@ class Session:
 
     def _rewrite(self, payload: bytes) -> bytes | None:
         """Return what is sent in place of a client's message."""
-        exchange, repeats = self.exchange, self.exchange.route.dialect is DialectName.OPENAI
-        if repeats and SESSION_UPDATE not in payload:
+        repeat_marker = self._messages.repeat_marker
+        if repeat_marker is not None and repeat_marker not in payload:
             return payload
         found = find_message_models(payload, self._model_path)
         if not found:
             return payload
-        target, asked = exchange.target, found[-1].value
+        target, asked = self.exchange.target, found[-1].value
         assert target is not None
-        if repeats and asked != target.asked_model:
+        if repeat_marker is not None and asked != target.asked_model:
             return payload
         try:
             new = self._upstream_model(asked)

@@ -52,6 +52,6 @@ DIALECT: Final = Dialect(
     KEEPALIVE,
     CLIENT,
     PROVIDER,
-    SessionMessages(b'"usageMetadata"', parse_session_usage),
+    SessionMessages(b'"usageMetadata"', parse_session_usage, first_only=True),
 )
 """What this dialect brings."""

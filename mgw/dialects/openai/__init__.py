@@ -60,8 +60,10 @@ RESPONSES: Final = replace(
     name=DialectName.OPENAI_RESPONSES,
     client=None,
     provider=None,
-    session=replace(_SESSION, render_error=render_session_error),
+    session=replace(_SESSION, render_error=render_session_error, replaces_http=True),
 )
 """Responses."""
-OTHERS: Final = replace(RESPONSES, name=DialectName.OPENAI, session=_SESSION)
+OTHERS: Final = replace(
+    RESPONSES, name=DialectName.OPENAI, session=replace(_SESSION, repeat_marker=b'"session.update"')
+)
 """Everything else: embeddings, media, platform."""
