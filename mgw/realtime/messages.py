@@ -49,7 +49,7 @@ def rewrite_models(payload: bytes, found: Sequence[NestedString], new: str) -> b
 class RewritingDirection(Direction):
     """What a client sends, where its messages may name models.
 
-    Until the last message that may, only whole messages have gone on, so a close frame of ours always may.
+    What is held stands behind whole frames that have gone on, so that a close frame of ours may.
 
     :param rewrite: returns what is sent in place of a message: the payload itself where nothing changes,
         ``None`` for nothing.
@@ -57,7 +57,10 @@ class RewritingDirection(Direction):
     :param first_only: only the first message names one; those behind it pass as they come.
     """
 
-    __slots__ = ("_first_only", "_framing_bytes", "_held", "_is_plain", "_memory", "_rewrite")
+    __slots__ = (
+        *("_first_only", "_framing_bytes", "_held", "_is_plain", "_memory", "_rewrite", "_streams"),
+        "passes_others",
+    )
 
     def __init__(
         self,
@@ -70,6 +73,10 @@ class RewritingDirection(Direction):
         first_only: bool = False,
     ) -> None:
         super().__init__(reader, write, _take_none, on_end)
+        self.passes_others = False
+        """What the reader will not show passes as it comes; else a message that is too long is refused."""
+        self._streams = False
+        """A part of the unfinished message has gone on."""
         self._first_only = first_only
         self._is_plain = False
         self._rewrite = rewrite
@@ -107,7 +114,7 @@ class RewritingDirection(Direction):
 
     def end_with(self, close_frame: bytes) -> None:
         """Send the provider a close frame; what is held is dropped, since its rest never comes."""
-        if self._is_plain:
+        if self._is_plain or self._streams:
             super().end_with(close_frame)
         elif not self._ended:
             self._drop_held()
@@ -129,7 +136,9 @@ class RewritingDirection(Direction):
 
     def _pass_rest(self, rest: bytes) -> None:
         """Pass what stands behind the last whole message, or keep it until its message is whole."""
-        if self._is_plain or self._is_between_messages() or self._reader.close is not None:
+        is_whole = self._is_plain or self._is_between_messages() or self._reader.close is not None
+        self._streams = not is_whole and self.passes_others and not self._reader.is_gathering
+        if is_whole or self._streams:
             self._pass(rest)
         else:
             self._hold(rest)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 SWITCHING_PROTOCOLS: Final = 101
 FIRST_MESSAGE_BYTES: Final = 1024 * 1024
+"""Of Gemini's sessions; messages that repeat a model are as short."""
 FIRST_MESSAGE_SECONDS: Final = 10.0
 """Of Gemini's sessions, which begin with it (contract 10.3)."""
 _MAX_METERED_BYTES: Final = 1024 * 1024
@@ -316,24 +317,30 @@ class Session:
             exchange.note_upstream_request_id(upstream.request_id)
         stall = exchange.generation.config.timeouts.write_stall
         relay = SessionRelay(client, socket, exchange.wheel, stall, self._on_relay_end)
-        from_client = FrameReader(masked=True, message_limit=MAX_MESSAGE_BYTES if self._rewrites else 0)
-        if self._rewrites:
-            relay.to_upstream = RewritingDirection(
-                from_client,
-                socket.write,
-                relay.on_direction_end,
-                self._rewrite,
-                self.memory,
-                first_only=self._messages.first_only,
-            )
-        else:
-            relay.to_upstream = Direction(from_client, socket.write, _ignore, relay.on_direction_end)
+        relay.to_upstream = self._client_direction(relay, socket.write)
         from_upstream = FrameReader(
             masked=False, message_limit=_MAX_METERED_BYTES, markers=(self._messages.usage_marker,)
         )
         relay.to_client = Direction(from_upstream, client.write, self._meter, relay.on_direction_end)
         self._relay = relay
         return relay
+
+    def _client_direction(self, relay: SessionRelay, write: Callable[[bytes], None]) -> Direction:
+        messages = self._messages
+        if not self._rewrites:
+            return Direction(FrameReader(masked=True), write, _ignore, relay.on_direction_end)
+        limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
+        reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
+        direction = RewritingDirection(
+            reader,
+            write,
+            relay.on_direction_end,
+            self._rewrite,
+            self.memory,
+            first_only=messages.first_only,
+        )
+        direction.passes_others = not messages.replaces_http
+        return direction
 
     @property
     def _rewrites(self) -> bool:

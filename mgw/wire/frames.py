@@ -41,6 +41,8 @@ _WITHIN_A_MESSAGE: Final = _CONTROLS | {0, _FINAL}
 """The first bytes that a frame may have (5.4): a message's later frames have the opcode 0."""
 
 _CLOSE_CODES: Final = frozenset({*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)})
+HEAD_BYTES: Final = 128
+"""So far a message is looked into, to see whether it is of interest: most say their type first."""
 _OPENING_BRACE: Final = ord("{")
 _MASK_BLOCK: Final = 1 << 16
 
@@ -143,13 +145,15 @@ class FrameReader:
     """Walk the frames of one direction of a connection, however they arrive.
 
     Messages of interest are text, or binary that begins with ``{``, of at most ``message_limit`` bytes, that
-    contain one of ``markers``, where there are any; with a limit of 0 there are none.  Held are the payload
+    contain one of ``markers``, where there are any, and have ``head_marker`` among their first
+    :data:`HEAD_BYTES`, where there is one; with a limit of 0 there are none.  Held are the payload
     of an unfinished message that may be one, and the beginning of a header or a control frame.
     """
 
     __slots__ = (
         "_expected",
         "_gathered",
+        "_head_marker",
         "_held",
         "_is_final",
         "_is_over",
@@ -169,11 +173,19 @@ class FrameReader:
         "payload_bytes",
     )
 
-    def __init__(self, *, masked: bool, message_limit: int = 0, markers: tuple[bytes, ...] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        masked: bool,
+        message_limit: int = 0,
+        markers: tuple[bytes, ...] = (),
+        head_marker: bytes | None = None,
+    ) -> None:
         self._mask_bit = _MASKED if masked else 0
         self._mask_bytes = 4 if masked else 0
         self._limit = message_limit or -1
         self._markers = markers
+        self._head_marker = head_marker
         self._expected: frozenset[int] = _BETWEEN_MESSAGES
         self._held = b""
         """The beginning of a frame that cannot be read yet."""
@@ -209,6 +221,11 @@ class FrameReader:
     def missing(self) -> int:
         """How many bytes of its payload the unfinished frame lacks; 0 where its header is not complete."""
         return self._left
+
+    @property
+    def is_gathering(self) -> bool:
+        """What has come of a message, or of a header, may yet be one of interest."""
+        return self._gathered is not None or bool(self._held)
 
     @property
     def in_message(self) -> bool:
@@ -314,6 +331,9 @@ class FrameReader:
     def _gather(self, piece: bytes) -> None:
         gathered = self._gathered
         assert gathered is not None
+        if not gathered and len(piece) >= HEAD_BYTES and not self._has_head(piece[:HEAD_BYTES]):
+            self._gathered = None
+            return
         if self._opcode == BINARY and not gathered and not self._is_object(piece, 0):
             self._gathered = None
             return
@@ -327,6 +347,8 @@ class FrameReader:
         """Keep a message that is whole in one frame, if it is of interest."""
         if opcode == BINARY and (start == end or not self._is_object(data, start)):
             return
+        if not self._has_head(data[start : min(end, start + HEAD_BYTES)]):
+            return
         if self._mask_bit:
             payload = mask(data[start:end], self._key)
             if self._is_marked(payload, 0, len(payload)):
@@ -336,6 +358,12 @@ class FrameReader:
 
     def _is_object(self, data: bytes, start: int) -> bool:
         return data[start] ^ (self._key[0] if self._mask_bit else 0) == _OPENING_BRACE
+
+    def _has_head(self, head: bytes) -> bool:
+        """Whether a message that begins so may be of interest."""
+        if self._head_marker is None:
+            return True
+        return self._head_marker in (mask(head, self._key) if self._mask_bit else head)
 
     def _is_marked(self, payload: bytes | bytearray, start: int, end: int) -> bool:
         for marker in self._markers:

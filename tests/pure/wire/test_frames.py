@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wsproto.frame_protocol import FrameProtocol
 
-from mgw.wire.frames import BINARY, TEXT, Close, FrameReader, Message, mask
+from mgw.wire.frames import BINARY, HEAD_BYTES, TEXT, Close, FrameReader, Message, mask, render_frame
 
 KEY = b"\x01\x80\xfe\x7b"
 MARKERS = (b'"usage"', b"done")
@@ -409,6 +409,22 @@ def test_the_largest_message_holds_nobody_up(masked: bool) -> None:
         longest = max(longest, process_time() - began)
     assert reader.at_boundary
     assert longest < 0.25
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("step", [1, 64, 4096])
+def test_a_message_without_the_marker_in_its_head_is_not_gathered(masked: bool, step: int) -> None:
+    shown = b'{"type":"wanted","x":"' + b"y" * 300 + b'"}'
+    other = b'{"type":"other","x":"' + b"y" * 300 + b'","z":"wanted"}'
+    key = b"mask" if masked else None
+    raw = render_frame(TEXT, shown, key) + render_frame(TEXT, other, key)
+    reader = FrameReader(masked=masked, message_limit=1000, markers=(b"wanted",), head_marker=b'"wanted"')
+    found = [message for at in range(0, len(raw), step) for message in reader.feed(raw[at : at + step])]
+    if step < HEAD_BYTES:  # a head in pieces is gathered, and then the whole message is looked into
+        assert [message.payload for message in found] == [shown, other]
+    else:
+        assert [message.payload for message in found] == [shown]
+    assert reader.at_boundary
 
 
 @given(payload=st.binary(max_size=9), key=st.binary(min_size=4, max_size=4))
