@@ -211,7 +211,8 @@ WAYS: Final = (
 LIMITED: Final = Way("limited", gets_its_limit, OK)
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2000])
 def test_however_sessions_end_nothing_is_left_of_them(simulator: SimulatorProcess, count: int) -> None:
     draw = Random(20_261_123)
     with start_gateway(configuration(simulator)) as gateway:

@@ -1,0 +1,51 @@
+"""Every row of the route table that is a WebSocket: what its provider is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgw.routing.match import RouteTable
+from mgw.routing.route import ModelAt, Treatment
+from mgw.routing.routes import ROUTES
+from mgw.wire.target import split_target
+from tests.support.memory_sessions import FIRST_MESSAGE, SETUP, SessionHarness
+
+TABLE = RouteTable(ROUTES)
+SERVICE = "/ws/google.ai.generativelanguage.{}.GenerativeService.BidiGenerateContent"
+ASKED = {
+    "/v1/realtime?model=fast&x=1": "/v1/realtime?model=gpt-b&x=1",
+    "/v1/realtime?call_id=c-1&provider=main": "/v1/realtime?call_id=c-1",
+    "/v1/realtime/translations?model=fast": "/v1/realtime/translations?model=gpt-b",
+    "/v1/live/sessions": "/v1/live/sessions",
+    "/v1/live/sessions/s-1/attach": "/v1/live/sessions/s-1/attach",
+    "/v1/live/sessions/s-1/fork?provider=main": "/v1/live/sessions/s-1/fork",
+    "/v1/responses/ws?model=fast": "/v1/responses?model=gpt-b",
+    "/v1/responses": "/v1/responses",
+    "/v1beta/models/gem/m:bidiGenerateContent": "/v1beta/models/m:bidiGenerateContent",
+    "/v1/models/gem%2Fm:bidiGenerateContent": "/v1beta/models/m:bidiGenerateContent",
+    **{
+        SERVICE.format(version) + constrained: SERVICE.format(version) + constrained
+        for version in ("v1beta", "v1", "v1alpha")
+        for constrained in ("", "Constrained")
+    },
+}
+
+
+def row_of(asked: str) -> str:
+    """Return the name of the row that serves a path."""
+    path, query = split_target(asked.encode())
+    return TABLE.match("GET", path.decode(), query, []).route.name
+
+
+@pytest.mark.parametrize(("asked", "upstream"), ASKED.items(), ids=list(ASKED))
+def test_the_provider_is_asked_for_its_own_path_and_model(asked: str, upstream: str) -> None:
+    route = next(route for route in ROUTES if route.name == row_of(asked))
+    harness = SessionHarness(asked)
+    if route.model_at is ModelAt.MESSAGE:
+        harness.channel.dataReceived(SETUP if asked.startswith("/ws/") else FIRST_MESSAGE)
+    assert harness.provider.received.startswith(f"GET {upstream} HTTP/1.1\r\n".encode())
+
+
+def test_these_are_all_of_them() -> None:
+    rows = {route.name for route in ROUTES if route.treatment is Treatment.REALTIME}
+    assert {row_of(asked) for asked in ASKED} == rows
