@@ -48,7 +48,7 @@ def refusal_code(error: GatewayError) -> int:
     return _BY_REASON.get(error.reason, by_status)
 
 
-class Connection(Protocol):
+class RelayedConnection(Protocol):
     """One side's connection, once it speaks WebSocket."""
 
     def write(self, data: bytes) -> None:
@@ -96,8 +96,8 @@ class SessionRelay:
 
     def __init__(
         self,
-        client: Connection,
-        upstream: Connection,
+        client: RelayedConnection,
+        upstream: RelayedConnection,
         wheel: TimerWheel,
         write_stall: float,
         on_end: Callable[[Ending], None],

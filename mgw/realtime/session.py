@@ -39,7 +39,7 @@ from mgw.realtime.messages import (
     find_message_models,
     rewrite_models,
 )
-from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, Connection, SessionRelay, refusal_code
+from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
 from mgw.realtime.sessions import Sessions
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
@@ -81,7 +81,7 @@ class ClientReceiver(Protocol):
         ...
 
 
-class ClientConnection(Connection, Protocol):
+class ClientConnection(RelayedConnection, Protocol):
     """The client's connection."""
 
     def switch_protocols(self, response: bytes) -> None:
