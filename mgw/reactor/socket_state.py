@@ -10,6 +10,9 @@ between: a slow reader looks like one that has stopped.  On Linux ``TCP_INFO`` c
 side has acknowledged (RFC 4898, ``tcpEStatsAppHCThruOctetsAcked``) and says whether more are waiting; so it
 also covers what the transport has handed over already.  Elsewhere the transport's word has to do.
 
+*The other side's leaving.*  A transport that is paused reads nothing, so it does not see that its other side
+has closed or reset the connection.  ``TCP_INFO`` tells the state of the connection (RFC 9293 3.3.2).
+
 The names of Twisted's that are not documented are in this module only.  Where one is missing, or a transport
 is of another make, nothing is found and everything is written as usual.
 """
@@ -31,10 +34,14 @@ _PEEK: Final = int(MSG_PEEK | MSG_DONTWAIT)
 _MOST_READS: Final = 8
 """A provider that has more to say at rest than this many reads hold is not silent."""
 # linux/tcp.h, struct tcp_info; its beginning never changes
+_STATE: Final = 0  # u8
 _SEGMENTS_IN_FLIGHT: Final = 24  # u32
 _BYTES_ACKNOWLEDGED: Final = 120  # u64
 _BYTES_NOT_SENT: Final = 144  # u32
 _SIZE: Final = 148
+# linux/tcp_states.h
+_TCP_CLOSE: Final = 7
+_TCP_CLOSE_WAIT: Final = 8
 _TCP_INFO: Final[int | None] = getattr(socket, "TCP_INFO", None)
 
 
@@ -76,17 +83,31 @@ def _peek_at(tcp: TcpConnection) -> PendingInput | None:
         return PendingInput.END
 
 
-class OutputState(Struct, frozen=True):
-    """How much of what was written the other side has received."""
+class PeerState(Enum):
+    """What the other side of a connection has done."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    """It sends nothing more.  Some of what it has sent may not have been read yet."""
+    GONE = "gone"
+    """It has broken the connection, or what was written to it has."""
+
+
+_PEER_STATES: Final = {_TCP_CLOSE: PeerState.GONE, _TCP_CLOSE_WAIT: PeerState.ENDED}
+
+
+class ConnectionState(Struct, frozen=True):
+    """What the other side of a connection has received and done."""
 
     acknowledged: int
     """Grows whenever the other side receives something."""
     pending: bool
     """Whether there is something left for it to receive."""
+    peer: PeerState = PeerState.OPEN
 
 
-def output_state(transport: object) -> OutputState | None:
-    """Return how much the other side of a transport has received; ``None`` if that cannot be known.
+def connection_state(transport: object) -> ConnectionState | None:
+    """Return what the other side of a transport has received and done; ``None`` if that cannot be known.
 
     :param transport: a TCP transport, or one wrapped around it as TLS is.
     """
@@ -100,12 +121,13 @@ def output_state(transport: object) -> OutputState | None:
     if len(info) < _SIZE:
         return None
     pending = unpack_from("=I", info, _SEGMENTS_IN_FLIGHT)[0] or unpack_from("=I", info, _BYTES_NOT_SENT)[0]
-    return OutputState(unpack_from("=Q", info, _BYTES_ACKNOWLEDGED)[0], pending=bool(pending))
+    acknowledged = unpack_from("=Q", info, _BYTES_ACKNOWLEDGED)[0]
+    return ConnectionState(acknowledged, bool(pending), _PEER_STATES.get(info[_STATE], PeerState.OPEN))
 
 
 def has_pending_output(transport: object) -> bool:
     """Whether the other side of a transport has not received everything, as far as that can be known."""
-    state = output_state(transport)
+    state = connection_state(transport)
     return state is not None and state.pending
 
 

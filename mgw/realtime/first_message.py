@@ -123,6 +123,10 @@ class FirstMessage:
         if self._waiting_bytes <= MAX_WAITING_BYTES:
             self._client.resume_reading()
 
+    def on_client_ended(self) -> None:
+        """The client has closed its side: nobody waits for an answer."""
+        self.on_client_lost()
+
     def on_client_lost(self) -> None:
         """The client has left."""
         if self.whole.called:

@@ -83,6 +83,7 @@ class SessionRelay:
 
     __slots__ = (
         "_client",
+        "_client_has_ended",
         "_close_deadline",
         "_ending",
         "_is_over",
@@ -109,7 +110,7 @@ class SessionRelay:
         self._on_end: Callable[[Ending], None] | None = on_end
         self._ending: Ending | None = None
         """How it ended, as soon as that is known."""
-        self._is_over = False
+        self._is_over = self._client_has_ended = False
         self._close_deadline = Deadline(wheel, self._finish)
         self._stall_deadline = Deadline(wheel, self._on_stall)
         self._write_stall = write_stall
@@ -130,6 +131,15 @@ class SessionRelay:
         """The provider has sent something."""
         if not self._is_over:
             self.to_client.feed(data)
+
+    def on_client_ended(self) -> None:
+        """The client has closed its side while the provider takes nothing: that may last a moment more.
+
+        The client seldom waits for an answer then, and what it has sent may end with its close frame.
+        """
+        if not self._client_has_ended:
+            self._client_has_ended = True
+            self._stall_deadline.start(CLOSE_SECONDS)
 
     def on_client_lost(self) -> None:
         """The client's connection is gone."""
@@ -154,6 +164,7 @@ class SessionRelay:
 
     def on_upstream_drained(self) -> None:
         """The provider has taken everything."""
+        self._client_has_ended = False  # as far as it has been read
         self._client.resume_reading()
         self._stall_deadline.stop()
 
@@ -233,6 +244,9 @@ class SessionRelay:
 
     def _on_stall(self) -> None:
         """The provider has taken nothing for too long."""
+        if self._client_has_ended:
+            self._on_lost(Side.CLIENT)
+            return
         self._begin_end(Ending(Side.UPSTREAM, is_stalled=True))
         self._upstream.abort()
         self._leave_other(Side.UPSTREAM)

@@ -76,6 +76,10 @@ class ClientReceiver(Protocol):
         """The client has taken everything."""
         ...
 
+    def on_client_ended(self) -> None:
+        """The client sends nothing more than what it has sent, which is not read since reading is paused."""
+        ...
+
     def on_client_lost(self) -> None:
         """The connection is gone."""
         ...

@@ -38,6 +38,7 @@ from mgw.http.response_writer import ResponseWriter
 from mgw.reactor import socket_state
 from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
+from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
 from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
 from mgw.web.response_sender import ResponseSender
@@ -226,13 +227,19 @@ class GatewayChannel(ResponseSender, Protocol):
             self._deadline.start(DRAIN_SECONDS)
 
     def check_progress(self, now: float) -> None:
-        """Break the connection if its client has stopped reading, or does not agree to its end."""
+        """Break the connection if its client has gone, has stopped reading, or does not agree to its end.
+
+        A client that leaves is heard of where its connection is read, and seen here where that is paused.
+        """
         closing = self._state is _State.CLOSING
-        output = socket_state.output_state(self._transport)
-        output = output or socket_state.OutputState(self._drained_count, pending=self._full or closing)
-        idle = self._stall_timer.idle_seconds(output.acknowledged, now, pending=output.pending or closing)
-        if idle >= (self._limits.write_stall if output.pending else CLOSE_SECONDS):
+        state = socket_state.connection_state(self._transport)
+        state = state or socket_state.ConnectionState(self._drained_count, self._full or closing)
+        idle = self._stall_timer.idle_seconds(state.acknowledged, now, pending=state.pending or closing)
+        limit = self._limits.write_stall if state.pending else CLOSE_SECONDS
+        if state.peer is PeerState.GONE or idle >= limit:
             self._transport.abortConnection()
+        elif state.peer is PeerState.ENDED and self._upgraded is not None:
+            self._upgraded.on_client_ended()
 
     # Reading
 

@@ -94,6 +94,10 @@ class UpgradedConnection(Protocol):
         """The client has taken everything."""
         ...
 
+    def on_client_ended(self) -> None:
+        """The client has closed its side; what it has sent before may not be read yet."""
+        ...
+
     def on_lost(self) -> None:
         """The connection is gone."""
         ...

@@ -135,6 +135,11 @@ class UpgradedClient:
         if self._receiver is not None:
             self._receiver.on_client_drained()
 
+    def on_client_ended(self) -> None:
+        """The client has closed its side, which only matters where nobody reads what it has sent before."""
+        if self._receiver is not None and self._is_paused:
+            self._receiver.on_client_ended()
+
     def on_lost(self) -> None:
         """The connection is gone."""
         receiver = self._receiver

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from mgw.reactor.socket_state import output_state
+from mgw.reactor.socket_state import PeerState, connection_state
+from tests.support.raw_client import reset_connection
+from tests.support.waiting import wait_until
 
 
 @dataclass
@@ -57,7 +59,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="TCP_INFO is Lin
 def test_a_client_that_reads_nothing_has_something_waiting(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = ends
     sent = fill(ours)
-    at = output_state(Transport(ours))
+    at = connection_state(Transport(ours))
     assert at is not None
     assert at.pending
     assert at.acknowledged < sent
@@ -66,11 +68,11 @@ def test_a_client_that_reads_nothing_has_something_waiting(ends: tuple[socket.so
 def test_a_client_that_reads_moves_on(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, client = ends
     fill(ours)
-    before = output_state(Wrapped(Transport(ours)))
+    before = connection_state(Wrapped(Transport(ours)))
     assert before is not None
     for _ in range(1000):  # the kernel acknowledges as the window opens
         client.recv(65536)
-        now = output_state(Wrapped(Transport(ours)))
+        now = connection_state(Wrapped(Transport(ours)))
         assert now is not None
         if now.acknowledged > before.acknowledged:
             break
@@ -83,7 +85,7 @@ def test_a_client_that_has_everything_has_nothing_waiting(ends: tuple[socket.soc
     ours.send(b"all")
     assert client.recv(3) == b"all"
     for _ in range(1000):  # the acknowledgement may be on its way
-        at = output_state(Transport(ours))
+        at = connection_state(Transport(ours))
         if at is not None and not at.pending:
             break
     else:
@@ -93,7 +95,25 @@ def test_a_client_that_has_everything_has_nothing_waiting(ends: tuple[socket.soc
 def test_of_other_transports_nothing_is_known() -> None:
     one, other = socket.socketpair()
     with one, other:
-        assert output_state(Transport(one)) is None
-    assert output_state(Transport(one)) is None
-    assert output_state(Transport("no socket")) is None
-    assert output_state(object()) is None
+        assert connection_state(Transport(one)) is None
+    assert connection_state(Transport(one)) is None
+    assert connection_state(Transport("no socket")) is None
+    assert connection_state(object()) is None
+
+
+def test_a_client_that_closes_or_breaks_off_is_seen_without_reading(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, client = ends
+    client.send(b"not read")
+
+    def peer() -> PeerState:
+        state = connection_state(Transport(ours))
+        assert state is not None
+        return state.peer
+
+    assert peer() is PeerState.OPEN
+    client.shutdown(socket.SHUT_WR)
+    wait_until(lambda: peer() is PeerState.ENDED, "the end to be seen")
+    reset_connection(client)
+    wait_until(lambda: peer() is PeerState.GONE, "the reset to be seen")

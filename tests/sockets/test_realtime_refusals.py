@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import suppress
@@ -389,12 +387,7 @@ def accept_fresh_token(token_file: Path) -> Any:
             token_file.write_text(TOKENS[1])
             turn.send(counted(b"{}", JSON, status=401))
             return
-        digest = hashlib.sha1(
-            (turn.value(b"sec-websocket-key") or b"") + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-        )
-        accept = base64.b64encode(digest.digest())
-        turn.send(b"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n")
-        turn.send(b"Sec-WebSocket-Accept: %b\r\n\r\n\x81\x08accepted\x88\x02\x03\xe8" % accept)
+        turn.switch_protocols(more=b"\x81\x08accepted\x88\x02\x03\xe8")
         with suppress(OSError):
             turn.close()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import os
 from queue import SimpleQueue
@@ -279,10 +278,7 @@ class TestBytes:
         received: SimpleQueue[bytes] = SimpleQueue()
 
         def script(turn: Turn) -> None:
-            key = (turn.value(b"sec-websocket-key") or b"") + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-            accept = base64.b64encode(hashlib.sha1(key).digest())
-            head = b"HTTP/1.1 101 Go\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nx-request-id: req_7\r\n"
-            turn.send(b"%bSec-WebSocket-Accept: %b\r\n\r\n%b" % (head, accept, to_client[:5]))
+            turn.switch_protocols(b"x-request-id: req_7", more=to_client[:5])
             for at in range(5, len(to_client)):
                 turn.send(to_client[at : at + 1])
             received.put(turn.read(len(to_provider)))

@@ -213,6 +213,19 @@ def chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
+def push(connection: socket.socket, piece: bytes, silent_seconds: float) -> int:
+    """Send a piece over and over until the other side takes no byte of it any more; return how much."""
+    sent = 0
+    connection.settimeout(silent_seconds)
+    try:
+        while True:
+            sent += connection.send(memoryview(piece)[sent % len(piece) :])
+    except TimeoutError:
+        return sent
+    finally:
+        connection.settimeout(WAIT_SECONDS)
+
+
 def reset_connection(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()

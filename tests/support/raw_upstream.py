@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import socket
 import threading
@@ -10,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.support.raw_client import Incoming, find_value, reset_connection
+from tests.support.raw_client import Incoming, find_value, push, reset_connection
 from tests.support.waiting import WAIT_SECONDS
 
 
@@ -83,15 +85,14 @@ class Turn:
 
     def push(self, piece: bytes, silent_seconds: float) -> int:
         """Send a piece over and over until the other side takes no byte of it any more; return how much."""
-        sent = 0
-        self._socket.settimeout(silent_seconds)
-        try:
-            while True:
-                sent += self._socket.send(memoryview(piece)[sent % len(piece) :])
-        except TimeoutError:
-            return sent
-        finally:
-            self._socket.settimeout(WAIT_SECONDS)
+        return push(self._socket, piece, silent_seconds)
+
+    def switch_protocols(self, *headers: bytes, more: bytes = b"") -> None:
+        """Accept the WebSocket that was asked for, with ``more`` right behind the 101."""
+        key = (self.value(b"sec-websocket-key") or b"") + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        accept = base64.b64encode(hashlib.sha1(key).digest())
+        lines = [b"HTTP/1.1 101 Go", b"Upgrade: websocket", b"Connection: Upgrade", *headers]
+        self.send(b"\r\n".join([*lines, b"Sec-WebSocket-Accept: " + accept, b"", more]))
 
     def close(self) -> None:
         """Close in order."""

@@ -12,6 +12,7 @@ from wsproto.frame_protocol import FrameProtocol, Opcode
 
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.ending import Ending, Side
+from mgw.realtime.relay import CLOSE_SECONDS
 from mgw.wire.frames import TEXT, render_frame
 from tests.support.relayed_sessions import (
     DrawnMessage,
@@ -207,3 +208,36 @@ def test_empty_fragments_are_not_held_without_end() -> None:
             break
     frames, _ = read(bytes(session.upstream.received), is_client=False)
     assert [frame.opcode for frame in frames] == [Opcode.CLOSE]
+
+
+def test_a_client_that_has_ended_is_not_waited_for_where_the_provider_takes_nothing() -> None:
+    session = RelayedSession()
+    session.feed(from_client=True, data=bytes(FrameProtocol(True, []).send_data("hello", fin=True)))
+    session.relay.on_upstream_full()
+    session.clock.advance(10)
+    session.relay.on_client_ended()
+    session.clock.advance(CLOSE_SECONDS - 1)
+    session.relay.on_client_ended()  # it is looked at every few seconds, and told each time
+    assert session.client.is_paused
+    assert not session.endings
+    session.clock.advance(1)
+    assert session.endings == [Ending(Side.CLIENT, is_lost=True)]
+    frames, _ = read(bytes(session.upstream.received), is_client=False)
+    assert frames[-1].opcode is Opcode.CLOSE
+    session.check_is_over()
+
+
+def test_a_provider_that_takes_something_gets_the_rest_of_a_client_that_has_ended() -> None:
+    session = RelayedSession()
+    session.relay.on_upstream_full()
+    session.relay.on_client_ended()
+    session.clock.advance(CLOSE_SECONDS - 1)
+    session.relay.on_upstream_drained()
+    session.clock.advance(29)
+    assert not session.client.is_paused
+    session.relay.on_upstream_full()
+    session.clock.advance(29)
+    assert not session.endings
+    session.clock.advance(1)
+    assert session.endings == [Ending(Side.UPSTREAM, is_stalled=True)]
+    session.check_is_over()
