@@ -125,6 +125,34 @@ class TurnRenderer(Protocol):
         """Return the blocks of a call's result, and those that move to the user's next message."""
 
 
+def plain_texts(turns: Sequence[Turn], user: str, assistant: str) -> list[tuple[str, str]] | None:
+    """Return who says what in a plain history, which every family takes as it is; ``None``: it is another.
+
+    The user and the assistant speak in turn, the user first and last, each turn one visible text and no more.
+
+    :param user: what the family calls the user.
+    :param assistant: what it calls the assistant.
+    """
+    texts: list[tuple[str, str]] = []
+    role = _USER
+    for turn in turns:
+        parts = turn.parts
+        if turn.role is not role or len(parts) != 1 or turn.name is not None:
+            return None
+        part = parts[0]
+        if type(part) is not Text or part.cache is not None or part.signature is not None:
+            return None
+        if not part.text or part.text.isspace():
+            return None
+        if role is _USER:
+            texts.append((user, part.text))
+            role = _ASSISTANT
+        else:
+            texts.append((assistant, part.text))
+            role = _USER
+    return texts if role is _ASSISTANT else None
+
+
 def render_history(
     turns: Iterable[HistoryTurn], policy: HistoryPolicy, renderer: TurnRenderer
 ) -> list[HistoryMessage]:

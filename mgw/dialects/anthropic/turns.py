@@ -22,6 +22,7 @@ from mgw.canonical.history import (
     PairedCall,
     SystemTurns,
     pair_calls,
+    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import ANTHROPIC_ID
@@ -97,6 +98,9 @@ def _parse_role(message: Fields) -> Role:
 
 def render_turns(turns: tuple[Turn, ...], renderer: BlockRenderer) -> list[JsonObject]:
     """Return the messages of these turns."""
+    texts = plain_texts(turns, _USER, _ASSISTANT)
+    if texts is not None:
+        return [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in texts]
     row = renderer.row
     policy = HistoryPolicy(
         ANTHROPIC_ID,

@@ -58,6 +58,7 @@ from mgw.canonical.history import (
     PairedCall,
     SystemTurns,
     pair_calls,
+    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import GEMINI_ID
@@ -234,6 +235,9 @@ def render_turns(
 
     Raises: :class:`GatewayError` (``MALFORMED``) for an address that the model does not fetch.
     """
+    texts = plain_texts(conversation.turns, USER, MODEL)
+    if texts is not None:
+        return [{"role": role, "parts": [{"text": text}]} for role, text in texts]
     policy = HistoryPolicy(
         GEMINI_ID,
         alternates=True,

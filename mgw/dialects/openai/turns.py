@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
@@ -50,6 +50,7 @@ from mgw.canonical.history import (
     PairedCall,
     SystemTurns,
     pair_calls,
+    plain_texts,
     render_history,
 )
 from mgw.canonical.identifiers import CHAT_ID, make_id
@@ -266,11 +267,19 @@ def render_turns(
     conversation: Conversation, kind: Kind, row: ModelRow, names: ToolNames, lost: set[Feature]
 ) -> list[JsonObject]:
     """Return the messages, and note what they do not carry."""
+    system = BETWEEN.join([text.text for text in conversation.system if text.text])
+    leading: list[JsonObject] = [_system_message(system)] if system else []
+    texts = plain_texts(conversation.turns, "user", "assistant")
+    if texts is not None:
+        return leading + [{"role": role, "content": text} for role, text in texts]
     renderer = _TurnRenderer(kind, row, names, lost)
     history = render_history(pair_calls(conversation.turns, _POLICY.call_ids), _POLICY, renderer)
-    system = _render_texts(conversation.system)
-    leading = [HistoryMessage(_SYSTEM, system)] if system else []
-    return [renderer.render_message(message) for message in (*leading, *history)]
+    return [*leading, *map(renderer.render_message, history)]
+
+
+def _system_message(text: str) -> JsonObject:
+    """Return an instruction as one string: many hosts know no parts in it."""
+    return {"role": "system", "content": text}
 
 
 class _AssistantParts(Struct):
@@ -299,8 +308,8 @@ class _TurnRenderer:
         role, blocks = message.role, message.blocks
         if role is _ASSISTANT or message.is_result:
             return blocks[0]
-        if role is _SYSTEM:  # one string: many hosts know no parts in it
-            return {"role": "system", "content": BETWEEN.join([block["text"] for block in blocks])}
+        if role is _SYSTEM:
+            return _system_message(BETWEEN.join([block["text"] for block in blocks]))
         first = blocks[0]
         is_text = len(blocks) == 1 and first["type"] == "text"
         rendered: JsonObject = {
@@ -319,7 +328,7 @@ class _TurnRenderer:
         """Return the texts of an instruction."""
         if turn.name is not None:
             self._lost.add(Feature.TURN_NAME)
-        return _render_texts(part for part in turn.parts if isinstance(part, Text))
+        return [render_text(part.text) for part in turn.parts if isinstance(part, Text) and part.text]
 
     def render_user(self, turn: HistoryTurn) -> list[JsonObject]:
         """Return the content parts of a turn of the user's."""
@@ -436,7 +445,3 @@ class _TurnRenderer:
         arguments = "{}" if is_empty(part.arguments) else part.arguments
         signature = None if part.signature is None else self._own_signature(part.signature)
         return render_call(call.id, self._names[part.name], arguments, signature)
-
-
-def _render_texts(texts: Iterable[Text]) -> list[JsonObject]:
-    return [render_text(text.text) for text in texts if text.text]

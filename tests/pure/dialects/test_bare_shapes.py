@@ -1,6 +1,7 @@
 """What most requests hold is read without opening it: it has to mean what it does when it is opened.
 
-A ``null`` beside the usual keys says nothing, but keeps a parser from its shortcuts.
+A ``null`` beside the usual keys says nothing, but keeps a parser from its shortcuts.  So does an empty text
+beside another with a renderer.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from copy import deepcopy
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
-from mgw.dialects import client_side_of
+from mgw.canonical.conversation import CacheMark, Conversation, Role, Signature, Text, Turn
+from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import RequestContext
 from mgw.vocabulary import Family
+from tests.support.accounting import TARGETS, Target
 
 JsonObject = dict[str, Any]  # Any: JSON
 
@@ -98,3 +102,35 @@ def _with_nulls(value: Any) -> Any:  # Any: JSON
         return value
     inner = {key: item if key in _CARRIED_WHOLE else _with_nulls(item) for key, item in value.items()}
     return {**inner, "unknown_key": None}
+
+
+def _turns(*roles: Role) -> tuple[Turn, ...]:
+    return tuple(Turn(role, (Text(f"Text {place}. "),)) for place, role in enumerate(roles))
+
+
+_USER: Final = Role.USER
+_ASSISTANT: Final = Role.ASSISTANT
+_PLAIN: Final = _turns(_USER, _ASSISTANT, _USER)
+_FIRST, *_REST = _PLAIN
+_HISTORIES: Final = {
+    "plain": _PLAIN,
+    "one message": _turns(_USER),
+    "begins with the assistant": _turns(_ASSISTANT, _ASSISTANT, _USER),
+    "ends with the assistant": _turns(_USER, _ASSISTANT),
+    "the user thrice": _turns(_USER, _USER, _USER),
+    "the assistant twice": _turns(_USER, _ASSISTANT, _ASSISTANT, _USER, _USER),
+    "an instruction": _turns(_USER, Role.SYSTEM, _ASSISTANT, _USER),
+    "a name": (replace(_FIRST, name="ann"), *_REST),
+    "an empty text": (Turn(_USER, (Text(""),)), *_REST),
+    "a blank text": (Turn(_USER, (Text(" \n"),)), *_REST),
+    "a breakpoint": (Turn(_USER, (Text("Hello.", CacheMark()),)), *_REST),
+    "a signature": (Turn(_USER, (Text("Hello.", signature=Signature(Family.GEMINI, "c2ln")),)), *_REST),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("turns", _HISTORIES.values(), ids=_HISTORIES)
+def test_an_empty_text_beside_each_other_changes_nothing(turns: tuple[Turn, ...], target: Target) -> None:
+    render = provider_side_of(target.family).text.render_request
+    longer = tuple(replace(turn, parts=(*turn.parts, Text(""))) for turn in turns)
+    assert render(Conversation(turns), target.setting) == render(Conversation(longer), target.setting)
