@@ -70,6 +70,8 @@ class Generation:
     """What each model takes."""
     unknown_stops: UnknownStopLog = field(default_factory=UnknownStopLog)
     failures: FailureLog = field(default_factory=FailureLog)
+    prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
+    """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
     in_use: int = 0
     _retired: bool = field(default=False)
 

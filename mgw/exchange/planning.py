@@ -23,8 +23,8 @@ from mgw.exchange.body import (
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
 from mgw.exchange.passthrough import Passthrough
-from mgw.exchange.prepared_request import PreparedRequest
-from mgw.exchange.request import ClientRequest
+from mgw.exchange.prepared_request import PreparedRequest, PreparedTarget, find_target, keep_target
+from mgw.exchange.request import MAX_PREPARED, ClientRequest
 from mgw.exchange.response import FullResponse, Plan
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import resolve_target, rewrite_models
@@ -34,26 +34,54 @@ from mgw.routing.route import ModelAt, Treatment
 from mgw.wire.json_spans import find_model, replace_spans
 
 
-def plan_known(exchange: Exchange, request: ClientRequest, body: bytes | BodySource) -> Passthrough | None:
-    """Plan a request of whose head and model everything is known, or return ``None``.
+def plan_known(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource
+) -> Plan | FullResponse | None:
+    """Plan a request like one that came before, or return ``None``; nothing waits.
 
-    Only the body is looked at; all else is what :func:`plan_for` found for one like it.
+    Only the body is looked at, and the lines of a head that did not come before; all else is what
+    :func:`plan_for` found.
 
-    :raises GatewayError: ``MALFORMED``.
+    :raises GatewayError: as :func:`plan_for` does.
     """
-    if not request.prepared or not isinstance(body, bytes) or len(body) > SEARCHED_BYTES:
+    route = exchange.route
+    if not (request.is_plain and route.is_prepared and isinstance(body, bytes)):
         return None
-    found = find_model(body) if exchange.route.names_one_model else None
+    if len(body) > SEARCHED_BYTES or not (request.prepared or exchange.generation.prepared_targets):
+        return None
+    found = find_model(body) if route.names_one_model else None
     asked = request.path_model if found is None else found.value
     prepared = request.prepared.get(asked)
-    if prepared is None or TAG_BYTES in body:
+    if prepared is None:
+        known = find_target(exchange.generation, route, request, asked)
+        if known is None:
+            return None
+        if isinstance(known, Target):
+            return _translate_known(exchange, request, known, body)
+        prepared = known.request_for(request)
+        if len(request.prepared) < MAX_PREPARED:
+            request.prepared[asked] = prepared
+    if TAG_BYTES in body:
         return None
     exchange.asked_model = asked
     exchange.target = prepared.target
     if found is not None and prepared.model_literal is not None:
         body = replace_spans(body, found.spans, prepared.model_literal)
     seconds = prepared.keepalive_seconds
-    return Passthrough(exchange.route, prepared.target, request, body, seconds, None, prepared)
+    return Passthrough(route, prepared.target, request, body, seconds, None, prepared)
+
+
+def _translate_known(
+    exchange: Exchange, request: ClientRequest, target: Target, body: bytes
+) -> Plan | FullResponse | None:
+    builder = TranslationBuilder(exchange, request, target, body)
+    if builder.is_large:
+        return None
+    exchange.asked_model = target.asked_model
+    exchange.target = target
+    plan = builder.build()
+    builder.record_findings()
+    return plan
 
 
 async def plan_for(
@@ -92,6 +120,8 @@ async def _translation(
     if exchange.route.model_at is not ModelAt.BODY or decoded is None:
         assert isinstance(body.original, bytes), "rows that are translated keep their body in memory"
         decoded = await decode_body(exchange, request, body.original)
+    if exchange.route.is_prepared:
+        keep_target(exchange.generation, exchange.route, request, target)
     builder = TranslationBuilder(exchange, request, target, decoded)
     plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
     builder.record_findings()
@@ -106,9 +136,11 @@ async def _passthrough(
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
         rewrite_models(exchange, request, target, body)
-        prepared = PreparedRequest(route, target, request, _keepalive_seconds(exchange))
+        prepared_target = PreparedTarget(route, target, request, _keepalive_seconds(exchange))
+        prepared = prepared_target.request_for(request)
         if not request.content_codings:
             request.keep_prepared(target.asked_model, prepared)
+        keep_target(exchange.generation, route, request, prepared_target)
         return _passthrough_of(exchange, request, target, body, prepared=prepared)
     repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
     if repeats and target.upstream_model != request.path_model:

@@ -2,6 +2,10 @@
 
 Clients repeat their heads, so what is made of one is kept with it (in its
 :class:`~mgw.exchange.request.ClientRequest`): then a request costs a look-up, and its body.
+
+Heads that differ may still be the same upstream, since few of their lines go there.  So where requests of one
+path and one model go is kept with the configuration (:class:`PreparedTarget`), and with it what is sent for
+those lines: a head that never came before costs the choice of its lines.
 """
 
 from __future__ import annotations
@@ -12,17 +16,18 @@ from typing import Final
 from msgspec.json import encode
 
 from mgw.credentials.provider import Credential
-from mgw.exchange.request import MAX_VARYING, ClientRequest
+from mgw.exchange.request import MAX_MODEL_CHARS, MAX_VARYING, ClientRequest
 from mgw.exchange.target_resolution import MODEL
-from mgw.exchange.upstream_headers import forwarded_headers, provider_headers
+from mgw.exchange.upstream_headers import forwarded_headers, forwarded_names, provider_headers
 from mgw.families import FAMILIES
+from mgw.generation import Generation
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Route
 from mgw.upstream.address import call_target
 from mgw.upstream.client import Upstream, UpstreamRequest
 from mgw.vocabulary import Family, Modality
-from mgw.wire.headers import RawHeaders
+from mgw.wire.headers import RawHeaders, request_headers
 from mgw.wire.target import quote_model_path, replace_parameter, without_parameter
 
 _PROVIDER_PARAMETER: Final = frozenset({PROVIDER})
@@ -32,6 +37,11 @@ _MARKS: Final = tuple(b"\x01%d\x01" % number for number in range(MAX_VARYING))
 """Stand where the values of one request will; no value of a header can hold such a character."""
 _EMPTY_BODY: Final = b"0\r\n\r\n"
 """How the head of a request ends that takes a body and has none."""
+MAX_TARGETS: Final = 512
+MAX_HEADS: Final = 8
+"""Of each target; the lines of one client and one library are nearly always the same."""
+_MAX_HEAD_BYTES: Final = 2048
+_MAX_PATH_BYTES: Final = 1024
 
 
 class PreparedHead:
@@ -69,20 +79,89 @@ class PreparedHead:
 class PreparedRequest(PreparedHead):
     """What is sent for one head and one model, but for the body and its length.
 
-    :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
+    :param headers: the client's that go upstream, with marks in place of the values that vary.
     """
 
     __slots__ = ("keepalive_seconds", "model_literal")
 
+    def __init__(self, prepared: PreparedTarget, headers: RawHeaders) -> None:
+        super().__init__(prepared.method, prepared.target, prepared.upstream_target, headers)
+        self.keepalive_seconds = prepared.keepalive_seconds
+        self.model_literal = prepared.model_literal
+
+
+class PreparedTarget:
+    """Where requests of one path and one model go, and what they have in common there.
+
+    :param keepalive_seconds: between signs of life in a stream that comes back, if there are any.
+    """
+
+    __slots__ = (
+        *("_client", "_forward", "_requests", "keepalive_seconds", "method", "model_literal"),
+        *("target", "upstream_target"),
+    )
+
     def __init__(
         self, route: Route, target: Target, request: ClientRequest, keepalive_seconds: float | None
     ) -> None:
-        headers = headers_for(request, route.family, target)
-        super().__init__(request.method, target, upstream_target(route, target, request), headers)
+        self.method = request.method
+        self.target = target
+        self.upstream_target = upstream_target(route, target, request)
         self.keepalive_seconds = keepalive_seconds
         asked, model = target.asked_model, target.upstream_model
         self.model_literal = None if model is None or model == asked else encode(model)
         """What stands in the body in place of the model that was asked for, if that is another."""
+        self._client = route.family
+        self._forward = forwarded_names(target.provider)
+        self._requests: dict[tuple[tuple[bytes, bytes], ...], PreparedRequest] = {}
+        """By the headers that are sent."""
+
+    def request_for(self, request: ClientRequest) -> PreparedRequest:
+        """Return what is sent for a client's head."""
+        if request.varying:
+            headers = headers_for(request, self._client, self.target)
+        else:
+            family = self.target.family
+            headers = request_headers(
+                request.headers, client=self._client, target=family, forward=self._forward
+            )
+        sent = tuple(headers)
+        return self._requests.get(sent) or self._prepare(sent, headers)
+
+    def _prepare(self, sent: tuple[tuple[bytes, bytes], ...], headers: RawHeaders) -> PreparedRequest:
+        """Make it, and keep it if it is of a usual size; the oldest makes room."""
+        prepared = PreparedRequest(self, headers)
+        if sum([len(name) + len(value) for name, value in headers]) <= _MAX_HEAD_BYTES:
+            if len(self._requests) >= MAX_HEADS:
+                del self._requests[next(iter(self._requests))]
+            self._requests[sent] = prepared
+        return prepared
+
+
+def find_target(
+    generation: Generation, route: Route, request: ClientRequest, asked: str | None
+) -> PreparedTarget | Target | None:
+    """Return where requests like this one go, if one has come before; a bare target translates them."""
+    found: PreparedTarget | Target | None = generation.prepared_targets.get(
+        (route.name, request.raw_path, request.raw_query, asked)
+    )
+    return found
+
+
+def keep_target(
+    generation: Generation, route: Route, request: ClientRequest, found: PreparedTarget | Target
+) -> None:
+    """Remember where requests like this one go, if their headers have no say in it; the oldest makes room."""
+    target = found.target if isinstance(found, PreparedTarget) else found
+    asked, path, query = target.asked_model, request.raw_path, request.raw_query
+    if asked is None or route.modality is Modality.PLATFORM or not request.is_plain:
+        return
+    if len(asked) > MAX_MODEL_CHARS or len(path) + len(query or b"") > _MAX_PATH_BYTES:
+        return
+    targets, key = generation.prepared_targets, (route.name, path, query, asked)
+    if len(targets) >= MAX_TARGETS and key not in targets:
+        del targets[next(iter(targets))]
+    targets[key] = found
 
 
 def headers_for(request: ClientRequest, client: Family, target: Target) -> RawHeaders:

@@ -13,8 +13,8 @@ from mgw.wire.headers import RawHeaders, values_of
 if TYPE_CHECKING:
     from mgw.exchange.prepared_request import PreparedHead, PreparedRequest
 
-_MAX_PREPARED: Final = 8
-_MAX_MODEL_CHARS: Final = 256
+MAX_PREPARED: Final = 8
+MAX_MODEL_CHARS: Final = 256
 MAX_VARYING: Final = 8
 """How many headers may vary between requests of which all else is the same."""
 
@@ -37,6 +37,8 @@ class ClientRequest:
     key: ClientKey | None
     own_address: str | None = None
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
+    is_plain: bool = False
+    """Whether the body is known to have no content coding."""
     varying: tuple[int, ...] = field(init=False, default=())
     """The headers that differ between requests of which all else is the same, by their index."""
     values: tuple[bytes, ...] = field(init=False, default=())
@@ -77,7 +79,8 @@ class ClientRequest:
         for index, value in zip(self.varying, values, strict=True):
             headers[index] = (headers[index][0], value)
         request = ClientRequest(
-            self.method, self.raw_path, self.raw_query, headers, self.path_model, self.version, self.key
+            *(self.method, self.raw_path, self.raw_query, headers, self.path_model, self.version, self.key),
+            is_plain=self.is_plain,
         )
         request.varying, request.values, request.prepared = self.varying, values, self.prepared
         request.translated = self.translated
@@ -88,14 +91,14 @@ class ClientRequest:
 
     def keep_prepared(self, model: str | None, prepared: PreparedRequest) -> None:
         """Remember what was made of this head for a model, for a few of them: clients may invent models."""
-        short = model is None or len(model) <= _MAX_MODEL_CHARS
-        if short and len(self.prepared) < _MAX_PREPARED:
+        short = model is None or len(model) <= MAX_MODEL_CHARS
+        if short and len(self.prepared) < MAX_PREPARED:
             self.prepared[model] = prepared
 
     def keep_translated(self, key: Hashable, head: PreparedHead) -> None:
         """Remember a head that is sent for this one, for a few of them as well."""
-        short = len(head.upstream_target) <= _MAX_MODEL_CHARS
-        if short and len(self.translated) < _MAX_PREPARED:
+        short = len(head.upstream_target) <= MAX_MODEL_CHARS
+        if short and len(self.translated) < MAX_PREPARED:
             self.translated[key] = head
 
 

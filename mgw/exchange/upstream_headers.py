@@ -25,8 +25,13 @@ _CREDENTIAL_NAME: Final = re.compile("auth|key|token|secret|password|credential"
 
 def forwarded_headers(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
     """Return the client's headers that go to the target."""
-    forward = _lowered(target.provider.headers.forward)
+    forward = forwarded_names(target.provider)
     return request_headers(request.headers, client=client, target=target.family, forward=forward)
+
+
+def forwarded_names(provider: Provider) -> frozenset[bytes]:
+    """Return the lower-case names of headers that go to a provider because its operator says so."""
+    return _lowered(provider.headers.forward)
 
 
 def provider_headers(headers: RawHeaders, provider: Provider, credential: Credential) -> RawHeaders:

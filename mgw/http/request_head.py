@@ -34,7 +34,7 @@ _OTHER_PROTOCOLS: Final = frozenset({b"CONNECT", b"PRI", b"SOURCE"})
 """Methods of tunnels, of HTTP/2's preface and of Icecast, which the parser takes in HTTP/1.1 too."""
 
 _SINGLE: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
-_WATCHED: Final = _SINGLE | {b"connection", b"upgrade", b"expect"}
+_WATCHED: Final = _SINGLE | {b"connection", b"upgrade", b"expect", b"content-encoding"}
 
 HTTP_1_0: Final = b"1.0"
 WEBSOCKET: Final = b"websocket"
@@ -55,6 +55,8 @@ class RequestHead(Struct, frozen=True, kw_only=True):
     has_body: bool
     content_length: int | None
     """``None`` without a body, and for a chunked one."""
+    is_coded: bool
+    """Whether the body has a content coding."""
     expects_continue: bool
     upgrade: bytes | None
     """``websocket`` or nothing: every other upgrade is ignored (RFC 9110 7.8)."""
@@ -150,6 +152,7 @@ class RequestHeadReader:
             host=host,
             has_body=has_body,
             content_length=length,
+            is_coded=b"content-encoding" in found,
             expects_continue=expects_continue and has_body,
             upgrade=WEBSOCKET if upgrades and WEBSOCKET in _tokens(found[b"upgrade"]) else None,
             keep_alive=b"keep-alive" in connection if version == HTTP_1_0 else b"close" not in connection,

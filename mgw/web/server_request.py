@@ -315,6 +315,7 @@ def client_request_of(admitted: AdmittedHead, own_address: str | None = None) ->
         path_model=matched.model,
         version=matched.version,
         key=caller.key,
+        is_plain=not admitted.head.is_coded,
         own_address=own_address,
     )
 
