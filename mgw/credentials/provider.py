@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from mgw.secret import Secret
 from mgw.vocabulary import Family
+from mgw.wire.headers import RawHeaders
 
 
 class ClientKey(Struct, frozen=True):
@@ -46,14 +47,28 @@ NO_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 """Sent without any header."""
 
 
-class CredentialProvider(Protocol):
-    """A source of credentials for one provider."""
+class Refusal(Struct, frozen=True):
+    """What an upstream answered to a request whose credential it may have refused."""
 
-    def ready(self, client_key: ClientKey | None) -> Credential | None:
+    status: int
+    headers: RawHeaders = []
+    model: str | None = None
+    """Which was asked for, by the provider's own name."""
+
+
+class CredentialProvider(Protocol):
+    """A source of credentials for one provider.
+
+    A ``model`` is the provider's own name of the one that is asked for: accounts have limits for each.
+    """
+
+    def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential | None:
         """Return the credential to begin with if it is at hand, else ``None``; never raises."""
         ...
 
-    def obtain(self, client_key: ClientKey | None) -> Coroutine[Deferred[Any], Any, Credential]:
+    def obtain(
+        self, client_key: ClientKey | None, model: str | None = None
+    ) -> Coroutine[Deferred[Any], Any, Credential]:
         """Return the credential to begin with.
 
         :raises GatewayError: ``NO_PROVIDER_KEY`` or ``CREDENTIAL_SOURCE``.
@@ -61,7 +76,7 @@ class CredentialProvider(Protocol):
         ...
 
     def refused(
-        self, credential: Credential, status: int, retry_after: float | None
+        self, credential: Credential, refusal: Refusal
     ) -> Coroutine[Deferred[Any], Any, Credential | None]:
         """Return another credential after the upstream refused one, or ``None`` to pass the response on."""
         ...

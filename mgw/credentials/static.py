@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.credentials.provider import NO_CREDENTIAL, ClientKey, Credential, CredentialProvider
+from mgw.credentials.provider import NO_CREDENTIAL, ClientKey, Credential, CredentialProvider, Refusal
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KindRow
 from mgw.secret import Secret, key_hash
@@ -20,8 +20,7 @@ class _SingleCredential:
     async def refused(
         self,
         credential: Credential,  # noqa: ARG002  the interface's
-        status: int,  # noqa: ARG002  the interface's
-        retry_after: float | None,  # noqa: ARG002  the interface's
+        refusal: Refusal,  # noqa: ARG002  the interface's
     ) -> Credential | None:
         """There is no other credential."""
         return None
@@ -30,7 +29,11 @@ class _SingleCredential:
         """Never: there is no other credential."""
         return False
 
-    def ready(self, client_key: ClientKey | None) -> Credential | None:  # noqa: ARG002  the interface's
+    def ready(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential | None:
         """It depends on the client."""
         return None
 
@@ -54,11 +57,19 @@ class StaticCredential(_SingleCredential):
         """Carry a token as ``Authorization: Bearer``, whatever the kind."""
         return cls(_as_authorization(token, b"Bearer"))
 
-    def ready(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+    def ready(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return the configured credential."""
         return self._credential
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+    async def obtain(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return the configured credential."""
         return self._credential
 
@@ -66,11 +77,19 @@ class StaticCredential(_SingleCredential):
 class NoCredential(_SingleCredential):
     """Nothing is sent, whoever asks: the provider wants no credential (``auth: none``)."""
 
-    def ready(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+    def ready(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return a credential without a header."""
         return _EMPTY_CREDENTIAL
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+    async def obtain(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return a credential without a header."""
         return _EMPTY_CREDENTIAL
 
@@ -81,7 +100,11 @@ class ClientBearer(_SingleCredential):
     def __init__(self, provider: str) -> None:
         self._provider = provider
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:
+    async def obtain(
+        self,
+        client_key: ClientKey | None,
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return the client's bearer token.
 
         :raises GatewayError: ``NO_PROVIDER_KEY`` where the client sent none.
@@ -102,7 +125,11 @@ class ClientCredential(_SingleCredential):
         self._provider = provider
         self._row = row
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:
+    async def obtain(
+        self,
+        client_key: ClientKey | None,
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return the client's credential: ``Authorization`` as it came, others in the header of the kind.
 
         :raises GatewayError: ``NO_PROVIDER_KEY`` where there is none to send.
@@ -135,29 +162,35 @@ class OptionalCredential:
     def __init__(self, provider: CredentialProvider) -> None:
         self._provider = provider
 
-    def ready(self, client_key: ClientKey | None) -> Credential | None:
+    def ready(
+        self,
+        client_key: ClientKey | None,
+        model: str | None = None,
+    ) -> Credential | None:
         """Return the provider's credential, if it is at hand."""
-        return self._provider.ready(client_key)
+        return self._provider.ready(client_key, model)
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:
+    async def obtain(
+        self,
+        client_key: ClientKey | None,
+        model: str | None = None,
+    ) -> Credential:
         """Return the provider's credential, or :data:`NO_CREDENTIAL`.
 
         :raises GatewayError: ``CREDENTIAL_SOURCE``.
         """
         try:
-            return await self._provider.obtain(client_key)
+            return await self._provider.obtain(client_key, model)
         except GatewayError as error:
             if error.reason is not Reason.NO_PROVIDER_KEY:
                 raise
             return NO_CREDENTIAL
 
-    async def refused(
-        self, credential: Credential, status: int, retry_after: float | None
-    ) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
         """Return another credential where there was one."""
         if credential is NO_CREDENTIAL:
             return None
-        return await self._provider.refused(credential, status, retry_after)
+        return await self._provider.refused(credential, refusal)
 
     def refusable(self, status: int) -> bool:
         """Whether a status is worth asking :meth:`refused` about."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.credentials.provider import ClientKey, Credential
+from mgw.credentials.provider import ClientKey, Credential, Refusal
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
 
@@ -36,11 +36,19 @@ class TokenFile:
     _checked_at: float = float("-inf")
     _credential: Credential | None = field(default=None, repr=False)
 
-    def ready(self, client_key: ClientKey | None) -> Credential | None:  # noqa: ARG002  the interface's
+    def ready(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential | None:
         """Return the token if the file was looked at a moment ago."""
         return self._credential if self.clock.seconds() - self._checked_at < CHECK_SECONDS else None
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:  # noqa: ARG002  the interface's
+    async def obtain(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
         """Return the token as the file has it now.
 
         :raises GatewayError: ``CREDENTIAL_SOURCE`` where the file is missing, unreadable or holds no token.
@@ -54,8 +62,7 @@ class TokenFile:
     async def refused(
         self,
         credential: Credential,
-        status: int,  # noqa: ARG002  the interface's
-        retry_after: float | None,  # noqa: ARG002  the interface's
+        refusal: Refusal,  # noqa: ARG002  the interface's
     ) -> Credential | None:
         """Return a newer token if the file holds one (contract 3.13)."""
         self._file_id = None

@@ -25,7 +25,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mgw.bodies.source import BodySource
-from mgw.credentials.provider import Credential, CredentialProvider
+from mgw.credentials.provider import Credential, CredentialProvider, Refusal
 from mgw.credentials.static import OptionalCredential
 from mgw.errors import GatewayError
 from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
@@ -49,7 +49,7 @@ from mgw.exchange.response import (
 )
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
-from mgw.wire.headers import retry_after_of, value_of
+from mgw.wire.headers import value_of
 from mgw.wire.target import query_value
 
 T = TypeVar("T")
@@ -164,8 +164,10 @@ class ExchangeRun:
             status = response.status
             is_refusal = status >= _BAD_REQUEST and credentials.refusable(status)
             if is_refusal and not (self._renewed and status == _UNAUTHORIZED):
-                refused = credentials.refused(credential, status, retry_after_of(response.headers))
-                self._run(refused, self._on_other_credential)
+                target = self._exchange.target
+                model = None if target is None else target.upstream_model
+                refusal = Refusal(status, response.headers, model)
+                self._run(credentials.refused(credential, refusal), self._on_other_credential)
             else:
                 self._respond(response)
         except Exception as error:
@@ -199,9 +201,10 @@ class ExchangeRun:
         if self._exchange.route.is_upload:
             credentials = self._upload_credentials(credentials)
         self._credentials = credentials
-        credential = credentials.ready(key)
+        model = plan.target.upstream_model
+        credential = credentials.ready(key, model)
         if credential is None:
-            self._run(credentials.obtain(key), self._send)
+            self._run(credentials.obtain(key, model), self._send)
         else:
             self._send(credential)
 

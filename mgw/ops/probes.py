@@ -23,7 +23,7 @@ from zope.interface import implementer
 
 from mgw import __version__
 from mgw.config.provider import Provider
-from mgw.credentials.provider import Credential
+from mgw.credentials.provider import Credential, Refusal
 from mgw.errors import GatewayError
 from mgw.generation import Generation
 from mgw.upstream.address import call_target
@@ -95,7 +95,7 @@ class ModelListRequest:
             return result
         self._renewed = True
         provider = self.generation.credentials[self.provider.name]
-        another = await provider.refused(self.credential, UNAUTHORIZED, None)
+        another = await provider.refused(self.credential, Refusal(UNAUTHORIZED))
         if another is None:
             return result
         self.credential = another

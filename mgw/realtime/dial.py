@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mgw.credentials.provider import Credential
+from mgw.credentials.provider import Credential, Refusal
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.prepared_request import upstream_target
 from mgw.exchange.request import ClientRequest
@@ -15,7 +15,7 @@ from mgw.realtime.handshake import ClientHandshake
 from mgw.realtime.upstream_socket import Answer, SwitchedUpstream, UpstreamRefusal, connect_socket
 from mgw.routing.resolve import Target
 from mgw.secret import overwritten
-from mgw.wire.headers import RawHeaders, retry_after_of
+from mgw.wire.headers import RawHeaders
 
 _UNAUTHORIZED: Final = 401
 _OF_BODIES: Final = frozenset({b"accept", b"accept-encoding", b"content-type", b"content-encoding"})
@@ -31,7 +31,8 @@ async def dial(
     """
     generation, name = exchange.generation, target.provider.name
     credentials, upstream = generation.credentials[name], generation.upstreams[name]
-    credential = credentials.ready(request.key) or await credentials.obtain(request.key)
+    model = target.upstream_model
+    credential = credentials.ready(request.key, model) or await credentials.obtain(request.key, model)
     renewed = False
     while True:
         exchange.key_hash = credential.key_hash or None
@@ -45,7 +46,7 @@ async def dial(
         status = answer.status
         if not credentials.refusable(status) or (renewed and status == _UNAUTHORIZED):
             return _without_secrets(answer, target, credential)
-        another = await credentials.refused(credential, status, retry_after_of(answer.headers))
+        another = await credentials.refused(credential, Refusal(status, answer.headers, model))
         if another is None:
             return _without_secrets(answer, target, credential)
         renewed = renewed or status == _UNAUTHORIZED

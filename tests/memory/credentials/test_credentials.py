@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from mgw.config.problems import ConfigError
 from mgw.config.provider import AuthMode
 from mgw.credentials import credentials_of
-from mgw.credentials.provider import ClientKey, Credential, CredentialProvider
+from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, Refusal
 from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
@@ -109,10 +109,10 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     first = result_of(tokens.obtain(None))
     assert tokens.refusable(401)
     assert not tokens.refusable(429)
-    assert result_of(tokens.refused(first, 401, None)) is None
+    assert result_of(tokens.refused(first, Refusal(401))) is None
     path.write_text("newer")
     os.utime(path, ns=(1, 1))
-    another = result_of(tokens.refused(first, 401, None))
+    another = result_of(tokens.refused(first, Refusal(401)))
     assert another is not None
     assert shown(another) == (b"Authorization", "Bearer newer")
 

@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionRefusedError as Refused
 
-from mgw.credentials.provider import ClientKey, Credential
+from mgw.credentials.provider import ClientKey, Credential, Refusal
 from mgw.errors import GatewayError, Reason
 from mgw.ops.probes import MAX_RESPONSE_BYTES
 from tests.support.live_models import CLAUDE, ONE, LiveModelsHarness, ids
@@ -23,17 +23,15 @@ class NoAccount:
     def __init__(self, reason: Reason | None) -> None:
         self.reason = reason
 
-    def ready(self, client_key: ClientKey | None) -> Credential | None:
+    def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential | None:
         return None
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:
+    async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
         if self.reason is not None:
             raise GatewayError(self.reason, "canary")
         return await Deferred()
 
-    async def refused(
-        self, credential: Credential, status: int, retry_after: float | None
-    ) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
         return None
 
     def refusable(self, status: int) -> bool:
@@ -164,7 +162,7 @@ def test_the_time_for_a_credential_is_part_of_the_three_seconds() -> None:
     waiting: Deferred[None] = Deferred()
 
     class Slow(NoAccount):
-        async def obtain(self, client_key: ClientKey | None) -> Credential:
+        async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
             await waiting
             return await source.obtain(client_key)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
-from mgw.credentials.provider import ClientKey, Credential
+from mgw.credentials.provider import ClientKey, Credential, Refusal
 from mgw.errors import GatewayError, Reason
 from mgw.ops.probes import MAX_RESPONSE_BYTES
 from mgw.ops.provider_health import HealthError, ProviderHealth
@@ -187,15 +187,13 @@ class Sourceless:
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
 
-    def ready(self, client_key: ClientKey | None) -> Credential | None:
+    def ready(self, client_key: ClientKey | None, model: str | None = None) -> Credential | None:
         return None
 
-    async def obtain(self, client_key: ClientKey | None) -> Credential:
+    async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
         raise GatewayError(self.reason, "canary")
 
-    async def refused(
-        self, credential: Credential, status: int, retry_after: float | None
-    ) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
         return None
 
     def refusable(self, status: int) -> bool:
