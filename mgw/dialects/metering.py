@@ -45,6 +45,8 @@ _MOST_LINE_ENDS: Final = 4
 
 def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
     """Return ``now`` with what it does not know taken from ``before``: counts are cumulative, never added."""
+    if before is NO_USAGE:
+        return now
     return TokenUsage(
         before.tokens_in if now.tokens_in is None else now.tokens_in,
         before.tokens_out if now.tokens_out is None else now.tokens_out,
@@ -56,8 +58,11 @@ def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
 
 def add_counts(*counts: int | None) -> int | None:
     """Return the sum of what is known; ``None`` when nothing is."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    total: int | None = None
+    for count in counts:
+        if count is not None:
+            total = count if total is None else total + count
+    return total
 
 
 def add_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:

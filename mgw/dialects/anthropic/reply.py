@@ -6,8 +6,9 @@ candidates, log-probabilities, citations of URLs; media is described in a text.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder, Encoder
@@ -70,8 +71,11 @@ class StopDetails(Struct, frozen=True):
     """Why the vendor declined, in words."""
 
 
-class _Message(Struct, frozen=True):
-    content: list[Raw] | None = None
+Block = TypeVar("Block")
+
+
+class _Message(Struct, Generic[Block], frozen=True):
+    content: list[Block] | None = None
     id: str | None = None
     model: str | None = None
     stop_reason: str | None = None
@@ -80,7 +84,9 @@ class _Message(Struct, frozen=True):
     usage: Raw = NOTHING
 
 
-_DECODER: Final = Decoder(_Message, strict=False)
+_DECODER: Final = Decoder(_Message[ContentBlock], strict=False)
+_RAW_DECODER: Final = Decoder(_Message[Raw], strict=False)
+"""For a message with a block that cannot be read."""
 _BLOCK_DECODER: Final = Decoder(ContentBlock, strict=False)
 _ENCODER: Final = Encoder()
 _UNSIGNED: Final = tag_signature(Signature(Family.ANTHROPIC, ""))
@@ -106,20 +112,18 @@ _TO_STOP_REASON: Final = MappingProxyType(
     }
 )
 _OVERRIDDEN_BY_CALLS: Final = frozenset({StopReason.END, StopReason.STOP_SEQUENCE})
+_UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def parse_reply(body: bytes, source: ReplySource) -> Reply:
     """Parse a response; a call without an identifier gets one of the source's seed."""
-    try:
-        message = _DECODER.decode(body)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        message = _Message()
+    message = _decode_message(body)
     if message.content is None:
         raise _no_message(body)
     parts: list[Part] = []
     calls = 0
-    for raw in message.content:
-        part = _parse_part(raw, source.seed, calls)
+    for block in message.content:
+        part = _parse_part(block, source.seed, calls)
         if part is not None:
             parts.append(part)
             calls += isinstance(part, ToolCall)
@@ -128,6 +132,31 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         parts.append(Refusal(message.stop_details.explanation))
     candidate = Candidate(tuple(parts), stop, message.stop_sequence, unknown)
     return Reply((candidate,), message.id, message.model, parse_usage(message.usage, NO_USAGE))
+
+
+def _decode_message(body: bytes) -> _Message[ContentBlock]:
+    """Return the message that a body is, without blocks of another shape; an empty one where it is none."""
+    try:
+        return _DECODER.decode(body)
+    except _UNREADABLE:
+        pass
+    try:
+        message = _RAW_DECODER.decode(body)
+    except _UNREADABLE:
+        return _Message()
+    blocks: list[ContentBlock] = []
+    for raw in message.content or ():
+        with suppress(*_UNREADABLE):
+            blocks.append(_BLOCK_DECODER.decode(raw))
+    return _Message(
+        None if message.content is None else blocks,
+        message.id,
+        message.model,
+        message.stop_reason,
+        message.stop_sequence,
+        message.stop_details,
+        message.usage,
+    )
 
 
 def parse_stop(stop_reason: str | None, *, calls: bool) -> tuple[StopReason, str | None]:
@@ -147,12 +176,8 @@ def _no_message(body: bytes) -> GatewayError:
     return GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 
-def _parse_part(raw: Raw, seed: str, calls: int) -> Part | None:
-    """Return what a block means; ``None`` for one of an unknown type, or of another shape."""
-    try:
-        block = _BLOCK_DECODER.decode(raw)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):
-        return None
+def _parse_part(block: ContentBlock, seed: str, calls: int) -> Part | None:
+    """Return what a block means; ``None`` for one of an unknown type."""
     match block.type:
         case "text":
             if not block.text:

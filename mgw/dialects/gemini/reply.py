@@ -38,10 +38,12 @@ from mgw.dialects.gemini.media import parse_reply_media, render_media
 from mgw.dialects.gemini.response_types import (
     NULL,
     CandidateShape,
+    ContentShape,
     decode_response,
     decode_response_array,
     parse_citations,
     parse_logprobs,
+    plain_text,
     split_parts,
 )
 from mgw.dialects.gemini.thoughts import ThoughtSigner, render_call_signature, render_signature
@@ -134,8 +136,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
         candidates = [Candidate((refusal,), StopReason.REFUSAL)]
     else:
         raise _response_error(body, "the provider's response has no candidates; try again")
-    if not any(map(_has_content, candidates)):
-        _check_failure(found.candidates or [])
+    _check_failure(found.candidates or [], candidates)
     return Reply(
         tuple(candidates), found.response_id, found.model_version, parse_usage(bytes(found.usage_metadata))
     )
@@ -148,9 +149,28 @@ def _response_error(body: bytes, message: str) -> GatewayError:
 
 
 def _parse_candidate(candidate: CandidateShape, seed: str, place: int) -> Candidate:
+    parts, calls = _parse_parts(candidate.content, seed, place)
+    stop, unknown = parse_stop(candidate.finish_reason or "STOP", calls=calls > 0)
+    if stop is StopReason.REFUSAL and not parts and candidate.finish_message:
+        parts.append(Refusal(candidate.finish_message))
+    if candidate.citation_metadata is not NULL:
+        _add_citations(parts, parse_citations(candidate.citation_metadata))
+    return Candidate(
+        tuple(parts),
+        stop,
+        unknown_stop=unknown,
+        logprobs=() if candidate.logprobs_result is NULL else parse_logprobs(candidate.logprobs_result),
+    )
+
+
+def _parse_parts(content: ContentShape | None, seed: str, place: int) -> tuple[list[Part], int]:
+    """Return the parts of a candidate, and how many of them are calls."""
+    text = plain_text(content)
+    if text is not None:
+        return [Text(text)], 0
     joiner = PartJoiner()
     calls = 0
-    for part in split_parts(candidate.content):
+    for part in split_parts(content):
         signature = Signature(Family.GEMINI, part.thought_signature) if part.thought_signature else None
         call, blob = part.function_call, part.inline_data
         if call is not None:
@@ -164,18 +184,7 @@ def _parse_candidate(candidate: CandidateShape, seed: str, place: int) -> Candid
             joiner.add_thought(part.text or "", signature)
         elif part.text is not None or signature is not None:
             joiner.add_text(part.text or "", signature)
-    stop, unknown = parse_stop(candidate.finish_reason or "STOP", calls=calls > 0)
-    parts = list(joiner.finish())
-    if stop is StopReason.REFUSAL and not parts and candidate.finish_message:
-        parts.append(Refusal(candidate.finish_message))
-    if candidate.citation_metadata is not NULL:
-        _add_citations(parts, parse_citations(candidate.citation_metadata))
-    return Candidate(
-        tuple(parts),
-        stop,
-        unknown_stop=unknown,
-        logprobs=() if candidate.logprobs_result is NULL else parse_logprobs(candidate.logprobs_result),
-    )
+    return list(joiner.finish()), calls
 
 
 def _add_citations(parts: list[Part], citations: tuple[Citation, ...]) -> None:
@@ -193,10 +202,11 @@ def _has_content(candidate: Candidate) -> bool:
     return any(type(part) is not Thinking for part in candidate.parts)
 
 
-def _check_failure(candidates: list[CandidateShape]) -> None:
-    for candidate in candidates:
-        if candidate.finish_reason in FAILURES:
-            message = describe_failure(candidate.finish_reason, candidate.finish_message)
+def _check_failure(shapes: list[CandidateShape], candidates: list[Candidate]) -> None:
+    """Refuse a response that is nothing but a failure."""
+    for shape in shapes:
+        if shape.finish_reason in FAILURES and not any(map(_has_content, candidates)):
+            message = describe_failure(shape.finish_reason, shape.finish_message)
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
 
 

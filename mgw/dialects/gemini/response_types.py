@@ -124,6 +124,19 @@ def decode_response(document: bytes) -> GenerateContentResponse | None:
         return None
 
 
+def plain_text(content: ContentShape | None) -> str | None:
+    """Return the text that is all of a content, as in most; ``None``: there is more, or nothing."""
+    parts = content.parts if content is not None else None
+    if parts is None or len(parts) != 1:
+        return None
+    part = parts[0]
+    if part.thought or part.thought_signature:
+        return None
+    if part.function_call is not None or part.inline_data is not None:
+        return None
+    return part.text or None
+
+
 def split_parts(content: ContentShape | None) -> Sequence[PartShape]:
     """Return the parts; a text beside something else, which Google never sends, stands before it."""
     parts = content.parts if content is not None else None

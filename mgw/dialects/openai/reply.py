@@ -7,6 +7,7 @@ Source: the SDK's ``ChatCompletion``.  A message is read as a delta that holds e
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -80,6 +81,7 @@ class _Completion(Struct):
 
 _DECODER: Final = Decoder(_Completion)
 _ENCODER: Final = Encoder()
+_ERROR: Final = attrgetter("error")
 _STOPS_OF_TEXT: Final = MappingProxyType({"stop": StopReason.END, "length": StopReason.LENGTH})
 """How most answers end; :class:`ChoiceReader` knows all other ways."""
 
@@ -94,7 +96,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
     except (DecodeError, UnicodeDecodeError, RecursionError):
         raise _no_reply(body, "the upstream's response is not a chat completion") from None
     choices = completion.choices or []
-    if completion.error or any(choice.error for choice in choices):
+    if completion.error or any(map(_ERROR, choices)):
         raise AnswerError(parse_stream_error(body))
     if not choices:
         raise _no_reply(body, "the upstream's response has no choices")
