@@ -88,6 +88,8 @@ class Parsed(Struct, Generic[Request], frozen=True):
 
         What the renderer does not know is dropped without a word of its own about it.
         """
+        if not rendered.lost and self.said.keys() <= rendered.carried:
+            return self.unread
         paths = set(self.unread)
         for feature, found in self.said.items():
             if feature not in rendered.carried or feature in rendered.lost:

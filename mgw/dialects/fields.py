@@ -11,6 +11,7 @@ reported.  Errors name the position, too: ``messages[3].name``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
@@ -41,7 +42,7 @@ class Ledger:
 
     def __init__(self, *, snake_too: bool = False) -> None:
         """Keep account of a request; with ``snake_too``, keys may be in snake case (proto3 JSON)."""
-        self.said: dict[Feature, set[str]] = {}
+        self.said: defaultdict[Feature, set[str]] = defaultdict(set)
         """Each feature that the client asked for, and its paths of it."""
         self.snake_too = snake_too
         self.objects: list[Fields] = []
@@ -50,11 +51,7 @@ class Ledger:
 
     def note(self, feature: Feature, path: str) -> None:
         """Remember that the client said ``feature`` at ``path``."""
-        paths = self.said.get(feature)
-        if paths is None:
-            self.said[feature] = {path}
-        else:
-            paths.add(path)
+        self.said[feature].add(path)
 
     def leave(self, path: str) -> None:
         """Report ``path`` as not carried."""
@@ -133,7 +130,7 @@ class Fields:
             key = self._spelled(key)
         value = self.unread.pop(key, None)
         if feature is not None and value is not None:
-            self._ledger.note(feature, self.path(key))
+            self._ledger.said[feature].add(key if self._parent is None else self.path(key))
         return value
 
     def skip(self, *keys: str) -> None:
@@ -143,7 +140,7 @@ class Fields:
 
     def note(self, feature: Feature, key: str = "") -> None:
         """Remember that the client said ``feature`` under ``key``, or with this object."""
-        self._ledger.note(feature, self.path(key))
+        self._ledger.said[feature].add(key if self._parent is None else self.path(key))
 
     def leave(self, key: str = "") -> None:
         """Report ``key``, or this object, as not carried; of an object its keys are then not told singly."""
@@ -163,7 +160,7 @@ class Fields:
         if type(value) is not str:
             raise self.mistyped(key, str, value)
         if feature is not None:
-            self._ledger.note(feature, self.path(key))
+            self._ledger.said[feature].add(key if self._parent is None else self.path(key))
         return value
 
     def required_text(self, key: str) -> str:
@@ -185,7 +182,7 @@ class Fields:
         if type(value) is not bool:
             raise self.mistyped(key, bool, value)
         if feature is not None:
-            self._ledger.note(feature, self.path(spelled))
+            self._ledger.said[feature].add(spelled if self._parent is None else self.path(spelled))
         return value
 
     def integer(self, key: str, feature: Feature | None = None) -> int | None:
@@ -199,7 +196,7 @@ class Fields:
         if type(value) is not int or not -_LARGEST_INTEGER <= value < _LARGEST_INTEGER:
             raise self.mistyped(key, int, value)
         if feature is not None:
-            self._ledger.note(feature, self.path(spelled))
+            self._ledger.said[feature].add(spelled if self._parent is None else self.path(spelled))
         return value
 
     def number(self, key: str, feature: Feature | None = None) -> float | None:
@@ -213,7 +210,7 @@ class Fields:
         ):
             raise self.mistyped(key, float, value)
         if feature is not None:
-            self._ledger.note(feature, self.path(spelled))
+            self._ledger.said[feature].add(spelled if self._parent is None else self.path(spelled))
         return value
 
     def raw_object(self, key: str, feature: Feature | None = None) -> JsonObject | None:
@@ -225,7 +222,7 @@ class Fields:
         if type(value) is not dict:
             raise self.mistyped(key, dict, value)
         if feature is not None:
-            self._ledger.note(feature, self.path(spelled))
+            self._ledger.said[feature].add(spelled if self._parent is None else self.path(spelled))
         return value
 
     def nested(self, key: str) -> Fields | None:

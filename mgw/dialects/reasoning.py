@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from mgw.canonical.conversation import Reasoning
+from mgw.canonical.conversation import NO_REASONING, Reasoning
 from mgw.model_row import ModelRow
 from mgw.vocabulary import ChatTools, Effort, ForcedTools
 
@@ -41,6 +41,7 @@ _NAMES_BY_BUDGET: Final = (
     (16_384, Effort.MEDIUM),
     (28_672, Effort.HIGH),
 )
+_NONE: Final = Effort.NONE  # a member of an enumeration is looked up in Python's slow way each time
 _ORDER: Final = MappingProxyType({effort: place for place, effort in enumerate(Effort)})
 
 
@@ -84,6 +85,9 @@ class GeminiThinking(Struct, frozen=True):
     """The wish could not be said."""
 
 
+_UNTOLD_TO_GEMINI: Final = GeminiThinking()
+
+
 class _Wish(Enum):
     """What a request asks for, whatever measure it uses."""
 
@@ -110,6 +114,8 @@ def map_to_openai(reasoning: Reasoning, row: ModelRow, *, tools: bool = False) -
     nobody asked them to reason.  Those of them that do not reason by themselves refuse the word "none" beside
     tools, too (livekit/agents#5084), so that nothing is said.
     """
+    if reasoning is NO_REASONING and not tools:
+        return OpenAIReasoning(sampling=row.sampling or (row.off_sampling and row.default is _NONE))
     wish = _wish(reasoning)
     effort, lost = _effort_for_openai(wish, reasoning, row)
     if tools and row.chat_tools is ChatTools.UNREASONED:
@@ -137,6 +143,8 @@ def map_to_anthropic(
     ``max_tokens`` is the client's limit; without one the answer gets ``default_max_tokens`` beside what it
     thinks.  Both stay within what the model can put out.
     """
+    if reasoning is NO_REASONING and not forced:
+        return AnthropicThinking(_limit(max_tokens, default_max_tokens, row), sampling=row.sampling)
     wish = _wish(reasoning)
     if wish is _Wish.OFF or (forced and row.forced_tools is ForcedTools.UNTHINKING):
         return _unthinking(wish, reasoning, row, _limit(max_tokens, default_max_tokens, row))
@@ -167,6 +175,8 @@ def map_to_gemini(reasoning: Reasoning, row: ModelRow) -> GeminiThinking:
 
     A client that asks for thinking is shown the thoughts, unless it does not want them.
     """
+    if reasoning is NO_REASONING:
+        return _UNTOLD_TO_GEMINI
     wish = _wish(reasoning)
     if not row.names and row.budget is None:
         thinks = row.default is not Effort.NONE

@@ -92,8 +92,11 @@ def parse_bare_blocks(blocks: list[Any], role: Role) -> tuple[Part, ...] | None:
         for block in blocks:
             if type(block) is not dict:
                 return None
-            text = bare_text(block)
-            part = _parse_bare_block(block, role) if text is None else Text(text)
+            text = block.get("text")
+            if len(block) == 2 and type(text) is str and block.get("type") == "text":  # as bare_text() does
+                parts.append(Text(text))
+                continue
+            part = _parse_bare_block(block, role)
             if part is None:
                 return None
             parts.append(part)
@@ -337,8 +340,11 @@ class BlockRenderer:
 
     def render_texts(self, parts: Iterable[HistoryPart]) -> list[JsonObject]:
         """Return the texts of an instruction."""
-        found = [self.render_text(part) for part in parts if isinstance(part, Text)]
-        return [block for block in found if block is not None]
+        return [
+            block
+            for part in parts
+            if isinstance(part, Text) and (block := self.render_text(part)) is not None
+        ]
 
     def render_part(self, part: HistoryPart, role: Role) -> list[JsonObject]:
         """Return the blocks of a part of a turn of ``role``."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from mgw.canonical.conversation import JsonObject, Part, Role, Text, Turn
+from mgw.canonical.conversation import JsonObject, Role, Text, Turn
 from mgw.canonical.features import Feature
 from mgw.canonical.history import (
     HistoryPolicy,
@@ -39,6 +39,8 @@ from mgw.dialects.fields import Fields, none_of
 _USER: Final = "user"
 _ASSISTANT: Final = "assistant"
 _SYSTEM: Final = "system"
+_USER_ROLE: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
+_ASSISTANT_ROLE: Final = Role.ASSISTANT
 _ROLES: Final = MappingProxyType({_USER: Role.USER, _ASSISTANT: Role.ASSISTANT, _SYSTEM: Role.SYSTEM})
 _NAMES: Final = MappingProxyType({role: name for name, role in _ROLES.items()})
 _MEDIA: Final = frozenset({"image", "document"})
@@ -46,9 +48,10 @@ _MEDIA: Final = frozenset({"image", "document"})
 
 def parse_turns(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     """Return the instructions that stand before all else, and the turns."""
-    if "messages" not in root:
+    value = root.take("messages")
+    if value is None:
         raise root.missing("messages")
-    messages = root.elements("messages", root.take("messages"))
+    messages = root.elements("messages", value)
     last_user = len(messages) - 1
     while last_user >= 0 and messages[last_user].get("role") != _USER:
         last_user -= 1
@@ -76,14 +79,14 @@ def parse_turns(root: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
 
 def _parse_bare_message(message: JsonObject) -> Turn | None:
     """Return the turn of a message that holds no more than nearly all do; ``None``: it is another."""
-    role, content = message.get("role"), message.get("content")
-    if len(message) != 2 or role not in (_USER, _ASSISTANT):
+    name, content = message.get("role"), message.get("content")
+    if len(message) != 2 or name not in (_USER, _ASSISTANT):
         return None
+    role = _USER_ROLE if name == _USER else _ASSISTANT_ROLE
     if type(content) is str:
-        parts: tuple[Part, ...] | None = (Text(content),)
-    else:
-        parts = parse_bare_blocks(content, _ROLES[role]) if type(content) is list else None
-    return None if parts is None else Turn(_ROLES[role], parts)
+        return Turn(role, (Text(content),))
+    parts = parse_bare_blocks(content, role) if type(content) is list else None
+    return None if parts is None else Turn(role, parts)
 
 
 def _parse_role(message: Fields) -> Role:

@@ -62,9 +62,10 @@ _REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "ext
 def parse_sampling(request: Fields) -> Sampling:
     """Take how tokens are drawn."""
     found: dict[str, Any] = {}  # Any: numbers and truth values
-    for key in request:
-        if key in _SAMPLING:
-            feature, take, unsaid = _SAMPLING[key]
+    for key in tuple(request.unread):
+        row = _SAMPLING.get(key)
+        if row is not None:
+            feature, take, unsaid = row
             value = take(request, key)
             if value is not None and value != unsaid:
                 request.note(feature, key)

@@ -146,8 +146,6 @@ def _parse_rare_fields(request: Fields, conversation: Conversation) -> tuple[Con
 
 
 def _parse_messages(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
-    if "messages" not in request:
-        raise request.missing("messages")
     system, turns = parse_turns(request)
     if not turns and not system:
         raise request.wrong("messages", "at least one message is required")

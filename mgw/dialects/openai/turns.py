@@ -92,9 +92,12 @@ _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 
 def parse_turns(request: Fields) -> tuple[tuple[Text, ...], tuple[Turn, ...]]:
     """Take the messages; return the leading instructions, and the turns."""
+    messages = request.take("messages")
+    if messages is None:
+        raise request.missing("messages")
     parser = _MessageParser()
     turns = parser.turns
-    for index, message in enumerate(request.elements("messages", request.take("messages"))):
+    for index, message in enumerate(request.elements("messages", messages)):
         turn = _parse_bare_message(message)
         if turn is None:
             parser.parse(request.open_element("messages", index, message))
