@@ -29,7 +29,8 @@ _OTHER_LINES: Final = 2
 _NO_TOKENS: Final[frozenset[bytes]] = frozenset()
 _REQUEST_LINE: Final = re.compile(rb"([A-Z-]+) ([!-~]+) HTTP/(1\.[01])")
 _ABSOLUTE: Final = re.compile(rb"(?i:https?)://([^/?#]+)((?:[/?][^#]*)?)")  # RFC 9112 3.2.2
-_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?")  # RFC 9110 4.2.3, 7.2
+# RFC 9110 4.2.3, 7.2
+_IS_HOST: Final = re.compile(rb"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~-]+)(?::[0-9]{1,5})?").fullmatch
 _OTHER_PROTOCOLS: Final = frozenset({b"CONNECT", b"PRI", b"SOURCE"})
 """Methods of tunnels, of HTTP/2's preface and of Icecast, which the parser takes in HTTP/1.1 too."""
 
@@ -112,7 +113,8 @@ class RequestHeadReader:
         :returns: how many of them belong to the head if it is complete now, ``None`` if it goes on.
         :raises GatewayError: ``MALFORMED``, or ``HEAD_TOO_LARGE``.
         """
-        end = self._end_in(data)
+        at = -1 if self._tail else data.find(_END)
+        end = at + len(_END) if at >= 0 else self._end_in(data)
         piece = data if end is None else data[:end]
         self._size += len(piece)
         if self.target is None:
@@ -140,13 +142,16 @@ class RequestHeadReader:
         headers, found = _read_lines(b"".join(self._pieces))
         version = self._version
         has_body, length = _framing(found, version)
-        host = _host(found.get(b"host"), version)
+        host, target = found.get(b"host"), self.target
+        if host is None or _IS_HOST(host) is None:
+            host = _no_host(host, version)
         connection = _tokens(found[b"connection"]) if b"connection" in found else _NO_TOKENS
         expects_continue = b"expect" in found and _expects_continue(found[b"expect"], version)
         upgrades = b"upgrade" in found and version != HTTP_1_0 and b"upgrade" in connection
         return RequestHead(
             method=self._method,
-            target=_origin_form(self.target, host),
+            # RFC 9112 3.2.1
+            target=target if target[:1] == b"/" and b"#" not in target else _origin_form(target, host),
             version=version,
             headers=headers,
             host=host,
@@ -221,21 +226,17 @@ def _framing(found: dict[bytes, bytes], version: bytes) -> tuple[bool, int | Non
     return count > 0, count
 
 
-def _host(value: bytes | None, version: bytes) -> bytes:
-    """Return the host (RFC 9112 3.2: exactly one in HTTP/1.1)."""
-    if value is None:
-        if version != HTTP_1_0:
-            raise malformed("the request has no host header")
-        return b""
-    if _HOST.fullmatch(value) is None:
+def _no_host(value: bytes | None, version: bytes) -> bytes:
+    """Refuse what is no host, but where none is needed (RFC 9112 3.2: exactly one in HTTP/1.1)."""
+    if value is not None:
         raise malformed("the host header is not a host with an optional port")
-    return value
+    if version != HTTP_1_0:
+        raise malformed("the request has no host header")
+    return b""
 
 
 def _origin_form(target: bytes, host: bytes) -> bytes:
-    """Return path and query; an absolute form must name the same authority as the host header."""
-    if target[:1] == b"/" and b"#" not in target:  # RFC 9112 3.2.1
-        return target
+    """Return path and query of an absolute form, which must name the same authority as the host header."""
     match = _ABSOLUTE.fullmatch(target)
     if match is None:
         raise malformed("the target is neither a path nor an absolute address")

@@ -1,27 +1,18 @@
 """Our HTTP/1.1 server side: one channel is one client's connection.
 
-It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), passes each request to its
-handler (:mod:`mgw.web.interfaces`), and writes one response at a time (:mod:`mgw.http.response_writer`)::
+It reads heads (:mod:`mgw.http.request_head`) and bodies (:mod:`mgw.http.body`), and passes each request to
+its handler (:mod:`mgw.web.interfaces`).  How it ends is another module's (:mod:`mgw.web.closing`, which draws
+the states), and so is how it sends a response (:mod:`mgw.web.response_sender`).
 
-      ┌──────────── finished, kept alive ────────────┐
-    idle ── byte ──> head ── complete ──> serving ───┴─ finished, to be closed ──────────> closing ──> closed
-                       └── refused ──────────┼─ finished before its body ended ──> lingering ─┘
-                                             └─ another protocol ──> upgraded ──────────┘
+Responses are sent strictly in order: the next request is looked at when the response before it is finished
+and the client has received most of it.  Until then a channel goes on reading, so as to notice that the client
+has disconnected, but holds at most :data:`MAX_HELD` bytes of what comes behind the request.
 
-Idle, with a head and serving, the channel is open.  Responses are sent strictly in order: the next request is
-looked at when the response before it is finished and the client has received most of it.  Until then a
-channel goes on reading, so as to notice that the client has disconnected, but holds at most :data:`MAX_HELD`
-bytes of what comes behind the request.
-
-Lingering (RFC 9112, 9.6): a client that still sends would lose its response to the reset that closing causes,
-so the channel ends its own side, then reads and discards until the client has ended the other, for a while.
-Behind TLS the ends of both sides are alerts, and the transport goes on reading by itself.  What is read and
-discarded is bounded; beyond that the channel stops reading, and the client has to.
+A request that comes whole and alone, as nearly all do, is passed on at once, head and body.
 """
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, cast
 
 from twisted.internet.address import IPv4Address, IPv6Address
@@ -36,39 +27,24 @@ from mgw.http.head_key import HeadKey, PlainHead, key_of_head
 from mgw.http.request_head import HTTP_1_0, RequestHead, RequestHeadReader
 from mgw.http.response_writer import ResponseWriter
 from mgw.reactor import socket_state
-from mgw.reactor.deadline import Deadline
 from mgw.reactor.eager_writer import EagerWriter
 from mgw.reactor.socket_state import PeerState
 from mgw.reactor.transport import RelayTransport
+from mgw.web.closing import CLOSE_SECONDS, DRAIN_SECONDS, LINGER_SECONDS, ChannelState, ClosingChannel
 from mgw.web.interfaces import RequestReceiver, ServerContext, UpgradedConnection
-from mgw.web.response_sender import ResponseSender
 
 if TYPE_CHECKING:
     from mgw.web.admission import AdmittedHead
 
 MAX_HELD: Final = 64 * 1024
 """The most bytes behind a request that wait for its response; then the channel stops reading."""
-LINGER_BYTES: Final = 1024 * 1024 * 1024
-"""Above the largest files that vendors take: a client may send all of one before it reads its response."""
-LINGER_SECONDS: Final = 30.0
-DRAIN_SECONDS: Final = 0.2
-"""How long an idle connection may bring another request when the gateway stops, and how long it lingers."""
-CLOSE_SECONDS: Final = 15.0
-"""How long a client that has everything may take to agree to the end, as TLS asks it to."""
 
-
-class _State(Enum):
-    OPEN = auto()
-    UPGRADED = auto()
-    LINGERING = auto()
-    """Our side has ended, or will when everything is written; the client's has not."""
-    CLOSING = auto()
-    """What was written still goes out."""
-    CLOSED = auto()
+_HELD_BODY: Final = SizedRequestBody(1)
+"""Stands for a body that has come and was not taken yet."""
 
 
 @implementer(IPushProducer)
-class GatewayChannel(ResponseSender, Protocol):
+class GatewayChannel(ClosingChannel, Protocol):
     """One connection of a client.
 
     The receiver of the request that is being served calls :meth:`start`, :meth:`write` and :meth:`finish`, or
@@ -77,35 +53,26 @@ class GatewayChannel(ResponseSender, Protocol):
 
     # Many are idle, and what has more than thirty attributes has a large dictionary of its own.
     __slots__ = (
-        *("_body_paused", "_deadline", "_discarded", "_input", "_is_last_call"),
-        *("_is_registered", "_likely_head", "_limits", "_processing", "_reader", "_reading", "_receiver"),
-        *("_stall_timer", "_state", "_transport", "_upgraded", "_was_idle"),
-        *("clock", "is_secure", "peer", "requests"),
+        *("_body_paused", "_likely_head", "_processing", "_reading", "_receiver", "_stall_timer"),
+        *("_upgraded", "_was_idle"),
+        *("clock", "peer", "requests"),
     )
 
     def __init__(self, context: ServerContext) -> None:
         super().__init__(context)
-        self.peer, self.is_secure = "", False
-        """The client's address, without its port, and whether it speaks TLS."""
+        self.peer = ""
+        """The client's address, without its port."""
         self.clock = context.clock
         self.requests = 0
         """How many requests have been opened, counting refusals."""
-        self._limits = context.limits
-        self._deadline = Deadline(context.wheel, self._on_deadline)
-        self._state = _State.CLOSED
-        # what the client sends
-        self._input = b""
-        self._reader: RequestHeadReader | None = None
         self._likely_head: PlainHead | None = None
         """That of the request before."""
         self._body_paused = False
         self._reading = True
-        self._processing = self._was_idle = self._is_last_call = False
-        self._discarded = 0
+        self._processing = self._was_idle = False
         self._upgraded: UpgradedConnection | None = None
         self._receiver: RequestReceiver | None = None
         """Of the request that is being served, only while the state is OPEN."""
-        self._is_registered = False
 
     # What the transport calls
 
@@ -115,7 +82,7 @@ class GatewayChannel(ResponseSender, Protocol):
         self._out = EagerWriter(self._transport)
         self._response_writer = ResponseWriter(self._out.write)
         self._stall_timer = socket_state.StallTimer(self.clock.seconds())
-        self._state = _State.OPEN
+        self._state = ChannelState.OPEN
         self.is_secure = bool(ISSLTransport.providedBy(self.transport))
         peer = self._transport.getPeer()
         self.peer = str(getattr(peer, "host", ""))
@@ -129,21 +96,19 @@ class GatewayChannel(ResponseSender, Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Take the next bytes of the client."""
-        if self._state is _State.OPEN:
+        if self._state is ChannelState.OPEN:
             is_idle = not (self._serving or self._input or self._processing)
             self._input = self._input + data if self._input else data
-            if not (is_idle and self._reader is None and self._take_known(data)):
+            if not (is_idle and self._reader is None and self._take_whole(data)):
                 self._process_input()
         elif self._upgraded is not None:
             self._upgraded.on_data(data)
-        elif self._state is _State.LINGERING:
-            self._discarded += len(data)
-            if self._discarded > LINGER_BYTES:
-                self._transport.pauseProducing()
+        elif self._state is ChannelState.LINGERING:
+            self._discard(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: ARG002  Twisted's signature
         """Tell the receiver that the client has disconnected."""
-        self._state = _State.CLOSED
+        self._state = ChannelState.CLOSED
         self._deadline.close()
         self._input = b""
         self._reader = self._body = None
@@ -156,7 +121,7 @@ class GatewayChannel(ResponseSender, Protocol):
         self._context.on_channel_closed(self)
 
     def _on_drained(self) -> None:
-        if self._state is _State.OPEN:
+        if self._state is ChannelState.OPEN:
             self._process_input()
 
     def _on_response_end(self) -> None:
@@ -170,24 +135,6 @@ class GatewayChannel(ResponseSender, Protocol):
             self._deadline.start(self._limits.client_idle)
             if self._input or not self._reading:
                 self._process_input()
-
-    def _on_truncated(self) -> None:
-        self._end_serving()
-        self._end()
-
-    def abort(self) -> None:
-        """Break the connection, so that the client cannot take what it has for a complete response."""
-        if self._state is not _State.CLOSED:
-            self._end_serving()
-            self._state = _State.CLOSING
-            self._deadline.close()
-            self._transport.abortConnection()
-
-    def close_after(self) -> None:
-        """Close the connection after the response, which says so unless it has started."""
-        self._keep_alive = False
-        if self._is_idle():
-            self._end()
 
     def pause_body(self) -> None:
         """Take nothing more of the body for now."""
@@ -206,7 +153,7 @@ class GatewayChannel(ResponseSender, Protocol):
         """Let another protocol be spoken from now on: ``upgraded`` reads and writes in our place."""
         self._end_serving()
         self._deadline.stop()
-        self._state = _State.UPGRADED
+        self._state = ChannelState.UPGRADED
         self._upgraded = self._producer = upgraded
         data, self._input = self._input, b""
         self._update_reading()
@@ -218,20 +165,12 @@ class GatewayChannel(ResponseSender, Protocol):
             self._upgraded = self._producer = None
             self._end()
 
-    # What the factory calls
-
-    def drain(self) -> None:
-        """Close an idle connection, after a moment for a request that may be on its way already."""
-        if self._is_idle() and not self._is_last_call:
-            self._is_last_call = True
-            self._deadline.start(DRAIN_SECONDS)
-
     def check_progress(self, now: float) -> None:
         """Break the connection if its client has gone, has stopped reading, or does not agree to its end.
 
         A client that leaves is heard of where its connection is read, and seen here where that is paused.
         """
-        closing = self._state is _State.CLOSING
+        closing = self._state is ChannelState.CLOSING
         state = socket_state.connection_state(self._transport)
         state = state or socket_state.ConnectionState(self._drained_count, self._full or closing)
         idle = self._stall_timer.idle_seconds(state.acknowledged, now, pending=state.pending or closing)
@@ -249,11 +188,11 @@ class GatewayChannel(ResponseSender, Protocol):
             return
         self._processing = True
         try:
-            while self._input and self._state is _State.OPEN and self._process_part():
+            while self._input and self._state is ChannelState.OPEN and self._process_part():
                 pass
         finally:
             self._processing = False
-        if self._state is _State.OPEN:
+        if self._state is ChannelState.OPEN:
             self._update_reading()
             if self._body is not None and not self._body_paused:
                 self._deadline.start(self._limits.client_body_idle)
@@ -267,32 +206,38 @@ class GatewayChannel(ResponseSender, Protocol):
         self._take_body(self._receiver, self._body)
         return True
 
-    def _take_known(self, data: bytes) -> bool:
-        """Take a whole request whose head has come before, if that is all there is; nothing else is as usual.
+    def _take_whole(self, data: bytes) -> bool:
+        """Take a request that came whole and alone, without a turn of :meth:`_process_input` for each part.
 
-        :returns: whether it was taken.
+        :returns: whether nothing is left to be done.
         """
         key = key_of_head(data, self._likely_head)
         if key is None or len(data) != key[1] + key[2] or self._full:
             return False
-        admitted = self._context.handler.find_admitted(key[0])
-        if admitted is None:
-            return False
         self._processing = True
         try:
-            self._take_admitted(admitted, key)
+            admitted = self._context.handler.find_admitted(key[0])
+            if admitted is None or not self._take_admitted(admitted, key):
+                self._read_head(key)
         finally:
             self._processing = False
         return not self._input
 
     def _take_head(self) -> bool:
-        reader, key = self._reader, None
+        """Take a head, or from one; say whether there may be more to take."""
+        if self._reader is not None:
+            return self._read_head(None)
+        key = key_of_head(self._input, self._likely_head)
+        if key is not None:
+            admitted = self._context.handler.find_admitted(key[0])
+            if admitted is not None and self._take_admitted(admitted, key):
+                return True
+        return self._read_head(key)
+
+    def _read_head(self, key: HeadKey | None) -> bool:
+        """Read a head, or on in one, that is not known."""
+        reader = self._reader
         if reader is None:
-            key = key_of_head(self._input, self._likely_head)
-            if key is not None:
-                admitted = self._context.handler.find_admitted(key[0])
-                if admitted is not None and self._take_admitted(admitted, key):
-                    return True
             self._input = self._input.lstrip(b"\r\n")  # RFC 9112 2.2: empty lines before a request
             if not self._input:
                 return False
@@ -343,15 +288,25 @@ class GatewayChannel(ResponseSender, Protocol):
         return True
 
     def _on_head(self, head: RequestHead, key: HeadKey | None) -> None:
+        """Have the request handled, and take its body if that has come already."""
+        length = head.content_length
+        is_whole = length is not None and head.has_body and len(self._input) >= length
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         self._may_continue = head.expects_continue
-        self._body = request_body(head)
+        self._body = _HELD_BODY if is_whole else request_body(head)
         receiver = self._context.handler.on_request(self, head, key)
         if not self._serving:  # responded already
             return
         self._receiver = receiver
         if self._body is None:
             receiver.on_body_end()
+        elif is_whole and self._body_paused:
+            self._body = request_body(head)
+        elif is_whole:
+            content, self._input = self._input[:length], self._input[length:]
+            self._body = None
+            self._may_continue = False
+            receiver.on_whole_body(content)
 
     def _take_body(self, receiver: RequestReceiver, body: SizedRequestBody | ChunkedRequestBody) -> None:
         try:
@@ -402,52 +357,9 @@ class GatewayChannel(ResponseSender, Protocol):
         self._body = SizedRequestBody(1)  # whatever else comes is discarded
         self._context.handler.on_malformed_request(self, error, target)
 
-    def _is_idle(self) -> bool:
-        return self._state is _State.OPEN and not self._serving and self._reader is None
-
-    def _end(self) -> None:
-        """End a connection on which nothing is under way, once everything is written."""
-        if self.is_secure or not hasattr(self._transport, "loseWriteConnection"):
-            self._close()
-        else:
-            self._linger(DRAIN_SECONDS if self._context.draining else LINGER_SECONDS)
-
-    def _linger(self, seconds: float) -> None:
-        """End our side once everything is written, and read what the client still sends."""
-        self._state = _State.LINGERING
-        self._input = b""
-        self._update_reading()
-        self._deadline.start(seconds)
-        if hasattr(self._transport, "loseWriteConnection"):
-            self._unregister_producer()
-            (self._transport.loseConnection if self.is_secure else self._transport.loseWriteConnection)()
-
-    def _close(self) -> None:
-        """Close once everything is written."""
-        self._state = _State.CLOSING
-        self._deadline.close()
-        self._input = b""
-        self._unregister_producer()
-        self._transport.loseConnection()
-
-    def _unregister_producer(self) -> None:
-        """A transport with a producer waits for more to write and never ends."""
-        if self._is_registered:
-            self._is_registered = False
-            self._transport.unregisterProducer()
-
-    def _on_linger_timeout(self) -> None:
-        """Close, unless the client is still busy with our response: a reset would take it away."""
-        if socket_state.has_pending_output(self._transport):
-            self._deadline.start(LINGER_SECONDS)
-        elif self.is_secure:  # which would wait for the other side once more
-            self.abort()
-        else:
-            self._close()
-
     def _on_deadline(self) -> None:
         """The deadline has passed; what that means follows from what the channel is doing."""
-        if self._state is _State.LINGERING:
+        if self._state is ChannelState.LINGERING:
             self._on_linger_timeout()
         elif self._serving:
             self._keep_alive = False

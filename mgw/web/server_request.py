@@ -165,8 +165,12 @@ class ServerRequest:
         self._work = Deferred.fromCoroutine(self._serve())
 
     def on_whole_body(self, content: bytes) -> None:
-        """Begin to serve a request that came at once; only where it is an express one."""
+        """Begin to serve a request that came at once."""
         if self._ended:
+            return
+        if not self.admitted.is_express:
+            self.on_body_data(content)
+            self.on_body_end()
             return
         try:
             self._reservation.reserve(len(content))

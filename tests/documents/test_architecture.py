@@ -15,7 +15,7 @@ PAGE: Final = (ROOT / "docs" / "architecture.rst").read_text(encoding="utf-8")
 
 MACHINES: Final = {
     "mgw.http.body": "_Expected",
-    "mgw.web.channel": "_State",
+    "mgw.web.closing": "ChannelState",
     "mgw.wire.json_array": "_State",
     "mgw.wire.multipart": "_State",
 }
@@ -25,7 +25,9 @@ def test_every_enumeration_of_states_is_known_here() -> None:
     found = {
         path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
         for path in (ROOT / "mgw").rglob("*.py")
-        if re.search(r"^class _(State|Expected)\(Enum\)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if re.search(
+            r"^class (_State|_Expected|ChannelState)\(Enum\)", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
     assert found == set(MACHINES)
 

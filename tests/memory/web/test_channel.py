@@ -7,7 +7,8 @@ from twisted.internet.address import IPv4Address, UNIXAddress
 from twisted.internet.interfaces import IAddress
 from twisted.internet.task import Clock
 
-from mgw.web.channel import LINGER_SECONDS, MAX_HELD
+from mgw.web.channel import MAX_HELD
+from mgw.web.closing import LINGER_SECONDS
 from mgw.web.listener import ChannelFactory
 from tests.support.channels import (
     CLOSE,
@@ -44,6 +45,24 @@ def test_a_body_arrives_as_it_is_sent() -> None:
     assert (line.requests[0].body, line.requests[0].events) == (b"012345", ["body"])
     line.send(b"6789")
     assert (line.requests[0].body, line.requests[0].events) == (b"0123456789", ["body", "ended"])
+
+
+def test_a_body_that_came_with_its_head_is_taken_at_once() -> None:
+    line = silent()
+    line.send(post(b"whole") + get("/next"))
+    assert (line.requests[0].body, line.requests[0].events) == (b"whole", ["body", "ended"])
+    line.requests[0].say(b"1")
+    assert line.requests[1].head.target == b"/next"
+
+
+def test_a_body_that_came_with_its_head_waits_for_whoever_paused_it() -> None:
+    line = Line(RecordingHandler(RecordedRequest.echo, lambda request: request.channel.pause_body()))
+    line.send(post(b"whole") + post(b"next"))
+    assert line.requests[0].events == []
+    for number in range(2):
+        assert len(line.requests) == number + 1
+        line.channel.resume_body()
+    assert line.take() == answer(b"POST / whole") + answer(b"POST / next")
 
 
 def test_trailers_of_a_chunked_request_are_dropped() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.web.channel import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS
+from mgw.web.closing import DRAIN_SECONDS, LINGER_BYTES, LINGER_SECONDS
 from tests.support.channels import (
     CLOSE,
     LIMITS,

@@ -19,8 +19,10 @@ TRANSLATED = b'{"model": "smart", "messages": [{"role": "user", "content": "hell
 
 def sent(harness: WebServerHarness, *lines: str, body: bytes = CHAT, path: str = PATH) -> list[bytes]:
     """Serve a request with these lines, and return those that the provider got."""
+    before = len(upstream_heads(harness))
     serve(harness, post(body, KEY, "Accept: */*", *lines, path=path))
-    return upstream_heads(harness)[-1].split(b"\r\n")[1:]
+    *_, head = upstream_heads(harness)[before:]
+    return head.split(b"\r\n")[1:]
 
 
 @pytest.mark.parametrize("body", [CHAT, TRANSLATED], ids=["relayed", "translated"])
