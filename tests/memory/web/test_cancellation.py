@@ -15,7 +15,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectingCancelledError
 
-from mgw.credentials.provider import ClientKey, Credential
+from mgw.credentials.provider import ClientKey, Credential, Refusal
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.translation import Translation
@@ -44,13 +44,13 @@ class WaitingSource:
     first: Credential | None = None
     waiting: list[Deferred[Credential | None]] = field(default_factory=list)
 
-    def ready(self, _: ClientKey | None) -> Credential | None:
+    def ready(self, _: ClientKey | None, __: str | None = None) -> Credential | None:
         return self.first
 
-    async def obtain(self, _: ClientKey | None) -> Credential:
+    async def obtain(self, _: ClientKey | None, __: str | None = None) -> Credential:
         return await self._wait() or CREDENTIAL
 
-    async def refused(self, _: Credential, __: int, ___: float | None) -> Credential | None:
+    async def refused(self, _: Credential, __: Refusal) -> Credential | None:
         return await self._wait()
 
     async def _wait(self) -> Credential | None:
