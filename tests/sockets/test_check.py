@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mgw import __version__
+from tests.support.fork_server import start_program
 from tests.support.operations import ROOT, cpu_of_children, twistd, write_config
 
 VALID = """
@@ -124,7 +125,8 @@ def test_the_version_is_printed(tmp_path: Path) -> None:
 def test_the_example_configuration_passes_the_check(tmp_path: Path) -> None:
     environ = {"OPENAI_API_KEY": "x" * 20, "ANTHROPIC_API_KEY": "x" * 20, "GEMINI_API_KEY": "x" * 20}
     began = cpu_of_children()
-    done = twistd("mgw", "-c", str(ROOT / "etc/mgw-demo.yaml"), "--check", folder=tmp_path, environ=environ)
+    arguments = ("mgw", "-c", str(ROOT / "etc/mgw-demo.yaml"), "--check")
+    done = twistd(*arguments, folder=tmp_path, environ=environ, start=start_program)
     assert done.status == 0, done.stderr
     assert cpu_of_children() - began < 3  # seconds; measured: 0.6
 

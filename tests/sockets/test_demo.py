@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fork_server import start_program
 from tests.support.operations import ROOT, Daemon, start_twistd, twistd
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -41,7 +42,8 @@ def moved_config(folder: Path, port: int) -> Path:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
     folder = tmp_path_factory.mktemp("demo")
-    with start_twistd("mgw", "-c", str(moved_config(folder, free_port())), "--demo", folder=folder) as daemon:
+    arguments = ("mgw", "-c", str(moved_config(folder, free_port())), "--demo")
+    with start_twistd(*arguments, folder=folder, start=start_program) as daemon:
         yield daemon
 
 

@@ -8,7 +8,6 @@ import re
 import signal
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,8 @@ from typing import Final
 
 import pytest
 
-from tests.support.gateway import Collected, GatewayProcess, start_gateway
+from tests.support.fork_server import Start, fork_program, start_program
+from tests.support.gateway import TWISTD, Collected, GatewayProcess, start_gateway
 from tests.support.operations import ROOT, Daemon, ask, cpu_of_children, start_twistd, write_config
 from tests.support.raw_client import CHAT, RawClient, RawResponse, asking, chat, request
 from tests.support.simulator import SimulatorProcess
@@ -26,7 +26,6 @@ KEY: Final = b"x-api-key: edge-canary-1"
 USER_AGENT: Final = b"User-Agent: any"
 ANTHROPIC: Final = b"anthropic-version: 2023-06-01"
 GOOGLE: Final = b"x-goog-api-client: genai"
-TWISTD: Final = str(Path(sys.executable).parent / "twistd")
 SERVES: Final = re.compile(rb"mgw serves http://127\.0\.0\.1:(\d+)")
 
 
@@ -210,11 +209,16 @@ def test_an_output_that_is_full_is_told_and_counted_and_harms_no_request(simulat
 
 @contextmanager
 def serving(
-    simulator: SimulatorProcess, folder: Path, *arguments: str, stdout: int = subprocess.PIPE
+    simulator: SimulatorProcess,
+    folder: Path,
+    *arguments: str,
+    stdout: int = subprocess.PIPE,
+    start: Start = fork_program,
 ) -> Iterator[tuple[Daemon, int]]:
     """Start a gateway whose standard output is something special; yield it and its port."""
     file = write_config(folder, plain(simulator, "hooks: {jsonl: {output: stdout}}"))
-    with start_twistd(*arguments, "mgw", "-c", str(file), folder=folder, stdout=stdout) as daemon:
+    command = (*arguments, "mgw", "-c", str(file))
+    with start_twistd(*command, folder=folder, stdout=stdout, start=start) as daemon:
         assert daemon.stderr is not None
         found = daemon.stderr.wait_for(SERVES.search, WAIT_SECONDS, "the gateway to serve")
         yield daemon, int(found[1])
@@ -351,6 +355,6 @@ def test_a_daemon_serves_and_stops(simulator: SimulatorProcess, tmp_path: Path) 
 
 def test_a_start_takes_seconds_at_most(simulator: SimulatorProcess, tmp_path: Path) -> None:
     began = cpu_of_children()
-    with serving(simulator, tmp_path) as (_, port):
+    with serving(simulator, tmp_path, start=start_program) as (_, port):
         assert ask(port, "/healthz").status == 200
     assert cpu_of_children() - began < 3  # of CPU, stop included; measured: 0.8

@@ -17,6 +17,7 @@ import pytest
 from google import genai
 from openai.resources.evals import Evals
 
+from tests.support.fork_server import start_program
 from tests.support.sdk_walk import listed, walk
 from tests.support.sdk_walk.asynchronous import SAMPLES
 from tests.support.sdk_walk.calls import SDKS, Outcome, run
@@ -160,7 +161,7 @@ def test_gemini_is_asked_under_the_version_of_its_base_address(street: Street, v
 
 def test_wrong_rows_are_found_and_no_others() -> None:
     environ = {"PYTHONPATH": f"{PLANTED}:{ROOT}"}  # the folder's sitecustomize spoils the route table
-    with open_street(environ) as spoiled:
+    with open_street(environ, start_program) as spoiled:
         walked = walk.of("openai", spoiled)
         found = {name for name in compared(walked, "evals") if any(walked.differences(name))}
     assert found == {"evals.create", "evals.retrieve"}

@@ -19,13 +19,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from tests.support.doors import through_door
+from tests.support.fork_server import Process, Start, fork_program
 from tests.support.waiting import WAIT_SECONDS
 
 CANARY = b"canary"
-_ROOT = Path(__file__).resolve().parents[2]
+TWISTD: Final = str(Path(sys.executable).parent / "twistd")
 _SERVES = re.compile(rb"mgw serves (https?)://(\S+):(\d+)")
 
 
@@ -56,6 +57,12 @@ class Collected:
         assert result, f"ended before {what}; there is:\n{self.data.decode(errors='replace')}"
         return result
 
+    def whole(self, seconds: float) -> bytes:
+        """Wait for the end of the stream, and return everything."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._ended, seconds), "the stream goes on"
+        return self.data
+
     def _collect(self) -> None:
         while piece := os.read(self.stream.fileno(), 65536):
             with self._changed:
@@ -70,7 +77,7 @@ class Collected:
 class GatewayProcess:
     """A running gateway."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     config_file: Path
     stdout: Collected
     stderr: Collected
@@ -137,23 +144,13 @@ class GatewayProcess:
         assert b"Traceback" not in self.stderr.data, self.stderr.data.decode(errors="replace")
 
 
-def _run_twistd(
-    file: Path, environ: Mapping[str, str], arguments: tuple[str, ...]
-) -> subprocess.Popen[bytes]:
-    twistd = str(Path(sys.executable).parent / "twistd")
-    return subprocess.Popen(
-        [twistd, "-n", "--pidfile=", *arguments, "mgw", "-c", str(file)],
-        cwd=file.parent,
-        env={**os.environ, "PYTHONPATH": str(_ROOT), "PYTHONUNBUFFERED": "1", **environ},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-
-
 @contextmanager
 def start_gateway(
-    config: str, environ: Mapping[str, str] | None = None, arguments: tuple[str, ...] = ()
+    config: str,
+    environ: Mapping[str, str] | None = None,
+    arguments: tuple[str, ...] = (),
+    *,
+    start: Start = fork_program,
 ) -> Iterator[GatewayProcess]:
     """Start a gateway on a free port; it is stopped, and its output searched, at the end of the block.
 
@@ -167,7 +164,8 @@ def start_gateway(
     with TemporaryDirectory(prefix="mgw-test-") as folder:
         file = Path(folder) / "mgw.yaml"
         file.write_text(through_door(config), encoding="utf-8")
-        process = _run_twistd(file, environ or {}, arguments)
+        command = [TWISTD, "-n", "--pidfile=", *arguments, "mgw", "-c", str(file)]
+        process = start(command, file.parent, environ or {})
         assert process.stdout is not None
         assert process.stderr is not None
         gateway = GatewayProcess(process, file, Collected(process.stdout), Collected(process.stderr))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from tests.support.gateway import Collected
+from tests.support.fork_server import Process, Start, Streams, fork_program
+from tests.support.gateway import TWISTD, Collected
 from tests.support.raw_client import RawClient, RawResponse, request
 from tests.support.waiting import WAIT_SECONDS
 
@@ -32,24 +31,24 @@ class Finished:
 class Daemon:
     """A process that runs, and what it writes to the streams that were not sent elsewhere."""
 
-    process: subprocess.Popen[bytes]
+    process: Process
     stdout: Collected | None
     stderr: Collected | None
 
 
-def twistd(*arguments: str, folder: Path, environ: Mapping[str, str] | None = None) -> Finished:
+def twistd(
+    *arguments: str,
+    folder: Path,
+    environ: Mapping[str, str] | None = None,
+    start: Start = fork_program,
+) -> Finished:
     """Run twistd in the foreground until it ends by itself."""
-    done = subprocess.run(
-        _command(arguments),
-        cwd=folder,
-        env=_environ(environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-        text=True,
-    )
-    return Finished(done.returncode, done.stdout, done.stderr)
+    with start_twistd(*arguments, folder=folder, environ=environ, start=start) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stderr is not None
+        status = daemon.process.wait(WAIT_SECONDS)
+        stdout, stderr = (stream.whole(WAIT_SECONDS) for stream in (daemon.stdout, daemon.stderr))
+    return Finished(status, stdout.decode(), stderr.decode())
 
 
 @contextmanager
@@ -59,16 +58,11 @@ def start_twistd(
     environ: Mapping[str, str] | None = None,
     stdout: int = subprocess.PIPE,
     stderr: int = subprocess.PIPE,
+    start: Start = fork_program,
 ) -> Iterator[Daemon]:
     """Start twistd in the foreground; it is ended at the end of the block."""
-    process = subprocess.Popen(
-        _command(arguments),
-        cwd=folder,
-        env=_environ(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-    )
+    command = [TWISTD, "-n", "--pidfile=", *arguments]
+    process = start(command, folder, environ or {}, Streams(stdout=stdout, stderr=stderr))
     daemon = Daemon(process, _collected(process.stdout), _collected(process.stderr))
     try:
         yield daemon
@@ -107,14 +101,6 @@ def write_config(folder: Path, text: str) -> Path:
     file = folder / "mgw.yaml"
     file.write_text(text, encoding="utf-8")
     return file
-
-
-def _command(arguments: tuple[str, ...]) -> list[str]:
-    return [str(Path(sys.executable).parent / "twistd"), "-n", "--pidfile=", *arguments]
-
-
-def _environ(environ: Mapping[str, str] | None) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", **(environ or {})}
 
 
 def _collected(stream: IO[bytes] | None) -> Collected | None:

@@ -13,19 +13,15 @@ The child ends when this process does, however it ends: it reads standard input 
 import base64
 import http.client
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.fork_server import ROOT, ForkedProcess, Streams, fork_program
 from tests.support.waiting import WAIT_SECONDS
-
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class SimulatorProcess:
     """A running simulator: ``url`` has no trailing slash and no version prefix."""
 
     url: str
-    _process: subprocess.Popen[str]
+    _process: ForkedProcess
 
     @property
     def port(self) -> int:
@@ -157,16 +153,14 @@ class SimulatorProcess:
 @contextmanager
 def start_simulator() -> Iterator[SimulatorProcess]:
     """Start a simulator on a free port; it is stopped at the end of the block."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mgw.simulator", "--listen", "127.0.0.1:0", "--announce-port", "--until-eof"],
-        cwd=_ROOT,
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    process = fork_program(
+        ["-m", "mgw.simulator", "--listen", "127.0.0.1:0", "--announce-port", "--until-eof"],
+        ROOT,
+        {},
+        Streams(stdin=subprocess.PIPE, stderr=None),
     )
     assert process.stdout is not None
-    url = process.stdout.readline().strip()
+    url = process.stdout.readline().decode().strip()
     simulator = SimulatorProcess(url, process)
     try:
         assert url, "the simulator did not start; its standard error says why"

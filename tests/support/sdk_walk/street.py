@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tests.support.fork_server import Start, fork_program
 from tests.support.gateway import start_gateway
 from tests.support.sdk_walk.calls import Sdk
 from tests.support.sdk_walk.differences import CLIENT_SECRET, Provider
@@ -52,11 +53,11 @@ class Street:
 
 
 @contextmanager
-def open_street(environ: Mapping[str, str] | None = None) -> Iterator[Street]:
-    """Run the upstreams and a gateway; its environment may plant something in it."""
+def open_street(environ: Mapping[str, str] | None = None, start: Start = fork_program) -> Iterator[Street]:
+    """Run the upstreams and a gateway; where it is not forked, its environment may plant something in it."""
     with ExitStack() as stack:
         upstreams = {name: stack.enter_context(recording_upstream(name)) for name in PROVIDERS}
-        gateway = stack.enter_context(start_gateway(_configuration(upstreams), environ))
+        gateway = stack.enter_context(start_gateway(_configuration(upstreams), environ, start=start))
         yield Street(upstreams, gateway.url)
 
 
