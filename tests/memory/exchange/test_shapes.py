@@ -69,7 +69,6 @@ def threads() -> Iterator[tuple[Reactor, WorkThreads]]:
     gc.collect()
     gc.freeze()
     yield reactor, work
-    gc.unfreeze()
     work.stop()
 
 
