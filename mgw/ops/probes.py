@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
-from treq.client import HTTPClient
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.protocol import Protocol, connectionDone
-from twisted.python.failure import Failure
-from twisted.web.client import ResponseDone, ResponseFailed
-from twisted.web.http_headers import Headers
-from twisted.web.iweb import IAgent, IBodyProducer, IResponse
-from zope.interface import implementer
+from twisted.web.client import ResponseFailed
 
 from mgw import __version__
 from mgw.config.provider import Provider
 from mgw.credentials.provider import Credential, Refusal
 from mgw.errors import GatewayError
 from mgw.generation import Generation
+from mgw.reactor.own_requests import OwnRequest, send_request
 from mgw.upstream.address import call_target
 from mgw.upstream.agent import UpstreamAgent
 from mgw.wire.headers import RawHeaders
@@ -35,8 +29,8 @@ UNAUTHORIZED: Final = 401
 PROBE_ERRORS: Final = (GatewayError, ResponseFailed)
 """What :meth:`ModelListRequest.send` raises where no whole response came."""
 
-_PLACEHOLDER_ORIGIN: Final = "http://provider"
-"""The upstream knows where it is.  treq wants a name for a host, which ``[::1]`` and ``my_host`` are not."""
+_PLACEHOLDER_ORIGIN: Final = b"http://provider"
+"""The upstream knows where it is."""
 _HEADERS: Final = (
     (b"Accept", b"application/json"),
     (b"User-Agent", f"mgw/{__version__}".encode()),
@@ -103,83 +97,9 @@ class ModelListRequest:
 
     async def _get(self, query: str) -> ProbeResult:
         upstream = self.generation.upstreams[self.provider.name]
-        client = HTTPClient(_IdentityAgent(UpstreamAgent(lambda _: upstream)))
+        agent = UpstreamAgent(lambda _: upstream)
         target = call_target(self.provider, b"/models", query.encode() or None)
-        clock: Any = self.probe.clock  # Any: treq wants a reactor's type, and its timeout is not used
-        response = await client.get(
-            _PLACEHOLDER_ORIGIN + target.decode(),
-            headers=self._headers(),
-            allow_redirects=False,
-            unbuffered=True,
-            reactor=clock,
-        )
-        body = _BodyCollector()
-        response.deliverBody(body)
-        return ProbeResult(response.code, await body.whole)
-
-    def _headers(self) -> Headers:
-        headers = Headers()
-        for name, value in self.probe.build_headers(list(_HEADERS), self.provider, self.credential):
-            headers.addRawHeader(name, value)
-        return headers
-
-
-@implementer(IAgent)
-class _IdentityAgent:
-    """Asks for a response without coding: treq would ask for gzip, and unpack it without a limit."""
-
-    def __init__(self, agent: IAgent) -> None:
-        self._agent = agent
-
-    def request(
-        self,
-        method: bytes,
-        uri: bytes,
-        headers: Headers | None = None,
-        bodyProducer: IBodyProducer | None = None,  # noqa: N803  # IAgent's name, given by keyword
-    ) -> Deferred[IResponse]:
-        """Send a request."""
-        plain = Headers() if headers is None else headers.copy()
-        plain.setRawHeaders(b"accept-encoding", [b"identity"])
-        return self._agent.request(method, uri, plain, bodyProducer).addCallback(_without_coding)
-
-
-def _without_coding(response: IResponse) -> IResponse:
-    response.headers.removeHeader(b"content-encoding")
-    return response
-
-
-class _BodyCollector(Protocol):
-    """Gathers a body up to its limit; ``whole`` fires with it, or with ``None`` where it is larger."""
-
-    def __init__(self) -> None:
-        self.whole: Deferred[bytes | None] = Deferred(lambda _: self._stop())
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._over = False
-
-    def dataReceived(self, data: bytes) -> None:
-        if self._over:
-            return
-        self._size += len(data)
-        if self._size <= MAX_RESPONSE_BYTES:
-            self._pieces.append(data)
-            return
-        self._stop()
-        self.whole.callback(None)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        if self._over:
-            return
-        self._over = True
-        if reason.check(ResponseDone):
-            self.whole.callback(b"".join(self._pieces))
-        else:
-            self.whole.errback(reason)
-
-    def _stop(self) -> None:
-        """Want no more of it."""
-        self._over = True
-        self._pieces.clear()
-        transport: Any = self.transport  # Any: what UpstreamAgent gives can close at once
-        transport.abortConnection()
+        headers = self.probe.build_headers(list(_HEADERS), self.provider, self.credential)
+        request = OwnRequest("GET", _PLACEHOLDER_ORIGIN + target, tuple(headers))
+        response = await send_request(agent, request, MAX_RESPONSE_BYTES, self.probe.clock)
+        return ProbeResult(response.status, response.body)

@@ -1,0 +1,318 @@
+"""Ask an endpoint for a token: the request, its limits, and what a response may be.
+
+Sources: RFC 6749 4 to 6 (grants, responses, errors), RFC 8628 3.5 (device codes), RFC 8693 2.2 (token
+exchange).
+
+::
+
+    client = TokenClient(agent, reactor)
+    endpoint = TokenEndpoint(client, "https://idp.example/token", "the token endpoint of provider 'main'")
+    token = await endpoint.request({"grant_type": "client_credentials", "client_secret": secret})
+
+What goes wrong is a :class:`TokenRequestError`, whose message says what to do and repeats neither a secret
+nor anything of a response but its status and an error code that is a word of these RFCs.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from enum import Enum
+from math import isnan
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import quote_plus, urlencode, urlsplit
+
+import msgspec
+from msgspec import Struct, field
+from twisted.internet.defer import Deferred, TimeoutError  # noqa: A004  Twisted's own name
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.client import ResponseFailed
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IAgent
+
+from mgw import __version__
+from mgw.errors import GatewayError, Reason
+from mgw.reactor.own_requests import OwnRequest, WholeResponse, send_request
+from mgw.secret import Secret
+
+REQUEST_SECONDS: Final = 20.0
+"""For the whole of a request (contract 3.13)."""
+MAX_RESPONSE_BYTES: Final = 256 * 1024
+MAX_TOKEN_BYTES: Final = 64 * 1024
+USUAL_SECONDS: Final = 600.0
+"""How long a token is good whose response does not say so (contract 3.13)."""
+MIN_SECONDS: Final = 1.0
+"""What less than that, zero or a negative number counts as."""
+MAX_SECONDS: Final = 366 * 86400.0
+"""What more than that counts as."""
+
+ERROR_HINTS: Final = MappingProxyType(
+    {
+        "invalid_request": "check the settings of the request",
+        "invalid_client": "check the client's id and secret, and how they are sent",
+        "invalid_grant": "the refresh token, code or assertion has expired, was revoked or was used before; "
+        "get a new one",
+        "unauthorized_client": "the client may not use this grant; allow it at the provider of identities",
+        "unsupported_grant_type": "the endpoint does not know this grant; use another",
+        "invalid_scope": "check the scopes",
+        "invalid_target": "check the audience or resource",
+        "authorization_pending": "the user has not finished signing in yet",
+        "slow_down": "the endpoint is asked too often",
+        "access_denied": "the user or the provider of identities refused",
+        "expired_token": "the sign-in took too long; begin again",
+        "temporarily_unavailable": "try again later",
+        "server_error": "try again later",
+    }
+)
+"""Error codes of the RFCs, each with what to do; no other word of a response is repeated."""
+
+_TOKEN_TYPES: Final = frozenset({"bearer", "n_a"})
+"""``N_A`` is RFC 8693's word where an exchanged token is none of OAuth's."""
+_REDIRECTS: Final = range(300, 400)
+_USER_AGENT: Final = (b"User-Agent", f"mgw/{__version__}".encode())
+_ACCEPT: Final = (b"Accept", b"application/json")
+
+
+class TokenRequestError(GatewayError):
+    """No token came (``CREDENTIAL_SOURCE``).
+
+    :param response_status: ``None`` where no response came.
+    :param error_code: the response's own if it is one of :data:`ERROR_HINTS`.
+    """
+
+    def __init__(
+        self, message: str, response_status: int | None = None, error_code: str | None = None
+    ) -> None:
+        super().__init__(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
+        self.response_status = response_status
+        self.error_code = error_code
+
+    def copy(self) -> TokenRequestError:
+        """Return the same for another who waits: an exception keeps a traceback for each raise."""
+        again = TokenRequestError(self.message, self.response_status, self.error_code)
+        again.detail = self.detail
+        return again
+
+
+class TokenResponse(Struct, frozen=True):
+    """A token, and what came with it."""
+
+    access_token: Secret
+    expires_in: float
+    """Seconds from when it was asked for; between :data:`MIN_SECONDS` and :data:`MAX_SECONDS`."""
+    refresh_token: Secret | None = None
+    """Replaces the one that was used."""
+    id_token: Secret | None = None
+
+
+class JsonResponse(Struct, frozen=True):
+    """A response whose body may be a JSON object."""
+
+    status: int
+    fields: dict[str, Any] | None  # Any: JSON
+    """``None``: the body is something else."""
+    headers: Headers = field(default_factory=Headers)
+
+    def __repr__(self) -> str:
+        return f"JsonResponse({self.status})"
+
+
+class Encoding(Enum):
+    """How the fields of a request are written."""
+
+    FORM = b"application/x-www-form-urlencoded"
+    """As RFC 6749 wants it."""
+    JSON = b"application/json"
+
+
+class TokenClient:
+    """Sends requests to endpoints that give tokens.
+
+    :param agent: reaches any origin, and follows no redirect.
+    """
+
+    def __init__(self, agent: IAgent, clock: IReactorTime) -> None:
+        self._agent = agent
+        self._clock = clock
+
+    async def ask(self, request: OwnRequest, name: str, seconds: float = REQUEST_SECONDS) -> JsonResponse:
+        """Return the response to a request, whatever its status.  Cancelling closes the connection.
+
+        :param name: the endpoint's, for messages.
+        :param seconds: how long it has.
+        :raises TokenRequestError: it cannot be reached, takes too long, redirects or says too much.
+        """
+        sending = Deferred.fromCoroutine(send_request(self._agent, request, MAX_RESPONSE_BYTES, self._clock))
+        try:
+            response = await sending.addTimeout(seconds, self._clock)
+        except TimeoutError:
+            error = TokenRequestError(f"{name} did not answer within {seconds:g} s: check that it is well")
+            raise _located(error, request) from None
+        except (GatewayError, ResponseFailed) as failure:
+            cause = failure.cause if isinstance(failure, GatewayError) else None
+            how = "" if cause is None else f" ({cause.value})"
+            error = TokenRequestError(f"{name} cannot be reached{how}: check its URL and the network")
+            raise _located(error, request) from None
+        try:
+            return _read(response, name)
+        except TokenRequestError as error:
+            raise _located(error, request) from None
+
+
+class TokenEndpoint:
+    """One endpoint, and how it is asked.
+
+    :param url: ``http`` or ``https``, with its query if it has one.
+    :param name: how messages name it, such as ``the token endpoint of provider 'main'``.
+    :param headers: in addition to the usual ones.
+    """
+
+    def __init__(
+        self,
+        client: TokenClient,
+        url: str,
+        name: str,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+        encoding: Encoding = Encoding.FORM,
+    ) -> None:
+        self._client = client
+        self._url = url
+        self._headers = headers
+        self._encoding = encoding
+        self.name = name
+
+    async def request(self, fields: Mapping[str, str | Secret]) -> TokenResponse:
+        """Return the token that a POST of these fields gives.
+
+        :raises TokenRequestError: there is none.
+        """
+        request = post_request(self._url, fields, self._headers, self._encoding)
+        response = await self._client.ask(request, self.name)
+        try:
+            return parse_token(response, self.name)
+        except TokenRequestError as error:
+            raise _located(error, request) from None
+
+
+def post_request(
+    url: str,
+    fields: Mapping[str, str | Secret],
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    encoding: Encoding = Encoding.FORM,
+) -> OwnRequest:
+    """Return the POST of some fields."""
+    plain = {name: value.reveal() if isinstance(value, Secret) else value for name, value in fields.items()}
+    body = urlencode(plain).encode() if encoding is Encoding.FORM else msgspec.json.encode(plain)
+    return _request("POST", url, ((b"Content-Type", encoding.value), *headers), body)
+
+
+def get_request(url: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> OwnRequest:
+    """Return a GET."""
+    return _request("GET", url, headers, None)
+
+
+def basic_authorization(client_id: str, client_secret: Secret) -> tuple[bytes, bytes]:
+    """Return the header by which a client shows itself (RFC 6749 2.3.1: both halves are form-encoded)."""
+    pair = f"{quote_plus(client_id)}:{quote_plus(client_secret.reveal())}"
+    return b"Authorization", b"Basic " + b64encode(pair.encode())
+
+
+def parse_token(response: JsonResponse, name: str) -> TokenResponse:
+    """Return the token in a response.
+
+    :raises TokenRequestError: it is an error, or none that can be used.
+    """
+    fields, status = response.fields, response.status
+    if fields is None:
+        what = "its body is no JSON object, so this is hardly a token endpoint: check its URL"
+        raise TokenRequestError(f"{name} answered {status}, but {what}", status)
+    error = fields.get("error")
+    if isinstance(error, str) and error in ERROR_HINTS and ("access_token" not in fields or status >= 300):
+        raise TokenRequestError(f"{name} answered {status} {error}: {ERROR_HINTS[error]}", status, error)
+    if not 200 <= status < 300:
+        raise TokenRequestError(f"{name} answered {status}: {_status_hint(status)}", status)
+    try:
+        return _token_in(fields)
+    except ValueError as fault:
+        raise TokenRequestError(f"{name} answered {status}, but {fault}", status) from None
+
+
+def parse_token_text(value: object, name: str) -> Secret:
+    """Take a token that can travel in a header.
+
+    :raises ValueError: it cannot; the text says why and does not repeat it.
+    """
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"its {name} is missing or no text")
+    if len(value) > MAX_TOKEN_BYTES:
+        raise ValueError(f"its {name} is longer than {MAX_TOKEN_BYTES} bytes")
+    if any(not "\x21" <= character <= "\x7e" for character in value):
+        raise ValueError(f"its {name} has characters that no token can have")
+    return Secret(value)
+
+
+def _token_in(fields: Mapping[str, Any]) -> TokenResponse:
+    access_token = parse_token_text(fields.get("access_token"), "access_token")
+    token_type = fields.get("token_type")
+    if token_type is not None and str(token_type).lower() not in _TOKEN_TYPES:
+        raise ValueError("its token_type is not Bearer, and no other can be sent")
+    others = {
+        name: parse_token_text(fields[name], name)
+        for name in ("refresh_token", "id_token")
+        if fields.get(name) not in (None, "")
+    }
+    return TokenResponse(access_token, _seconds(fields.get("expires_in")), **others)
+
+
+def _seconds(value: object) -> float:
+    """Read how long a token lives: a number, or a text that is one; bounded."""
+    if value is None:
+        return USUAL_SECONDS
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("its expires_in is no number")
+    try:
+        seconds = max(MIN_SECONDS, min(MAX_SECONDS, float(value)))
+    except OverflowError:  # a whole number beyond what a float can be
+        return MAX_SECONDS
+    except ValueError:
+        raise ValueError("its expires_in is no number") from None
+    if isnan(float(value)):
+        raise ValueError("its expires_in is no number")
+    return seconds
+
+
+def _request(
+    method: str, url: str, headers: tuple[tuple[bytes, bytes], ...], body: bytes | None
+) -> OwnRequest:
+    return OwnRequest(method, url.encode("ascii"), (_ACCEPT, _USER_AGENT, *headers), body)
+
+
+def _read(response: WholeResponse, name: str) -> JsonResponse:
+    status = response.status
+    if status in _REDIRECTS:
+        what = "a redirect, and those are not followed: set the URL of the endpoint itself"
+        raise TokenRequestError(f"{name} answered {status}, {what}", status)
+    if response.body is None:
+        what = f"with more than {MAX_RESPONSE_BYTES} bytes, so this is hardly a token endpoint: check its URL"
+        raise TokenRequestError(f"{name} answered {status} {what}", status)
+    try:
+        fields = msgspec.json.decode(response.body)
+    except (ValueError, RecursionError):
+        fields = None
+    return JsonResponse(status, fields if isinstance(fields, dict) else None, response.headers)
+
+
+def _status_hint(status: int) -> str:
+    if status == 429:
+        return "the endpoint is asked too often"
+    if status >= 500:
+        return "the endpoint has a fault of its own; try again later"
+    return "check its URL and the settings of the request"
+
+
+def _located(error: TokenRequestError, request: OwnRequest) -> TokenRequestError:
+    """Add the endpoint's origin, for the log alone."""
+    parts = urlsplit(request.url.decode("ascii"))
+    error.detail = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    return error

@@ -1,0 +1,94 @@
+"""Token endpoints in memory: the test sees every request and answers when it likes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl
+
+from twisted.internet.task import Clock
+
+from mgw.credentials.token_request import TokenClient
+from mgw.upstream.agent import UpstreamAgent
+from mgw.upstream.client import Upstream
+from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
+
+TOKEN_URL = "http://idp.example/token"
+_REASONS = {200: "OK", 302: "Found", 400: "Bad Request", 401: "Unauthorized", 500: "Server Error"}
+
+
+@dataclass(frozen=True)
+class TokenPost:
+    """One request as an endpoint got it."""
+
+    head: bytes
+    body: bytes
+    connection: ProviderConnection = field(repr=False)
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The fields; none stands twice."""
+        pairs = parse_qsl(self.body.decode(), keep_blank_values=True, strict_parsing=bool(self.body))
+        assert len(dict(pairs)) == len(pairs), "a field stands twice"
+        return dict(pairs)
+
+    @property
+    def line(self) -> bytes:
+        """Method and target."""
+        return self.head.partition(b" HTTP/")[0]
+
+    def header(self, name: bytes) -> bytes | None:
+        """The value of a header, which stands at most once."""
+        lines = [line.partition(b": ") for line in self.head.split(b"\r\n")[1:]]
+        found = [value for key, _, value in lines if key.lower() == name]
+        assert len(found) <= 1
+        return found[0] if found else None
+
+    def answer(self, body: object, status: int = 200, headers: str = "") -> None:
+        """Answer it: bytes go as they are, anything else as JSON."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        head = f"HTTP/1.1 {status} {_REASONS.get(status, 'Some')}\r\nContent-Length: {len(data)}\r\n"
+        self.connection.send(f"{head}Connection: close\r\n{headers}\r\n".encode() + data)
+        self.connection.close()
+
+    def answer_token(self, token: str, **more: object) -> None:
+        """Answer it with a token that is good for an hour, unless ``more`` says otherwise."""
+        self.answer({"access_token": token, "token_type": "Bearer", "expires_in": 3600, **more})
+
+    def refuse(self, error: str = "invalid_grant", status: int = 400) -> None:
+        """Answer it with an error of OAuth."""
+        self.answer({"error": error, "error_description": "canary-description"}, status)
+
+
+@dataclass
+class TokenHosts:
+    """All hosts that an agent reaches, by their origins."""
+
+    clock: Clock = field(default_factory=Clock)
+    endpoints: dict[str, MemoryEndpoint] = field(default_factory=dict)
+    agent: UpstreamAgent = field(init=False)
+    client: TokenClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.agent = UpstreamAgent(self._upstream_at)
+        self.client = TokenClient(self.agent, self.clock)
+
+    def endpoint(self, origin: str = "http://idp.example") -> MemoryEndpoint:
+        """What makes the connections to a host."""
+        return self.endpoints.setdefault(origin, MemoryEndpoint())
+
+    def posts(self, origin: str = "http://idp.example") -> list[TokenPost]:
+        """The requests that a host got, oldest first; there is one on each connection."""
+        found = []
+        for connection in self.endpoint(origin).connections:
+            head, _, body = connection.received.partition(b"\r\n\r\n")
+            if head:
+                found.append(TokenPost(head, body, connection))
+        return found
+
+    def newest(self, origin: str = "http://idp.example") -> TokenPost:
+        """The request that came last."""
+        return self.posts(origin)[-1]
+
+    def _upstream_at(self, origin: str) -> Upstream:
+        return Upstream(origin, origin, LIMITS, self.endpoint(origin), self.clock)
