@@ -1,0 +1,104 @@
+"""Which of several accounts a request is sent with: in turn, without those that rest.
+
+An account rests for one model where the provider limits it or does not sell it that model, and as a whole
+where its token is refused.  Nothing here waits or sends: it is the state behind a
+:class:`~mgw.credentials.subscription.source.SubscriptionSource`, and a clock.
+
+Two promises: no request goes to a resting account while another is usable, and there is none to choose only
+while all rest.  A count of tokens neither begins a rest nor minds one of a model (contract 8.23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+MAX_RESTS: Final = 4096
+"""How many rests are remembered, as clients may invent models; of more, the first to end is forgotten."""
+
+_WHOLE: Final = ""
+"""In place of a model: no model has that name."""
+
+
+@dataclass(slots=True)
+class AccountPool:
+    """The accounts of one provider, in turn.
+
+    :param names: of their entries in the store.
+    :param now: returns seconds that never go back.
+    """
+
+    names: Sequence[str]
+    now: Callable[[], float]
+    _next: int = 0
+    _rests: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When each rest ends, by account and model."""
+
+    def pick(self, usable: Callable[[str], bool], model: str | None) -> str | None:
+        """Return the account whose turn it is, or ``None`` where all that are usable rest.
+
+        :param usable: whether an account has a token to send.
+        :param model: which is asked for; ``None``: no certain one, so that only whole accounts rest.
+        """
+        count = len(self.names)
+        for step in range(count):
+            position = (self._next + step) % count
+            name = self.names[position]
+            if usable(name) and self.rest_of(name, model) is None:
+                self._next = (position + 1) % count
+                return name
+        return None
+
+    def rest(self, name: str, model: str | None, seconds: float) -> None:
+        """Let an account rest; a longer rest that it has already stays.
+
+        :param model: for which; ``None``: for all.
+        """
+        key = (name, _WHOLE if model is None else model)
+        until = self.now() + seconds
+        if until <= self._rests.get(key, 0.0):
+            return
+        if key not in self._rests and len(self._rests) >= MAX_RESTS:
+            self._make_room()
+        self._rests[key] = until
+
+    def end_rest(self, name: str) -> None:
+        """Use an account again that rested as a whole: it has another token."""
+        self._rests.pop((name, _WHOLE), None)
+
+    def rest_of(self, name: str, model: str | None) -> float | None:
+        """Return the seconds for which an account still rests; ``None``: it does not."""
+        longest = self._seconds_left((name, _WHOLE))
+        if model is not None:
+            longest = max(longest, self._seconds_left((name, model)))
+        return longest if longest > 0 else None
+
+    def soonest(self, usable: Callable[[str], bool], model: str | None) -> float | None:
+        """Return the seconds until the first usable account has rested; ``None``: none is usable."""
+        waits = [self.rest_of(name, model) or 0.0 for name in self.names if usable(name)]
+        return min(waits, default=None)
+
+    def resting(self) -> dict[str, int]:
+        """Return for how many models each account rests at present, itself included."""
+        now, found = self.now(), dict.fromkeys(self.names, 0)
+        for (name, _), until in self._rests.items():
+            if until > now and name in found:
+                found[name] += 1
+        return found
+
+    def _seconds_left(self, key: tuple[str, str]) -> float:
+        until = self._rests.get(key)
+        if until is None:
+            return 0.0
+        left = until - self.now()
+        if left <= 0:
+            del self._rests[key]
+        return left
+
+    def _make_room(self) -> None:
+        """Forget the rests that are over, or the one that ends first."""
+        now = self.now()
+        over = [key for key, until in self._rests.items() if until <= now]
+        for key in over or [min(self._rests, key=self._rests.__getitem__)]:
+            del self._rests[key]
