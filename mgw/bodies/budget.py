@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec import Struct
+
 from mgw.errors import GatewayError, Reason
 
 RETRY_SECONDS = 1.0
@@ -42,20 +44,23 @@ class BodyBudget:
         :raises GatewayError: ``OVERLOADED`` where there is none; the client may try again in a second.
         """
         if self.held + size > self.max_bytes:
-            message = f"the gateway already holds as many request bodies {self.place} as it may; try again"
-            raise GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
+            raise self.overloaded()
         self.held += size
 
     def release(self, size: int) -> None:
         """Release room."""
         self.held -= size
 
+    def overloaded(self) -> GatewayError:
+        """Return the refusal of what there is no room for."""
+        message = f"the gateway already holds as many request bodies {self.place} as it may; try again"
+        return GatewayError(Reason.OVERLOADED, message, retry_after=RETRY_SECONDS)
 
-@dataclass(slots=True)
-class Reservation:
-    """What one request has reserved of a budget."""
 
-    budget: Budget
+class Reservation(Struct, eq=False):
+    """What one request has reserved of a budget; there is one for each request."""
+
+    budget: BodyBudget
     held: int = 0
 
     def reserve(self, size: int) -> None:
@@ -63,17 +68,19 @@ class Reservation:
 
         :raises GatewayError: ``OVERLOADED``.
         """
-        self.budget.reserve(size)
+        budget = self.budget
+        if budget.held + size > budget.max_bytes:
+            raise budget.overloaded()
+        budget.held += size
         self.held += size
 
     def release(self, size: int) -> None:
         """Release room, as far as :meth:`release_all` has not done so."""
         size = min(size, self.held)
         self.held -= size
-        self.budget.release(size)
+        self.budget.held -= size
 
     def release_all(self) -> None:
         """Release all of it."""
-        held, self.held = self.held, 0
-        if held:
-            self.budget.release(held)
+        self.budget.held -= self.held
+        self.held = 0

@@ -38,6 +38,8 @@ Count = Annotated[int, Meta(ge=0, le=2**53)]
 UsageReader = Callable[[bytes, TokenUsage], TokenUsage]
 """What one JSON document adds to what was known before it; may raise what :func:`try_read_usage` catches."""
 
+_UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a document raises that is no JSON, or nested without end."""
 _WHOLE_EVENTS: Final = (b"\n\n", b"\n\r\n")
 _MOST_LINE_ENDS: Final = 4
 """CR LF CR may close a held event."""
@@ -85,7 +87,7 @@ def try_read_usage(read: UsageReader, document: bytes, before: TokenUsage) -> To
     """Read ``document``, or return ``before`` where it is no JSON, is cut off, or has another shape."""
     try:
         return read(document, before)
-    except (MsgspecError, UnicodeDecodeError, RecursionError):  # RecursionError: nesting without end
+    except _UNREADABLE:
         return before
 
 
@@ -96,7 +98,10 @@ def meter_whole(content_type: bytes, read: UsageReader, body: bytes) -> TokenUsa
     """
     if media_type(content_type) != b"application/json" or len(body) > MAX_BODY_BYTES:
         return NO_USAGE
-    return try_read_usage(read, body, NO_USAGE)
+    try:
+        return read(body, NO_USAGE)
+    except _UNREADABLE:
+        return NO_USAGE
 
 
 @dataclass(slots=True)

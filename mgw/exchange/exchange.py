@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
@@ -35,8 +35,7 @@ _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct, eq=False):
     """One request, from its head to the last byte of its response."""
 
     request_id: str
@@ -49,7 +48,8 @@ class Exchange:
     """Takes what the usage event is made of; never raises."""
     wall: float
     """Unix seconds at which the head was complete."""
-    started: float = field(init=False)
+    started: float = 0.0
+    """The clock's time of the same."""
     target: Target | None = None
     asked_model: str | None = None
     key_hash: str | None = None
@@ -58,19 +58,22 @@ class Exchange:
     """The status that the client got, once it has got one."""
     stream: bool = False
     first_byte_at: float | None = None
-    usage: Callable[[], TokenUsage] = field(default=lambda: NO_USAGE, repr=False)
-    reserve: Callable[[int], None] = field(default=lambda _: None, repr=False)
+    counted: TokenUsage | None = None
+    """What the response took, once that is known."""
+    usage: Callable[[], TokenUsage] = lambda: NO_USAGE
+    """Says what it has taken so far, until then."""
+    reserve: Callable[[int], None] = lambda _: None
     """Reserves memory for a body that is kept; raises ``OVERLOADED`` where there is none left."""
-    offload: Offload = field(default=run_inline, repr=False)
+    offload: Offload = run_inline
     """Runs the work on a large body."""
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
     session: SessionCounts | None = None
     """What went through a realtime session, once it is over."""
-    early_failure: GatewayError | None = field(default=None, repr=False)
+    early_failure: GatewayError | None = None
     """The error that broke the provider's stream before its first event; the client got a refusal."""
-    sent_last_event: Callable[[], bool] = field(default=lambda: False, repr=False)
+    sent_last_event: Callable[[], bool] = lambda: False
     """Whether the last event of the client's stream was sent."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
@@ -78,7 +81,10 @@ class Exchange:
 
     def __post_init__(self) -> None:
         self.started = self.clock.seconds()
-        self.generation.enter()
+        self.generation.in_use += 1
+
+    def __repr__(self) -> str:  # what went wrong may quote a provider
+        return f"Exchange({self.request_id!r})"
 
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
@@ -165,6 +171,9 @@ class Exchange:
 
     def _settled(self, outcome: Outcome) -> SettledExchange:
         now, started, first, target = self.clock.seconds(), self.started, self.first_byte_at, self.target
+        usage = NO_USAGE  # a count consumes nothing (contract 7.3)
+        if self.route.metered:
+            usage = self.usage() if self.counted is None else self.counted
         provider, upstream_model = (
             (None, None) if target is None else (target.provider.name, target.upstream_model)
         )
@@ -176,7 +185,7 @@ class Exchange:
             (now - started) * 1000.0,
             self.http_status,
             None if first is None else (first - started) * 1000.0,
-            self.usage() if self.route.metered else NO_USAGE,  # a count consumes nothing (contract 7.3)
+            usage,
             self.stream,
             self.attempts,
             limit_dropped_names(self.dropped_fields) if self.dropped_fields else None,

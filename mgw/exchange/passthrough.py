@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from msgspec import Struct
+
 from mgw.bodies.source import BodySource
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.credentials.provider import Credential
@@ -155,14 +157,13 @@ class KeepaliveFilter(PassthroughFilter):
         return self.keepalive_bytes if self._tail.endswith(_EVENT_ENDS) else b""
 
 
-@dataclass(slots=True)
-class Passthrough:
+class Passthrough(Struct, eq=False):
     """How a request is sent as it came, and how its response reaches the client."""
 
     route: Route
     target: Target
     request: ClientRequest
-    body: bytes | BodySource = field(repr=False)
+    body: bytes | BodySource
     """As it is sent."""
     keepalive_seconds: float | None = None
     rewriter: UrlRewriter | None = None
@@ -170,7 +171,10 @@ class Passthrough:
     """Where all but the body is as for other requests of this head."""
     reencoded: bool = False
     """Whether the body has lost the content coding that the client gave it."""
-    _credential: Credential | None = field(init=False, default=None, repr=False)
+    _credential: Credential | None = None
+
+    def __repr__(self) -> str:  # the body stays out
+        return f"Passthrough({self.request!r})"
 
     def send(
         self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct, field
 
 from mgw.credentials.provider import ClientKey
 from mgw.http.head_key import VARYING
@@ -19,8 +20,7 @@ MAX_VARYING: Final = 8
 """How many headers may vary between requests of which all else is the same."""
 
 
-@dataclass(slots=True)
-class ClientRequest:
+class ClientRequest(Struct, eq=False):
     """One request as the client sent it, but for its body; so are all that have the same head.
 
     Its headers may hold an edge key: they pass an allow-list.
@@ -39,14 +39,14 @@ class ClientRequest:
     """The gateway's own URL as the client knows it, where the response may have to hold it."""
     is_plain: bool = False
     """Whether the body is known to have no content coding."""
-    varying: tuple[int, ...] = field(init=False, default=())
+    varying: tuple[int, ...] = ()
     """The headers that differ between requests of which all else is the same, by their index."""
-    values: tuple[bytes, ...] = field(init=False, default=())
+    values: tuple[bytes, ...] = ()
     """What stands in them."""
-    prepared: dict[str | None, PreparedRequest] = field(init=False, default_factory=dict)
+    prepared: dict[str | None, PreparedRequest] = field(default_factory=dict)
     """What is known to be made of this head, by the model that is asked for."""
-    _content_codings: list[bytes] | None = field(init=False, default=None)
-    translated: dict[Hashable, PreparedHead] = field(init=False, default_factory=dict)
+    _content_codings: list[bytes] | None = None
+    translated: dict[Hashable, PreparedHead] = field(default_factory=dict)
     """The heads that are sent for it to providers of other families, by what decides on them."""
 
     @property

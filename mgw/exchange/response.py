@@ -170,7 +170,7 @@ def send_full(exchange: Exchange, full: FullResponse, channel: ResponseChannel) 
 
     :returns: fires when a large one was sent; cancel to stop.  ``None``: it was sent.
     """
-    exchange.usage = lambda: full.usage
+    exchange.counted = full.usage
     exchange.stream = full.stream
     length = (b"Content-Length", b"%d" % len(full.body))
     _send_head(exchange, full.status, b"", [*full.headers, length], channel)
@@ -201,7 +201,7 @@ def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChanne
     """Send all of a response that is passed on and is there already."""
     if whole.body:
         exchange.first_byte_at = exchange.clock.seconds()
-    exchange.usage = lambda: whole.usage
+    exchange.counted = whole.usage
     exchange.stream = whole.stream
     exchange.http_status = whole.status
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())

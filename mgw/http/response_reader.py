@@ -189,7 +189,10 @@ class ResponseReader:
             self.pieces.append(data)
         else:
             self.pieces.append(data if size == left else data[:left])
-            self._end(has_more=size > left)
+            self.ended = True
+            self._left = None
+            if size > left:
+                self.reusable = False
 
     def _read_chunks(self, chunks: ChunkedResponseBody, data: bytes) -> None:
         chunks.feed(data)

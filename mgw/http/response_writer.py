@@ -124,21 +124,19 @@ class ResponseWriter:
     A head with a content length waits for the first bytes of its body, so that both go out together.
     """
 
-    __slots__ = ("_framing", "_head", "_left", "_send")
+    __slots__ = ("_framing", "_head", "_left", "_send", "started")
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
+        self.started = False
+        """Whether the head of the response has been given."""
         self._send = send
         self._framing: BodyFraming | None = None
         self._head = b""
         self._left = 0
 
-    @property
-    def started(self) -> bool:
-        """Whether the head of the response has been given."""
-        return self._framing is not None
-
     def reset(self) -> None:
         """Forget the response: the next one may start."""
+        self.started = False
         self._framing = None
         self._head = b""
 
@@ -147,9 +145,10 @@ class ResponseWriter:
 
         :raises RuntimeError: a response has started already.
         """
-        if self._framing is not None:
+        if self.started:
             raise RuntimeError("a response has started already")
         rendered = head.render()
+        self.started = True
         self._framing = head.framing
         if head.framing is BodyFraming.CONTENT_LENGTH:
             self._left = head.length
@@ -165,9 +164,10 @@ class ResponseWriter:
         :raises RuntimeError: a response has started already.
         :raises ValueError: as :func:`render_relayed_head` does.
         """
-        if self._framing is not None:
+        if self.started:
             raise RuntimeError("a response has started already")
         head = render_relayed_head(status, reason, lines, content_length)
+        self.started = True
         if content_length is None:
             self._framing = BodyFraming.CHUNKED
             self._send(head)

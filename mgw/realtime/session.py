@@ -426,7 +426,7 @@ class Session:
         assert relay is not None
         assert target is not None
         usage = self._usage
-        exchange.usage = lambda: usage
+        exchange.counted = usage
         seconds = exchange.clock.seconds() - (self._started or exchange.started)
         exchange.session = relay.counts(seconds / 60)
         settle(exchange, ending, target.provider.name)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct
+
 from mgw.exchange.request import ClientRequest
 from mgw.http.head_key import HeadKey, PlainHead
 from mgw.http.request_head import HTTP_1_0, RequestHead
@@ -25,8 +27,7 @@ MAX_SEEN: Final = 4096
 """How many heads are remembered as seen once."""
 
 
-@dataclass(slots=True, repr=False)
-class AdmittedHead:
+class AdmittedHead(Struct, eq=False):
     """The head of a request that may come in."""
 
     head: RequestHead
@@ -48,12 +49,8 @@ class AdmittedHead:
             self.head, self.matched, self.caller, self.raw_path, self.is_express, self.max_body_bytes, request
         )
 
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether what was found holds for every request with this head."""
-        head = self.head
-        plain = self.matched.fault is None and head.upgrade is None and not head.expects_continue
-        return self.is_express and plain and head.version != HTTP_1_0
+    def __repr__(self) -> str:  # headers and queries hold credentials
+        return f"AdmittedHead({self.head!r})"
 
 
 @dataclass(slots=True, repr=False)
@@ -71,9 +68,14 @@ class AdmittedHeads:
         self.find = self._heads.get  # the dictionary's own: one call less for every request
 
     def keep(self, head_key: HeadKey, admitted: AdmittedHead) -> None:
-        """Remember a head that comes for the second time; the oldest makes room."""
-        request, key, values = admitted.client_request, head_key[0], head_key[3]
-        if request is None or not admitted.is_repeatable or not request.find_varying(values):
+        """Remember a head that comes for the second time; the oldest makes room.
+
+        Only where what was found holds for every request with this head.
+        """
+        head, request, key, values = admitted.head, admitted.client_request, head_key[0], head_key[3]
+        if request is None or admitted.matched.fault is not None or head.version == HTTP_1_0:
+            return
+        if head.upgrade is not None or head.expects_continue or (values and not request.find_varying(values)):
             return
         seen = hash(key)
         if seen not in self._seen:

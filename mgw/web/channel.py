@@ -345,7 +345,8 @@ class GatewayChannel(ClosingChannel, Protocol):
         self._serving = False
         self._producer = None
         self._body_paused = False
-        self._response_writer.reset()
+        if self._response_writer.started:
+            self._response_writer.reset()
         return receiver
 
     def _refuse(self, error: GatewayError) -> None:

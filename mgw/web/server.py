@@ -332,16 +332,18 @@ class WebServer:
         head: RequestHead,
         raw_query: bytes | None,
     ) -> Caller:
-        if isinstance(matched, MatchedRoute) and matched.route.name in OPEN_ROUTES:
-            return Caller(None, None, head.headers)
-        upload = None
-        if isinstance(matched, MatchedRoute) and matched.route.is_upload:
-            upload = Upload(split_target(head.target)[0], self.wall())
+        family, upload = None, None
+        if isinstance(matched, MatchedRoute):
+            family = matched.route.family
+            if matched.route.name in OPEN_ROUTES:
+                return Caller(None, None, head.headers)
+            if matched.route.is_upload:
+                upload = Upload(split_target(head.target)[0], self.wall())
         headers, carried = head.headers, None
         if head.upgrade is not None:
             headers, _, carried = split_subprotocols(headers)
         try:
-            return self.gate.admit(dialect.family, headers, raw_query, upload, carried)
+            return self.gate.admit(family or dialect.family, headers, raw_query, upload, carried)
         except GatewayError:
             self.observer.edge_rejected()
             raise

@@ -120,9 +120,10 @@ class ServerRequest:
 
         :raises GatewayError: ``BODY_TOO_LARGE``.
         """
-        if self.content_length is not None:
-            self.check_length(self.content_length)
-        if self.head.expects_continue and self.head.has_body:
+        length, head = self.content_length, self.admitted.head
+        if length is not None and length > self.admitted.max_body_bytes:
+            self.check_length(length)
+        if head.expects_continue and head.has_body:
             self.channel.send_continue()
 
     def check_length(self, length: int) -> None:

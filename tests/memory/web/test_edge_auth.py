@@ -211,19 +211,28 @@ def test_no_parameter_takes_an_edge_key_upstream(family: Family, query: bytes) -
     assert (caller.raw_query, own(caller)) == (b"alt=sse&limit=5", None)
 
 
-def test_no_header_takes_an_edge_key_upstream() -> None:
+@pytest.mark.parametrize(
+    "telling",
+    [
+        (b"Referer", b"http://gateway/v1beta/models?key=edge-canary-2"),
+        (b"Referer", b"http://gateway/?next=%2Fv1%3Fkey%3Dedge%252Dcanary-2"),
+        (b"OpenAI-Organization", b"edge-canary-2"),
+    ],
+)
+def test_no_header_takes_an_edge_key_upstream(telling: tuple[bytes, bytes]) -> None:
     plain: RawHeaders = [
         (b"User-Agent", b"an-edge-canary-22"),
         (b"X-Title", b"edge-1"),
         (b"x-api-key", b"mine"),
     ]
-    telling: RawHeaders = [
-        (b"Referer", b"http://gateway/v1beta/models?key=edge-canary-2"),
-        (b"Referer", b"http://gateway/?next=%2Fv1%3Fkey%3Dedge%252Dcanary-2"),
-        (b"OpenAI-Organization", b"edge-canary-2"),
-    ]
-    assert admit(LISTED, Family.OPENAI, [*telling, *plain]).headers == plain
+    assert admit(LISTED, Family.OPENAI, [telling, *plain]).headers == plain
     assert admit(LISTED, Family.OPENAI, plain).headers is plain
+
+
+def test_a_header_that_repeats_an_edge_key_goes_alone() -> None:
+    agent, title = (b"User-Agent", b"agent/1.0"), (b"X-Title", b"edge-canary-2")
+    assert admit(LISTED, Family.OPENAI, [agent]).headers == [agent]
+    assert admit(LISTED, Family.OPENAI, [agent, title]).headers == [agent]
 
 
 @pytest.mark.parametrize("family", list(Family))
