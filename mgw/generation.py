@@ -6,8 +6,9 @@ one, and its connections close when the last of them is done.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from random import random
 from typing import Any, Final
 
 from twisted.logger import Logger
@@ -72,8 +73,22 @@ class Generation:
     failures: FailureLog = field(default_factory=FailureLog)
     prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
     """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
+    tries_again: bool = field(init=False)
+    """Whether some requests may be sent again, or to another target."""
+    server_timing: bool = field(init=False)
+    """Whether responses say how long the provider and the gateway took."""
+    chance: Callable[[], float] = random
+    """Returns a random number from 0 to 1."""
     in_use: int = 0
     _retired: bool = field(default=False)
+
+    def __post_init__(self) -> None:
+        providers, aliases = self.config.providers.values(), self.config.aliases.values()
+        has_retries = any(
+            provider.retries is not None and provider.retries.attempts for provider in providers
+        )
+        self.server_timing = self.config.server_timing
+        self.tries_again = has_retries or any(len(targets) > 1 for targets in aliases)
 
     def enter(self) -> None:
         """One more request is under way."""

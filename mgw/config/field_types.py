@@ -42,9 +42,17 @@ from mgw.config.checks import (
     checked_variable,
 )
 from mgw.config.listen import EndpointText, Listen, parse_listen, parse_network
-from mgw.config.problems import NOT_AVAILABLE_MESSAGE
 from mgw.config.quoting import describe_word
-from mgw.config.settings_base import GIB, EmptyIfNull, check_with, expect, parse_with, wrong_type, wrong_value
+from mgw.config.settings_base import (
+    GIB,
+    EmptyIfNull,
+    UniqueList,
+    check_with,
+    expect,
+    parse_with,
+    wrong_type,
+    wrong_value,
+)
 from mgw.families import FAMILIES
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, ChatTools, Effort, Family, ForcedTools, Kind
@@ -134,10 +142,17 @@ def _output_tokens(value: object) -> object:
     raise wrong_type("a whole number above 0, or false")
 
 
-def _alias_target(value: object, inner: Callable[[object], str]) -> str:
-    if isinstance(value, list):
-        raise wrong_value(f"a list of targets is {NOT_AVAILABLE_MESSAGE}: write one target")
-    return inner(value)
+def _alias_targets(value: object, inner: Callable[[object], tuple[str, ...]]) -> tuple[str, ...]:
+    if isinstance(value, list | tuple):
+        if not value:
+            raise wrong_value("expected at least one <provider>/<model>, found an empty list")
+        return inner(value)
+    if not isinstance(value, str):
+        raise wrong_type("<provider>/<model> or a list of them")
+    try:
+        return (checked_name(value),)
+    except ValueError as error:
+        raise wrong_value(str(error)) from None
 
 
 Text = Annotated[str, expect("text"), check_with(checked_text), WithJsonSchema(TEXT)]
@@ -187,13 +202,13 @@ ProxyNetwork = Annotated[
     parse_with(parse_network, 'text in quotes such as "10.0.0.0/8" or "::1"', IPv4Network, IPv6Network),
     WithJsonSchema(NETWORK),
 ]
-AliasTarget = Annotated[
-    str,
-    expect("<provider>/<model>"),
-    check_with(checked_name),
-    WrapValidator(_alias_target),
-    WithJsonSchema(TARGET),
+_AliasTarget = Annotated[str, expect("<provider>/<model>"), check_with(checked_name), WithJsonSchema(TARGET)]
+AliasTargets = Annotated[
+    UniqueList[_AliasTarget],
+    WrapValidator(_alias_targets),
+    WithJsonSchema({"anyOf": [TARGET, {"type": "array", "items": TARGET, "minItems": 1}]}),
 ]
+"""In the order in which they are tried."""
 OnOff = Annotated[bool, expect("true or false")]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of seconds above 0")]
 Minutes = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of minutes above 0")]

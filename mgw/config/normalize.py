@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
 from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext, spool_below
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.problems import Path
-from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider, UpstreamTimeoutsSettings
+from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import (
     Config,
@@ -20,11 +20,13 @@ from mgw.config.settings import (
     SpoolSettings,
     TlsSettings,
 )
-from mgw.config.settings_base import documentation_of, file_settings, required_keys, set_keys
+from mgw.config.settings_base import Settings, documentation_of, file_settings, required_keys, set_keys
 from mgw.config.translation import TranslationSettings
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family, Kind
+
+BlockT = TypeVar("BlockT", bound=Settings)
 
 _VOICES: Final = MappingProxyType(
     {spelling: family for spelling, family in FAMILY_SPELLINGS.items() if family in SPEAKING}
@@ -77,7 +79,7 @@ def _providers(config: Config, context: LoadContext) -> dict[str, Provider]:
             ("providers",), "missing, expected at least one provider, with a name, kind and base_url"
         )
     return {
-        name: normalize_provider(name, provider, config.timeouts, context)
+        name: normalize_provider(name, provider, config, context)
         for name, provider in config.providers.items()
     }
 
@@ -103,18 +105,20 @@ def _two_spellings(spelling: str) -> str:
     return f"another spelling of {spelling}, which is also set: keep only one"
 
 
-def _aliases(aliases: dict[str, str], context: LoadContext) -> dict[str, str]:
-    for alias, target in aliases.items():
+def _aliases(aliases: dict[str, tuple[str, ...]], context: LoadContext) -> dict[str, tuple[str, ...]]:
+    for alias, targets in aliases.items():
         path = ("aliases", alias)
         try:
             checked_name(alias)
         except ValueError as error:
             context.report.add(path, f"as an alias: {error}")
-        provider, _, model = target.partition("/")
-        if provider and model:
-            context.need_provider(provider, path)
-        else:
-            context.report.add(path, f"expected <provider>/<model>, found {quote(target)}")
+        for position, target in enumerate(targets):
+            place = (*path, position) if (*path, position) in context.report.marks else path
+            provider, _, model = target.partition("/")
+            if provider and model:
+                context.need_provider(provider, place)
+            else:
+                context.report.add(place, f"expected <provider>/<model>, found {quote(target)}")
     return aliases
 
 
@@ -198,9 +202,7 @@ def _voice_names(names: dict[str, str], path: Path, context: LoadContext) -> dic
     return names
 
 
-def normalize_provider(
-    name: str, provider: Provider, general: UpstreamTimeoutsSettings, context: LoadContext
-) -> Provider:
+def normalize_provider(name: str, provider: Provider, general: Config, context: LoadContext) -> Provider:
     """Fill in what the block of a provider leaves to its kind, the general settings and the environment."""
     path: Path = ("providers", name)
     try:
@@ -221,19 +223,22 @@ def normalize_provider(
     if auth is AuthMode.NONE and refuses and not context.report.has_problem_at((*path, "auth")):
         fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
         context.report.add((*path, "auth"), fault)
-    unstated = {
-        limit: value
-        for limit, value in general
-        if limit in file_settings(type(provider.timeouts)) and limit not in set_keys(provider.timeouts)
-    }
     found = {
         "name": name,
         "base_url": base_url,
         "auth": auth,
         "api_key": key,
-        "timeouts": provider.timeouts.model_copy(update=unstated),
+        "timeouts": _completed(provider.timeouts, general.timeouts),
+        "retries": _completed(provider.retries, general.retries),
     }
     return provider.model_copy(update=found)
+
+
+def _completed(own: BlockT, general: Settings) -> BlockT:
+    """Return a provider's block with the general settings where it states none."""
+    known, stated = file_settings(type(own)), set_keys(own)
+    unstated = {key: value for key, value in general if key in known and key not in stated}
+    return own.model_copy(update=unstated)
 
 
 def _credential(

@@ -65,14 +65,11 @@ def _component(part: str | int) -> str:
 
 
 NOT_AVAILABLE: Final[tuple[Path, ...]] = (
-    ("server_timing",),
-    ("retries",),
     ("dashboard",),
     ("hooks", "webhook"),
     ("hooks", "sqlite"),
     ("spool", "max_bytes"),
     ("providers", ANY, "proxy"),
-    ("providers", ANY, "retries"),
     ("providers", ANY, "pool"),
     ("providers", ANY, "oauth"),
     ("providers", ANY, "service_account_file"),

@@ -24,6 +24,7 @@ from mgw.config.field_types import (
 )
 from mgw.config.problems import AUTH_NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE
 from mgw.config.quoting import describe_word
+from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import (
     Documentation,
     EmptyIfNull,
@@ -212,6 +213,10 @@ class Provider(Settings):
     )
     timeouts: EmptyIfNull[UpstreamTimeoutsSettings] = setting(
         "Time limits for this provider, instead of the general ones", default=UpstreamTimeoutsSettings()
+    )
+    retries: EmptyIfNull[RetriesSettings] = setting(
+        "When a request to this provider is sent again, instead of the general rule",
+        default=RetriesSettings(),
     )
     stream_usage: OnOff = setting(
         "Whether translated chat streams ask the provider for usage (``stream_options.include_usage``)",

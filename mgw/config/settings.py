@@ -12,7 +12,7 @@ from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE,
 from mgw.config.field_types import (
     AbsolutePath,
     Address,
-    AliasTarget,
+    AliasTargets,
     Bytes,
     Connections,
     DefaultNames,
@@ -32,6 +32,7 @@ from mgw.config.field_types import (
 )
 from mgw.config.listen import DEFAULT_LISTEN
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
+from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import GIB, MIB, EmptyIfNull, Omittable, Settings, UniqueList, required, setting
 from mgw.config.translation import CachingSettings, StreamKeepaliveSettings, TranslationSettings
 
@@ -211,8 +212,17 @@ class Config(Settings):
         default={},
         shown="",
     )
-    aliases: EmptyIfNull[dict[str, AliasTarget]] = setting(
-        "Other names for ``<provider>/<model>``", "An alias is looked up before anything else.", default={}
+    aliases: EmptyIfNull[dict[str, AliasTargets]] = setting(
+        "Other names for ``<provider>/<model>``",
+        "An alias is looked up before anything else. Of a list, each target is tried in turn if the one "
+        "before cannot be reached, or answers with a status of ``retries.statuses``.",
+        default={},
+    )
+    retries: EmptyIfNull[RetriesSettings] = setting("When a request is sent again", default=RetriesSettings())
+    server_timing: OnOff = setting(
+        "Whether responses say how long the provider and the gateway took, in ``Server-Timing``",
+        "In milliseconds, up to the first byte of the response: ``upstream;dur=…, gateway;dur=…``.",
+        default=False,
     )
     hooks: EmptyIfNull[HooksSettings] = setting("Where usage events are sent", default=HooksSettings())
     max_body_bytes: Bytes = setting(

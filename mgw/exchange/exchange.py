@@ -35,6 +35,20 @@ _OPERATOR_STATUSES = frozenset({401, 402, 403, 429})
 _UPSTREAM_REASONS = frozenset({Reason.UPSTREAM_BROKEN, Reason.UPSTREAM_TOO_SLOW, Reason.CREDENTIAL_SOURCE})
 
 
+def _no_usage() -> TokenUsage:
+    """Nothing was counted."""
+    return NO_USAGE
+
+
+def _not_sent() -> bool:
+    """Nothing was sent."""
+    return False
+
+
+def _word_of_status(status: int) -> str:
+    return (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
+
+
 class Exchange(Struct, eq=False):
     """One request, from its head to the last byte of its response."""
 
@@ -60,7 +74,7 @@ class Exchange(Struct, eq=False):
     first_byte_at: float | None = None
     counted: TokenUsage | None = None
     """What the response took, once that is known."""
-    usage: Callable[[], TokenUsage] = lambda: NO_USAGE
+    usage: Callable[[], TokenUsage] = _no_usage
     """Says what it has taken so far, until then."""
     reserve: Callable[[int], None] = lambda _: None
     """Reserves memory for a body that is kept; raises ``OVERLOADED`` where there is none left."""
@@ -73,10 +87,13 @@ class Exchange(Struct, eq=False):
     """What went through a realtime session, once it is over."""
     early_failure: GatewayError | None = None
     """The error that broke the provider's stream before its first event; the client got a refusal."""
-    sent_last_event: Callable[[], bool] = lambda: False
+    sent_last_event: Callable[[], bool] = _not_sent
     """Whether the last event of the client's stream was sent."""
     error: str | None = None
     """Why it did not end well; known once it is settled."""
+    upstream_seconds: float = 0.0
+    """How long the provider was waited for, up to the head of the client's response."""
+    _waits_since: float | None = None
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -155,13 +172,48 @@ class Exchange(Struct, eq=False):
         if status is None or status < 400:
             self.settle(Outcome.OK)
             return
-        word = (Cause.UPSTREAM_4XX if status < 500 else Cause.UPSTREAM_5XX).value
+        word = _word_of_status(status)
         sentence = f"the provider answered with status {status}"
         if self.early_failure is not None:  # whose status was a good one
             word, sentence = word_of(self.early_failure), self.early_failure.message
         if not self.settled and (status >= 500 or status in _OPERATOR_STATUSES):
             self._report_failure(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
+
+    def begin_upstream_wait(self) -> None:
+        """From now on the provider is waited for."""
+        self._waits_since = self.clock.seconds()
+
+    def end_upstream_wait(self) -> None:
+        """The provider has answered, or failed."""
+        if self._waits_since is not None:
+            self.upstream_seconds += self.clock.seconds() - self._waits_since
+            self._waits_since = None
+
+    def server_timing(self) -> bytes:
+        """Return how long the provider and the gateway took until now (W3C Server Timing, section 3)."""
+        self.end_upstream_wait()
+        upstream = self.upstream_seconds * 1000.0
+        gateway = max((self.clock.seconds() - self.started) * 1000.0 - upstream, 0.0)
+        return b"upstream;dur=%.1f, gateway;dur=%.1f" % (upstream, gateway)
+
+    def attempt_failed(self, status: int | None, error: Exception | None) -> None:
+        """Note that another attempt follows one that went wrong, of which the client gets nothing.
+
+        :param status: of the response that nobody gets, if there was one.
+        :param error: what went wrong, if the status does not say it.
+        """
+        if isinstance(error, GatewayError):
+            ours = isinstance(error, UpstreamFailure) or error.reason not in _UPSTREAM_REASONS
+            sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
+            self._report_failure(word_of(error), sentence, error.detail)
+        elif status is not None:
+            self._report_failure(_word_of_status(status), f"the provider answered with status {status}")
+        self.end_upstream_wait()
+        self.first_byte_at = None
+        self.counted = None
+        self.usage = _no_usage
+        self.sent_last_event = _not_sent
 
     def _report_failure(self, word: str, sentence: str, detail: str = "") -> None:
         if self.target is not None:

@@ -20,6 +20,7 @@ from mgw.dialects.dialect import Meter
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import BlindMeter, media_type, meter_whole
 from mgw.errors import GatewayError
+from mgw.exchange.first_event import hold_first_event
 from mgw.exchange.prepared_request import PreparedRequest, upstream_target
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import (
@@ -195,7 +196,7 @@ class Passthrough(Struct, eq=False):
         )
         return upstream.start(request, sink, fresh=fresh)
 
-    def client_response(self, response: UpstreamResponse) -> ClientResponse:
+    def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Hand the response on as it comes, but for URLs that are rewritten to lead to the gateway."""
         head, route = response.head, self.route
         content_type = head.content_type
@@ -212,11 +213,12 @@ class Passthrough(Struct, eq=False):
             secrets = self._secrets()
             reason = overwritten(reason, secrets)
             lines = overwritten(lines, secrets)
-        body = response.take_whole()
+        holds = may_try_again and stream and not (head.status >= _FIRST_ERROR_STATUS or is_encoded(head))
+        body = None if holds else response.take_whole()
         if body is not None:
             body, usage = self._meter_whole(head, body, stream=stream)
             return WholeResponse(head.status, reason, lines, head.content_length, body, stream, usage)
-        return StreamingResponse(
+        streaming = StreamingResponse(
             head.status,
             reason,
             _NO_PAIRS,
@@ -226,6 +228,7 @@ class Passthrough(Struct, eq=False):
             lines=lines,
             content_length=head.content_length,
         )
+        return hold_first_event(streaming, head, self.target.family, self._secrets()) if holds else streaming
 
     def _meter_whole(self, head: ResponseHead, body: bytes, *, stream: bool) -> tuple[bytes, TokenUsage]:
         """Return a body that is all there as the client gets it, and what it took."""

@@ -3,34 +3,43 @@
 ::
 
     start ── plan ── credential ── send ── response ── relay ── end: settled, ``on_end`` called
-                         ▲                    │
-                         └── refused, stale ──┘
+              ▲          ▲                    │
+              │          └── refused, stale ──┤
+              └───────── repeat, fall back ───┘
 
 A step is called, not awaited, where nothing waits.  What may wait is the plan of a large body, a credential,
 the connection and the response; each begins the next step when it is there.
 
-Two things lead to a second attempt before the first byte to the client: a pooled connection that turns out
-closed before any byte of a response came (for requests that create nothing, or carry an ``Idempotency-Key``),
-and a credential that the upstream refuses while its source has another; after a 401 one other (contract
-3.13).
+Two things lead to a second attempt without any setting, before the first byte to the client: a pooled
+connection that turns out closed before any byte of a response came (for requests that create nothing, or
+carry an ``Idempotency-Key``), and a credential that the upstream refuses while its source has another; after
+a 401 one other (contract 3.13).  What else does is in the table of :mod:`mgw.exchange.attempts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential, CredentialProvider, Refusal
 from mgw.credentials.static import OptionalCredential
 from mgw.errors import GatewayError
+from mgw.exchange.attempts import (
+    Attempts,
+    Step,
+    Trouble,
+    attempts_for,
+    trouble_of_early_break,
+    trouble_of_error,
+    trouble_of_status,
+)
 from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
-from mgw.exchange.offload import maybe_offload, run_until_waiting
-from mgw.exchange.planning import plan_for, plan_known
+from mgw.exchange.offload import maybe_offload
+from mgw.exchange.planning import plan_fallback, plan_for, plan_known
 from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
@@ -48,11 +57,11 @@ from mgw.exchange.response import (
     send_whole,
 )
 from mgw.exchange.translation import Translation, TranslationBuilder
+from mgw.exchange.waiting import WaitingRun
+from mgw.routing.resolve import Target
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
-from mgw.wire.headers import value_of
+from mgw.wire.headers import retry_after_of, value_of
 from mgw.wire.target import query_value
-
-T = TypeVar("T")
 
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
@@ -78,7 +87,7 @@ async def serve(
     await ended
 
 
-class ExchangeRun:
+class ExchangeRun(WaitingRun):
     """One exchange under way.
 
     :param on_end: called once, unless the run is cancelled: with ``None``, or what went wrong.  That is a
@@ -86,7 +95,8 @@ class ExchangeRun:
     """
 
     __slots__ = (
-        "_cancel",
+        "_attempts",
+        "_body",
         "_channel",
         "_credential",
         "_credentials",
@@ -94,7 +104,6 @@ class ExchangeRun:
         "_exchange",
         "_is_fresh",
         "_is_sending",
-        "_on_end",
         "_plan",
         "_renewed",
         "_request",
@@ -109,10 +118,10 @@ class ExchangeRun:
         channel: ResponseChannel,
         on_end: Callable[[Exception | None], None],
     ) -> None:
+        super().__init__(on_end)
         self._exchange = exchange
         self._request: ClientRequest | None = request
         self._channel = channel
-        self._on_end: Callable[[Exception | None], None] | None = on_end
         self._plan: Plan | None = None
         self._credentials: CredentialProvider | None = None
         self._credential: Credential | None = None
@@ -121,12 +130,17 @@ class ExchangeRun:
         self._is_sending = self._is_fresh = False
         self._response: UpstreamResponse | None = None
         self._early_failure: EarlyFailure | None = None
-        self._cancel: Callable[[], None] | None = None
+        self._attempts: Attempts | None = None
+        """``None``: nothing is configured that leads to another."""
+        self._body: bytes | BodySource = b""
+        """As the client sent it, for as long as it may go to another target."""
 
     def start(self, body: bytes | BodySource) -> None:
         """Begin; does not raise."""
         exchange, request = self._exchange, self._request
         assert request is not None
+        if exchange.generation.tries_again:
+            self._body = body
         try:
             plan = plan_known(exchange, request, body)
             if plan is None:
@@ -154,20 +168,14 @@ class ExchangeRun:
         self._cancel = None
         self._is_sending = False
         self._response = response
+        if self._exchange.generation.server_timing:
+            self._exchange.end_upstream_wait()
         request_id = response.head.request_id
         if request_id is not None and IS_REQUEST_ID(request_id):
             self._exchange.upstream_request_id = request_id.decode("ascii")
-        credentials, credential = self._credentials, self._credential
-        assert credentials is not None
-        assert credential is not None
         try:
-            status = response.status
-            is_refusal = status >= _BAD_REQUEST and credentials.refusable(status)
-            if is_refusal and not (self._renewed and status == _UNAUTHORIZED):
-                target = self._exchange.target
-                model = None if target is None else target.upstream_model
-                refusal = Refusal(status, response.headers, model)
-                self._run(credentials.refused(credential, refusal), self._on_other_credential)
+            if response.status >= _BAD_REQUEST:
+                self._on_refusal(response)
             else:
                 self._respond(response)
         except Exception as error:
@@ -180,10 +188,10 @@ class ExchangeRun:
         assert self._credential is not None
         try:
             stale = isinstance(error, UpstreamFailure) and error.stale
-            if stale and not self._is_fresh and self._is_repeatable():
+            if stale and not self._is_fresh and self._creates_nothing():
                 self._send(self._credential, fresh=True)
             else:
-                self._fail(error)
+                self._try_again(trouble_of_error(error), partial(self._fail, error), error)
         except Exception as another:
             self._fail(another)
 
@@ -196,17 +204,32 @@ class ExchangeRun:
         self._plan = plan
         generation, name = self._exchange.generation, plan.target.provider.name
         self._upstream = generation.upstreams[name]
-        assert self._request is not None
-        credentials, key = generation.credentials[name], self._request.key
+        credentials = generation.credentials[name]
         if self._exchange.route.is_upload:
             credentials = self._upload_credentials(credentials)
         self._credentials = credentials
-        model = plan.target.upstream_model
+        if generation.tries_again and self._attempts is None:
+            assert self._request is not None
+            self._attempts = attempts_for(
+                self._exchange, plan.target, creates_nothing=self._creates_nothing()
+            )
+        self._authenticate(plan.target)
+
+    def _authenticate(self, target: Target) -> None:
+        credentials, request = self._credentials, self._request
+        assert credentials is not None
+        assert request is not None
+        key, model = request.key, target.upstream_model
+        if self._attempts is not None and self._attempts.has_fallen_back and target.provider.auth is None:
+            key = None  # the client's credential is for its first target (contract 2.18)
         credential = credentials.ready(key, model)
         if credential is None:
-            self._run(credentials.obtain(key, model), self._send)
+            self._run(credentials.obtain(key, model), self._send, self._on_no_credential)
         else:
             self._send(credential)
+
+    def _on_no_credential(self, error: Exception) -> None:
+        self._try_again(trouble_of_error(error), partial(self._fail, error), error)
 
     def _upload_credentials(self, credentials: CredentialProvider) -> CredentialProvider:
         """Return the credentials of an upload, whose chunks need none: their URL is enough."""
@@ -224,15 +247,33 @@ class ExchangeRun:
         self._credential = credential
         self._is_fresh = fresh
         self._is_sending = True
+        if exchange.generation.server_timing:
+            exchange.begin_upstream_wait()
         cancel = plan.send(credential, upstream, self, fresh=fresh)
         if self._is_sending:  # else the response is there already
             self._cancel = cancel
 
+    def _on_refusal(self, response: UpstreamResponse) -> None:
+        """Ask whether there is another credential, where this one may be what was refused."""
+        credentials, credential, status = self._credentials, self._credential, response.status
+        assert credentials is not None
+        assert credential is not None
+        if not credentials.refusable(status) or (self._renewed and status == _UNAUTHORIZED):
+            self._on_other_credential(None)
+            return
+        target = self._exchange.target
+        refusal = Refusal(status, response.headers, None if target is None else target.upstream_model)
+        self._run(credentials.refused(credential, refusal), self._on_other_credential)
+
     def _on_other_credential(self, another: Credential | None) -> None:
-        response = self._response
+        response, attempts = self._response, self._attempts
         assert response is not None
         if another is None:
-            self._respond(response)
+            retry_after = retry_after_of(response.headers)
+            trouble = (
+                None if attempts is None else trouble_of_status(response.status, retry_after, attempts.rule)
+            )
+            self._try_again(trouble, partial(self._respond, response))
             return
         self._renewed = self._renewed or response.status == _UNAUTHORIZED
         self._response = None
@@ -242,12 +283,15 @@ class ExchangeRun:
     def _respond(self, response: UpstreamResponse) -> None:
         plan = self._plan
         assert plan is not None
-        client_response = plan.client_response(response)
+        attempts = self._attempts
+        client_response = plan.client_response(response, may_try_again=attempts is not None)
         if response.status == _BAD_REQUEST and isinstance(plan, Translation) and plan.retry is not None:
             assert isinstance(client_response, BufferedResponse), "a refusal is no stream"
             self._run(self._without_thoughts(plan, plan.retry, response, client_response), self._on_retry)
             return
-        self._forget_request()  # a stream may last for hours, and nothing needs its request now
+        is_held = isinstance(client_response, StreamingResponse) and client_response.early_failure is not None
+        if attempts is None or not is_held:
+            self._forget_request()  # a stream may last for hours, and nothing needs its request now
         if isinstance(client_response, WholeResponse):
             self._response = None
             send_whole(self._exchange, client_response, self._channel)
@@ -292,8 +336,9 @@ class ExchangeRun:
         if early_failure is None:
             send_head(exchange, streaming, channel)
         else:
-            send = partial(send_head, exchange, streaming, channel)
-            held_head = HeldHead(send, early_failure.awaits_first_event)
+            if exchange.generation.server_timing:
+                exchange.begin_upstream_wait()  # for the first event
+            held_head = HeldHead(partial(self._send_held_head, streaming), early_failure.awaits_first_event)
         relay = Relay(
             exchange,
             response,
@@ -307,20 +352,31 @@ class ExchangeRun:
         response.head.forget_lines()
         relay.start()
 
+    def _send_held_head(self, streaming: StreamingResponse) -> None:
+        self._forget_request()
+        send_head(self._exchange, streaming, self._channel)
+
     def _on_relayed(self, error: Exception | None) -> None:
         self._cancel = None
-        early_failure = self._early_failure
+        early_failure, attempts = self._early_failure, self._attempts
         if error is None:
             self._succeed()
         elif early_failure is None or self._channel.started or not isinstance(error, GatewayError):
             self._fail(error)
         else:
+            trouble = None
+            if attempts is not None:
+                trouble = trouble_of_early_break(early_failure.said(), error, attempts.rule)
             try:
-                refusal = early_failure.refuse(error)
-                self._exchange.early_failure = error
-                self._send_full(refusal)
+                self._try_again(trouble, partial(self._refuse_early, early_failure, error), error)
             except Exception as another:
                 self._fail(another)
+
+    def _refuse_early(self, early_failure: EarlyFailure, error: GatewayError) -> None:
+        self._forget_request()
+        refusal = early_failure.refuse(error)
+        self._exchange.early_failure = error
+        self._send_full(refusal)
 
     def _send_full(self, full: FullResponse) -> None:
         sending = send_full(self._exchange, full, self._channel)
@@ -329,29 +385,57 @@ class ExchangeRun:
         else:
             self._wait(sending, lambda _: self._succeed())
 
-    # Waiting, and the end.
+    # Another attempt.
 
-    def _run(self, coroutine: Coroutine[Deferred[Any], Any, T], then: Callable[[T], None]) -> None:
-        """Go on with what a coroutine returns, at once if it need not wait."""
-        result = run_until_waiting(coroutine)
-        if isinstance(result, Deferred):
-            self._wait(result, then)
+    def _try_again(
+        self, trouble: Trouble | None, give_up: Callable[[], None], error: Exception | None = None
+    ) -> None:
+        """Repeat the request, or send it to another target, where the table of attempts says so.
+
+        :param give_up: what is done else.
+        :param error: what went wrong, where no response says it.
+        """
+        attempts = self._attempts
+        step = Step.GIVE_UP if attempts is None or trouble is None else attempts.next_step(trouble)
+        if attempts is None or trouble is None or step is Step.GIVE_UP:
+            give_up()
+        elif step is Step.REPEAT:
+            self._forget_attempt(error)
+            seconds = attempts.begin_repetition(trouble, self._exchange.generation.chance())
+            self._cancel = self._exchange.clock.callLater(seconds, self._repeat).cancel
         else:
-            then(result)
+            request = self._request
+            assert request is not None, "it is kept for as long as there may be another attempt"
+            planning = plan_fallback(self._exchange, request, self._body, attempts)
+            self._run(planning, partial(self._fall_back, give_up, error))
 
-    def _wait(self, deferred: Deferred[T], then: Callable[[T], None]) -> None:
-        def proceed(result: T) -> None:
-            self._cancel = None
-            if self._on_end is not None:
-                then(result)
+    def _repeat(self) -> None:
+        self._cancel = None
+        assert self._plan is not None
+        try:
+            self._authenticate(self._plan.target)
+        except Exception as error:
+            self._fail(error)
 
-        self._cancel = deferred.cancel
-        _ = deferred.addCallback(proceed).addErrback(self._on_waiting_failed)
+    def _fall_back(
+        self, give_up: Callable[[], None], error: Exception | None, plan: Plan | FullResponse | None
+    ) -> None:
+        if plan is None:
+            give_up()
+        else:
+            self._forget_attempt(error)
+            self._renewed = False
+            self._on_plan(plan)
 
-    def _on_waiting_failed(self, failure: Failure) -> None:
-        error = failure.value
-        assert isinstance(error, Exception), "what ends the process does not end here"
-        self._fail(error)
+    def _forget_attempt(self, error: Exception | None) -> None:
+        """Let go of a response that nobody gets; the log says why another attempt is made."""
+        response, self._response = self._response, None
+        self._early_failure = None
+        self._exchange.attempt_failed(None if response is None else response.status, error)
+        if response is not None:
+            response.cancel()
+
+    # The end.
 
     def _succeed(self) -> None:
         self._exchange.responded()
@@ -376,8 +460,11 @@ class ExchangeRun:
 
     def _forget_request(self) -> None:
         self._plan = self._request = self._upstream = self._credentials = self._credential = None
+        self._attempts = None
+        self._body = b""
 
-    def _is_repeatable(self) -> bool:
+    def _creates_nothing(self) -> bool:
+        """Whether the request may be sent twice though the provider may have begun to work on it."""
         request = self._request
         assert request is not None
         if self._exchange.route.repeatable:

@@ -11,6 +11,7 @@ from mgw.bodies.source import BodySource
 from mgw.dialects import client_side_of
 from mgw.dialects.foreign_history import TAG_BYTES
 from mgw.errors import GatewayError, Reason
+from mgw.exchange.attempts import Attempts
 from mgw.exchange.body import (
     RequestBody,
     decode_body,
@@ -27,7 +28,7 @@ from mgw.exchange.prepared_request import PreparedRequest, PreparedTarget, find_
 from mgw.exchange.request import MAX_PREPARED, ClientRequest
 from mgw.exchange.response import FullResponse, Plan
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
-from mgw.exchange.target_resolution import resolve_target, rewrite_models
+from mgw.exchange.target_resolution import check_target, resolve_target, rewrite_models
 from mgw.exchange.translation import TranslationBuilder
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Treatment
@@ -104,6 +105,26 @@ async def plan_for(
     return await _passthrough(exchange, request, target, opened)
 
 
+async def plan_fallback(
+    exchange: Exchange, request: ClientRequest, body: bytes | BodySource, attempts: Attempts
+) -> Plan | FullResponse | None:
+    """Plan a request anew for the next target of its alias that can take it; ``None``: there is none."""
+    before = exchange.target, exchange.dropped_fields
+    exchange.dropped_fields = ()
+    while attempts.targets:
+        target = attempts.begin_fallback()
+        try:
+            check_target(exchange, target)
+            opened = await open_body(exchange, request, body)
+            if target.family is not exchange.route.family:
+                return await _translation(exchange, request, target, opened, keep=False)
+            return await _passthrough(exchange, request, target, opened, keep=False)
+        except GatewayError:  # it cannot be asked for this: perhaps another can
+            continue
+    exchange.target, exchange.dropped_fields = before
+    return None
+
+
 def not_implemented(path: str) -> GatewayError:
     """Return the refusal of a row that no provider serves (contract 4.6)."""
     message = (
@@ -114,13 +135,14 @@ def not_implemented(path: str) -> GatewayError:
 
 
 async def _translation(
-    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody, *, keep: bool = True
 ) -> Plan | FullResponse:
+    """Translate a request; ``keep`` what leads to the target for other requests."""
     decoded = body.decoded
     if exchange.route.model_at is not ModelAt.BODY or decoded is None:
         assert isinstance(body.original, bytes), "rows that are translated keep their body in memory"
         decoded = await decode_body(exchange, request, body.original)
-    if exchange.route.is_prepared:
+    if keep and exchange.route.is_prepared:
         keep_target(exchange.generation, exchange.route, request, target)
     builder = TranslationBuilder(exchange, request, target, decoded)
     plan = await maybe_offload(exchange.offload, builder.build, large=builder.is_large)
@@ -129,10 +151,11 @@ async def _translation(
 
 
 async def _passthrough(
-    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody, *, keep: bool = True
 ) -> Passthrough:
+    """Pass a request on; ``keep`` what leads to the target for other requests."""
     route = exchange.route
-    if route.is_prepared and not body.encoded:
+    if keep and route.is_prepared and not body.encoded:
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
         rewrite_models(exchange, request, target, body)

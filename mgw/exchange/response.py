@@ -14,10 +14,11 @@ from functools import partial
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from mgw.bodies.buffer import BodyBuffer
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, TokenUsage, UpstreamError
 from mgw.credentials.provider import Credential
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
@@ -27,12 +28,16 @@ from mgw.exchange.request import ResponseChannel
 from mgw.http.response_writer import date_header
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
-from mgw.wire.headers import RawHeaders
+from mgw.wire.headers import RawHeaders, retry_after_of
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
 """The largest response that is buffered: some pictures in base64, and no more."""
 _WITH_REQUEST_ID: Final = b"%bX-Gateway-Request-Id: %b\r\n"
+_TIMING_LINE: Final = b"Server-Timing: %b\r\n"
 _NO_STORE: Final = (b"Cache-Control", b"no-store")
+OVERLOAD_STATUSES: Final = frozenset({503, 529})
+OVERLOAD_RETRY_SECONDS: Final = 5
+"""``Retry-After`` of an overload that a stream reports, which has no place for the header."""
 SLICE_BYTES: Final = 256 * 1024
 """A response above this size is written in slices of it, as fast as the client takes them."""
 
@@ -58,6 +63,8 @@ class EarlyFailure(Struct, frozen=True):
     """Whether no event has come."""
     refuse: Callable[[GatewayError], FullResponse]
     """Makes the response of what broke the stream; raises it where it is the gateway's own error."""
+    said: Callable[[], UpstreamError | None]
+    """What the provider sent in place of an event, if that was an error."""
 
 
 class StreamingResponse(Struct, frozen=True):
@@ -121,12 +128,20 @@ class Plan(Protocol):
         """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says."""
         ...
 
-    def client_response(self, response: UpstreamResponse) -> ClientResponse:
+    def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
         """Return how a response reaches the client.
 
+        :param may_try_again: whether a stream is to be held back until it has begun well.
         :raises GatewayError: where it cannot.
         """
         ...
+
+
+def with_retry_after(error: UpstreamError | None, headers: RawHeaders) -> UpstreamError | None:
+    """Return an error of a stream with what the stream's own head says of another try."""
+    if error is None or error.retry_after is not None:
+        return error
+    return replace(error, retry_after=retry_after_of(headers))
 
 
 def complete_at_once(
@@ -156,7 +171,12 @@ async def complete_response(
 
     :raises GatewayError: as :func:`read_body` and :attr:`BufferedResponse.complete` do.
     """
+    timed = exchange.generation.server_timing
+    if timed:
+        exchange.begin_upstream_wait()
     body = await read_body(exchange, response, buffered.max_bytes)
+    if timed:
+        exchange.end_upstream_wait()
     large = len(body) > (CODED_BYTES if buffered.is_encoded else LARGE_BYTES)
     complete = partial(buffered.complete, body)
     del body  # while threads work on it, nobody else needs it
@@ -194,6 +214,8 @@ def send_head(exchange: Exchange, streaming: StreamingResponse, channel: Respons
         return
     exchange.http_status = streaming.status
     lines = _WITH_REQUEST_ID % (streaming.lines, exchange.request_id.encode())
+    if exchange.generation.server_timing:
+        lines += _TIMING_LINE % exchange.server_timing()
     channel.relay_head(streaming.status, streaming.reason, lines, streaming.content_length)
 
 
@@ -205,6 +227,8 @@ def send_whole(exchange: Exchange, whole: WholeResponse, channel: ResponseChanne
     exchange.stream = whole.stream
     exchange.http_status = whole.status
     lines = _WITH_REQUEST_ID % (whole.lines, exchange.request_id.encode())
+    if exchange.generation.server_timing:
+        lines += _TIMING_LINE % exchange.server_timing()
     channel.relay_whole(whole.status, whole.reason, lines, whole.content_length, whole.body)
 
 
@@ -213,6 +237,8 @@ def _send_head(
 ) -> None:
     exchange.http_status = status
     own: RawHeaders = [(b"X-Gateway-Request-Id", exchange.request_id.encode())]
+    if exchange.generation.server_timing:
+        own.append((b"Server-Timing", exchange.server_timing()))
     if exchange.translated:  # a response of the same family is the provider's, its date included
         own.append(date_header(exchange.now()))
         if status >= 400:

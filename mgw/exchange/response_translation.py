@@ -23,10 +23,13 @@ from mgw.dialects.tool_names import restore_names_in_events
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.response import (
     MAX_BUFFERED_BYTES,
+    OVERLOAD_RETRY_SECONDS,
+    OVERLOAD_STATUSES,
     BufferedResponse,
     EarlyFailure,
     FullResponse,
     StreamingResponse,
+    with_retry_after,
 )
 from mgw.families import FAMILIES
 from mgw.http.response_head import ResponseHead
@@ -45,9 +48,6 @@ _STREAM_TYPES: Final = frozenset({EVENT_STREAM, b"text/plain", b""})
 _RETRY_HEADERS: Final = frozenset({b"retry-after", b"retry-after-ms"})
 """Headers of the provider's response that mean the same in every family."""
 _NO_CACHE: Final = (b"Cache-Control", b"no-cache")
-_OVERLOADED: Final = frozenset({503, 529})
-_OVERLOAD_RETRY_SECONDS: Final = 5
-"""``Retry-After`` of an overload that a stream reports, which has no place for the header."""
 _NO_CONTENT: Final = frozenset({Began, Counted})
 MAX_OBJECTS: Final = 400_000
 MAX_VALUES: Final = 4_000_000
@@ -215,7 +215,12 @@ class StreamTranslation(ResponseTranslation):
         body_filter = StreamFilter(
             self.reader(), self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
         )
-        refuse = partial(self._render_early_failure, body_filter, _retry_headers(head))
+        retry_headers = _retry_headers(head)
+        refuse = partial(self._render_early_failure, body_filter, retry_headers)
+
+        def said() -> UpstreamError | None:
+            return with_retry_after(body_filter.error, retry_headers)
+
         return StreamingResponse(
             200,
             b"OK",
@@ -223,7 +228,7 @@ class StreamTranslation(ResponseTranslation):
             body_filter,
             stream=True,
             keepalive_seconds=self.keepalive_seconds,
-            early_failure=EarlyFailure(body_filter.awaits_first_event, refuse),
+            early_failure=EarlyFailure(body_filter.awaits_first_event, refuse, said),
         )
 
     def _render_early_failure(
@@ -233,8 +238,8 @@ class StreamTranslation(ResponseTranslation):
         if body_filter.error is None:
             raise cause
         error = body_filter.error
-        if error.retry_after is None and error.status in _OVERLOADED:
-            error = replace(error, retry_after=_OVERLOAD_RETRY_SECONDS)
+        if error.retry_after is None and error.status in OVERLOAD_STATUSES:
+            error = replace(error, retry_after=OVERLOAD_RETRY_SECONDS)
         return replace(self.render_refusal(error, retry_headers), usage=body_filter.usage())
 
     def _replay(self, body: bytes, content_type: bytes) -> tuple[bytes, bytes, TokenUsage]:

@@ -38,7 +38,7 @@ def resolve_target(exchange: Exchange, request: ClientRequest, body: RequestBody
         asked = query_value(request.raw_query, MODEL)
     if route.body_models and route.model_at is not ModelAt.PATH and asked is None:
         target = _resolve_nested(exchange, request, list(body.effective_models.values()))
-        return _checked(exchange, target)
+        return check_target(exchange, target)
     return resolve_model(exchange, request, asked)
 
 
@@ -60,10 +60,14 @@ def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None)
         target = Target(_chosen_provider(route, resolver, request), None, None)
     else:
         raise _missing_model(route)
-    return _checked(exchange, target)
+    return check_target(exchange, target)
 
 
-def _checked(exchange: Exchange, target: Target) -> Target:
+def check_target(exchange: Exchange, target: Target) -> Target:
+    """Note where a request goes, and check that the provider may be asked.
+
+    :raises GatewayError: as :func:`mgw.routing.resolve.check_capability` does.
+    """
     exchange.target = target
     check_capability(exchange.route, target)
     return target

@@ -122,7 +122,12 @@ class Translation:
         head = self.head.head(credential, upstream, len(self.body), self.request.values)
         return upstream.send(self.head.method, head, self.body, sink, fresh=fresh)
 
-    def client_response(self, response: UpstreamResponse) -> StreamingResponse | BufferedResponse:
+    def client_response(
+        self,
+        response: UpstreamResponse,
+        *,
+        may_try_again: bool = False,  # noqa: ARG002  a stream is always held back
+    ) -> StreamingResponse | BufferedResponse:
         """Return the response for the client.
 
         :raises GatewayError: ``UPSTREAM_BROKEN`` for a response that nothing can be made of.

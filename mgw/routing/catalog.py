@@ -36,7 +36,7 @@ class Catalog:
         self._providers = config.providers
         self._aliases = config.aliases
         self._created = created
-        ids = [*config.aliases, *config.aliases.values()]
+        ids = [*config.aliases, *(target for targets in config.aliases.values() for target in targets)]
         ids += [
             f"{provider.name}/{model}" for provider in config.providers.values() for model in provider.models
         ]

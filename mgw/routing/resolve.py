@@ -73,7 +73,19 @@ class Resolver:
 
         :raises GatewayError: ``UNKNOWN_MODEL`` where nothing stands behind the prefix.
         """
-        name, slash, rest = self._aliases.get(model, model).partition("/")
+        targets = self._aliases.get(model)
+        return self._split(model if targets is None else targets[0])
+
+    def fallbacks(self, target: Target) -> tuple[Target, ...]:
+        """Return where a request may go when its target fails: the alias's other targets, in order."""
+        asked = target.asked_model or ""
+        kept = _MODELS if asked.startswith(_MODELS) else ""
+        others = self._aliases.get(asked[len(kept) :], ())[1:]
+        found = [self._split(other) for other in others]
+        return tuple(Target(one[0], asked, kept + one[1]) for one in found if one is not None)
+
+    def _split(self, model: str) -> tuple[Provider, str] | None:
+        name, slash, rest = model.partition("/")
         provider = self._providers.get(name)
         if provider is None or not slash:
             return None

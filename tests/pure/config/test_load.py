@@ -166,7 +166,7 @@ def test_an_empty_override_counts_as_unset() -> None:
 
 
 def test_an_alias_keeps_all_behind_the_first_slash_as_the_model() -> None:
-    assert config_of(ONE + "aliases: {fast: main/meta/llama}").aliases == {"fast": "main/meta/llama"}
+    assert config_of(ONE + "aliases: {fast: main/meta/llama}").aliases == {"fast": ("main/meta/llama",)}
 
 
 def test_providers_and_models_keep_the_order_of_the_file() -> None:
