@@ -38,6 +38,7 @@ _MARKS: Final = tuple(b"\x01%d\x01" % number for number in range(MAX_VARYING))
 _EMPTY_BODY: Final = b"0\r\n\r\n"
 """How the head of a request ends that takes a body and has none."""
 MAX_TARGETS: Final = 512
+"""With all that is sent there, which clients may make long, they take thirty megabytes at the most."""
 MAX_HEADS: Final = 8
 """Of each target; the lines of one client and one library are nearly always the same."""
 _MAX_HEAD_BYTES: Final = 2048

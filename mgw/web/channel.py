@@ -269,12 +269,12 @@ class GatewayChannel(ClosingChannel, Protocol):
         self._begin_serving(head.method, head.version, keep_alive=head.keep_alive)
         if not whole:
             self._body = SizedRequestBody(length)
+        self._deadline.stop()  # first: a refusal starts the next one
         receiver = self._context.handler.on_admitted_request(self, admitted, key)
         if receiver is None:
             self._end_serving()
             self._body = None
             return False
-        self._deadline.stop()
         if whole:
             stop = end + length
             self._input = data[stop:] if len(data) > stop else b""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 from tempfile import mkdtemp
-from typing import Final
+from typing import Any, Final
 
 from klein import Klein
 from twisted.internet.error import ConnectionDone
@@ -90,6 +90,13 @@ def _app() -> Klein:
     return build_app(operations.endpoints())
 
 
+class _Forgetful(dict[Any, Any]):
+    """Keeps nothing: behind Klein each request is planned anew, to compare what is known with."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
+
 class _Stage:
     """A server, its client and its provider, for one case."""
 
@@ -112,6 +119,8 @@ class _Stage:
             },
             Models(),
         )
+        if door is Door.KLEIN:
+            self.generation.prepared_targets = _Forgetful()
         number = iter(range(1, 1000))
         self.server = _current["server"] = WebServer(
             generation=self.generation,

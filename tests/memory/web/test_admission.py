@@ -9,6 +9,7 @@ import pytest
 from mgw.exchange.request import MAX_VARYING
 from mgw.http.head_key import key_of_head
 from mgw.web.admission import MAX_HEADS, MAX_KEYS_BYTES, MAX_SEEN, AdmittedHead
+from mgw.web.closing import LINGER_SECONDS
 from tests.support.channels import get, post
 from tests.support.configs import THREE_FAMILIES
 from tests.support.exchanges import JSON, KEY, PATH, WHOLE
@@ -162,6 +163,15 @@ def test_a_larger_body_behind_a_known_head_is_refused() -> None:
     assert serve(harness, large).startswith(b"HTTP/1.1 413 ")
     assert serve(harness, large[:-50]).startswith(b"HTTP/1.1 413 ")
     assert settled(harness) == (0, 0, 0)
+
+
+def test_the_client_of_a_refused_body_behind_a_known_head_is_not_waited_for_long() -> None:
+    harness = twice(f"{THREE_FAMILIES}max_body_bytes: 100\n")
+    harness.connect()
+    harness.send(post(CHAT + b" " * 100, KEY, JSON, path=PATH)[:-50])
+    assert not harness.transport.disconnecting
+    harness.clock.advance(LINGER_SECONDS)
+    assert harness.transport.disconnecting
 
 
 def test_a_known_head_is_refused_in_a_drain() -> None:

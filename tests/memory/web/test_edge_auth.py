@@ -229,8 +229,9 @@ def test_no_header_takes_an_edge_key_upstream(telling: tuple[bytes, bytes]) -> N
     assert admit(LISTED, Family.OPENAI, plain).headers is plain
 
 
-def test_a_header_that_repeats_an_edge_key_goes_alone() -> None:
-    agent, title = (b"User-Agent", b"agent/1.0"), (b"X-Title", b"edge-canary-2")
+@pytest.mark.parametrize("value", [b"edge-canary-2", b"edge%2Dcanary-2", b"edge%252Dcanary-2"])
+def test_a_header_that_repeats_an_edge_key_goes_alone(value: bytes) -> None:
+    agent, title = (b"User-Agent", b"agent/1.0"), (b"X-Title", value)
     assert admit(LISTED, Family.OPENAI, [agent]).headers == [agent]
     assert admit(LISTED, Family.OPENAI, [agent, title]).headers == [agent]
 
