@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from mgw.config.load import parse
 from mgw.config.settings import Config
@@ -27,5 +28,10 @@ aliases:
 
 
 def config(text: str = THREE_FAMILIES, environ: Mapping[str, str] | None = None) -> Config:
-    """Return the configuration that a text means."""
-    return parse(text, "mgw.yaml", environ or {})
+    """Return the configuration that a text means; it never changes, so many tests have the same one."""
+    return _config(text, tuple((environ or {}).items()))
+
+
+@lru_cache
+def _config(text: str, environ: tuple[tuple[str, str], ...]) -> Config:
+    return parse(text, "mgw.yaml", dict(environ))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.bodies.source import BodySource
+from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
 from mgw.dialects.models import Models
@@ -25,6 +27,7 @@ from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
 from mgw.usage.record import SettledExchange
+from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.doors import through_door
@@ -90,6 +93,16 @@ class RecordingChannel:
         self.source = None
 
 
+def route_table(settings: Config) -> RouteTable:
+    """Return the routes of a configuration: the same table as before where that one had the same."""
+    return _route_table(tuple(settings.routes.deny), tuple(families_of(settings).items()))
+
+
+@lru_cache
+def _route_table(denied: tuple[str, ...], families: tuple[tuple[str, Family], ...]) -> RouteTable:
+    return RouteTable(ROUTES, denied, dict(families))
+
+
 @dataclass
 class Pipeline:
     """The pipeline, its clock, its provider and the events that it left."""
@@ -111,7 +124,7 @@ class Pipeline:
         self.generation = Generation(
             1,
             settings,
-            RouteTable(ROUTES, settings.routes.deny, families_of(settings)),
+            route_table(settings),
             resolver,
             Catalog(settings, resolver, 0),
             {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},

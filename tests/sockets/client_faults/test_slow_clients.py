@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from tests.support.client_faults import ABORTED, CHUNKED, GEMINI, LIMIT, rejected
 from tests.support.gateway import GatewayProcess
 from tests.support.ledger import Ledger
-from tests.support.raw_client import RawClient, chat, chunk, request
+from tests.support.raw_client import RawClient, RawResponse, chat, chunk, request
 from tests.support.raw_upstream import JSON, STREAM_HEAD, RawUpstream, Turn
 from tests.support.simulator import SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS
@@ -79,23 +79,33 @@ def test_a_head_that_trickles_is_a_408_and_no_event(hurried: RawClient, hasty_le
     assert b"\r\nConnection: close\r\n" in response
 
 
-@pytest.mark.parametrize(
-    ("target", "shape"),
-    [
-        ("/v1/chat/completions", {"type": "timeout_error", "code": "request_timeout"}),
-        ("/v1/messages", {"type": "timeout_error"}),
-        (GEMINI, {"code": 408, "status": "DEADLINE_EXCEEDED"}),
-    ],
-    ids=["openai", "anthropic", "gemini"],
-)
+SHAPES: dict[str, tuple[str, dict[str, Any]]] = {
+    "/v1/chat/completions": ("chat", {"type": "timeout_error", "code": "request_timeout"}),
+    "/v1/messages": ("messages", {"type": "timeout_error"}),
+    GEMINI: ("generate_content", {"code": 408, "status": "DEADLINE_EXCEEDED"}),
+}
+"""The route of each path, and what its dialect calls a request that took too long."""
+
+
+def answers(port: int, sent: Sequence[tuple[str, bytes]]) -> list[RawResponse]:
+    """Send to each path what does not go on, all at once as each is to wait, and return what comes back."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(RawClient(port)) for _ in sent]
+        for client, (_, data) in zip(clients, sent, strict=True):
+            client.send(data)
+        responses = [client.read_response() for client in clients]
+    for (target, _), response in zip(sent, responses, strict=True):
+        assert (response.status, response.whole, response.value(b"connection")) == (408, True, b"close")
+        _, shape = SHAPES[target]
+        error = response.json()["error"]
+        assert {name: error[name] for name in shape} == shape, target
+    return responses
+
+
 def test_a_head_that_stops_is_a_408_in_the_shape_of_its_path(
-    hurried: RawClient, hasty_ledger: Ledger, target: str, shape: dict[str, Any]
+    hasty: GatewayProcess, hasty_ledger: Ledger
 ) -> None:
-    hurried.send(f"POST {target} HTTP/1.1\r\nHost: gate".encode())
-    response = hurried.read_response()
-    assert (response.status, response.whole, response.value(b"connection")) == (408, True, b"close")
-    error = response.json()["error"]
-    assert {name: error[name] for name in shape} == shape
+    answers(hasty.port, [(target, f"POST {target} HTTP/1.1\r\nHost: gate".encode()) for target in SHAPES])
 
 
 def test_a_connection_without_a_byte_is_closed_without_a_word(
@@ -113,34 +123,20 @@ def test_a_connection_that_rests_too_long_is_closed_without_a_word(
     hasty_ledger.one(status="ok", http_status=200)
 
 
-@pytest.mark.parametrize(
-    ("target", "route", "shape"),
-    [
-        ("/v1/chat/completions", "chat", {"type": "timeout_error", "code": "request_timeout"}),
-        ("/v1/messages", "messages", {"type": "timeout_error"}),
-        (GEMINI, "generate_content", {"code": 408, "status": "DEADLINE_EXCEEDED"}),
-    ],
-    ids=["openai", "anthropic", "gemini"],
-)
 @pytest.mark.parametrize("framing", [b"Content-Length: 5000", CHUNKED], ids=["counted", "chunked"])
 def test_a_body_that_stops_is_a_408(
-    hurried: RawClient,
-    hasty_ledger: Ledger,
-    simulator: SimulatorProcess,
-    target: str,
-    route: str,
-    shape: dict[str, Any],
-    framing: bytes,
+    hasty: GatewayProcess, hasty_ledger: Ledger, simulator: SimulatorProcess, framing: bytes
 ) -> None:
     start = b"5\r\n" if framing is CHUNKED else b""
-    hurried.send(request(None, JSON, framing, path=target) + start + b'{"mod')
-    response = hurried.read_response()
-    assert (response.status, response.whole, response.value(b"connection")) == (408, True, b"close")
-    error = response.json()["error"]
-    assert {name: error[name] for name in shape} == shape
-    event = hasty_ledger.one(**rejected(408), route=route, modality="text")
-    assert event["request_id"].encode() == response.value(b"x-gateway-request-id")
-    assert event["latency_ms"] >= LIMIT * 1000
+    sent = [(target, request(None, JSON, framing, path=target) + start + b'{"mod') for target in SHAPES]
+    responses = answers(hasty.port, sent)
+    events = {event["request_id"].encode(): event for event in hasty_ledger.take(len(sent))}
+    for (route, _), response in zip(SHAPES.values(), responses, strict=True):
+        event = events.pop(response.value(b"x-gateway-request-id"))
+        expected = {**rejected(408), "route": route, "modality": "text"}
+        assert {name: event.get(name) for name in expected} == expected
+        assert event["latency_ms"] >= LIMIT * 1000
+    assert events == {}
     assert simulator.counters()["received"] == 0
 
 
