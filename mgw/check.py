@@ -170,7 +170,7 @@ def _of_key(provider: Provider) -> list[str]:
     where = dotted_path(("providers", provider.name))
     if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
         return [f"{where}: its key has {_TOO_SHORT}"]
-    if KINDS[provider.kind].base_url is None and provider.auth is None:
+    if KINDS[provider.kind].base_url is None and provider.auth is None and not provider.subscriptions:
         return [f"{where}: {_KEYLESS}"]
     return []
 

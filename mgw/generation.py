@@ -6,26 +6,36 @@ one, and its connections close when the last of them is done.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import random
+from time import time
 from typing import Any, Final
 
 from twisted.logger import Logger
 
-from mgw.config.problems import dotted_path
+from mgw.config.load import parse_profile
+from mgw.config.problems import ConfigError, dotted_path
+from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.subscription.registry import THREADS, StoreThreads, Subscriptions
+from mgw.credentials.subscription.source import SubscriptionSource
+from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
 from mgw.dialects.models import Models, OverrideRow
 from mgw.kinds import KINDS
+from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
+from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
 from mgw.usage.journal import FailureLog
 from mgw.vocabulary import Family
@@ -118,10 +128,12 @@ def build_generation(
     config: Config,
     reactor: Any,  # Any: a reactor has no one type
     created: int,
+    subscriptions: Subscriptions | None = None,
 ) -> Generation:
     """Build what a configuration asks for.
 
     :param created: unix seconds that the entries of the catalog carry.
+    :param subscriptions: what is known of subscription credentials from before; ``None``: nothing.
     :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
     """
     resolver = Resolver(config)
@@ -132,13 +144,60 @@ def build_generation(
             upstreams[name] = _upstream(provider, reactor)
         except ValueError as error:
             problems.append(str(error))
+    profiles = read_profiles(config, os.environ, problems)
     if problems:
         raise ValueError("\n".join(problems))
-    credentials = {name: credentials_of(provider, reactor) for name, provider in config.providers.items()}
-    catalog = Catalog(config, resolver, created)
+    credentials, unlisted = _credentials(config, profiles, reactor, subscriptions)
+    catalog = Catalog(config, resolver, created, unlisted)
     models = Models(_override(row) for row in config.translation.models)
     table = RouteTable(ROUTES, config.routes.deny, families_of(config))
     return Generation(number, config, table, resolver, catalog, credentials, upstreams, models)
+
+
+def _credentials(
+    config: Config,
+    profiles: Mapping[str, Profile],
+    reactor: Any,  # Any: as above
+    subscriptions: Subscriptions | None,
+) -> tuple[dict[str, CredentialProvider], Callable[[], frozenset[str]]]:
+    """Return the credentials of each provider, and what tells which providers have none to use at present."""
+    found: dict[str, CredentialProvider] = {}
+    sources: dict[str, SubscriptionSource] = {}
+    for name, provider in config.providers.items():
+        if provider.profile is None:
+            found[name] = credentials_of(provider, reactor)
+            continue
+        subscriptions = subscriptions or build_subscriptions(reactor)
+        profile = profiles[provider.profile]
+        found[name] = sources[name] = subscriptions.source(provider, profile, config.credential_store)
+
+    def without_account() -> frozenset[str]:
+        return frozenset(name for name, source in sources.items() if not source.has_usable)
+
+    return found, without_account
+
+
+def build_subscriptions(reactor: Any) -> Subscriptions:  # Any: as above
+    """Return what keeps subscription credentials, with threads for its files."""
+    limits = UpstreamLimits(connect=REQUEST_SECONDS, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
+    client = TokenClient(build_agent(reactor, limits), reactor)
+    threads = StoreThreads(DaemonThreads(reactor, "mgw-credentials", THREADS))
+    return Subscriptions(client, reactor, time, threads.run, random)
+
+
+def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str]) -> dict[str, Profile]:
+    """Read the profiles that a configuration names, and note what is wrong with them."""
+    found: dict[str, Profile] = {}
+    for name, settings in config.profiles.items():
+        try:
+            text = Path(settings.file).read_bytes().decode("utf-8", "surrogateescape")
+            found[name] = parse_profile(text, settings.file, environ)
+        except OSError as error:
+            where = dotted_path(("profiles", name, "file"))
+            problems.append(f"{where}: {redact(settings.file)} cannot be read: {error.strerror}")
+        except ConfigError as error:
+            problems += str(error).splitlines()
+    return found
 
 
 def families_of(config: Config) -> dict[str, Family]:

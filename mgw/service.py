@@ -32,7 +32,7 @@ from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
-from mgw.generation import build_generation
+from mgw.generation import build_generation, build_subscriptions
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessLog, AccessObserver, LogFile, RedactingObserver, UsageLog
 from mgw.ops.metrics import Metrics
@@ -132,7 +132,8 @@ class GatewayService(Service):
         self._closing: set[Deferred[None]] = set()
         self._cut_short: Callable[[], None] | None = None
 
-        generation = build_generation(1, config, reactor, int(time()))
+        self._subscriptions = build_subscriptions(reactor)
+        generation = build_generation(1, config, reactor, int(time()), self._subscriptions)
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self._work_threads = WorkThreads(reactor)
@@ -203,7 +204,9 @@ class GatewayService(Service):
         """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
-            observer = RedactingObserver(textFileLogObserver(stream), lambda: self._secrets)
+            observer = RedactingObserver(
+                textFileLogObserver(stream), lambda: [*self._secrets, *self._subscriptions.secrets()]
+            )
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
             )
@@ -253,9 +256,8 @@ class GatewayService(Service):
             return
         try:
             config = self._read_config()
-            generation = build_generation(
-                self.server.generation.number + 1, config, self._reactor, int(time())
-            )
+            number = self.server.generation.number + 1
+            generation = build_generation(number, config, self._reactor, int(time()), self._subscriptions)
             sinks = self._sinks_of(config)
             self._renew_certificate(config, sinks)
         except (ConfigError, OSError, ValueError) as error:
@@ -305,6 +307,7 @@ class GatewayService(Service):
         self._work_threads.stop()
         self.server.generation.retire()
         self._records.flush()
+        await self._subscriptions.stop()
         for closing in [*self._closing, self._journal.close()]:
             await closing
         self._event_loop.restore()

@@ -26,6 +26,7 @@ _BRACKETED: Final = re.compile(r"\[[^\[\]]*\](?::[0-9]*)?")
 _URL_PATH: Final = re.compile(r"(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")  # RFC 9110 5.6.2
 _HEADER_VALUE: Final = re.compile(r"[\x20-\x7e\xa0-\xff]*")
+_ENTRY_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _PROVIDER_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PLACEHOLDER: Final = re.compile(
     r"\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>"  # of shells, of LiteLLM, of documents
@@ -100,6 +101,16 @@ def checked_provider_name(text: str) -> str:
     if not _PROVIDER_NAME.fullmatch(text):
         raise ValueError(
             f"a provider's name may contain only letters, digits, '.', '_' and '-', found {quote(text)}"
+        )
+    return text
+
+
+def checked_entry_name(text: str) -> str:
+    """Take the name of an entry of the credential store: it becomes part of a file's name."""
+    if not _ENTRY_NAME.fullmatch(text):
+        raise ValueError(
+            "expected a name of at most 64 letters, digits, '.', '_' and '-' that begins with none of '.' "
+            f"and '-', found {quote(text)}"
         )
     return text
 
@@ -243,6 +254,7 @@ def _in_any_case(names: Iterable[str]) -> str:
 TEXT: Final = text_like(f"[^{_CONTROL_CLASS}]+")
 NAME: Final = text_like(rf"[^\s{_CONTROL_CLASS}]+")
 VARIABLE: Final = text_like("[A-Za-z_][A-Za-z0-9_]*")
+ENTRY_NAME: Final = text_like("[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 PROVIDER_NAME: Final = text_like("[A-Za-z0-9._-]+")
 KEY: Final = text_like(r"[\x21-\x7e\xa1-\xff]+") | {
     "not": {"pattern": r"^(?:\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>)$"}

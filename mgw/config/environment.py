@@ -28,6 +28,8 @@ class LoadContext:
     environ: Mapping[str, str]
     provider_names: tuple[str, ...] | None
     """As written, whether or not the provider itself is in order; ``None``: not known, and not asked."""
+    profile_names: tuple[str, ...] | None = None
+    """As those of providers."""
     route_names: frozenset[str] | None = None
     """Of routes and groups of routes; ``None``: unknown, and not asked."""
 
@@ -57,6 +59,13 @@ class LoadContext:
             known = ", ".join(filter(is_quotable, self.provider_names)) or "none"
             guess = suggestion(name, filter(is_quotable, self.provider_names))
             self.report.add(path, f"no provider is named {quote(name)}{guess} (known: {known})")
+
+    def need_profile(self, name: str, path: Path) -> None:
+        """Note a problem if no profile has this name."""
+        if self.profile_names is not None and name not in self.profile_names:
+            known = ", ".join(filter(is_quotable, self.profile_names)) or "none"
+            guess = suggestion(name, filter(is_quotable, self.profile_names))
+            self.report.add(path, f"no profile is named {quote(name)}{guess} (known: {known})")
 
     def need_route(self, name: str, families: Iterable[str], path: Path) -> None:
         """Note a problem if the names of routes are known and neither a route nor a family has this one."""
@@ -105,6 +114,11 @@ def state_directory(environ: Mapping[str, str]) -> str:
         if posixpath.isabs(home):
             return posixpath.join(home, below)
     return SYSTEM
+
+
+def credential_store_below(environ: Mapping[str, str]) -> str:
+    """Return the default of ``credential_store``."""
+    return posixpath.join(state_directory(environ), "credentials", "store.json")
 
 
 def spool_below(environ: Mapping[str, str]) -> str:

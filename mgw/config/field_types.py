@@ -19,6 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 from mgw.config.checks import (
     ABSOLUTE_PATH,
     ADDRESS,
+    ENTRY_NAME,
     HEADER_NAME,
     HEADER_VALUE,
     KEY,
@@ -32,6 +33,7 @@ from mgw.config.checks import (
     VARIABLE,
     checked_absolute_path,
     checked_base_url,
+    checked_entry_name,
     checked_header_name,
     checked_header_value,
     checked_key,
@@ -161,6 +163,12 @@ Name = Annotated[
     expect("text (in quotes if YAML would read it as a number)"),
     check_with(checked_name),
     WithJsonSchema(NAME),
+]
+EntryName = Annotated[
+    str,
+    expect("the name of an entry of the credential store (in quotes if YAML would read it as a number)"),
+    check_with(checked_entry_name),
+    WithJsonSchema(ENTRY_NAME),
 ]
 Variable = Annotated[
     str, expect("the name of an environment variable"), check_with(checked_variable), WithJsonSchema(VARIABLE)

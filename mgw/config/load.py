@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -18,10 +18,20 @@ from pydantic_core import ErrorDetails
 from mgw.config.environment import LoadContext
 from mgw.config.normalize import normalize
 from mgw.config.problems import NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, Path, Report, is_among
+from mgw.config.profile import Profile, normalize_profile
 from mgw.config.quoting import HIDDEN, nearest_word, suggestion
 from mgw.config.settings import Config
-from mgw.config.settings_base import FROM_FILE, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE, known_keys
+from mgw.config.settings_base import (
+    FROM_FILE,
+    UNKNOWN_KEY,
+    WRONG_TYPE,
+    WRONG_VALUE,
+    Settings,
+    known_keys,
+)
 from mgw.config.yaml_document import Value, YamlDocument, read
+
+S = TypeVar("S", bound=Settings)
 
 _NO_BLANK: Final = "put a space after the colon"
 _LIKE_A_SETTING: Final = re.compile(r"[a-z]+(?:[_-][a-z]+)*[0-9]?")
@@ -58,17 +68,34 @@ def parse(
         report.add((), f"expected a mapping of settings, found {document.found(())}")
         report.raise_if_any()
     settings = document.value if isinstance(document.value, dict) else {}
-    config = _shape(settings, document, report)
+    config = _shape(settings, document, Config)
     providers = settings.get("providers")
     unknown = report.has_problem_below(("providers",)) and not isinstance(providers, dict)
     names = None if unknown else tuple(providers) if isinstance(providers, dict) else ()
-    return normalize(config, LoadContext(report, environ, names, route_names))
+    profiles = settings.get("profiles")
+    known = tuple(profiles) if isinstance(profiles, dict) else ()
+    known_profiles = None if report.has_problem_below(("profiles",)) and not known else known
+    return normalize(config, LoadContext(report, environ, names, known_profiles, route_names))
 
 
-def _shape(settings: dict[str, Value], document: YamlDocument, report: Report) -> Config:
+def parse_profile(text: str, name: str, environ: Mapping[str, str]) -> Profile:
+    """Read a profile of subscription credentials; arguments and errors are those of :func:`parse`."""
+    report = Report(name)
+    document = read(text, report)
+    if not isinstance(document.value, dict):
+        if document.value is not None or not report.has_problem_below(()):
+            report.add((), f"expected a mapping of settings, found {document.found(())}")
+        report.raise_if_any()
+    settings = document.value if isinstance(document.value, dict) else {}
+    profile = _shape(settings, document, Profile)
+    return normalize_profile(profile, LoadContext(report, environ, None))
+
+
+def _shape(settings: dict[str, Value], document: YamlDocument, block: type[S]) -> S:
     """Check each block by itself; what is wrong is noted and left out."""
+    report = document.report
     try:
-        return Config.model_validate(settings, context=FROM_FILE)
+        return block.model_validate(settings, context=FROM_FILE)
     except ValidationError as error:
         faults = error.errors(include_input=False, include_url=False, include_context=False)
     sound: Value = settings
@@ -78,10 +105,10 @@ def _shape(settings: dict[str, Value], document: YamlDocument, report: Report) -
         if report.has_problem_at(path) or (report.is_misspelled(path) and path not in report.marks):
             continue
         if fault["type"] == UNKNOWN_KEY:
-            _unknown(path, report)
+            _unknown(path, report, block)
         else:
             report.add(path, _words(fault["type"], fault["msg"], path, document))
-    return Config.model_validate(sound, context=FROM_FILE)
+    return block.model_validate(sound, context=FROM_FILE)
 
 
 def _words(kind: str, message: str, path: Path, document: YamlDocument) -> str:
@@ -102,13 +129,13 @@ def _known(fault: ErrorDetails) -> bool:
     return fault["type"] != UNKNOWN_KEY
 
 
-def _unknown(path: Path, report: Report) -> None:
+def _unknown(path: Path, report: Report, block: type[Settings]) -> None:
     """Note an unknown key: by its name, if a setting could be named like that."""
-    if is_among(path, NOT_AVAILABLE):
+    if block is Config and is_among(path, NOT_AVAILABLE):
         report.add(path, NOT_AVAILABLE_MESSAGE)
         return
     above, last = path[:-1], str(path[-1])
-    known = known_keys(Config, above)
+    known = known_keys(block, above)
     meant = nearest_word(last, known)
     named = path if meant or _LIKE_A_SETTING.fullmatch(last) else (*above, HIDDEN)
     report.add(path, f"unknown key{suggestion(last, known)}", named=named)

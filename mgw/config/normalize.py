@@ -6,7 +6,14 @@ from types import MappingProxyType
 from typing import Final, TypeVar
 
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
-from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, LoadContext, spool_below
+from mgw.config.environment import (
+    CERT_VARIABLE,
+    KEY_VARIABLE,
+    LISTEN_VARIABLE,
+    LoadContext,
+    credential_store_below,
+    spool_below,
+)
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.problems import Path
@@ -16,6 +23,7 @@ from mgw.config.settings import (
     Config,
     EdgeAuthSettings,
     HooksSettings,
+    ProfileFileSettings,
     RoutesSettings,
     SpoolSettings,
     TlsSettings,
@@ -52,6 +60,8 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "tls": _tls(config.tls, listen, context),
         "spool": _spool(config.spool, context),
         "translation": _translation(config.translation, context),
+        "profiles": _profiles(config.profiles, context),
+        "credential_store": _credential_store(config, context),
     }
     context.report.raise_if_any()
     return config.model_copy(update=found)
@@ -61,6 +71,25 @@ def _spool(spool: SpoolSettings, context: LoadContext) -> SpoolSettings:
     if "dir" in set_keys(spool):
         return spool
     return spool.model_copy(update={"dir": spool_below(context.environ)})
+
+
+def _credential_store(config: Config, context: LoadContext) -> str:
+    stated = "credential_store" in set_keys(config)
+    return config.credential_store if stated else credential_store_below(context.environ)
+
+
+def _profiles(
+    profiles: dict[str, ProfileFileSettings], context: LoadContext
+) -> dict[str, ProfileFileSettings]:
+    for name, profile in profiles.items():
+        path: Path = ("profiles", name)
+        try:
+            checked_name(name)
+        except ValueError as error:
+            context.report.add(path, f"as a profile: {error}")
+        if not profile.file and not context.report.has_problem_below((*path, "file")):
+            context.report.add((*path, "file"), "missing, expected an absolute path")
+    return profiles
 
 
 def _routes(routes: RoutesSettings, context: LoadContext) -> RoutesSettings:
@@ -210,6 +239,7 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
     except ValueError as error:
         context.report.add(path, str(error))
     auth, key = _credential(provider, path, context)
+    _check_subscriptions(provider, path, context)
     _check_headers(provider, (*path, "headers"), context)
     if provider.kind is None:
         if not context.report.has_problem_below((*path, "kind")):
@@ -292,6 +322,24 @@ def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | Non
         case AuthMode.NONE:
             own = has_key or has_file
             return "auth none sends no credential: remove the provider's key or token" if own else None
+
+
+def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -> None:
+    """Note what keeps subscription credentials from being used."""
+    report, pool = context.report, provider.pool
+    if pool is None:
+        if provider.cloak is not None and not report.has_problem_below((*path, "pool")):
+            report.add((*path, "cloak"), "only for subscription credentials, found without a pool")
+        return
+    here = (*path, "pool")
+    own = {"auth", "api_key", "api_key_env", "token_file"} & set_keys(provider)
+    if own:
+        report.add(here, f"a pool brings the provider's credentials: remove {enumerated(sorted(own))}")
+    for key, words in (("credentials", "a list of entries of the credential store"), ("profile", "a name")):
+        if not getattr(pool, key) and not report.has_problem_below((*here, key)):
+            report.add((*here, key), f"missing, expected {words}")
+    if pool.profile:
+        context.need_profile(pool.profile, (*here, "profile"))
 
 
 def _base_url(kind: Kind, url: str | None, path: Path, context: LoadContext) -> str:

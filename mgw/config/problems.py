@@ -31,6 +31,14 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("providers", ANY, "base_url"),
     ("providers", ANY, "headers", "set", ANY),
     ("public_url",),
+    # Of profiles:
+    ("client_secret",),
+    ("client_secret_env",),
+    ("token", "parameters", ANY),
+    ("token", "headers", ANY),
+    ("headers", "set", ANY),
+    ("headers", "merge", ANY),
+    ("cloak", "headers", ANY),
 )
 """Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
 
@@ -70,7 +78,6 @@ NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("hooks", "sqlite"),
     ("spool", "max_bytes"),
     ("providers", ANY, "proxy"),
-    ("providers", ANY, "pool"),
     ("providers", ANY, "oauth"),
     ("providers", ANY, "service_account_file"),
 )

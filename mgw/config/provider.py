@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema
 from mgw.config.field_types import (
     BaseUrl,
     Connections,
+    EntryName,
     HeaderName,
     HeaderValue,
     Key,
@@ -23,6 +24,7 @@ from mgw.config.field_types import (
     Variable,
 )
 from mgw.config.problems import AUTH_NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE
+from mgw.config.profile import CloakModeName
 from mgw.config.quoting import describe_word
 from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import (
@@ -148,6 +150,21 @@ def _code(words: Iterable[str]) -> list[str]:
     return [f"``{word}``" for word in words]
 
 
+class PoolSettings(Settings):
+    """Several accounts that are used in turn."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["credentials", "profile"]})
+
+    credentials: UniqueList[EntryName] = required(
+        "Entries of the credential store, one per account",
+        "Requests use them in turn. After a 429, an account is not used for that model for as long as the "
+        "provider says, after a 403 for a while, and the request is sent with another. If none is left, the "
+        "client gets 429 with ``Retry-After``, and nothing is sent. An entry that does not exist is no error "
+        "at startup; ``mgw auth login`` makes it.",
+    )
+    profile: Name = required("Profile of these entries, a name from ``profiles``")
+
+
 class Provider(Settings):
     """One provider."""
 
@@ -188,6 +205,12 @@ class Provider(Settings):
     )
     api_key_env: Omittable[Variable] = setting("The environment variable that holds the key")
     token_file: Omittable[Text] = setting("A file with an access token that another program keeps fresh")
+    pool: PoolSettings | None = setting("Several accounts that are used in turn")
+    cloak: Omittable[CloakModeName] = setting(
+        "When requests are made to look like those of the vendor's own client, as the profile says",
+        "``auto``: unless they come from it. Only for subscription credentials.",
+        shown="that of the profile",
+    )
     own_capabilities: EmptyIfNull[CapabilitiesSettings] = setting(
         "What the provider may be used for; other requests are refused before anything is sent upstream",
         default=CapabilitiesSettings(),
@@ -237,6 +260,16 @@ class Provider(Settings):
         f"{_kinds(lambda row: row.takes_extra_fields)}.",
         default=(),
     )
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """The entries of the credential store that it uses."""
+        return () if self.pool is None else self.pool.credentials
+
+    @property
+    def profile(self) -> str | None:
+        """The name of their profile."""
+        return None if self.pool is None else self.pool.profile
 
     @property
     def key(self) -> Secret | None:

@@ -125,6 +125,8 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             },
             {"if": _where("auth", [AuthMode.CLIENT_BEARER, AuthMode.NONE]), "then": _has_none(_CREDENTIALS)},
             *({"if": _has_none(["auth"]), "then": _none_of_all([key, "token_file"])} for key in _KEYS),
+            {"if": {"required": ["cloak"]}, "then": _needs_any(["pool"])},
+            {"if": {"required": ["pool"]}, "then": _has_none([*_CREDENTIALS, "auth"])},
             {"if": _where("auth", [AuthMode.NONE]), "then": _needs_any(["base_url"])},
             {
                 "if": _spelled(*kinds_where(lambda row: row.base_url is None)),

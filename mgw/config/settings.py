@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
-from mgw.config.environment import CERT_VARIABLE, KEY_VARIABLE, LISTEN_VARIABLE, spool_below
+from mgw.config.environment import (
+    CERT_VARIABLE,
+    KEY_VARIABLE,
+    LISTEN_VARIABLE,
+    credential_store_below,
+    spool_below,
+)
 from mgw.config.field_types import (
     AbsolutePath,
     Address,
@@ -82,6 +88,14 @@ class JsonlSettings(Settings):
         "``stdout``, ``stderr`` or the path of a file",
         "Usage events are written there, one JSON object per line. Without it, no events are written.",
     )
+
+
+class ProfileFileSettings(Settings):
+    """Where a profile is."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["file"]})
+
+    file: AbsolutePath = required("Path of the profile's file")
 
 
 class HooksSettings(Settings):
@@ -199,6 +213,19 @@ class Config(Settings):
     )
     health_checks: EmptyIfNull[HealthChecksSettings] = setting(
         "Health checks of the providers on GET /v1/health/providers", default=HealthChecksSettings()
+    )
+    profiles: EmptyIfNull[dict[str, ProfileFileSettings]] = setting(
+        "Profiles of subscription credentials, by name",
+        "A profile says how to log in to a vendor and what requests with such an account look like; see "
+        "``docs/profiles.rst``.",
+        default={},
+    )
+    credential_store: AbsolutePath = setting(
+        "File in which subscription credentials are kept",
+        "It belongs to the user whom the gateway runs as, and nobody else may have access to it or to its "
+        "directory, which contains nothing else. For the state directory see ``spool.dir``.",
+        default=credential_store_below({}),
+        shown="``credentials/store.json`` in the state directory",
     )
     providers: EmptyIfNull[dict[str, Provider]] = setting(
         "The providers, by name; at least one is needed",

@@ -25,6 +25,14 @@ class ClientKey(Struct, frozen=True):
     """Of the client."""
 
 
+class HeaderEdits(Protocol):
+    """What else a credential asks of the headers that it goes with."""
+
+    def apply(self, headers: RawHeaders) -> RawHeaders:
+        """Return the headers of a client's request as they are sent."""
+        ...
+
+
 class Credential(Struct, frozen=True):
     """One header that says who we are, and how an event names it."""
 
@@ -36,6 +44,8 @@ class Credential(Struct, frozen=True):
     expires_at: float | None = None
     of_client: bool = False
     """It is the client's own, so that the client may read it in a response."""
+    headers: HeaderEdits | None = None
+    """What the account's profile makes of all other headers."""
 
     @property
     def key(self) -> Secret:
@@ -54,6 +64,12 @@ class Refusal(Struct, frozen=True):
     headers: RawHeaders = []
     model: str | None = None
     """Which was asked for, by the provider's own name."""
+    body: bytes = b""
+    """What of it had come when its head had."""
+    counts_tokens: bool = False
+    """Whether it was a count of tokens, which no limit of an account follows from (contract 8.26)."""
+    attempts: int = 1
+    """How many requests were begun for the client's one."""
 
 
 class CredentialProvider(Protocol):

@@ -36,10 +36,12 @@ from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.resilience import RetriesSettings
+from mgw.credentials.provider import Refusal
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
+from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.failure import Phase, UpstreamFailure
 
 MAX_PAUSE: Final = 30.0
@@ -48,7 +50,16 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 8.0
 _NOT_BEGUN: Final = frozenset({429, 503, 529})
 """Statuses that say that nothing was done."""
+_FORBIDDEN: Final = 403
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
+
+
+def refusal_of(exchange: Exchange, response: UpstreamResponse) -> Refusal:
+    """Return what a source of credentials is told of a response; a count uses up nothing of a model."""
+    counts = exchange.route.treatment is Treatment.COUNT
+    model = None if counts or exchange.target is None else exchange.target.upstream_model
+    body = response.arrived if response.status == _FORBIDDEN else b""
+    return Refusal(response.status, response.headers, model, body, counts, exchange.attempts)
 
 
 class Trouble(Struct, frozen=True):

@@ -25,7 +25,7 @@ from typing import Final
 from twisted.internet.defer import Deferred
 
 from mgw.bodies.source import BodySource
-from mgw.credentials.provider import Credential, CredentialProvider, Refusal
+from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.credentials.static import OptionalCredential
 from mgw.errors import GatewayError
 from mgw.exchange.attempts import (
@@ -33,6 +33,7 @@ from mgw.exchange.attempts import (
     Step,
     Trouble,
     attempts_for,
+    refusal_of,
     trouble_of_early_break,
     trouble_of_error,
     trouble_of_status,
@@ -59,12 +60,14 @@ from mgw.exchange.response import (
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.exchange.waiting import WaitingRun
 from mgw.routing.resolve import Target
+from mgw.routing.route import Treatment
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
 from mgw.wire.headers import retry_after_of, value_of
 from mgw.wire.target import query_value
 
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
+_COUNT: Final = Treatment.COUNT
 
 
 async def serve(
@@ -219,7 +222,8 @@ class ExchangeRun(WaitingRun):
         credentials, request = self._credentials, self._request
         assert credentials is not None
         assert request is not None
-        key, model = request.key, target.upstream_model
+        key = request.key
+        model = None if self._exchange.route.treatment is _COUNT else target.upstream_model
         if self._attempts is not None and self._attempts.has_fallen_back and target.provider.auth is None:
             key = None  # the client's credential is for its first target (contract 2.18)
         credential = credentials.ready(key, model)
@@ -230,6 +234,13 @@ class ExchangeRun(WaitingRun):
 
     def _on_no_credential(self, error: Exception) -> None:
         self._try_again(trouble_of_error(error), partial(self._fail, error), error)
+
+    def _on_no_other_credential(self, error: Exception) -> None:
+        """The source knows more than the response says: when the first of its accounts has rested."""
+        response, self._response = self._response, None
+        assert response is not None
+        response.cancel()
+        self._on_no_credential(error)
 
     def _upload_credentials(self, credentials: CredentialProvider) -> CredentialProvider:
         """Return the credentials of an upload, whose chunks need none: their URL is enough."""
@@ -258,12 +269,13 @@ class ExchangeRun(WaitingRun):
         credentials, credential, status = self._credentials, self._credential, response.status
         assert credentials is not None
         assert credential is not None
-        if not credentials.refusable(status) or (self._renewed and status == _UNAUTHORIZED):
+        # A source with several accounts knows itself which of them has been renewed.
+        is_settled = self._renewed and status == _UNAUTHORIZED and credential.account is None
+        if not credentials.refusable(status) or is_settled:
             self._on_other_credential(None)
             return
-        target = self._exchange.target
-        refusal = Refusal(status, response.headers, None if target is None else target.upstream_model)
-        self._run(credentials.refused(credential, refusal), self._on_other_credential)
+        refused = credentials.refused(credential, refusal_of(self._exchange, response))
+        self._run(refused, self._on_other_credential, self._on_no_other_credential)
 
     def _on_other_credential(self, another: Credential | None) -> None:
         response, attempts = self._response, self._attempts

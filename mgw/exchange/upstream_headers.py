@@ -36,6 +36,8 @@ def forwarded_names(provider: Provider) -> frozenset[bytes]:
 
 def provider_headers(headers: RawHeaders, provider: Provider, credential: Credential) -> RawHeaders:
     """Return ``headers`` with the operator's edits, what the kind requires, and the credential."""
+    if credential.headers is not None:
+        headers = credential.headers.apply(headers)
     edits = provider.headers
     replaced = _lowered((*edits.set, *edits.remove))
     if replaced:

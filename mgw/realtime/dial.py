@@ -44,9 +44,11 @@ async def dial(
         if isinstance(answer, SwitchedUpstream):
             return answer
         status = answer.status
-        if not credentials.refusable(status) or (renewed and status == _UNAUTHORIZED):
+        is_settled = renewed and status == _UNAUTHORIZED and credential.account is None
+        if not credentials.refusable(status) or is_settled:
             return _without_secrets(answer, target, credential)
-        another = await credentials.refused(credential, Refusal(status, answer.headers, model))
+        refusal = Refusal(status, answer.headers, model, answer.body, attempts=exchange.attempts)
+        another = await credentials.refused(credential, refusal)
         if another is None:
             return _without_secrets(answer, target, credential)
         renewed = renewed or status == _UNAUTHORIZED

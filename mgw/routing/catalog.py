@@ -6,7 +6,7 @@ list, where they were asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -29,9 +29,17 @@ class Catalog:
     """The catalog of one configuration.
 
     :param created: unix seconds at which the configuration was read; every entry carries them.
+    :param without_credential: returns the names of providers that have no credential to use at present: their
+        models are not listed (contract 4.17).
     """
 
-    def __init__(self, config: Config, resolver: Resolver, created: int) -> None:
+    def __init__(
+        self,
+        config: Config,
+        resolver: Resolver,
+        created: int,
+        without_credential: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
         self._resolver = resolver
         self._providers = config.providers
         self._aliases = config.aliases
@@ -40,8 +48,16 @@ class Catalog:
         ids += [
             f"{provider.name}/{model}" for provider in config.providers.values() for model in provider.models
         ]
-        self.entries: tuple[CatalogEntry, ...] = tuple(self.entry(name) for name in dict.fromkeys(ids))
+        self._entries = tuple(self.entry(name) for name in dict.fromkeys(ids))
+        self._without_credential = without_credential
+
+    @property
+    def entries(self) -> tuple[CatalogEntry, ...]:
         """Every entry, without repetition.  No upstream was asked."""
+        hidden = self._without_credential()
+        if not hidden:
+            return self._entries
+        return tuple(entry for entry in self._entries if entry.owned_by not in hidden)
 
     def entry(self, name: str) -> CatalogEntry:
         """Return the entry of an id that resolves by alias or prefix.
@@ -65,7 +81,10 @@ class Catalog:
         :param live: by provider, what it lists.
         """
         found = {entry.id: entry for entry in self.entries}
+        hidden = self._without_credential()
         for name, provider in self._providers.items():
+            if name in hidden:
+                continue
             shown = _shown(provider)
             for model in live.get(name, ()):
                 model_id = f"{name}/{model.id}"

@@ -114,6 +114,11 @@ class UpstreamResponse:
         return self.head.reason
 
     @property
+    def arrived(self) -> bytes:
+        """What of the body has arrived and was not delivered; it stays there."""
+        return b"".join(self._reader.pieces)
+
+    @property
     def claimed(self) -> bool:
         """Whether somebody was there to read the body, or no longer wants it."""
         return self._receiver is not None or self._connection is None

@@ -5,7 +5,7 @@ where its token is refused.  Nothing here waits or sends: it is the state behind
 :class:`~mgw.credentials.subscription.source.SubscriptionSource`, and a clock.
 
 Two promises: no request goes to a resting account while another is usable, and there is none to choose only
-while all rest.  A count of tokens neither begins a rest nor minds one of a model (contract 8.23).
+while all rest.  A count of tokens neither begins a rest nor minds one of a model (contract 8.26).
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +31,6 @@ LOCK_SECONDS: Final = 90.0
 """How long to wait for another process; a refresh gives up long before."""
 _TRY_AGAIN_SECONDS: Final = 0.05
 _VERSION: Final = 1
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _WIDER: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -73,19 +71,6 @@ FileId = tuple[int, int, int]
 class _Content(Struct):
     version: int
     entries: Entries
-
-
-def checked_entry_name(name: str) -> str:
-    """Take the name of an entry: it becomes part of a file's name.
-
-    :raises ValueError: it cannot be one.
-    """
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            "an entry's name has at most 64 letters, digits, '.', '_' and '-', and begins with none of "
-            "'.' and '-'"
-        )
-    return name
 
 
 class CredentialStore:

@@ -17,7 +17,6 @@ from mgw.credentials.subscription.store import (
     Entries,
     StoredCredential,
     StoreError,
-    checked_entry_name,
 )
 from mgw.secret import Secret
 
@@ -122,12 +121,6 @@ def test_a_change_tells_one_state_of_the_file_from_another(store: CredentialStor
 
 def test_nothing_that_is_printed_holds_a_token(store: CredentialStore) -> None:
     assert "canary" not in f"{put(store, 'work')!r} {store!r} {ENTRY}"
-
-
-@pytest.mark.parametrize("name", ["", ".hidden", "-x", "a/b", "a b", "x" * 65, "ä", "..", "a\n"])
-def test_a_name_that_cannot_be_part_of_a_files_name_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="at most 64"):
-        checked_entry_name(name)
 
 
 class DyingOs:

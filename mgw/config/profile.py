@@ -1,0 +1,401 @@
+"""A profile: how to log in to a vendor's subscription, and what requests with such an account look like.
+
+It is a file of its own (``profiles`` of the configuration names it), since all of it is an operator's to
+state: nothing that names or imitates a vendor's client comes with the gateway.  What is wrong with a file is
+reported as with the configuration: everything at once, each with its line and path.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
+
+from mgw.config.checks import (
+    ADDRESS,
+    HEADER_VALUE,
+    NAME,
+    checked_header_name,
+    checked_name,
+    checked_public_url,
+)
+from mgw.config.environment import LoadContext
+from mgw.config.field_types import (
+    HeaderName,
+    HeaderValue,
+    Key,
+    Name,
+    OneOf,
+    OnOff,
+    Seconds,
+    Text,
+    Variable,
+)
+from mgw.config.problems import Path, Report
+from mgw.config.settings_base import (
+    EmptyIfNull,
+    ListOf,
+    Omittable,
+    SetOf,
+    Settings,
+    UniqueList,
+    check_with,
+    expect,
+    required,
+    setting,
+)
+from mgw.secret import Secret
+
+DETAIL: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+"""In the value of a header: what the store knows of the account under this name."""
+_DETAIL_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_PATH: Final = re.compile(r"/[A-Za-z0-9._~/-]*")
+MAX_TEXT_CHARACTERS: Final = 256 * 1024
+
+
+class CloakMode(StrEnum):
+    """When requests are made to look like those of the vendor's own client."""
+
+    AUTO = "auto"
+    """Unless they come from it."""
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class TokenRequestStyle(StrEnum):
+    """How the fields of a request for tokens are sent."""
+
+    FORM = "form"
+    JSON = "json"
+
+
+class ResetFormat(StrEnum):
+    """How a header says when a limit ends."""
+
+    UNIX = "unix"
+    """Seconds since 1970."""
+    RFC3339 = "rfc3339"
+    SECONDS = "seconds"
+    """From now on."""
+
+
+def _checked_redirect_path(text: str) -> str:
+    if not _PATH.fullmatch(text):
+        raise ValueError("expected a path such as /callback")
+    return text
+
+
+def _checked_url(text: str) -> str:
+    """Take an address as it is: what stands in a redirect is compared by the vendor, byte by byte."""
+    checked_public_url(text)
+    return text
+
+
+def _long_text(text: str) -> str:
+    if not text or len(text) > MAX_TEXT_CHARACTERS:
+        raise ValueError(f"expected text of 1 to {MAX_TEXT_CHARACTERS} characters")
+    return text
+
+
+_Url = Annotated[
+    str, expect("an http:// or https:// address"), check_with(_checked_url), WithJsonSchema(ADDRESS)
+]
+CloakModeName = Annotated[CloakMode, OneOf()]
+_Style = Annotated[TokenRequestStyle, OneOf()]
+_Format = Annotated[ResetFormat, OneOf()]
+_Port = Annotated[int, Field(ge=0, le=65535), expect("a port, or 0 for any that is free")]
+_RedirectPath = Annotated[
+    str,
+    expect("a path such as /callback"),
+    check_with(_checked_redirect_path),
+    WithJsonSchema({"type": "string", "pattern": f"^{_PATH.pattern}$"}),
+]
+_UserAgent = Annotated[
+    str,
+    expect("a pattern such as example-cli/*"),
+    AfterValidator(str.lower),
+    WithJsonSchema(HEADER_VALUE),
+]
+_LongText = Annotated[
+    str, expect("text"), check_with(_long_text), WithJsonSchema({"type": "string", "minLength": 1})
+]
+_Word = Annotated[str, expect("text"), AfterValidator(str.lower), WithJsonSchema({"type": "string"})]
+_Parameters = EmptyIfNull[dict[str, Text]]
+_ToolName = Annotated[str, expect("text"), check_with(checked_name), WithJsonSchema(NAME)]
+
+
+class AuthorizationSettings(Settings):
+    """Where people log in with a browser (RFC 6749 4.1, with PKCE: RFC 7636)."""
+
+    url: Omittable[_Url] = setting(
+        "Address of the page on which people log in",
+        "Needed for ``mgw auth login``, except with ``--device``.",
+    )
+    parameters: _Parameters = setting("Further parameters of its query", default={})
+
+
+class TokenSettings(Settings):
+    """Where tokens come from."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["url"]})
+
+    url: _Url = required("Address of the token endpoint")
+    style: _Style = setting(
+        "How the fields of a request are sent", "The standard is ``form``.", default=TokenRequestStyle.FORM
+    )
+    parameters: _Parameters = setting("Further fields of each request", default={})
+    headers: EmptyIfNull[dict[str, HeaderValue]] = setting("Further headers of each request", default={})
+    sends_state: OnOff = setting(
+        "Whether the ``state`` of a login is sent along with its code",
+        "No standard asks for it, but some vendors do.",
+        default=False,
+    )
+
+
+class DeviceSettings(Settings):
+    """Logging in with a code that is typed in on another device (RFC 8628)."""
+
+    url: Omittable[_Url] = setting(
+        "Address of the device authorization endpoint", "Needed for ``mgw auth login --device``."
+    )
+    parameters: _Parameters = setting("Further fields of its request", default={})
+
+
+class RevocationSettings(Settings):
+    """Where tokens are given back (RFC 7009)."""
+
+    url: Omittable[_Url] = setting(
+        "Address of the revocation endpoint", "``mgw auth logout`` uses it, if there is one."
+    )
+
+
+class RedirectSettings(Settings):
+    """Where the login page sends the browser back to: a server on 127.0.0.1 that lives for one login."""
+
+    host: Name = setting(
+        "Host in the address, as the vendor knows it", default="127.0.0.1", shown="``127.0.0.1``"
+    )
+    port: _Port = setting("Port; ``0`` for any that is free", default=0)
+    path: _RedirectPath = setting("Path", default="/callback", shown="``/callback``")
+    pasted_url: Omittable[_Url] = setting(
+        "Another address for ``mgw auth login --paste``, whose page shows the code",
+        "Without it, the address is the usual one, and its port must not be ``0``.",
+    )
+
+
+class AccountSettings(Settings):
+    """What is kept of a login beside its tokens.
+
+    Each is a path of keys into the token endpoint's response; ``id_token`` as the first key leads into the
+    claims of that token.
+    """
+
+    label: ListOf[Text] = setting("Where the name stands by which people know the account", default=())
+    details: EmptyIfNull[dict[str, ListOf[Text]]] = setting(
+        "Where other values stand, by the names under which headers refer to them", default={}
+    )
+
+
+class RequestHeadersSettings(Settings):
+    """Headers of each request with such an account.
+
+    ``{name}`` in a value stands for a detail of the account; a header whose detail is unknown is not sent.
+    """
+
+    set: EmptyIfNull[dict[str, HeaderValue]] = setting(
+        "Headers that are sent in place of the client's", default={}
+    )
+    merge: EmptyIfNull[dict[str, ListOf[HeaderValue]]] = setting(
+        "Headers that are lists: these elements, and behind them those of the client",
+        "An element that the client sent as well is sent once.",
+        default={},
+    )
+    remove: UniqueList[HeaderName] = setting("Headers of the client that are not sent", default=())
+
+
+class ToolsSettings(Settings):
+    """What the client's tools are called towards the provider; its responses have the client's names again.
+
+    Only tools that the client defines are renamed, in chat completions, messages and responses.
+    """
+
+    exact: EmptyIfNull[dict[str, _ToolName]] = setting("Names by the client's own", default={})
+    prefix: Annotated[str, expect("text"), WithJsonSchema({"type": "string"})] = setting(
+        "What goes before all other names", default="", shown="empty"
+    )
+
+
+class CloakSettings(Settings):
+    """How requests are made to look like those of the vendor's own client."""
+
+    mode: CloakModeName = setting(
+        "When this is done",
+        "``auto``: unless the request comes from the vendor's own client. A provider's ``cloak`` goes before "
+        "this.",
+        default=CloakMode.AUTO,
+    )
+    client: UniqueList[_UserAgent] = setting(
+        "Patterns of the ``User-Agent`` of the vendor's own client",
+        "``*`` stands for any characters.",
+        default=(),
+    )
+    headers: EmptyIfNull[dict[str, HeaderValue]] = setting(
+        "Headers that are sent in place of the client's", default={}
+    )
+    system: ListOf[_LongText] = setting("Texts that go before the system prompt", default=())
+
+    def applies(self, mode: CloakMode, user_agent: str | None) -> bool:
+        """Whether a client's request is changed.
+
+        :param mode: the provider's.
+        """
+        if mode is CloakMode.AUTO:
+            said = "" if user_agent is None else user_agent.lower()
+            return not any(fnmatchcase(said, pattern) for pattern in self.client)
+        return mode is CloakMode.ALWAYS
+
+
+class ResetHeaderSettings(Settings):
+    """A header that says when a limit ends."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["name"]})
+
+    name: HeaderName = required("Name of the header")
+    format: _Format = setting(
+        "How it says so",
+        "``unix``: seconds since 1970; ``rfc3339``: date and time; ``seconds``: from now on.",
+        default=ResetFormat.UNIX,
+    )
+
+
+class NoEntitlementSettings(Settings):
+    """Which 403 means that the account may not use the model, if not each."""
+
+    header: Omittable[HeaderName] = setting("A header that such a response has")
+    words: SetOf[_Word] = setting(
+        "Words of which such a response's body has one, in upper or lower case", default=frozenset()
+    )
+
+
+class LimitsSettings(Settings):
+    """How a provider says that an account has reached its limit, for accounts in a pool."""
+
+    reset_headers: ListOf[ResetHeaderSettings] = setting(
+        "Headers that say when the limit ends, if there is no ``Retry-After``",
+        "The first that can be read counts.",
+        default=(),
+    )
+    rest_seconds: Seconds = setting("How long an account rests after a 429 that says nothing", default=60.0)
+    no_entitlement: EmptyIfNull[NoEntitlementSettings] = setting(
+        "Which 403 means that the account may not use the model; without it, each does",
+        default=NoEntitlementSettings(),
+    )
+    no_entitlement_rest_seconds: Seconds = setting("How long it then rests for that model", default=600.0)
+
+
+class Profile(Settings):
+    """All of a profile."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["client_id", "token"]})
+
+    client_id: Text = required("Id of the client by which the vendor knows the login")
+    client_secret: Omittable[Key] = setting(
+        "Its secret, if it has one; use ``client_secret_env`` to keep it out of the file"
+    )
+    client_secret_env: Omittable[Variable] = setting("The environment variable that holds the secret")
+    scopes: UniqueList[Name] = setting("Scopes that a login asks for", default=())
+    authorization: EmptyIfNull[AuthorizationSettings] = setting(
+        "Where people log in with a browser", default=AuthorizationSettings()
+    )
+    redirect: EmptyIfNull[RedirectSettings] = setting(
+        "Where the login page sends the browser back to", default=RedirectSettings()
+    )
+    device: EmptyIfNull[DeviceSettings] = setting(
+        "Logging in with a code on another device", default=DeviceSettings()
+    )
+    token: EmptyIfNull[TokenSettings] = setting("Where tokens come from", default=TokenSettings())
+    revocation: EmptyIfNull[RevocationSettings] = setting(
+        "Where tokens are given back", default=RevocationSettings()
+    )
+    account: EmptyIfNull[AccountSettings] = setting(
+        "What is kept of a login beside its tokens", default=AccountSettings()
+    )
+    headers: EmptyIfNull[RequestHeadersSettings] = setting(
+        "Headers of each request", default=RequestHeadersSettings()
+    )
+    tools: EmptyIfNull[ToolsSettings] = setting(
+        "Names of tools towards the provider", default=ToolsSettings()
+    )
+    cloak: EmptyIfNull[CloakSettings] = setting(
+        "How requests are made to look like those of the vendor's own client", default=CloakSettings()
+    )
+    limits: EmptyIfNull[LimitsSettings] = setting(
+        "How a provider says that an account has reached its limit", default=LimitsSettings()
+    )
+
+    @property
+    def rewrites_bodies(self) -> bool:
+        """Whether bodies are changed beyond the model, for some client at least."""
+        return bool(self.tools.exact or self.tools.prefix or self.cloak.system)
+
+
+def normalize_profile(profile: Profile, context: LoadContext) -> Profile:
+    """Check what settings ask of one another, and read the secret from the environment.
+
+    :raises ConfigError: with all that is wrong, what the report held before included.
+    """
+    report = context.report
+    for path, value in ((("client_id",), profile.client_id), (("token", "url"), profile.token.url)):
+        if value is None and not report.has_problem_below(path):
+            report.add(
+                path, "missing, expected text" if path == ("client_id",) else "missing, expected an address"
+            )
+    secret = profile.client_secret
+    if secret is not None and profile.client_secret_env is not None:
+        report.add(("client_secret_env",), "client_secret is also set: keep only one of them")
+    elif profile.client_secret_env is not None:
+        secret = context.key_from(profile.client_secret_env, ("client_secret_env",))
+    _check_headers(profile, report)
+    _check_tools(profile, report)
+    for name in profile.account.details:
+        if not _DETAIL_NAME.fullmatch(name):
+            report.add(("account", "details", name), "expected a name of lower-case letters, digits and _")
+    for position, header in enumerate(profile.limits.reset_headers):
+        if header.name is None and not report.has_problem_below(("limits", "reset_headers", position)):
+            report.add(("limits", "reset_headers", position, "name"), "missing, expected a header name")
+    report.raise_if_any()
+    return profile.model_copy(update={"client_secret": secret})
+
+
+def _check_headers(profile: Profile, report: Report) -> None:
+    places: dict[Path, dict[str, tuple[str, ...]]] = {
+        ("headers", "set"): {name: (value,) for name, value in profile.headers.set.items()},
+        ("headers", "merge"): profile.headers.merge,
+        ("cloak", "headers"): {name: (value,) for name, value in profile.cloak.headers.items()},
+        ("token", "headers"): dict.fromkeys(profile.token.headers, ()),
+    }
+    for place, headers in places.items():
+        for name, values in headers.items():
+            try:
+                checked_header_name(name)
+            except ValueError as error:
+                report.add((*place, name), str(error))
+            for detail in {found for value in values for found in DETAIL.findall(value)}:
+                if detail not in profile.account.details:
+                    report.add((*place, name), f"{{{detail}}} is no detail of account.details")
+
+
+def _check_tools(profile: Profile, report: Report) -> None:
+    seen: dict[str, str] = {}
+    for name, new in profile.tools.exact.items():
+        if new in seen:
+            report.add(("tools", "exact", name), f"another tool ({seen[new]}) has that name already")
+        seen[new] = name
+
+
+def secret_values(profile: Profile) -> list[Secret]:
+    """Return what of a profile no text may repeat."""
+    return [] if profile.client_secret is None else [profile.client_secret]

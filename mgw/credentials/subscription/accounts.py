@@ -1,0 +1,306 @@
+"""The accounts of one store as this process knows them: read anew when they change, refreshed in time.
+
+::
+
+    tick ──► the file changed?   ── read it
+             a token ends soon?  ── lock its entry ── read it again ── ask for tokens ── write it ── unlock
+                                    (another process was faster: nothing is left to do)
+
+Files and locks are used in a thread.  Refreshes of one entry meet in one flight within the process, and in
+the entry's lock across processes, since a refresh token that is used twice may lock the account out.  A
+refresh that has begun is finished even when nobody waits for it any more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from mgw.config.profile import Profile
+from mgw.credentials.subscription.store import CredentialStore, Entries, FileId, StoredCredential, StoreError
+from mgw.credentials.subscription.token_exchange import ProfileEndpoints
+from mgw.credentials.token_request import TokenClient, TokenRequestError
+from mgw.errors import GatewayError, Reason
+from mgw.reactor.single_flight import SingleFlight
+from mgw.secret import Secret
+
+T = TypeVar("T")
+
+TICK_SECONDS: Final = 2.0
+"""How soon a change of the store is noticed."""
+LEAD_SECONDS: Final = 300.0
+"""How long before its end a token is refreshed, at the latest a fifth of its life before."""
+SPREAD: Final = 0.5
+"""By how much of that time a refresh may begin earlier, so that not all accounts begin at once."""
+MARGIN_SECONDS: Final = 10.0
+"""A token that ends so soon is not sent any more."""
+FIRST_PAUSE_SECONDS: Final = 30.0
+MAX_PAUSE_SECONDS: Final = 900.0
+"""Between refreshes that fail; each pause is twice as long as the one before."""
+_LOST_CODES: Final = frozenset({"invalid_grant", "access_denied", "expired_token"})
+
+_log: Final = Logger()
+
+
+class Runner(Protocol):
+    """Runs what blocks, elsewhere."""
+
+    def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
+        """Fire with what ``work`` returns or raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Login:
+    """An entry, and the profile by which it is refreshed."""
+
+    name: str
+    profile_name: str
+    profile: Profile
+
+
+class _Pause(Struct, frozen=True):
+    """After a refresh that failed."""
+
+    until: float
+    seconds: float
+    token: Secret | None
+    """The refresh token that was used; another one ends the pause."""
+
+
+@dataclass(slots=True)
+class Accounts:
+    """What the store says.
+
+    :param wall: returns unix seconds.
+    :param random: returns a number from 0 to 1.
+    """
+
+    store: CredentialStore
+    client: TokenClient
+    clock: IReactorTime
+    wall: Callable[[], float]
+    run: Runner
+    random: Callable[[], float]
+    problem: str | None = None
+    """Why the store cannot be used at present."""
+    _entries: Entries = field(default_factory=dict)
+    _unwritten: Entries = field(default_factory=dict, repr=False)
+    """Entries that were refreshed and could not be written: their tokens are nowhere else."""
+    _file_id: FileId | None = None
+    _watched: Counter[Login] = field(default_factory=Counter)
+    _due: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
+    """When the token of an entry is to be refreshed."""
+    _pauses: dict[str, _Pause] = field(default_factory=dict, repr=False)
+    _flights: SingleFlight[StoredCredential] = field(default_factory=SingleFlight)
+    _timer: IDelayedCall | None = None
+    _ticking: bool = False
+    _refreshing: int = 0
+    _idle: Deferred[None] | None = None
+
+    def load(self) -> None:
+        """Read the store at once, in this thread; where that fails, :attr:`problem` says why."""
+        try:
+            self._take(self._read())
+        except StoreError as error:
+            self._note_problem(str(error))
+
+    def watch(self, logins: Iterable[Login]) -> None:
+        """Keep these entries fresh from now on."""
+        self._watched.update(logins)
+        if self._timer is None and not self._ticking and self._watched:
+            self._timer = self.clock.callLater(TICK_SECONDS, self._tick)
+
+    def unwatch(self, logins: Iterable[Login]) -> None:
+        """Leave these entries to others."""
+        self._watched.subtract(logins)
+        self._watched = +self._watched
+        if not self._watched and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def entry(self, login: Login) -> StoredCredential | None:
+        """Return an entry, if it was got with the login's profile."""
+        found = self._entries.get(login.name)
+        return found if found is not None and found.profile == login.profile_name else None
+
+    def fresh(self, login: Login) -> StoredCredential | None:
+        """Return an entry whose token can be sent now."""
+        found = self.entry(login)
+        if found is None or (
+            found.expires_at is not None and found.expires_at - self.wall() < MARGIN_SECONDS
+        ):
+            return None
+        return found
+
+    def can_refresh(self, login: Login) -> bool:
+        """Whether a refresh of an entry may succeed now."""
+        found = self.entry(login)
+        if found is None or found.refresh_token is None or found.is_lost:
+            return False
+        pause = self._pauses.get(login.name)
+        return pause is None or pause.until <= self.clock.seconds() or pause.token != found.refresh_token
+
+    def secrets(self) -> list[Secret]:
+        """Return every token, so that no log line holds one."""
+        tokens = [(entry.access_token, entry.refresh_token) for entry in self._entries.values()]
+        return [token for pair in tokens for token in pair if token is not None]
+
+    async def refresh(self, login: Login, refused: Secret | None = None) -> StoredCredential:
+        """Return an entry with a token that is not ``refused``, and does not end soon.
+
+        :raises GatewayError: ``CREDENTIAL_SOURCE``.
+        """
+        return await self._flights.run(login.name, partial(self._refresh, login, refused))
+
+    async def stop(self) -> None:
+        """Watch nothing any more, and return when the refreshes that have begun are done."""
+        self._watched.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._refreshing:
+            self._idle = Deferred()
+            await self._idle
+
+    async def _refresh(self, login: Login, refused: Secret | None) -> StoredCredential:
+        self._refreshing += 1
+        try:
+            lock = await self.run(partial(self.store.lock, login.name))
+            try:
+                return await self._refresh_locked(login, refused)
+            finally:
+                os.close(lock)
+        except StoreError as error:
+            self._note_problem(str(error))
+            raise _source_error(str(error)) from None
+        finally:
+            self._refreshing -= 1
+            idle = self._idle
+            if idle is not None and not self._refreshing:
+                self._idle = None
+                idle.callback(None)
+
+    async def _refresh_locked(self, login: Login, refused: Secret | None) -> StoredCredential:
+        self._take(await self.run(self._read))
+        entry = self.entry(login)
+        if entry is None:
+            raise _source_error(f"the credential store has no entry {login.name!r} any more")
+        is_refused = refused is not None and entry.access_token == refused
+        if not is_refused and self.fresh(login) is not None and not self._is_due(login, entry):
+            return entry  # another process has refreshed it, or somebody has logged in
+        if entry.refresh_token is None or entry.is_lost:
+            raise _source_error(f"credential {login.name!r} cannot be refreshed: mgw auth login {login.name}")
+        try:
+            endpoints = ProfileEndpoints(self.client, login.profile_name, login.profile)
+            newer = await endpoints.refresh(entry, self.wall())
+        except TokenRequestError as error:
+            await self._note_failure(login, entry, error)
+            raise
+        self._pauses.pop(login.name, None)
+        await self._write(login.name, newer)
+        _log.info("credential {name} was refreshed", name=login.name)
+        return newer
+
+    async def _write(self, name: str, entry: StoredCredential) -> None:
+        """Put an entry into the store; where it cannot be written, it is kept until it can."""
+        self._entries = {**self._entries, name: entry}
+        self._unwritten[name] = entry
+        try:
+            found = await self.run(partial(self._update, name, entry))
+        except StoreError as error:
+            self._note_problem(str(error))
+        else:
+            del self._unwritten[name]
+            self._take(found)
+
+    def _update(self, name: str, entry: StoredCredential) -> tuple[FileId | None, Entries]:
+        entries = self.store.update(lambda entries: entries.update({name: entry}))
+        return self.store.file_id(), entries
+
+    async def _note_failure(self, login: Login, entry: StoredCredential, error: TokenRequestError) -> None:
+        before = self._pauses.get(login.name)
+        again = before is not None and before.token == entry.refresh_token
+        seconds = (
+            min(MAX_PAUSE_SECONDS, 2 * before.seconds)
+            if again and before is not None
+            else FIRST_PAUSE_SECONDS
+        )
+        until = self.clock.seconds() + seconds * (1 + SPREAD * self.random())
+        self._pauses[login.name] = _Pause(until, seconds, entry.refresh_token)
+        lost = error.error_code in _LOST_CODES
+        _log.warn("credential {name} was not refreshed: {reason}", name=login.name, reason=error.message)
+        failed = replace(entry, last_error=error.message, last_error_at=self.wall(), is_lost=lost)
+        await self._write(login.name, failed)
+
+    def _read(self) -> tuple[FileId | None, Entries]:
+        file_id = self.store.file_id()  # before: a change in between is noticed next time
+        return file_id, self.store.read()
+
+    def _take(self, found: tuple[FileId | None, Entries]) -> None:
+        self._file_id, entries = found
+        self._entries = {**entries, **self._unwritten}
+        self.problem = None
+
+    def _note_problem(self, problem: str) -> None:
+        if problem != self.problem:
+            _log.error("{problem}", problem=problem)
+        self.problem = problem
+
+    def _is_due(self, login: Login, entry: StoredCredential) -> bool:
+        """Whether a token is near its end, or near enough for this account's share of chance."""
+        if entry.expires_at is None or entry.refresh_token is None:
+            return False
+        known = self._due.get(login.name)
+        if known is None or known[0] != entry.access_token:
+            began = entry.refreshed_at or entry.created_at
+            lead = min(LEAD_SECONDS, max(0.0, entry.expires_at - began) / 5)
+            known = (entry.access_token, entry.expires_at - lead * (1 + SPREAD * self.random()))
+            self._due[login.name] = known
+        return self.wall() >= known[1]
+
+    def _tick(self) -> None:
+        self._timer, self._ticking = None, True
+        _ = Deferred.fromCoroutine(self._look()).addBoth(self._on_looked)
+
+    async def _look(self) -> None:
+        try:
+            file_id = await self.run(self.store.file_id)
+            if file_id != self._file_id or self.problem is not None:
+                self._take(await self.run(self._read))
+            for name, entry in list(self._unwritten.items()):
+                await self._write(name, entry)
+        except StoreError as error:
+            self._note_problem(str(error))
+        for login in list(self._watched):
+            due = self.entry(login)
+            if due is not None and self._is_due(login, due) and self.can_refresh(login):
+                _ = Deferred.fromCoroutine(self.refresh(login)).addErrback(_log_unless_expected)
+
+    def _on_looked(self, result: object) -> None:
+        self._ticking = False
+        if isinstance(result, Failure):
+            _log_unless_expected(result)
+        if self._watched and self._timer is None:
+            self._timer = self.clock.callLater(TICK_SECONDS, self._tick)
+
+
+def _source_error(message: str) -> GatewayError:
+    return GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
+
+
+def _log_unless_expected(failure: Failure) -> None:
+    """Log a bug; what a refresh says of itself was logged, and stands in the store."""
+    if not failure.check(GatewayError, CancelledError):
+        _log.failure("subscription credentials cannot be kept fresh", failure)

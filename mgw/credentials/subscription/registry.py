@@ -1,0 +1,100 @@
+"""What outlives a reload: what is known of each store, and which accounts rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from mgw.config.profile import Profile
+from mgw.config.provider import Provider
+from mgw.credentials.subscription.accounts import Accounts, Login, Runner
+from mgw.credentials.subscription.pool import AccountPool
+from mgw.credentials.subscription.source import SubscriptionSource
+from mgw.credentials.subscription.store import CredentialStore
+from mgw.credentials.token_request import TokenClient
+from mgw.reactor.daemon_threads import DaemonThreads
+from mgw.secret import Secret
+
+T = TypeVar("T")
+
+THREADS = 4
+"""One that waits for a lock keeps the others from nothing."""
+
+
+class StoreThreads:
+    """Where files are read and locks are waited for."""
+
+    def __init__(self, threads: DaemonThreads) -> None:
+        self._threads = threads
+
+    def run(self, work: Callable[[], T], /) -> Deferred[T]:
+        """Fire with what ``work`` returns or raises; work that has begun is finished."""
+        done: Deferred[T] = Deferred(lambda _: None)
+
+        def on_result(result: T | Exception) -> None:
+            if done.called:  # whoever waited has left
+                return
+            if isinstance(result, Exception):
+                done.errback(result)
+            else:
+                done.callback(result)
+
+        try:
+            self._threads.run(work, on_result)
+        except OSError as error:
+            done.errback(error)
+        return done
+
+    def stop(self) -> None:
+        """Let the threads end when they have done what was given so far."""
+        self._threads.stop()
+
+
+@dataclass(slots=True)
+class Subscriptions:
+    """Builds the sources of all providers with subscription credentials.
+
+    :param wall: returns unix seconds.
+    :param random: returns a number from 0 to 1.
+    """
+
+    client: TokenClient
+    clock: IReactorTime
+    wall: Callable[[], float]
+    run: Runner
+    random: Callable[[], float]
+    _accounts: dict[str, Accounts] = field(default_factory=dict)
+    _pools: dict[tuple[str, tuple[str, ...]], AccountPool] = field(default_factory=dict)
+
+    def accounts(self, path: str) -> Accounts:
+        """Return what is known of a store, which is read if it never was."""
+        found = self._accounts.get(path)
+        if found is None:
+            found = Accounts(CredentialStore(path), self.client, self.clock, self.wall, self.run, self.random)
+            found.load()
+            self._accounts[path] = found
+        return found
+
+    def source(self, provider: Provider, profile: Profile, store: str) -> SubscriptionSource:
+        """Return the credentials of a provider; accounts that rest go on resting."""
+        names = provider.subscriptions
+        pool = self._pools.setdefault((store, names), AccountPool(names, self.clock.seconds))
+        assert provider.profile is not None, "a configuration that was loaded says it"
+        logins = [Login(name, provider.profile, profile) for name in names]
+        cloak = provider.cloak or profile.cloak.mode
+        return SubscriptionSource(
+            provider.name, self.accounts(store), logins, pool, provider.pool is not None, cloak
+        )
+
+    def secrets(self) -> list[Secret]:
+        """Return every token that is known."""
+        return [secret for accounts in self._accounts.values() for secret in accounts.secrets()]
+
+    async def stop(self) -> None:
+        """Let refreshes that have begun come to their end: their tokens are to be written."""
+        for accounts in self._accounts.values():
+            await accounts.stop()

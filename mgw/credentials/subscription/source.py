@@ -1,0 +1,219 @@
+"""Where the credentials of a provider come from whose accounts are subscriptions: one account, or a pool.
+
+::
+
+    429  ── the account rests for that model, as long as the provider says ──► another account
+    403  ── it has no right to that model: it rests for it a while         ──► another account
+    401  ── its token is refreshed, once; refused again, it rests          ──► the same, then another
+
+Only pools rest and change accounts; with a single one, a 429 and a 403 are the client's to read.  What names
+no model leaves the rests of models alone, and so does a count of tokens (contract 8.26).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Final
+
+from mgw.config.profile import CloakMode
+from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.subscription.accounts import Accounts, Login
+from mgw.credentials.subscription.headers import ProfileHeaders
+from mgw.credentials.subscription.limits import means_no_entitlement, rest_seconds
+from mgw.credentials.subscription.pool import AccountPool
+from mgw.credentials.subscription.store import StoredCredential
+from mgw.errors import GatewayError, Reason
+from mgw.secret import Secret, key_hash
+
+REFUSED_REST_SECONDS: Final = 600.0
+"""For an account whose token is refused although it is new; another token ends it."""
+RENEWED_SECONDS: Final = 300.0
+"""How long a token counts as new that was got because the one before was refused."""
+
+
+@dataclass(slots=True)
+class SubscriptionSource:
+    """The credentials of one provider.
+
+    :param provider: its name, for messages.
+    :param is_pool: whether accounts rest and change.
+    """
+
+    provider: str
+    accounts: Accounts
+    logins: Sequence[Login]
+    pool: AccountPool
+    is_pool: bool
+    cloak: CloakMode
+    _by_name: dict[str, Login] = field(init=False)
+    _credentials: dict[str, tuple[StoredCredential, Credential]] = field(
+        init=False, default_factory=dict, repr=False
+    )
+    """The credential that was made of an entry: the same object as long as the entry is the same."""
+    _renewed: dict[str, tuple[Secret, float]] = field(init=False, default_factory=dict, repr=False)
+    """The token that came because the one before was refused, and when."""
+    _refused: dict[str, Secret] = field(init=False, default_factory=dict, repr=False)
+    """The token with which an account rests as a whole."""
+
+    def __post_init__(self) -> None:
+        self._by_name = {login.name: login for login in self.logins}
+        self.accounts.watch(self.logins)
+
+    @property
+    def _most_attempts(self) -> int:
+        """Each account twice: more would be a provider that refuses more slowly than accounts rest."""
+        return 2 * len(self._by_name) + 1
+
+    @property
+    def has_usable(self) -> bool:
+        """Whether any account has a token, or can get one."""
+        return any(map(self._is_usable, self._by_name))
+
+    def ready(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,
+    ) -> Credential | None:
+        """Return the credential of the account whose turn it is, if any is awake and has a good token."""
+        name = self.pool.pick(self._is_fresh, model)
+        return None if name is None else self._credential(name)
+
+    async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
+        """Return the credential of the account whose turn it is, with a new token where none is good.
+
+        :raises GatewayError: ``NO_ACCOUNT`` where all rest, with the time of the first; ``NO_PROVIDER_KEY``
+            where nobody has logged in; ``CREDENTIAL_SOURCE`` where no token can be had.
+        """
+        found = self.ready(client_key, model)
+        error: GatewayError | None = None
+        tried: set[str] = set()
+
+        def can_try(name: str) -> bool:
+            return name not in tried and self._can_refresh(name)
+
+        while found is None:
+            name = self.pool.pick(can_try, model)
+            if name is None:
+                raise self._none_left(model, error)
+            tried.add(name)
+            try:
+                await self.accounts.refresh(self._by_name[name])
+            except GatewayError as failed:
+                error = failed
+            found = self.ready(client_key, model)
+        return found
+
+    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+        """Let the account rest, or renew its token, and return what to go on with.
+
+        :raises GatewayError: ``NO_ACCOUNT`` where the provider limits the last account that was awake.
+        """
+        name = credential.account
+        if name is None or name not in self._by_name:
+            return None
+        if refusal.status == 401:
+            if refusal.attempts >= self._most_attempts:
+                return None
+            return await self._on_unauthorized(name, credential, refusal.model)
+        model = refusal.model
+        if model is None or refusal.attempts >= self._most_attempts:
+            return None
+        limits = self._by_name[name].profile.limits
+        if refusal.status == 403:
+            if not means_no_entitlement(limits.no_entitlement, refusal.headers, refusal.body):
+                return None
+            self.pool.rest(name, model, limits.no_entitlement_rest_seconds)
+            return self.ready(None, model)
+        self.pool.rest(name, model, rest_seconds(refusal.headers, limits, self.accounts.wall()))
+        return await self.obtain(None, model)
+
+    def refusable(self, status: int) -> bool:
+        """A 401 always is; a limit, or a model that was not bought, where there may be another account."""
+        return status == 401 or (self.is_pool and status in (403, 429))
+
+    def close(self) -> None:
+        """Leave the accounts to others."""
+        self.accounts.unwatch(self.logins)
+
+    async def _on_unauthorized(
+        self, name: str, credential: Credential, model: str | None
+    ) -> Credential | None:
+        login = self._by_name[name]
+        current = self.accounts.fresh(login)
+        sent = credential.key
+        if current is not None and current.access_token != sent:
+            return self._credential(name)  # it has another token by now
+        renewed = self._renewed.get(name)
+        is_new = renewed is not None and renewed[0] == sent
+        if renewed is None or not is_new or self.accounts.clock.seconds() - renewed[1] > RENEWED_SECONDS:
+            try:
+                entry = await self.accounts.refresh(login, refused=sent)
+            except GatewayError:
+                pass  # the account rests, and the client gets what the provider said unless there is another
+            else:
+                self._renewed[name] = (entry.access_token, self.accounts.clock.seconds())
+                return self._credential(name)
+        if not self.is_pool:
+            return None
+        self.pool.rest(name, None, REFUSED_REST_SECONDS)
+        self._refused[name] = sent
+        return self.ready(None, model)
+
+    def _is_fresh(self, name: str) -> bool:
+        entry = self.accounts.fresh(self._by_name[name])
+        if entry is None:
+            return False
+        refused = self._refused.get(name)
+        if refused is not None and refused != entry.access_token:
+            del self._refused[name]
+            self.pool.end_rest(name)
+        return True
+
+    def _is_usable(self, name: str) -> bool:
+        return self._is_fresh(name) or self._can_refresh(name)
+
+    def _can_refresh(self, name: str) -> bool:
+        return self.accounts.can_refresh(self._by_name[name])
+
+    def _credential(self, name: str) -> Credential:
+        login = self._by_name[name]
+        entry = self.accounts.entry(login)
+        assert entry is not None, "whoever asks has looked"
+        known = self._credentials.get(name)
+        if known is not None and known[0] is entry:
+            return known[1]
+        credential = Credential(
+            b"Authorization",
+            Secret(f"Bearer {entry.access_token.reveal()}"),
+            key_hash(name),
+            account=name,
+            expires_at=entry.expires_at,
+            headers=ProfileHeaders(login.profile, self.cloak, entry.details),
+        )
+        self._credentials[name] = (entry, credential)
+        return credential
+
+    def _none_left(self, model: str | None, error: GatewayError | None) -> GatewayError:
+        """Say why there is no credential."""
+        seconds = self.pool.soonest(self._is_usable, model)
+        if seconds:
+            message = (
+                f"all accounts of provider {self.provider!r} have reached their limits for this model; "
+                f"the first can be used again in {ceil(seconds)} s"
+            )
+            return GatewayError(Reason.NO_ACCOUNT, message, retry_after=float(ceil(seconds)))
+        if error is not None:
+            return error
+        names = ", ".join(self._by_name)
+        if self.accounts.problem is None and all(self.accounts.entry(login) is None for login in self.logins):
+            message = (
+                f"provider {self.provider!r} has no usable subscription credential: nobody has logged in to "
+                f"{names} yet (mgw auth login)"
+            )
+            return GatewayError(Reason.NO_PROVIDER_KEY, message)
+        message = (
+            f"no subscription credential of provider {self.provider!r} ({names}) can be renewed at present"
+        )
+        return GatewayError(Reason.CREDENTIAL_SOURCE, message, code="credential_source_failed")
