@@ -36,7 +36,8 @@ from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.agent import build_agent
-from mgw.upstream.client import Upstream, UpstreamLimits, build_upstream
+from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
+from mgw.upstream.connect import ProxyNameError
 from mgw.usage.journal import FailureLog
 from mgw.vocabulary import Family
 
@@ -206,14 +207,13 @@ def families_of(config: Config) -> dict[str, Family]:
 
 
 def _upstream(provider: Provider, reactor: Any) -> Upstream:  # Any: as above
-    times, where = provider.timeouts, dotted_path(("providers", provider.name))
-    limits = UpstreamLimits(connect=times.connect, first_byte=times.first_byte, idle=times.idle)
+    where = dotted_path(("providers", provider.name))
     try:
-        return build_upstream(
-            provider.name, provider.base_url, limits, reactor, provider.ca_file, provider.max_connections
-        )
+        return upstream_of(provider, reactor)
     except OSError as error:
         reason = f"{redact(str(error.filename))} cannot be read: {error.strerror}"
+    except ProxyNameError as error:
+        raise ValueError(f"{where}.proxy: {error}") from None
     except ValueError as error:
         if provider.ca_file is None:
             raise ValueError(f"{where}.base_url: {error}") from None

@@ -78,6 +78,8 @@ def secrets_of(config: Config) -> list[Secret]:
     for provider in config.providers.values():
         if provider.key is not None:
             found.append(provider.key)
+        if provider.proxy is not None:
+            found += provider.proxy.secrets
         found += [Secret(value) for value in provider.headers.set.values() if value]
         found += secrets_in_headers(provider)
     return found

@@ -115,6 +115,11 @@ def checked_entry_name(text: str) -> str:
     return text
 
 
+def is_placeholder(text: str) -> bool:
+    """Say whether a text only stands for another, in a notation that somebody else fills in."""
+    return _PLACEHOLDER.fullmatch(text) is not None
+
+
 def checked_key(text: str, instead: str) -> str:
     """Take a key that can travel in a header, as it is.
 
@@ -122,7 +127,7 @@ def checked_key(text: str, instead: str) -> str:
     """
     if not text:
         raise ValueError("is empty")
-    if _PLACEHOLDER.fullmatch(text):
+    if is_placeholder(text):
         raise ValueError(f"is a placeholder, and placeholders are not filled in: {instead}")
     if _BLANK_OR_CONTROL.search(text):
         raise ValueError("contains spaces or control characters, which no key can (a line break at the end?)")
@@ -210,11 +215,12 @@ def _checked_address(text: str, instead_of_user: str) -> str:
     if port == 0:
         raise ValueError("expected a port from 1 to 65535, found 0")
     return (
-        f"{parts.scheme}://{_checked_host(parts)}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
+        f"{parts.scheme}://{checked_host(parts)}{'' if port is None else f':{port}'}{parts.path.rstrip('/')}"
     )
 
 
-def _checked_host(parts: SplitResult) -> str:
+def checked_host(parts: SplitResult) -> str:
+    """Take the host of an address: a name, or an IP address, one of version 6 in brackets."""
     host = parts.hostname or ""
     if "[" in parts.netloc:
         if not _BRACKETED.fullmatch(parts.netloc):  # urlsplit passes over what stands around them
@@ -271,6 +277,10 @@ ADDRESS: Final = text_like(
 UPSTREAM_ADDRESS: Final = text_like(
     f"{_NO_DOT_SEGMENT}(?:[hH][tT][tT][pP]|[wW][sS])[sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?"
     f"{_URL_PATH_PATTERN}"
+)
+_PROXY_USER_PATTERN: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})+"
+PROXY_ADDRESS: Final = text_like(
+    f"[hH][tT][tT][pP][sS]?://(?:{_PROXY_USER_PATTERN}@)?{_HOST_PATTERN}:{_PORT_PATTERN}/?"
 )
 ORIGIN: Final = text_like(r"(?:\*|[nN][uU][lL][lL]|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+)")
 ABSOLUTE_PATH: Final = text_like(f"/[^{_CONTROL_CLASS}]*")

@@ -13,6 +13,7 @@ from typing import Final
 
 from mgw.config.checks import checked_key
 from mgw.config.problems import Path, Report
+from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import is_quotable, quote, suggestion
 from mgw.secret import Secret
 
@@ -52,6 +53,15 @@ class LoadContext:
             self.report.add(path, f"{_named(variable)} contains no key")
         keys = [self._key(piece, variable, path) for piece in pieces]
         return tuple(key for key in keys if key is not None)
+
+    def proxy_from(self, variable: str, path: Path) -> ProxyAddress | None:
+        """Read the address of a proxy from the variable that the setting at ``path`` names."""
+        text = self._variable(variable, path)
+        try:
+            return None if text is None else parse_proxy(text)
+        except ValueError as error:
+            self.report.add(path, f"the address in {_named(variable)}: {error}")
+            return None
 
     def need_provider(self, name: str, path: Path) -> None:
         """Note a problem if no provider has this name."""

@@ -27,6 +27,7 @@ from mgw.config.checks import (
     NAME,
     NETWORK,
     ORIGIN,
+    PROXY_ADDRESS,
     TARGET,
     TEXT,
     UPSTREAM_ADDRESS,
@@ -44,6 +45,7 @@ from mgw.config.checks import (
     checked_variable,
 )
 from mgw.config.listen import EndpointText, Listen, parse_listen, parse_network
+from mgw.config.proxy import ProxyAddress, parse_proxy
 from mgw.config.quoting import describe_word
 from mgw.config.settings_base import (
     GIB,
@@ -192,6 +194,11 @@ BaseUrl = Annotated[
     expect("an http:// or https:// address"),
     check_with(checked_base_url),
     WithJsonSchema(UPSTREAM_ADDRESS),
+]
+ProxyUrl = Annotated[
+    ProxyAddress,
+    parse_with(parse_proxy, "an address such as http://proxy.example:3128", ProxyAddress),
+    WithJsonSchema(PROXY_ADDRESS),
 ]
 PublicUrl = Annotated[
     str, expect("an http:// or https:// address"), check_with(checked_public_url), WithJsonSchema(ADDRESS)

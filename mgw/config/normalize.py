@@ -18,6 +18,7 @@ from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
+from mgw.config.proxy import ProxyAddress
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import (
     Config,
@@ -240,6 +241,7 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
         context.report.add(path, str(error))
     auth, key = _credential(provider, path, context)
     _check_subscriptions(provider, path, context)
+    proxy = _proxy(provider, path, context)
     _check_headers(provider, (*path, "headers"), context)
     if provider.kind is None:
         if not context.report.has_problem_below((*path, "kind")):
@@ -258,6 +260,7 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
         "base_url": base_url,
         "auth": auth,
         "api_key": key,
+        "proxy": proxy,
         "timeouts": _completed(provider.timeouts, general.timeouts),
         "retries": _completed(provider.retries, general.retries),
     }
@@ -340,6 +343,16 @@ def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -
             report.add((*here, key), f"missing, expected {words}")
     if pool.profile:
         context.need_profile(pool.profile, (*here, "profile"))
+
+
+def _proxy(provider: Provider, path: Path, context: LoadContext) -> ProxyAddress | None:
+    if provider.proxy_env is None:
+        return provider.proxy
+    by_name = (*path, "proxy_env")
+    if context.is_set(provider.proxy, (*path, "proxy")):
+        context.report.add(by_name, "proxy is also set: keep only one of them")
+        return None
+    return context.proxy_from(provider.proxy_env, by_name)
 
 
 def _base_url(kind: Kind, url: str | None, path: Path, context: LoadContext) -> str:

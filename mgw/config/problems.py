@@ -30,6 +30,8 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("providers", ANY, "api_key_env"),
     ("providers", ANY, "base_url"),
     ("providers", ANY, "headers", "set", ANY),
+    ("providers", ANY, "proxy"),
+    ("providers", ANY, "proxy_env"),
     ("public_url",),
     # Of profiles:
     ("client_secret",),
@@ -77,7 +79,6 @@ NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("hooks", "webhook"),
     ("hooks", "sqlite"),
     ("spool", "max_bytes"),
-    ("providers", ANY, "proxy"),
     ("providers", ANY, "oauth"),
     ("providers", ANY, "service_account_file"),
 )

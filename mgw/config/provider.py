@@ -19,6 +19,7 @@ from mgw.config.field_types import (
     KindName,
     Name,
     OnOff,
+    ProxyUrl,
     Seconds,
     Text,
     Variable,
@@ -228,6 +229,14 @@ class Provider(Settings):
         "does not, or if any name in it cannot be read (``*``, ``*.internal``), the client gets a 502 and "
         "nothing is sent.",
     )
+    proxy: Omittable[ProxyUrl] = setting(
+        "The HTTP proxy to reach the provider through: ``http://host:port`` or "
+        "``http://user:password@host:port``",
+        "Every connection to the provider is a tunnel through it (``CONNECT``), HTTP and WebSocket alike. "
+        "Percent-encode what is not a letter, a digit or one of ``-._~`` in the user and the password. "
+        "``https://`` is for a proxy that itself speaks TLS. Cannot be combined with ``proxy_env``.",
+    )
+    proxy_env: Omittable[Variable] = setting("The environment variable that holds the proxy's address")
     max_connections: Omittable[Connections] = setting(
         "Maximum number of connections to the provider",
         "After a response, a connection is not used again for 20 ms, so that an unexpected second response "

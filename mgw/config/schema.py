@@ -115,6 +115,7 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     {
         "Provider": [
             _none_of_all(_KEYS),
+            _none_of_all(["proxy", "proxy_env"]),
             {
                 "if": _where("auth", [AuthMode.API_KEY, AuthMode.BEARER]),
                 "then": {"allOf": [_needs_any(_KEYS), _has_none(["token_file"])]},

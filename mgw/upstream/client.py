@@ -13,10 +13,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from mgw.bodies.source import BodySource, body_size
+from mgw.config.provider import Provider
 from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import Address, address_of
-from mgw.upstream.connect import describe_connect_error, dialler_to
+from mgw.upstream.connect import describe_connect_error, dialler_to, proxy_name_of
 from mgw.upstream.connection import Connection, ResponseSink, ResponseWaiter
 from mgw.upstream.connection_request import ConnectionRequest
 from mgw.upstream.dial import Dialler
@@ -35,6 +36,7 @@ __all__ = [
     "UpstreamRequest",
     "UpstreamResponse",
     "build_upstream",
+    "upstream_of",
 ]
 
 
@@ -59,12 +61,15 @@ class Upstream:
         self.name = name
         self._address = address = address_of(base_url)
         self._host = address.host_header
+        proxy_name = proxy_name_of(endpoint)
         self._pool = Pool(
             provider=name,
             endpoint=endpoint,
             clock=clock,
             limits=limits,
-            describe_error=lambda error: describe_connect_error(error, name, address, limits.connect),
+            describe_error=lambda error: describe_connect_error(
+                error, name, address, limits.connect, proxy_name
+            ),
             max_connections=max_connections,
         )
 
@@ -227,3 +232,15 @@ def build_upstream(
     dialler = dialler_to(address_of(base_url), reactor, ca_file)
     watched = replace(limits, settle=SETTLE_SECONDS)
     return Upstream(provider_name, base_url, watched, dialler, reactor, max_connections)
+
+
+def upstream_of(provider: Provider, reactor: Any) -> Upstream:  # Any: as in mgw.upstream.connect
+    """Return a configured provider as reached over the network, and through its proxy if it has one.
+
+    :raises OSError: its ``ca_file`` cannot be read.
+    :raises ValueError: its ``base_url`` is no address, or its ``ca_file`` holds no certificate.
+    """
+    times = provider.timeouts
+    limits = UpstreamLimits(times.connect, times.first_byte, times.idle, SETTLE_SECONDS)
+    dialler = dialler_to(address_of(provider.base_url), reactor, provider.ca_file, provider.proxy)
+    return Upstream(provider.name, provider.base_url, limits, dialler, reactor, provider.max_connections)

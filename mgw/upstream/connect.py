@@ -1,6 +1,7 @@
-"""How a provider is reached: names, TCP, TLS, and plain words for what went wrong.
+"""How a provider is reached: names, TCP, a proxy, TLS, and plain words for what went wrong.
 
-How TCP connections are made is in :mod:`mgw.upstream.dial`; what TLS checks in :mod:`mgw.upstream.tls`.
+How TCP connections are made is in :mod:`mgw.upstream.dial`, how they go through a proxy in
+:mod:`mgw.upstream.tunnel`, and what TLS checks in :mod:`mgw.upstream.tls`.
 Made for HTTP and WebSocket both: an endpoint says nothing of what is spoken over it.
 """
 
@@ -22,45 +23,83 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer
 
+from mgw.config.proxy import ProxyAddress
 from mgw.errors import Cause
+from mgw.http.connect_head import authority_of
 from mgw.upstream.address import Address
 from mgw.upstream.dial import Dialler, NameDialler, TcpDialler
 from mgw.upstream.failure import Phase, UpstreamFailure, upstream_broken, upstream_too_slow
 from mgw.upstream.tls import CertificateNameError, TlsDialler, describe_tls_error
+from mgw.upstream.tunnel import ProxyRefusedError, ProxyUnreachableError, TunnelDialler
 
 ATTEMPT_SECONDS: Final = 0.1
 """Between the attempts at two addresses of one name: the least that RFC 8305 5 recommends, since Twisted
 waits it out even where the first address refuses at once, as ``::1`` of ``localhost`` often does."""
 
 
+class ProxyNameError(ValueError):
+    """The name of a proxy is none that a certificate can have."""
+
+
 def dialler_to(
     address: Address,
-    reactor: Any,
-    ca_file: str | None = None,  # Any: of half a dozen interfaces
+    reactor: Any,  # Any: of half a dozen interfaces
+    ca_file: str | None = None,
+    proxy: ProxyAddress | None = None,
 ) -> Dialler:
     """Return what makes connections to ``address``; TLS is spoken where its scheme says so.
 
-    The certificates in ``ca_file`` (PEM) are read now, and replace the system's roots.
+    The certificates in ``ca_file`` (PEM) are read now, and replace the system's roots.  A ``proxy`` that
+    speaks TLS is judged by the same.
 
     :raises OSError: ``ca_file`` cannot be read.
+    :raises ProxyNameError: TLS cannot be spoken with a proxy of this name.
     :raises ValueError: ``ca_file`` holds no certificate, or TLS cannot be spoken with a host of this name.
     """
-    tcp = _tcp_dialler(address, reactor)
+    tcp: Dialler
+    if proxy is None:
+        tcp = _tcp_dialler(address.host, address.port, reactor)
+    else:
+        to_proxy = _proxy_dialler(proxy, reactor, ca_file)
+        authority = authority_of(address.host, address.port)
+        tcp = TunnelDialler(to_proxy, proxy.name, authority, proxy.authorization)
     return TlsDialler(tcp, address.host, ca_file) if address.secure else tcp
 
 
+def _proxy_dialler(proxy: ProxyAddress, reactor: Any, ca_file: str | None) -> Dialler:  # Any: as above
+    tcp = _tcp_dialler(proxy.host, proxy.port, reactor)
+    if not proxy.secure:
+        return tcp
+    try:
+        return TlsDialler(tcp, proxy.host, ca_file)
+    except ValueError:
+        if ca_file is None:
+            raise ProxyNameError("TLS cannot be spoken with a host of this name") from None
+        raise
+
+
+def proxy_name_of(endpoint: object) -> str | None:
+    """Return host and port of the proxy that a dialler goes through, if it does."""
+    tcp = endpoint.tcp if isinstance(endpoint, TlsDialler) else endpoint
+    return tcp.proxy_name if isinstance(tcp, TunnelDialler) else None
+
+
 def describe_connect_error(
-    error: Exception, provider: str, address: Address, seconds: float
+    error: Exception, provider: str, address: Address, seconds: float, proxy_name: str | None = None
 ) -> UpstreamFailure:
     """Return what a failed connection attempt means, in words for whoever uses the provider.
 
-    Its address stands in the detail, which the log has and no client.
+    Its address and the proxy's stand in the detail, which the log has and no client.
     """
     if isinstance(error, UpstreamFailure):
         return error
     where = f"at {address.host_header.decode()}"
+    if proxy_name is not None:
+        where += f" through the proxy {proxy_name}"
     if isinstance(error, TimeoutError | TcpTimedOut):
         what = f"did not accept a connection within {seconds:g} s"
+        if proxy_name is not None:
+            what = f"did not accept a connection through its proxy within {seconds:g} s"
         failure = upstream_too_slow(provider, what, Phase.CONNECT, Cause.CONNECT_TIMEOUT)
         return failure.because(Cause.CONNECT_TIMEOUT, where)
     what, cause = _classify(error)
@@ -69,6 +108,11 @@ def describe_connect_error(
 
 def _classify(error: Exception) -> tuple[str, Cause]:
     match error:
+        case ProxyUnreachableError():
+            what, cause = _classify(error.reason)
+            return f"cannot be reached: its proxy {what}", cause
+        case ProxyRefusedError():
+            return f"cannot be reached: its proxy {error}", error.cause
         case Refused():
             return "refused the connection", Cause.REFUSED_CONNECTION
         case DNSLookupError():
@@ -85,17 +129,17 @@ def _classify(error: Exception) -> tuple[str, Cause]:
             return "could not be connected to", Cause.REFUSED_CONNECTION
 
 
-def _tcp_dialler(address: Address, reactor: Any) -> TcpDialler | NameDialler:  # Any: as above
+def _tcp_dialler(host: str, port: int, reactor: Any) -> TcpDialler | NameDialler:  # Any: as above
     try:
-        ip_address(address.host)
+        ip_address(host)
     except ValueError:
         by_name: IStreamClientEndpoint
-        if "_" in address.host:
-            by_name = _UnderscoreHostEndpoint(reactor, address.host, address.port)
+        if "_" in host:
+            by_name = _UnderscoreHostEndpoint(reactor, host, port)
         else:
-            by_name = HostnameEndpoint(reactor, address.host, address.port, attemptDelay=ATTEMPT_SECONDS)
-        return NameDialler(reactor, address.port, by_name)
-    return TcpDialler(reactor, address.host, address.port)
+            by_name = HostnameEndpoint(reactor, host, port, attemptDelay=ATTEMPT_SECONDS)
+        return NameDialler(reactor, port, by_name)
+    return TcpDialler(reactor, host, port)
 
 
 @implementer(IStreamClientEndpoint)

@@ -30,7 +30,7 @@ class UpstreamLimits(Struct, frozen=True):
     """How long a provider may take, in seconds (contract 2.6)."""
 
     connect: float = 10.0
-    """For the name, the TCP connection and TLS together; also for a free slot among ``max_connections``."""
+    """For the name, TCP, a proxy and TLS together; also for a free slot among ``max_connections``."""
     first_byte: float = 600.0
     """From the request written to the head of the response.
 

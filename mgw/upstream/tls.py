@@ -64,7 +64,7 @@ class TlsDialler:
     """
 
     def __init__(self, tcp: Dialler, host: str, ca_file: str | None) -> None:
-        self._tcp = tcp
+        self.tcp = tcp
         self._identity = _identity_of(host)
         named = isinstance(self._identity, DNS_ID)  # RFC 6066 3: an address is not sent
         context = client_context(ca_file)
@@ -82,7 +82,7 @@ class TlsDialler:
         def on_tcp_connected(transport: Any) -> None:  # Any: ours, since our factory makes it
             on_connected(transport.protocol)
 
-        return self._tcp.dial(_TlsFactory(self, factory), on_tcp_connected, on_failed)
+        return self.tcp.dial(_TlsFactory(self, factory), on_tcp_connected, on_failed)
 
     def build_transport(self, protocol: IProtocol) -> TlsTransport:
         """Return a new connection's TLS side."""

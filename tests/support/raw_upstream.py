@@ -94,6 +94,16 @@ class Turn:
         lines = [b"HTTP/1.1 101 Go", b"Upgrade: websocket", b"Connection: Upgrade", *headers]
         self.send(b"\r\n".join([*lines, b"Sec-WebSocket-Accept: " + accept, b"", more]))
 
+    def tunnel_to(self, port: int, head: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> None:
+        """Be a proxy that was asked for a tunnel: pass on bytes in both directions until both have ended."""
+        with socket.create_connection(("127.0.0.1", port)) as provider:
+            self.send(head)
+            back = threading.Thread(target=_pass_on, args=(provider, self._socket), daemon=True)
+            back.start()
+            _pass_on(self._socket, provider)
+            back.join()
+        self.closed = True
+
     def close(self) -> None:
         """Close in order."""
         self.closed = True
@@ -216,6 +226,14 @@ class RawUpstream:
                     incoming.rest()
                 return
             assert turn.body is not None
+
+
+def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65536):
+            sink.sendall(data)
+    with suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
 
 
 def _patiently(

@@ -16,7 +16,7 @@ from mgw.config.load import parse
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import looks_like_a_key
 from mgw.routing.routes import DENIABLE
-from tests.pure.config.test_operator_files import VARIABLES, uncommented
+from tests.pure.config.test_operator_files import ENVIRON, uncommented
 
 KEYS: Final = [
     "sk-canary-7f3a91",
@@ -99,9 +99,6 @@ def files() -> list[tuple[tuple[str | int, ...], str]]:
     return [(path, alone(path, tree)) for path, tree in places(WHOLE)]
 
 
-ENVIRON: Final = dict.fromkeys(VARIABLES, "a-long-key")
-
-
 def said_of(text: str, environ: dict[str, str] = ENVIRON) -> str:
     try:
         config = parse(text, "mgw.yaml", environ, DENIABLE)
@@ -126,6 +123,8 @@ SECRET: Final = (
     "api_key",
     "api_key_env",
     "base_url",
+    "proxy",
+    "proxy_env",
     "token_file",
     "keys",
     "keys_env",

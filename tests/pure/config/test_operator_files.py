@@ -38,6 +38,8 @@ VARIABLES = (
     "AZURE_OPENAI_API_KEY",
     "GROQ_API_KEY",
 )
+ENVIRON = dict.fromkeys(VARIABLES, "a-long-key") | {"PROXY_ADDRESS": "http://u:p@proxy.example:3128"}
+"""What the shipped configuration needs when all of it is on."""
 
 
 def settings_of_the_schema() -> Iterator[str]:
@@ -78,7 +80,7 @@ def test_the_shipped_configuration_starts_without_any_environment() -> None:
 
 
 def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
-    config = parse(uncommented(), "mgw.yaml", dict.fromkeys(VARIABLES, "a-long-key"), DENIABLE)
+    config = parse(uncommented(), "mgw.yaml", ENVIRON, DENIABLE)
     assert warnings(config) == []
 
 

@@ -16,11 +16,10 @@ from mgw.config.problems import ConfigError, Report
 from mgw.config.schema import schema_text
 from mgw.config.yaml_document import read
 from mgw.routing.routes import DENIABLE
-from tests.pure.config.test_operator_files import ETC, VARIABLES, uncommented
+from tests.pure.config.test_operator_files import ENVIRON, ETC, uncommented
 
 FILE: Final = Path(__file__).parents[2] / "golden" / "configuration-mistakes.txt"
 EDITOR: Final = Draft202012Validator(json.loads(schema_text()))
-ENVIRON: Final = dict.fromkeys(VARIABLES, "a-long-key")
 
 
 def mistakes() -> list[tuple[str, str, list[str]]]:
@@ -95,13 +94,23 @@ VALUES: Final = {
         "http://h_1./",
     ],
     "trusted_proxies: [{}]": ["10.0.0.0/8", "::1", "fd00::/8", "::ffff:10.0.0.0/104"],
+    "providers: {{main: {{kind: openai, proxy: {}}}}}": [
+        *("http://h:1", "HTTPS://h_1.:0443/", "http://[::1]:80", "http://u@h:65535", "http://u:p%40:$!@h:1"),
+    ],
     "aliases: {{{}: main/a/b:c}}": ["fast", "a/b", "gpt-5.4", "é"],
     "aliases: {{fast: {}}}": ["main/x", "main/meta-llama/llama-4", "main/é"],
     "spool: {{dir: {}}}": ["/", "/var/lib/my spool", "/é"],
     "edge_auth: {{enabled: true, keys: [{}]}}": ["a", "k-1/2+3=", "ä-key-1", "<", "$5", "a$KEY"],
 }
+
+
+def written(shape: str, value: str) -> str:
+    text = shape.format(value)
+    return text if text.startswith("providers") else ONE + text
+
+
 VALID: Final = [
-    *(ONE + shape.format(json.dumps(value)) for shape, values in VALUES.items() for value in values),
+    *(written(shape, json.dumps(value)) for shape, values in VALUES.items() for value in values),
     *(
         f"providers: {{main: {{{settings}}}}}\n"
         for settings in (
@@ -111,6 +120,7 @@ VALID: Final = [
             "kind: beta, api_key_env: OPENAI_API_KEY",
             "kind: openai, token_file: t, auth: token_file",
             "kind: openai, token_file: t, timeouts: {}",
+            "kind: openai, proxy_env: PROXY_ADDRESS",
             "kind: gemini, auth: bearer, api_key: k, headers: {set: {X-A: '', X-B: a b}, remove: [X-C]}",
             "kind: openai, headers: {set: {api-key: k, X-Te: ä}, forward: [x-trace]}, stream_usage: false",
             "kind: openai, api_key: k, max_connections: 5, models: [], ca_file: ca.pem",
@@ -156,7 +166,7 @@ PIECES: Final = [
         "..",
         "%20",
     ),
-    *("%", "v1", " ", "$", "é", "unix:", "tcp:"),
+    *("%", "v1", " ", "$", "é", "unix:", "tcp:", "@", "u:p"),
 ]
 
 
@@ -164,7 +174,7 @@ PIECES: Final = [
 def test_the_schema_takes_every_value_that_the_loader_takes(setting: str, pieces: list[str]) -> None:
     value = json.dumps("".join(pieces))
     base = f"providers: {{main: {{kind: openai, base_url: {value}}}}}\n"
-    text = base if setting == "base" else ONE + setting.format(value)
+    text = base if setting == "base" else written(setting, value)
     try:
         parse(text, "mgw.yaml", {})
     except ConfigError:
