@@ -45,6 +45,7 @@ from mgw.vocabulary import Family
 BILLING_PREFIX: Final = "x-anthropic-billing-header"
 THOUGHT_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
 _ENCODER: Final = Encoder()
+_SYSTEM: Final = Feature.SYSTEM  # a member of an enumeration is looked up in Python's slow way each time
 _NO_CITATIONS: Final[tuple[object, ...]] = (None, [], {}, {"enabled": False})
 _SERVER_TOOL_BLOCKS: Final = frozenset(
     {
@@ -142,7 +143,7 @@ def parse_system(root: Fields) -> tuple[Text, ...]:
     That line is the first of all, has another hash in each request and means nothing to a model: with it no
     provider finds a prompt in its cache again (anthropics/claude-code#68900).
     """
-    texts = parse_texts(root, "system", Feature.SYSTEM)
+    texts = parse_texts(root, "system", _SYSTEM)
     found: list[Text] = []
     for text in texts:
         if not text.text.startswith(BILLING_PREFIX):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mgw.canonical.conversation import (
     NO_REASONING,
@@ -35,25 +35,31 @@ _EFFORTS: Final = MappingProxyType(
 )
 _THINKING_TYPES: Final = ("enabled", "adaptive", "disabled", "between_tools")
 _DISPLAYS: Final = MappingProxyType({"summarized": True, "omitted": False})
-_SAMPLING: Final = frozenset({"temperature", "top_p", "top_k"})
+_SAMPLING: Final = MappingProxyType(
+    {
+        "temperature": (Feature.TEMPERATURE, Fields.number),
+        "top_p": (Feature.TOP_P, Fields.number),
+        "top_k": (Feature.TOP_K, Fields.integer),
+    }
+)
+"""How each is taken."""
+_LIMIT: Final = Feature.MAX_TOKENS  # a member of an enumeration is looked up in Python's slow way each time
 _PERSONAL: Final = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+|\+?[\d\s().-]{7,}")
 """An e-mail address or a telephone number, which ``metadata.user_id`` must not be (BerriAI/litellm#10106)."""
 
 
 def parse_sampling(root: Fields) -> Sampling:
     """Parse ``temperature``, ``top_p`` and ``top_k``, which the newest types no longer have."""
-    if _SAMPLING.isdisjoint(root.unread):
-        return NO_SAMPLING
-    return Sampling(
-        root.number("temperature", Feature.TEMPERATURE),
-        root.number("top_p", Feature.TOP_P),
-        root.integer("top_k", Feature.TOP_K),
-    )
+    found: dict[str, Any] = {}  # Any: numbers
+    for key, (feature, take) in _SAMPLING.items():
+        if key in root.unread:
+            found[key] = take(root, key, feature)
+    return Sampling(**found) if found else NO_SAMPLING
 
 
 def parse_max_tokens(root: Fields) -> int | None:
     """Parse ``max_tokens``."""
-    limit = root.integer("max_tokens", Feature.MAX_TOKENS)
+    limit = root.integer("max_tokens", _LIMIT)
     if limit == 0:
         raise root.wrong(
             "max_tokens", "0 warms Anthropic's cache, which other families do not have: send 1 or more"

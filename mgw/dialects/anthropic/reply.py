@@ -91,6 +91,10 @@ _BLOCK_DECODER: Final = Decoder(ContentBlock, strict=False)
 _ENCODER: Final = Encoder()
 _UNSIGNED: Final = tag_signature(Signature(Family.ANTHROPIC, ""))
 """Signs a thought of unknown origin: no provider gets it back."""
+_END: Final = StopReason.END  # a member of an enumeration is looked up in Python's slow way each time
+_STOP_SEQUENCE: Final = StopReason.STOP_SEQUENCE
+_TOOL_USE: Final = StopReason.TOOL_USE
+_REFUSAL: Final = StopReason.REFUSAL
 _FROM_STOP_REASON: Final = MappingProxyType(
     {
         "end_turn": StopReason.END,
@@ -111,7 +115,7 @@ _TO_STOP_REASON: Final = MappingProxyType(
         StopReason.REFUSAL: "refusal",
     }
 )
-_OVERRIDDEN_BY_CALLS: Final = frozenset({StopReason.END, StopReason.STOP_SEQUENCE})
+_OVERRIDDEN_BY_CALLS: Final = frozenset({_END, _STOP_SEQUENCE})
 _UNREADABLE: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -128,7 +132,7 @@ def parse_reply(body: bytes, source: ReplySource) -> Reply:
             parts.append(part)
             calls += isinstance(part, ToolCall)
     stop, unknown = parse_stop(message.stop_reason, calls=calls > 0)
-    if stop is StopReason.REFUSAL and message.stop_details and message.stop_details.explanation:
+    if stop is _REFUSAL and message.stop_details and message.stop_details.explanation:
         parts.append(Refusal(message.stop_details.explanation))
     candidate = Candidate(tuple(parts), stop, message.stop_sequence, unknown)
     return Reply((candidate,), message.id, message.model, parse_usage(message.usage, NO_USAGE))
@@ -161,9 +165,10 @@ def _decode_message(body: bytes) -> _Message[ContentBlock]:
 
 def parse_stop(stop_reason: str | None, *, calls: bool) -> tuple[StopReason, str | None]:
     """Return the reason, and the word where it is unknown; ``calls``: the response calls tools."""
-    reason = StopReason.END if stop_reason is None else _FROM_STOP_REASON.get(stop_reason, StopReason.END)
-    unknown = stop_reason if stop_reason is not None and stop_reason not in _FROM_STOP_REASON else None
-    return StopReason.TOOL_USE if calls and reason in _OVERRIDDEN_BY_CALLS else reason, unknown
+    reason = _END if stop_reason is None else _FROM_STOP_REASON.get(stop_reason)
+    unknown = stop_reason if reason is None else None
+    reason = reason or _END
+    return _TOOL_USE if calls and reason in _OVERRIDDEN_BY_CALLS else reason, unknown
 
 
 def _no_message(body: bytes) -> GatewayError:
@@ -230,17 +235,15 @@ def render_stop(reason: StopReason, sequence: str | None, *, calls: bool, refuse
     Calls override an end, and a stop sequence that is not named is an end.
     """
     if refused:
-        reason = StopReason.REFUSAL
+        reason = _REFUSAL
     elif calls and reason in _OVERRIDDEN_BY_CALLS:
-        reason = StopReason.TOOL_USE
-    elif (reason is StopReason.TOOL_USE and not calls) or (
-        reason is StopReason.STOP_SEQUENCE and not sequence
-    ):
-        reason = StopReason.END
-    is_refusal = reason is StopReason.REFUSAL
+        reason = _TOOL_USE
+    elif (reason is _TOOL_USE and not calls) or (reason is _STOP_SEQUENCE and not sequence):
+        reason = _END
+    is_refusal = reason is _REFUSAL
     return {
         "stop_reason": _TO_STOP_REASON[reason],
-        "stop_sequence": sequence if reason is StopReason.STOP_SEQUENCE else None,
+        "stop_sequence": sequence if reason is _STOP_SEQUENCE else None,
         "stop_details": {"type": "refusal", "category": None, "explanation": None} if is_refusal else None,
     }
 

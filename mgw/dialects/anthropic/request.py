@@ -61,6 +61,8 @@ SAMPLING_VERSION: Final = "2023-06-01"
 _BINDING_BETA: Final = b"thinking-binding-controls-2026-08-01"
 """What ``thinking.block_binding`` needs (guide on preserved thinking; the SDK's ``BetaMessage``)."""
 _ENCODER: Final = Encoder()
+_STOP: Final = Feature.STOP  # a member of an enumeration is looked up in Python's slow way each time
+_NONE: Final = Effort.NONE
 _CARRIED: Final = frozenset(
     {
         Feature.SYSTEM,
@@ -134,7 +136,7 @@ def _parse_conversation(root: Fields) -> Conversation:
         system=(*parse_system(root), *system),
         sampling=parse_sampling(root),
         max_tokens=parse_max_tokens(root),
-        stop=tuple(filter(None, root.texts("stop_sequences", Feature.STOP))),
+        stop=tuple(filter(None, root.texts("stop_sequences", _STOP))),
         stream=root.flag("stream") is True,
     )
     return _parse_rare_fields(root, conversation) if root.unread else conversation
@@ -245,7 +247,7 @@ class _RequestRenderer:
             thinking = choose_thinking(Reasoning(Effort.NONE), conversation, self.options)
         if thinking.lost:
             self.lost.add(Feature.REASONING)
-        is_off = thinking.kind == "disabled" or (thinking.kind is None and row.default is Effort.NONE)
+        is_off = thinking.kind == "disabled" or (thinking.kind is None and row.default is _NONE)
         if has_thoughts and is_off:
             drop_thoughts(messages, self.lost)
         limit = conversation.max_tokens

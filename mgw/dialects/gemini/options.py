@@ -63,6 +63,16 @@ _SAMPLING: Final[tuple[tuple[str, str, Feature, Callable[[Fields, str, Feature],
     ("top_logprobs", "logprobs", Feature.TOP_LOGPROBS, parse_integer),
 )
 """The canonical name and Google's of each, and how it is taken.  Any: a number, or a truth value."""
+_RENDERED_SAMPLING: Final = (
+    ("temperature", "temperature", Feature.TEMPERATURE, False),
+    ("top_p", "topP", Feature.TOP_P, False),
+    ("top_k", "topK", Feature.TOP_K, False),
+    ("presence_penalty", "presencePenalty", Feature.PRESENCE_PENALTY, True),
+    ("frequency_penalty", "frequencyPenalty", Feature.FREQUENCY_PENALTY, True),
+)
+"""The canonical name and Google's of what depends on the model, and whether it is a penalty."""
+_LIMIT: Final = Feature.MAX_TOKENS  # a member of an enumeration is looked up in Python's slow way each time
+_CANDIDATES: Final = Feature.CANDIDATES
 _JSON: Final = "application/json"
 _PLAIN_TEXT: Final = frozenset({"", "text/plain"})
 _MAX_STOPS: Final = 5
@@ -180,21 +190,18 @@ def render_options(conversation: Conversation, options: RenderOptions, lost: set
     """Return ``generationConfig``, and add to ``lost`` what it cannot express."""
     row = options.row
     config = _render_sampling(conversation.sampling, row, lost)
-    for key, wanted, most, feature in (
-        ("maxOutputTokens", conversation.max_tokens, row.max_output, Feature.MAX_TOKENS),
-        ("candidateCount", conversation.candidates, row.candidates, Feature.CANDIDATES),
-    ):
-        if wanted is not None:
-            config[key] = wanted if most is None else min(wanted, most)
-            if config[key] != wanted:
-                lost.add(feature)
+    if conversation.max_tokens is not None:
+        config["maxOutputTokens"] = _cap(conversation.max_tokens, row.max_output, _LIMIT, lost)
+    if conversation.candidates is not None:
+        config["candidateCount"] = _cap(conversation.candidates, row.candidates, _CANDIDATES, lost)
     stops = [stop for stop in conversation.stop if stop]  # an empty one is refused, and means nothing
     if stops:
         if len(stops) > _MAX_STOPS or not row.stop:
             lost.add(Feature.STOP)
         if row.stop:
             config["stopSequences"] = stops[:_MAX_STOPS]
-    config |= _render_output(conversation, row, lost)
+    if conversation.output is not None:
+        config |= _render_output(conversation, conversation.output, row, lost)
     thinking = _render_thinking(conversation, options, lost)
     if thinking:
         config["thinkingConfig"] = thinking
@@ -204,19 +211,21 @@ def render_options(conversation: Conversation, options: RenderOptions, lost: set
     return config
 
 
+def _cap(wanted: int, most: int | None, feature: Feature, lost: set[Feature]) -> int:
+    """Return a number that is no more than the model takes."""
+    if most is None or wanted <= most:
+        return wanted
+    lost.add(feature)
+    return most
+
+
 def _render_sampling(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> JsonObject:
     config: JsonObject = {}
-    penalties = row.sampling and row.penalties  # a penalty of 0 is none at all
-    for key, value, feature, supported in (
-        ("temperature", sampling.temperature, Feature.TEMPERATURE, row.sampling),
-        ("topP", sampling.top_p, Feature.TOP_P, row.sampling),
-        ("topK", sampling.top_k, Feature.TOP_K, row.sampling),
-        ("presencePenalty", sampling.presence_penalty or None, Feature.PRESENCE_PENALTY, penalties),
-        ("frequencyPenalty", sampling.frequency_penalty or None, Feature.FREQUENCY_PENALTY, penalties),
-    ):
-        if value is None:
+    for name, key, feature, is_penalty in _RENDERED_SAMPLING:
+        value = getattr(sampling, name)
+        if value is None or (is_penalty and not value):  # a penalty of 0 is none at all
             continue
-        if supported:
+        if row.sampling and (row.penalties or not is_penalty):
             config[key] = value
         else:
             lost.add(feature)
@@ -241,9 +250,10 @@ def _render_logprobs(sampling: Sampling, row: ModelRow, lost: set[Feature]) -> J
     return config
 
 
-def _render_output(conversation: Conversation, row: ModelRow, lost: set[Feature]) -> JsonObject:
-    output = conversation.output
-    if output is None or output.kind is OutputKind.TEXT:
+def _render_output(
+    conversation: Conversation, output: OutputFormat, row: ModelRow, lost: set[Feature]
+) -> JsonObject:
+    if output.kind is OutputKind.TEXT:
         return {}
     if not row.structured or (conversation.tools and not row.json_with_tools):
         lost.add(Feature.OUTPUT)

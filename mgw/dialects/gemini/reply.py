@@ -86,6 +86,9 @@ FAILURES: Final = frozenset(
     }
 )
 """The model failed; with nothing else in the response, asking again is all that helps."""
+_END: Final = StopReason.END  # a member of an enumeration is looked up in Python's slow way each time
+_TOOL_USE: Final = StopReason.TOOL_USE
+_REFUSAL: Final = StopReason.REFUSAL
 _STOPS: Final = MappingProxyType(
     {
         **dict.fromkeys(_ENDS, StopReason.END),
@@ -151,7 +154,7 @@ def _response_error(body: bytes, message: str) -> GatewayError:
 def _parse_candidate(candidate: CandidateShape, seed: str, place: int) -> Candidate:
     parts, calls = _parse_parts(candidate.content, seed, place)
     stop, unknown = parse_stop(candidate.finish_reason or "STOP", calls=calls > 0)
-    if stop is StopReason.REFUSAL and not parts and candidate.finish_message:
+    if stop is _REFUSAL and not parts and candidate.finish_message:
         parts.append(Refusal(candidate.finish_message))
     if candidate.citation_metadata is not NULL:
         _add_citations(parts, parse_citations(candidate.citation_metadata))
@@ -214,8 +217,8 @@ def parse_stop(finish: str, *, calls: bool) -> tuple[StopReason, str | None]:
     """Return why a response ended, and Google's own word for it where that is not known."""
     stop = _STOPS.get(finish.upper())  # Google's SDKs read these in any case
     unknown = finish if stop is None else None
-    stop = stop or StopReason.END
-    return (StopReason.TOOL_USE if calls and stop is StopReason.END else stop), unknown
+    stop = stop or _END
+    return (_TOOL_USE if calls and stop is _END else stop), unknown
 
 
 def describe_failure(finish: str, explained: str | None) -> str:

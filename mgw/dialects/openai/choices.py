@@ -65,6 +65,9 @@ _FINISH_REASONS: Final = MappingProxyType(
         StopReason.REFUSAL: "content_filter",
     }
 )
+_TOOL_USE: Final = (
+    StopReason.TOOL_USE
+)  # a member of an enumeration is looked up in Python's slow way each time
 _BEFORE_CALLS: Final = frozenset({StopReason.LENGTH, StopReason.REFUSAL})
 """What an answer ended for, even if it has calls."""
 _FAILURES: Final = MappingProxyType({"error": 502, "insufficient_system_resource": 503})
@@ -332,7 +335,7 @@ def render_stop(stop: StopReason, *, calls: bool, deprecated: bool) -> str:
     """Return the ``finish_reason``; where there are calls, an end is for them."""
     if calls and stop not in _BEFORE_CALLS:
         return "function_call" if deprecated else "tool_calls"
-    return "stop" if stop is StopReason.TOOL_USE else _FINISH_REASONS[stop]
+    return "stop" if stop is _TOOL_USE else _FINISH_REASONS[stop]
 
 
 def render_id(reply_id: str | None, context: ReplyContext) -> str:

@@ -55,6 +55,8 @@ _SAMPLING: Final = MappingProxyType(
     }
 )
 """How each is taken, and the value that says nothing."""
+_LIMIT: Final = Feature.MAX_TOKENS  # a member of an enumeration is looked up in Python's slow way each time
+_STOP: Final = Feature.STOP
 _REASONING: Final = frozenset({"reasoning_effort", "reasoning", "thinking", "extra_body"})
 """Where it may be said."""
 
@@ -76,7 +78,7 @@ def parse_sampling(request: Fields) -> Sampling:
 def parse_max_tokens(request: Fields) -> int | None:
     """Take the limit of the answer; ``max_completion_tokens`` goes before the deprecated ``max_tokens``."""
     for key in ("max_completion_tokens", "max_tokens"):
-        limit = request.integer(key, Feature.MAX_TOKENS) if key in request.unread else None
+        limit = request.integer(key, _LIMIT) if key in request.unread else None
         if limit is not None:
             if limit < 1:
                 raise request.wrong(key, "must be at least 1")
@@ -97,7 +99,7 @@ def parse_candidates(request: Fields) -> int | None:
 
 def parse_stop_sequences(request: Fields) -> tuple[str, ...]:
     """Take ``stop``: a string or an array of them."""
-    value = request.take("stop", Feature.STOP)
+    value = request.take("stop", _STOP)
     if value is None:
         return ()
     if type(value) is str:

@@ -83,6 +83,7 @@ from mgw.vocabulary import Family, Kind
 _USER: Final = Role.USER  # a member of an enumeration is looked up in Python's slow way each time
 _ASSISTANT: Final = Role.ASSISTANT
 _SYSTEM: Final = Role.SYSTEM
+_INSTRUCTIONS: Final = Feature.SYSTEM
 _CALLS_WITHOUT_IDS: Final = "function_call"
 """The seed of identifiers for calls of the deprecated kind."""
 _POLICY: Final = HistoryPolicy(CHAT_ID, alternates=False, system_turns=SystemTurns.ANYWHERE)
@@ -158,7 +159,7 @@ class _MessageParser:
             self.turns.append(turn)
         elif turn.parts:
             self.system += [part for part in turn.parts if isinstance(part, Text)]
-            ledger.note(Feature.SYSTEM, "messages[].content")
+            ledger.note(_INSTRUCTIONS, "messages[].content")
 
     def parse_user(self, message: Fields) -> None:
         """Take a ``user`` message."""
