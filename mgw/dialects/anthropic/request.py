@@ -33,6 +33,7 @@ from mgw.dialects.anthropic.options import (
     render_stop_sequences,
     render_thinking,
 )
+from mgw.dialects.anthropic.plain import parse_plain_request
 from mgw.dialects.anthropic.tools import (
     declare_called_tools,
     parse_tool_choice,
@@ -113,6 +114,9 @@ _COUNTED_FIELDS: Final = (
 
 def parse_request(body: bytes, _context: RequestContext) -> Parsed[Conversation]:
     """Parse a request for a message."""
+    plain = parse_plain_request(body)
+    if plain is not None:
+        return plain
     ledger = Ledger()
     root = open_request(body, ledger)
     if "max_tokens" not in root:

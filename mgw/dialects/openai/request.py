@@ -39,6 +39,7 @@ from mgw.dialects.openai.options import (
     render_reasoning_and_sampling,
     render_user,
 )
+from mgw.dialects.openai.plain import parse_plain_request
 from mgw.dialects.openai.tools import (
     parse_function_choice,
     parse_functions,
@@ -101,6 +102,9 @@ def parse_request(body: bytes, asked: RequestContext) -> Parsed[Conversation]:  
     Raises: :class:`GatewayError` (``MALFORMED``) for what is no such request, and for tools that are no
     functions.
     """
+    plain = parse_plain_request(body)
+    if plain is not None:
+        return plain
     ledger = Ledger()
     request = open_request(body, ledger)
     request.skip("model")

@@ -1,4 +1,4 @@
-"""What most requests hold is read without opening it: it has to mean what it does when it is opened.
+"""What most requests hold is read without opening it, or in one pass: it has to mean what it does otherwise.
 
 A ``null`` beside the usual keys says nothing, but keeps a parser from its shortcuts.  So does an empty text
 beside another with a renderer.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
+from functools import reduce
+from operator import getitem
 from typing import Any, Final
 
 import pytest
@@ -15,9 +17,13 @@ from msgspec.structs import replace
 
 from mgw.canonical.conversation import CacheMark, Conversation, Role, Signature, Text, Turn
 from mgw.dialects import client_side_of, provider_side_of
-from mgw.dialects.dialect import RequestContext
+from mgw.dialects.anthropic import plain as plain_messages
+from mgw.dialects.dialect import PLAIN, RequestContext
+from mgw.dialects.gemini import plain as plain_content
+from mgw.dialects.openai import plain as plain_chat
 from mgw.vocabulary import Family
 from tests.support.accounting import TARGETS, Target
+from tests.support.hostile_json import Path, paths, replaced
 
 JsonObject = dict[str, Any]  # Any: JSON
 
@@ -93,6 +99,148 @@ def test_a_null_beside_the_usual_keys_changes_nothing(family: Family, body: Json
     opened = side.parse_request(json.dumps(_with_nulls(deepcopy(body))).encode(), RequestContext("m"))
     assert bare == opened
     assert not bare.unread
+
+
+_TALK: Final = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "Hello."},
+    {"role": "assistant", "content": " "},
+    {"role": "user", "content": "Go on."},
+]
+_ASKED: Final = [{"role": "user", "content": "Hello."}]
+_PLAIN_CHATS: Final[dict[str, JsonObject]] = {
+    "everything": {
+        "messages": _TALK,
+        "max_completion_tokens": 9,
+        "temperature": 1,
+        "top_p": 0.5,
+        "stop": ["x", "", " "],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    },
+    "nothing": {"messages": _ASKED},
+    "instructions alone": {"messages": _TALK[:1]},
+    "the old limit": {"messages": _ASKED, "max_tokens": 9, "max_completion_tokens": None},
+    "one stop sequence": {"messages": _ASKED, "stop": "x"},
+    "an empty stop sequence": {"messages": _ASKED, "stop": ""},
+    "no stop sequences": {"messages": _ASKED, "stop": []},
+    "no usage": {"messages": _ASKED, "stream": False, "stream_options": {"include_usage": False}},
+}
+_OTHER_CHATS: Final[dict[str, JsonObject]] = {
+    "two limits": {"messages": _ASKED, "max_tokens": 9, "max_completion_tokens": 8},
+    "a limit that is no integer": {"messages": _ASKED, "max_tokens": 3.0},
+    "an empty text": {"messages": [{"role": "user", "content": ""}, *_ASKED]},
+    "an empty instruction": {"messages": [{"role": "system", "content": ""}, *_ASKED]},
+    "an instruction in the middle": {"messages": [*_ASKED, *_TALK]},
+    "a large number": {"messages": _ASKED, "temperature": 1e6},
+    "a word": {"messages": _ASKED, "user": "ann"},
+}
+_TOLD: Final = [
+    {"role": "user", "content": [{"type": "text", "text": "Hello."}, {"type": "text", "text": ""}]},
+    {"role": "assistant", "content": "Hello."},
+    {"role": "user", "content": []},
+]
+_PLAIN_MESSAGES: Final[dict[str, JsonObject]] = {
+    "everything": {
+        "messages": _TOLD,
+        "system": [{"type": "text", "text": "Be brief."}],
+        "temperature": 1,
+        "top_p": 0.5,
+        "top_k": 3,
+        "stop_sequences": ["x", ""],
+        "stream": True,
+    },
+    "nothing": {"messages": []},
+    "an instruction": {"messages": _TOLD, "system": ""},
+    "no instructions": {"messages": _TOLD, "system": []},
+    "no stop sequences": {"messages": _TOLD, "stop_sequences": [], "stream": False},
+}
+_OTHER_MESSAGES: Final[dict[str, JsonObject]] = {
+    "a negative limit": {"messages": _TOLD, "max_tokens": -1},
+    "a bill": {"messages": _TOLD, "system": "x-anthropic-billing-header: a\nBe brief."},
+    "an instruction in the middle": {"messages": [*_TOLD, {"role": "system", "content": "Be brief."}]},
+    "a user": {"messages": _TOLD, "metadata": {"user_id": "ann"}},
+}
+_PARTS: Final = [
+    {"role": "user", "parts": [{"text": "Hello."}]},
+    {"role": "model", "parts": [{"text": "Hello."}]},
+    {"role": "user", "parts": [{"text": " "}]},
+    {"role": "user", "parts": [{"text": "Go on."}]},
+]
+_PLAIN_CONTENT: Final[dict[str, JsonObject]] = {
+    "everything": {
+        "contents": _PARTS,
+        "systemInstruction": {"role": "system", "parts": [{"text": "Be"}, {"text": "brief."}]},
+        "generationConfig": {
+            "temperature": 1,
+            "topP": 0.5,
+            "topK": 3,
+            "maxOutputTokens": 9,
+            "stopSequences": ["x", ""],
+        },
+    },
+    "nothing": {"contents": _PARTS[1:2]},
+    "no options": {"contents": _PARTS, "generationConfig": {}},
+    "no stop sequences": {"contents": _PARTS, "generationConfig": {"stopSequences": []}},
+}
+_OTHER_CONTENT: Final[dict[str, JsonObject]] = {
+    "a turn in pieces": {"contents": [_PARTS[1], _PARTS[1]]},
+    "two texts": {"contents": [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]},
+    "an empty text": {"contents": [{"role": "model", "parts": [{"text": ""}]}, *_PARTS]},
+    "nobody": {"contents": [{"parts": [{"text": "Hello."}]}]},
+    "an empty instruction": {"contents": _PARTS, "systemInstruction": {"parts": []}},
+    "snake case": {"contents": _PARTS, "generation_config": {"top_k": 3}},
+    "a number in a string": {"contents": _PARTS, "generationConfig": {"topK": "3"}},
+}
+_BEGINNINGS: Final[dict[Family, JsonObject]] = {
+    Family.OPENAI: {"model": "m"},
+    Family.ANTHROPIC: {"model": "m", "max_tokens": 9},
+    Family.GEMINI: {},
+}
+_REQUESTS: Final = [
+    pytest.param(family, {**_BEGINNINGS[family], **body}, is_plain, id=f"{family.value}, {name}")
+    for family, plain, other in (
+        (Family.OPENAI, _PLAIN_CHATS, _OTHER_CHATS),
+        (Family.ANTHROPIC, _PLAIN_MESSAGES, _OTHER_MESSAGES),
+        (Family.GEMINI, _PLAIN_CONTENT, _OTHER_CONTENT),
+    )
+    for is_plain, bodies in ((True, plain), (False, other))
+    for name, body in bodies.items()
+]
+
+
+def _is_plain(family: Family, body: bytes) -> bool:
+    if family is Family.GEMINI:
+        return plain_content.parse_plain_request(body, PLAIN, stream=False) is not None
+    parse = plain_chat if family is Family.OPENAI else plain_messages
+    return parse.parse_plain_request(body) is not None
+
+
+@pytest.mark.parametrize(("family", "body", "is_plain"), _REQUESTS)
+def test_a_plain_request_means_what_it_does_with_a_null_beside_its_keys(
+    family: Family, body: JsonObject, is_plain: bool
+) -> None:
+    side = client_side_of(family).text
+    data, opened = json.dumps(body).encode(), json.dumps(_with_nulls(deepcopy(body))).encode()
+    assert (_is_plain(family, data), _is_plain(family, opened)) == (is_plain, False)
+    for context in (RequestContext("m"), RequestContext("m", stream=True)):
+        assert side.parse_request(data, context) == side.parse_request(opened, context)
+
+
+@pytest.mark.parametrize(
+    ("family", "body"), [case.values[:2] for case in _REQUESTS if str(case.id).endswith("everything")]
+)
+def test_no_object_of_a_plain_request_has_an_unknown_key(family: Family, body: JsonObject) -> None:
+    objects = [(place, value) for place in paths(body) if isinstance(value := at(body, place), dict)]
+    assert len(objects) > 5
+    for place, value in objects:
+        wider = replaced(body, place, {**value, "unknown_key": 1})
+        assert not _is_plain(family, json.dumps(wider).encode()), place
+
+
+def at(value: Any, place: Path) -> Any:  # Any: JSON
+    return reduce(getitem, place, value)
 
 
 def _with_nulls(value: Any) -> Any:  # Any: JSON
