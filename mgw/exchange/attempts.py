@@ -36,7 +36,7 @@ from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.resilience import RetriesSettings
-from mgw.credentials.provider import Refusal
+from mgw.credentials.provider import ClientKey, Refusal
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.routing.resolve import Target
@@ -159,7 +159,15 @@ def attempts_for(exchange: Exchange, target: Target, *, creates_nothing: bool) -
 
     Counts are asked for once: they must not hold up those who wait for an answer (contract 8.25).
     """
-    if exchange.route.treatment is Treatment.COUNT:
+    if exchange.route.treatment is Treatment.COUNT or not exchange.generation.tries_again:
         return None
     rule, targets = target.provider.retries, exchange.generation.resolver.fallbacks(target)
     return Attempts(rule, creates_nothing, targets) if rule.attempts or targets else None
+
+
+def key_for_fallback(target: Target, key: ClientKey | None) -> ClientKey | None:
+    """Return the client's credential as far as a later target may have it.
+
+    The client means it for the first one; only ``auth: client_bearer`` says that a provider always gets it.
+    """
+    return None if target.provider.auth is None else key

@@ -197,28 +197,32 @@ class Exchange(Struct, eq=False):
         gateway = max((self.clock.seconds() - self.started) * 1000.0 - upstream, 0.0)
         return b"upstream;dur=%.1f, gateway;dur=%.1f" % (upstream, gateway)
 
-    def attempt_failed(self, status: int | None, error: Exception | None) -> None:
+    def attempt_failed(self, target: Target, status: int | None, error: Exception | None) -> None:
         """Note that another attempt follows one that went wrong, of which the client gets nothing.
 
+        :param target: where that one went.
         :param status: of the response that nobody gets, if there was one.
         :param error: what went wrong, if the status does not say it.
         """
         if isinstance(error, GatewayError):
             ours = isinstance(error, UpstreamFailure) or error.reason not in _UPSTREAM_REASONS
             sentence = error.message if ours else error.message.partition(":")[0]  # behind it, the provider's
-            self._report_failure(word_of(error), sentence, error.detail)
+            self._report_failure(word_of(error), sentence, error.detail, target)
         elif status is not None:
-            self._report_failure(_word_of_status(status), f"the provider answered with status {status}")
+            sentence = f"the provider answered with status {status}"
+            self._report_failure(_word_of_status(status), sentence, target=target)
         self.end_upstream_wait()
         self.first_byte_at = None
         self.counted = None
         self.usage = _no_usage
         self.sent_last_event = _not_sent
 
-    def _report_failure(self, word: str, sentence: str, detail: str = "") -> None:
-        if self.target is not None:
-            provider = self.target.provider.name
-            failure = ProviderFailure(provider, word, sentence, detail, self.request_id)
+    def _report_failure(
+        self, word: str, sentence: str, detail: str = "", target: Target | None = None
+    ) -> None:
+        target = target or self.target
+        if target is not None:
+            failure = ProviderFailure(target.provider.name, word, sentence, detail, self.request_id)
             self.generation.failures.note(failure, self.clock)
 
     def _settled(self, outcome: Outcome) -> SettledExchange:

@@ -22,8 +22,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from twisted.internet.defer import Deferred
-
 from mgw.bodies.source import BodySource
 from mgw.credentials.provider import Credential, CredentialProvider
 from mgw.credentials.static import OptionalCredential
@@ -33,6 +31,7 @@ from mgw.exchange.attempts import (
     Step,
     Trouble,
     attempts_for,
+    key_for_fallback,
     refusal_of,
     trouble_of_early_break,
     trouble_of_error,
@@ -68,26 +67,6 @@ from mgw.wire.target import query_value
 _BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
 _COUNT: Final = Treatment.COUNT
-
-
-async def serve(
-    exchange: Exchange, request: ClientRequest, body: bytes | BodySource, channel: ResponseChannel
-) -> None:
-    """Answer a request, and leave its usage event behind.
-
-    :raises GatewayError: a refusal that the caller says in the client's dialect if nothing was sent yet.
-    """
-
-    def on_end(error: Exception | None) -> None:
-        if error is None:
-            ended.callback(None)
-        else:
-            ended.errback(error)
-
-    run = ExchangeRun(exchange, request, channel, on_end)
-    ended: Deferred[None] = Deferred(lambda _: run.cancel())
-    run.start(body)
-    await ended
 
 
 class ExchangeRun(WaitingRun):
@@ -224,8 +203,8 @@ class ExchangeRun(WaitingRun):
         assert request is not None
         key = request.key
         model = None if self._exchange.route.treatment is _COUNT else target.upstream_model
-        if self._attempts is not None and self._attempts.has_fallen_back and target.provider.auth is None:
-            key = None  # the client's credential is for its first target (contract 2.18)
+        if self._attempts is not None and self._attempts.has_fallen_back:
+            key = key_for_fallback(target, key)
         credential = credentials.ready(key, model)
         if credential is None:
             self._run(credentials.obtain(key, model), self._send, self._on_no_credential)
@@ -443,7 +422,9 @@ class ExchangeRun(WaitingRun):
         """Let go of a response that nobody gets; the log says why another attempt is made."""
         response, self._response = self._response, None
         self._early_failure = None
-        self._exchange.attempt_failed(None if response is None else response.status, error)
+        assert self._plan is not None
+        status = None if response is None else response.status
+        self._exchange.attempt_failed(self._plan.target, status, error)
         if response is not None:
             response.cancel()
 
@@ -477,8 +458,6 @@ class ExchangeRun(WaitingRun):
 
     def _creates_nothing(self) -> bool:
         """Whether the request may be sent twice though the provider may have begun to work on it."""
-        request = self._request
+        request, route = self._request, self._exchange.route
         assert request is not None
-        if self._exchange.route.repeatable:
-            return True
-        return value_of(request.headers, b"idempotency-key") is not None
+        return route.repeatable or value_of(request.headers, b"idempotency-key") is not None

@@ -1,11 +1,23 @@
-"""Dial the provider of a session: its address, the headers, and the credentials in turn."""
+"""Dial the provider of a session: its address, the headers, the credentials in turn, and further attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from mgw.credentials.provider import Credential, Refusal
+from twisted.internet.task import deferLater
+
+from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.errors import GatewayError
+from mgw.exchange.attempts import (
+    Attempts,
+    Step,
+    Trouble,
+    attempts_for,
+    key_for_fallback,
+    trouble_of_error,
+    trouble_of_status,
+)
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.prepared_request import upstream_target
 from mgw.exchange.request import ClientRequest
@@ -13,9 +25,9 @@ from mgw.exchange.response import FullResponse
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.realtime.handshake import ClientHandshake
 from mgw.realtime.upstream_socket import Answer, SwitchedUpstream, UpstreamRefusal, connect_socket
-from mgw.routing.resolve import Target
+from mgw.routing.resolve import Target, check_capability
 from mgw.secret import overwritten
-from mgw.wire.headers import RawHeaders
+from mgw.wire.headers import RawHeaders, retry_after_of
 
 _UNAUTHORIZED: Final = 401
 _OF_BODIES: Final = frozenset({b"accept", b"accept-encoding", b"content-type", b"content-encoding"})
@@ -25,14 +37,71 @@ _OF_BODIES: Final = frozenset({b"accept", b"accept-encoding", b"content-type", b
 async def dial(
     exchange: Exchange, request: ClientRequest, target: Target, subprotocols: Sequence[str]
 ) -> Answer:
-    """Ask the provider to switch protocols, with another credential where it refuses one.
+    """Ask the provider to switch protocols, again or another one where the table of attempts says so.
+
+    The exchange's target is the one that has answered.
 
     :raises GatewayError: no credential is to be had, or the provider cannot be reached.
+    """
+    attempts, key = attempts_for(exchange, target, creates_nothing=True), request.key
+    while True:
+        answer: Answer | None = None
+        failure: GatewayError | None = None
+        try:
+            answer = await _dial_target(exchange, request, target, subprotocols, key)
+        except GatewayError as error:
+            failure = error
+        if attempts is None or isinstance(answer, SwitchedUpstream):
+            break
+        trouble, failed = _trouble_of(answer, failure, attempts), target
+        step = attempts.next_step(trouble)
+        if step is Step.FALL_BACK and (other := _next_target(exchange, attempts)) is not None:
+            exchange.target = target = other
+            key = key_for_fallback(other, request.key)
+        elif step is not Step.REPEAT or trouble is None:
+            break
+        exchange.attempt_failed(failed, None if answer is None else answer.status, failure)
+        if step is Step.REPEAT and trouble is not None:
+            await deferLater(exchange.clock, attempts.begin_repetition(trouble, exchange.generation.chance()))
+    if failure is not None:
+        raise failure
+    assert answer is not None
+    return answer
+
+
+def _trouble_of(answer: Answer | None, failure: GatewayError | None, attempts: Attempts) -> Trouble | None:
+    if isinstance(answer, UpstreamRefusal):
+        return trouble_of_status(answer.status, retry_after_of(answer.headers), attempts.rule)
+    return None if failure is None else trouble_of_error(failure)
+
+
+def _next_target(exchange: Exchange, attempts: Attempts) -> Target | None:
+    """Return the next target that has sessions of this kind; the exchange keeps its own."""
+    while attempts.targets:
+        target = attempts.begin_fallback()
+        try:
+            check_capability(exchange.route, target)
+        except GatewayError:
+            continue
+        return target
+    return None
+
+
+async def _dial_target(
+    exchange: Exchange,
+    request: ClientRequest,
+    target: Target,
+    subprotocols: Sequence[str],
+    key: ClientKey | None,
+) -> Answer:
+    """Ask one provider to switch protocols, with another credential where it refuses one.
+
+    :raises GatewayError: as :func:`dial` does.
     """
     generation, name = exchange.generation, target.provider.name
     credentials, upstream = generation.credentials[name], generation.upstreams[name]
     model = target.upstream_model
-    credential = credentials.ready(request.key, model) or await credentials.obtain(request.key, model)
+    credential = credentials.ready(key, model) or await credentials.obtain(key, model)
     renewed = False
     while True:
         exchange.key_hash = credential.key_hash or None

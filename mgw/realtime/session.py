@@ -257,7 +257,8 @@ class Session:
             return answer
         what = f"refused the session with status {answer.status}"
         cause = Cause.UPSTREAM_4XX if answer.status < 500 else Cause.UPSTREAM_5XX
-        raise upstream_broken(target.provider.name, what, Phase.HEAD, cause)
+        name = (exchange.target or target).provider.name
+        raise upstream_broken(name, what, Phase.HEAD, cause)
 
     def _check_for_realtime(self) -> None:
         """Have clients fall back to HTTP where the provider that they would get has no sessions."""

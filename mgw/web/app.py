@@ -24,7 +24,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.server import Request
 
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.pipeline import serve
+from mgw.exchange.serving import serve
 from mgw.http.request_head import RequestHead
 from mgw.http.response_writer import reason_phrase
 from mgw.routing.route import Route

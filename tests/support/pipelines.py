@@ -16,8 +16,8 @@ from mgw.credentials.provider import ClientKey
 from mgw.dialects.models import Models
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
-from mgw.exchange.pipeline import serve
 from mgw.exchange.request import ClientRequest, Producer
+from mgw.exchange.serving import serve
 from mgw.generation import Generation, families_of
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog

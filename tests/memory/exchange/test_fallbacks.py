@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from twisted.internet.error import ConnectionRefusedError as RefusedError
+from twisted.internet.interfaces import IReactorTime
 
 from mgw.credentials.provider import ClientKey
 from mgw.secret import Secret
 from mgw.usage.event import Outcome
+from mgw.usage.journal import FailureLog, ProviderFailure
 from mgw.vocabulary import Family
 from mgw.wire.headers import value_of
 from tests.support.pipelines import ANSWER, Pipeline, answered
@@ -286,3 +288,23 @@ def test_server_timing_is_off_by_default(pipeline: Pipeline) -> None:
     client, _ = pipeline.ask(body=asked("main/x"))
     pipeline.connection.send(answered())
     assert value_of(client.headers, b"server-timing") is None
+
+
+class Notes(FailureLog):
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[tuple[str, str]] = []
+
+    def note(self, failure: ProviderFailure, clock: IReactorTime) -> None:
+        self.notes.append((failure.provider, failure.cause))
+
+
+def test_the_provider_that_failed_is_warned_about(pipeline: Pipeline) -> None:
+    pipeline.generation.failures = log = Notes()
+    _, work = pipeline.ask(body=asked("both"))
+    _ = work.addErrback(lambda _: None)
+    pipeline.connection.send(BUSY)
+    pipeline.connection.reset()
+    assert log.notes == [("main", "upstream_5xx"), ("host", "reset")]
