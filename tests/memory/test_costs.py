@@ -32,7 +32,7 @@ CALLS: Final = {
     "chunk, relayed": 15.5,
     "chunk, chat to anthropic": 24.7,
     "chunk, anthropic to chat": 27.8,
-    "chunk, chat to gemini": 27.8,
+    "chunk, chat to gemini": 26.8,
     "frame, relayed": 13.5,
     "session, opened and closed": 1269.4,
 }

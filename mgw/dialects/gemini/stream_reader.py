@@ -52,6 +52,7 @@ from mgw.dialects.gemini.response_types import (
     is_present,
     parse_citations,
     parse_logprobs,
+    plain_text,
     split_parts,
 )
 from mgw.dialects.gemini.usage import parse_usage
@@ -229,8 +230,13 @@ class ContentStreamReader(DocumentReader[bytes]):
         candidate = self._candidates.get(number)
         if candidate is None:
             candidate = self._candidates[number] = _IncomingCandidate(number)
-        for part in split_parts(shape.content):
-            self._on_part(part, candidate, events)
+        text = plain_text(shape.content)
+        if text is None or candidate.thinking:
+            for part in split_parts(shape.content):
+                self._on_part(part, candidate, events)
+        else:  # as in nearly all chunks
+            candidate.has_content = True
+            events.append(TextAdded(text, number))
         if shape.citation_metadata is not NULL:
             citations = parse_citations(shape.citation_metadata)
             events += [CitationAdded(citation, number) for citation in citations]
