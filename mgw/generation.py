@@ -26,6 +26,7 @@ from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.subscription.registry import THREADS, StoreThreads, Subscriptions
+from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
 from mgw.dialects.models import Models, OverrideRow
@@ -82,6 +83,8 @@ class Generation:
     """What each model takes."""
     unknown_stops: UnknownStopLog = field(default_factory=UnknownStopLog)
     failures: FailureLog = field(default_factory=FailureLog)
+    rewrites: Mapping[str, BodyRewrite] = field(default_factory=dict)
+    """What the profiles of subscription credentials change in bodies, by provider."""
     prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
     """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
     tries_again: bool = field(init=False)
@@ -146,13 +149,16 @@ def build_generation(
         except ValueError as error:
             problems.append(str(error))
     profiles = read_profiles(config, os.environ, problems)
+    rewrites = _rewrites(config, profiles, problems)
     if problems:
         raise ValueError("\n".join(problems))
     credentials, unlisted = _credentials(config, profiles, reactor, subscriptions)
     catalog = Catalog(config, resolver, created, unlisted)
     models = Models(_override(row) for row in config.translation.models)
     table = RouteTable(ROUTES, config.routes.deny, families_of(config))
-    return Generation(number, config, table, resolver, catalog, credentials, upstreams, models)
+    return Generation(
+        number, config, table, resolver, catalog, credentials, upstreams, models, rewrites=rewrites
+    )
 
 
 def _credentials(
@@ -198,6 +204,23 @@ def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str
             problems.append(f"{where}: {redact(settings.file)} cannot be read: {error.strerror}")
         except ConfigError as error:
             problems += str(error).splitlines()
+    return found
+
+
+def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[str]) -> dict[str, BodyRewrite]:
+    """Return what profiles change in the bodies of requests, by provider."""
+    found: dict[str, BodyRewrite] = {}
+    for name, provider in config.providers.items():
+        profile = None if provider.profile is None else profiles.get(provider.profile)
+        if profile is None or not profile.rewrites_bodies:
+            continue
+        if KINDS[provider.kind].family is Family.GEMINI:
+            where = dotted_path(("providers", name))
+            problems.append(
+                f"{where}: its profile has tools or cloak.system, and requests to providers of kind "
+                f"{provider.kind} cannot be changed so"
+            )
+        found[name] = BodyRewrite(profile, provider.cloak or profile.cloak.mode)
     return found
 
 

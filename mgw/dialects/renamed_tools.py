@@ -18,6 +18,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.json import encode
 
+from mgw.canonical.reply import ReplyEvent, TokenUsage
+from mgw.dialects.stream import StreamReader
 from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.errors import GatewayError, Reason
 from mgw.vocabulary import DialectName
@@ -211,6 +213,37 @@ class RestoredStream:
             return _edits(_ANSWERS[self._dialect], payload, self._names.received)
         except GatewayError:
             return []
+
+
+class RestoredReader(StreamReader):
+    """A reader of a stream in which tools were renamed."""
+
+    def __init__(self, reader: StreamReader, stream: RestoredStream) -> None:
+        self._reader = reader
+        self._stream = stream
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The counts so far."""
+        return self._reader.usage
+
+    @property
+    def ended(self) -> bool:
+        """Whether the dialect's own last event has come."""
+        return self._reader.ended
+
+    @property
+    def complete(self) -> bool:
+        """Whether a break of the connection would take nothing of the answer away."""
+        return self._reader.complete
+
+    def feed(self, data: bytes) -> list[ReplyEvent]:
+        """Return what these bytes complete."""
+        return self._reader.feed(self._stream.feed(data))
+
+    def finish(self) -> list[ReplyEvent]:
+        """Return what the end of the stream completes."""
+        return [*self._reader.feed(self._stream.finish()), *self._reader.finish()]
 
 
 def _edits(places: Iterable[_Place], body: bytes, rename: Callable[[str], str]) -> list[Edit]:

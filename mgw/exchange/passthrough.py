@@ -172,6 +172,8 @@ class Passthrough(Struct, eq=False):
     """Where all but the body is as for other requests of this head."""
     reencoded: bool = False
     """Whether the body has lost the content coding that the client gave it."""
+    readable: bool = False
+    """Whether the response is looked at, so that it must be whole and without a coding."""
     _credential: Credential | None = None
 
     def __repr__(self) -> str:  # the body stays out
@@ -270,7 +272,7 @@ class Passthrough(Struct, eq=False):
         headers = forwarded_headers(self.request, self.route.family, self.target)
         if self.reencoded:
             headers = [pair for pair in headers if pair[0].lower() != b"content-encoding"]
-        if rewrites_body(self.rewriter):
+        if self.readable or rewrites_body(self.rewriter):
             headers = [pair for pair in headers if pair[0].lower() not in _PARTIAL_RESPONSE_HEADERS]
             headers.append((b"Accept-Encoding", b"identity"))
         return provider_headers(headers, self.target.provider, credential)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from mgw.bodies.source import BodySource
+from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of
 from mgw.dialects.foreign_history import TAG_BYTES
 from mgw.errors import GatewayError, Reason
@@ -22,16 +23,18 @@ from mgw.exchange.body import (
     transform,
 )
 from mgw.exchange.exchange import Exchange
-from mgw.exchange.offload import SEARCHED_BYTES, maybe_offload
+from mgw.exchange.offload import SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.prepared_request import PreparedRequest, PreparedTarget, find_target, keep_target
 from mgw.exchange.request import MAX_PREPARED, ClientRequest
 from mgw.exchange.response import FullResponse, Plan
+from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
 from mgw.exchange.target_resolution import check_target, resolve_target, rewrite_models
 from mgw.exchange.translation import TranslationBuilder
 from mgw.routing.resolve import Target
 from mgw.routing.route import ModelAt, Treatment
+from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, replace_spans
 
 
@@ -152,9 +155,12 @@ async def _translation(
 
 async def _passthrough(
     exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody, *, keep: bool = True
-) -> Passthrough:
+) -> Plan:
     """Pass a request on; ``keep`` what leads to the target for other requests."""
     route = exchange.route
+    rewrites = exchange.generation.rewrites
+    if rewrites and target.provider.name in rewrites and route.is_rewritable:
+        return await _rewritten(exchange, request, target, body, rewrites[target.provider.name])
     if keep and route.is_prepared and not body.encoded:
         if has_foreign_history(exchange, body):
             body = await strip_foreign_history(exchange, body)
@@ -176,6 +182,24 @@ async def _passthrough(
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
     rewriter = url_rewriter_for(exchange, request, target)
     return _passthrough_of(exchange, request, target, body, rewriter=rewriter)
+
+
+async def _rewritten(
+    exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody, rewrite: BodyRewrite
+) -> Plan:
+    """Pass a request on as the profile of the provider's accounts wants it."""
+    if has_foreign_history(exchange, body):
+        body = await strip_foreign_history(exchange, body)
+    rewrite_models(exchange, request, target, body)
+    text = body.decoded
+    assert text is not None, "rows that are rewritten are looked at"
+    find = partial(rewrite.edits, exchange.route.dialect, text, value_of(request.headers, b"user-agent"))
+    body.edits += await maybe_offload(exchange.offload, find, large=len(text) > SMALL_BYTES)
+    plan = _passthrough_of(exchange, request, target, body)
+    if rewrite.names is None:
+        return plan
+    plan.readable = True
+    return RenamedPassthrough(plan, rewrite.names)
 
 
 def _passthrough_of(

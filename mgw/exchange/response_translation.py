@@ -18,7 +18,9 @@ from mgw.dialects.dialect import ClientSide, ProviderSide
 from mgw.dialects.last_event import LastEvent
 from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import UNREADABLE_EVENT, AnswerError
+from mgw.dialects.renamed_tools import RestoredReader, RestoredStream, restore_answer
 from mgw.dialects.stream import StreamReader, StreamWriter
+from mgw.dialects.tool_name_map import ToolNameMap
 from mgw.dialects.tool_names import restore_names_in_events
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.response import (
@@ -36,7 +38,7 @@ from mgw.http.response_head import ResponseHead
 from mgw.secret import Secret, without
 from mgw.upstream.client import UpstreamResponse
 from mgw.usage.event import ELLIPSIS
-from mgw.vocabulary import Family
+from mgw.vocabulary import DialectName, Family
 from mgw.wire.encodings import decode_content
 from mgw.wire.headers import RawHeaders, values_of
 from mgw.wire.json_document import has_more_values
@@ -91,6 +93,8 @@ class ResponseTranslation(ABC):
     """Headers that tell the client about the translation."""
     _secrets: tuple[Secret, ...] = field(init=False, default=(), repr=False)
     """What was sent, and no error may repeat."""
+    _renamed: tuple[DialectName, ToolNameMap] | None = field(init=False, default=None, repr=False)
+    """The provider's dialect, and what its names of tools are."""
     on_complete: Callable[[], None] = field(init=False, default=_do_nothing, repr=False)
     """Tells the reactor's thread what was found while a whole response was translated."""
 
@@ -109,6 +113,10 @@ class ResponseTranslation(ABC):
     def set_secrets(self, secrets: tuple[Secret, ...]) -> None:
         """Keep the credential that the provider was sent out of its errors."""
         self._secrets = secrets
+
+    def restore_names(self, dialect: DialectName, names: ToolNameMap) -> None:
+        """Give the tools in the response the names back that they had before a profile renamed them."""
+        self._renamed = dialect, names
 
     def redact(self, text: str) -> str:
         """Return a provider's text without the credential."""
@@ -129,6 +137,8 @@ class ResponseTranslation(ABC):
                 return self._render_error(status, body, _retry_headers(head))
             if _has_too_many_values(body):
                 raise _unusable("has too many JSON values")
+            if self._renamed is not None:
+                body = self._restore(body, media_type)
             try:
                 translated, own_type, usage = convert(body, media_type)
                 headers = [(b"Content-Type", own_type), *self.gateway_headers]
@@ -141,6 +151,13 @@ class ResponseTranslation(ABC):
                 raise _unusable("is nested too deeply") from None
 
         return BufferedResponse(complete, self.on_complete, coding is not None)
+
+    def _restore(self, body: bytes, content_type: bytes) -> bytes:
+        assert self._renamed is not None, "whoever asks has looked"
+        if media_type(content_type) != EVENT_STREAM:
+            return restore_answer(self._renamed[0], body, self._renamed[1])
+        stream = RestoredStream(*self._renamed)
+        return stream.feed(body) + stream.finish()
 
     def render_refusal(self, error: UpstreamError, retry_headers: RawHeaders) -> FullResponse:
         """Render a refusal of the provider's in the client's dialect."""
@@ -212,8 +229,11 @@ class StreamTranslation(ResponseTranslation):
             message = "the upstream compressed a stream although it was asked not to"
             raise GatewayError(Reason.UPSTREAM_BROKEN, message)
         headers = [(b"Content-Type", content_type), _NO_CACHE, *self.gateway_headers]
+        reader = self.reader()
+        if self._renamed is not None:
+            reader = RestoredReader(reader, RestoredStream(*self._renamed))
         body_filter = StreamFilter(
-            self.reader(), self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
+            reader, self.writer, self.names, self.on_unknown_stop, self.redact, self.last_event
         )
         retry_headers = _retry_headers(head)
         refuse = partial(self._render_early_failure, body_filter, retry_headers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from mgw.canonical.conversation import Conversation
 from mgw.canonical.reply import Reply, TokenUsage
 from mgw.config.translation import Base64Embeddings
 from mgw.credentials.provider import Credential
+from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.dialects import client_side_of, provider_side_of
 from mgw.dialects.dialect import (
     PLAIN,
@@ -62,8 +64,10 @@ from mgw.tokens.estimate import estimate_tokens
 from mgw.upstream.address import call_target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
 from mgw.usage.event import MAX_DROPPED_NAMES, MAX_TEXT
+from mgw.vocabulary import DialectName, Family
 from mgw.wire.headers import RawHeaders, value_of
 from mgw.wire.json_document import has_more_values
+from mgw.wire.json_spans import apply_edits
 from mgw.wire.target import split_target
 
 _VERSIONS: Final = frozenset[bytes]().union(*(row.version_headers for row in FAMILIES.values()))
@@ -86,6 +90,11 @@ MAX_VALUES: Final = 400_000
 """The same of all values, whatever they are."""
 _MANY_OBJECTS: Final = 2_000
 """So many take a few milliseconds."""
+_REWRITTEN: Final = MappingProxyType(
+    {Family.OPENAI: DialectName.OPENAI_CHAT, Family.ANTHROPIC: DialectName.ANTHROPIC}
+)
+"""The dialect of translated requests that profiles may change, by the provider's family."""
+_WITH_TOOLS: Final = frozenset({Treatment.CHAT, Treatment.COUNT})
 _CACHE_AUTO: Final = b"x-gateway-cache-auto"
 
 Request = TypeVar("Request")
@@ -299,10 +308,24 @@ class TranslationBuilder:
         return ReplyContext(self.exchange.request_id, model, int(self.exchange.wall), options)
 
     def _translation(self, rendered: Rendered, response: ResponseTranslation) -> Translation:
+        rewrites = self.exchange.generation.rewrites
+        if rewrites and (rewrite := rewrites.get(self.target.provider.name)) is not None:
+            rendered = self._rewrite(rendered, response, rewrite)
         self._rendered_bytes = len(rendered.body)
         retry = self if rendered.thoughts else None
         head = self._prepared_head(rendered, response.accept)
         return Translation(self.target, self.request, head, rendered.body, response, retry)
+
+    def _rewrite(self, rendered: Rendered, response: ResponseTranslation, rewrite: BodyRewrite) -> Rendered:
+        """Return a request as the profile of the provider's accounts wants it."""
+        dialect = _REWRITTEN.get(self.target.family)
+        if dialect is None or self.exchange.route.treatment not in _WITH_TOOLS:
+            return rendered
+        user_agent = value_of(self.request.headers, b"user-agent")
+        if rewrite.names is not None:
+            response.restore_names(dialect, rewrite.names)
+        edits = rewrite.edits(dialect, rendered.body, user_agent)
+        return replace(rendered, body=apply_edits(rendered.body, edits))
 
     def _prepared_head(self, rendered: Rendered, accept: bytes) -> PreparedHead:
         """Return the head to send, which is kept with the client's."""

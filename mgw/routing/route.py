@@ -73,6 +73,8 @@ class UrlRewrite(StrEnum):
 
 
 ANY_METHOD = "*"
+_REWRITABLE = frozenset({DialectName.OPENAI_CHAT, DialectName.OPENAI_RESPONSES, DialectName.ANTHROPIC})
+"""Dialects with tools and a system prompt."""
 
 
 class Route(Struct, frozen=True, dict=True, cache_hash=True):
@@ -169,6 +171,11 @@ class Route(Struct, frozen=True, dict=True, cache_hash=True):
         at_top = self.model_at in (ModelAt.BODY, ModelAt.PATH) and not self.body_models
         plain = self.url_rewrite is None and self.treatment is not Treatment.SPEECH
         return at_top and plain and self.method == "POST"
+
+    @cached_property
+    def is_rewritable(self) -> bool:
+        """Whether the profile of subscription credentials may change more in its requests than the model."""
+        return self.dialect in _REWRITABLE and self.names_one_model and self.method == "POST"
 
     @cached_property
     def is_express(self) -> bool:

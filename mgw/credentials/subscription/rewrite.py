@@ -1,0 +1,42 @@
+"""What a profile changes in the bodies of requests: names of tools, and texts before the system prompt."""
+
+from __future__ import annotations
+
+from typing import final
+
+from mgw.config.profile import CloakMode, Profile
+from mgw.dialects.renamed_tools import RENAMING, request_edits
+from mgw.dialects.system_prompt import prepend_system
+from mgw.dialects.tool_name_map import ToolNameMap
+from mgw.vocabulary import DialectName
+from mgw.wire.json_spans import Edit
+
+REWRITABLE = RENAMING
+"""Dialects whose requests can be rewritten."""
+
+
+@final
+class BodyRewrite:
+    """The changes of one provider's profile."""
+
+    __slots__ = ("_mode", "_profile", "names")
+
+    def __init__(self, profile: Profile, mode: CloakMode) -> None:
+        tools = profile.tools
+        self._profile = profile
+        self._mode = mode
+        self.names = ToolNameMap(tools.exact, tools.prefix) if tools.exact or tools.prefix else None
+        """``None``: tools keep their names."""
+
+    def edits(self, dialect: DialectName, body: bytes, user_agent: bytes | None) -> list[Edit]:
+        """Return the changes to the body of a client's request.
+
+        :param user_agent: of the client, which decides whether the request is made to look like another's.
+        :raises GatewayError: ``MALFORMED`` for what is no JSON, or names too many tools.
+        """
+        edits = [] if self.names is None else request_edits(dialect, body, self.names)
+        cloak = self._profile.cloak
+        said = None if user_agent is None else user_agent.decode("latin-1")
+        if cloak.system and cloak.applies(self._mode, said):
+            edits += prepend_system(dialect, body, cloak.system)
+        return edits

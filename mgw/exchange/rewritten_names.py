@@ -1,0 +1,147 @@
+"""A request that is passed on with other names of tools, and its response with the client's own again.
+
+All other bytes are passed on as they come.  A stream is looked at line by line as it passes; what is no
+stream is restored once it is whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from mgw.canonical.reply import TokenUsage
+from mgw.credentials.provider import Credential
+from mgw.dialects.metering import media_type
+from mgw.dialects.renamed_tools import RestoredStream, restore_answer
+from mgw.dialects.tool_name_map import ToolNameMap
+from mgw.errors import GatewayError
+from mgw.exchange.passthrough import Passthrough, is_encoded
+from mgw.exchange.relay import BodyFilter
+from mgw.exchange.response import (
+    BufferedResponse,
+    ClientResponse,
+    FullResponse,
+    StreamingResponse,
+    WholeResponse,
+)
+from mgw.http.response_head import ResponseHead
+from mgw.routing.resolve import Target
+from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
+from mgw.vocabulary import DialectName
+from mgw.wire.headers import response_headers
+
+_EVENT_STREAM: Final = b"text/event-stream"
+_FIRST_OTHER_STATUS: Final = 300
+_OF_BYTES: Final = frozenset({b"content-length", b"etag", b"digest", b"content-digest", b"content-md5"})
+"""Headers that speak of the very bytes of a body."""
+_LINES_OF_BYTES: Final = re.compile(
+    rb"^(?:%b):[^\r\n]*\r\n" % b"|".join(sorted(_OF_BYTES)), re.IGNORECASE | re.MULTILINE
+)
+
+
+@dataclass(slots=True)
+class RestoredFilter:
+    """Restores a stream, and hands it to the filter that it would have had."""
+
+    _inner: BodyFilter
+    _stream: RestoredStream
+
+    @property
+    def ended(self) -> bool:
+        """Whether the provider has sent its last event."""
+        return self._inner.ended
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing if the provider's body breaks now."""
+        return self._inner.complete
+
+    @property
+    def sent_last_event(self) -> bool:
+        """Whether what was returned ends with the last event."""
+        return self._inner.sent_last_event
+
+    def feed(self, data: bytes) -> bytes:
+        """Return the lines that are complete, as the inner filter hands them on."""
+        restored = self._stream.feed(data)
+        return self._inner.feed(restored) if restored else b""
+
+    def finish(self) -> bytes:
+        """Return what is left."""
+        rest = self._stream.finish()
+        before = self._inner.feed(rest) if rest else b""
+        return before + self._inner.finish()
+
+    def fail(self, error: GatewayError) -> bytes | None:
+        """Let the inner filter have the last word."""
+        return self._inner.fail(error)
+
+    def usage(self) -> TokenUsage:
+        """Return the counts seen so far."""
+        return self._inner.usage()
+
+    def keepalive(self) -> bytes:
+        """Return what may stand between two events; what is held has not begun for the client."""
+        return self._inner.keepalive()
+
+
+@dataclass(slots=True)
+class RenamedPassthrough:
+    """How a request with other names is sent, and how its response reaches the client."""
+
+    plan: Passthrough
+    names: ToolNameMap
+
+    @property
+    def target(self) -> Target:
+        """Where the request goes."""
+        return self.plan.target
+
+    def send(
+        self, credential: Credential, upstream: Upstream, sink: ResponseSink, *, fresh: bool
+    ) -> Callable[[], None] | None:
+        """Send the request with one credential, as :meth:`mgw.upstream.client.Upstream.start` says.
+
+        :raises GatewayError: ``MALFORMED``, where it cannot be written.
+        """
+        return self.plan.send(credential, upstream, sink, fresh=fresh)
+
+    def client_response(self, response: UpstreamResponse, *, may_try_again: bool) -> ClientResponse:
+        """Return the response that the client gets, with its own names."""
+        head, dialect = response.head, self.plan.route.dialect
+        found = self.plan.client_response(response, may_try_again=may_try_again)
+        if head.status >= _FIRST_OTHER_STATUS or is_encoded(head) or isinstance(found, BufferedResponse):
+            return found
+        is_stream = media_type(head.content_type or b"") == _EVENT_STREAM
+        if isinstance(found, WholeResponse):
+            return self._whole(found, dialect, is_stream=is_stream)
+        if is_stream:
+            body_filter = RestoredFilter(found.body_filter, RestoredStream(dialect, self.names))
+            lines = None if found.lines is None else _LINES_OF_BYTES.sub(b"", found.lines)
+            return replace(found, body_filter=body_filter, lines=lines, content_length=None)
+        return BufferedResponse(partial(self._complete, head, found, dialect))
+
+    def _whole(self, whole: WholeResponse, dialect: DialectName, *, is_stream: bool) -> WholeResponse:
+        if is_stream:
+            stream = RestoredStream(dialect, self.names)
+            body = stream.feed(whole.body) + stream.finish()
+        else:
+            body = restore_answer(dialect, whole.body, self.names)
+        if body == whole.body:
+            return whole
+        lines = b"%bContent-Length: %d\r\n" % (_LINES_OF_BYTES.sub(b"", whole.lines), len(body))
+        return replace(whole, body=body, lines=lines, content_length=len(body))
+
+    def _complete(
+        self, head: ResponseHead, streaming: StreamingResponse, dialect: DialectName, body: bytes
+    ) -> FullResponse:
+        body_filter = streaming.body_filter
+        restored = restore_answer(dialect, body, self.names)
+        restored = body_filter.feed(restored) + body_filter.finish()
+        headers = [pair for pair in response_headers(head.headers) if pair[0].lower() not in _OF_BYTES]
+        return FullResponse(head.status, headers, restored, body_filter.usage())
