@@ -1,0 +1,149 @@
+"""A token that lives for a while: kept while it is good, renewed once for all who need it.
+
+::
+
+    asked for ──────────────── renew_at ───────────── expires_at
+       │  given at once            │  given at once,       │  everybody waits
+       │                           │  and renewed          │  for a new one
+                                   └─ 30 s before, or half of a life of less than a minute
+
+Only the first request needs to wait, and none does whose token is still good: where the endpoint fails in the
+last seconds of a token, requests go on with it until it has truly expired.  Time is the machine's monotonic
+clock, so that a clock that is set does not make a token older or younger.
+
+A renewal that has begun is finished even when nobody waits for it: it may bring a new refresh token, and the
+old one is spent.  All who wait share its result; a failure is told to them and not kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.reactor.single_flight import SingleFlight
+from mgw.secret import Secret
+
+RENEW_SECONDS: Final = 30.0
+"""How long before its end a token is renewed (contract 3.13)."""
+RETRY_SECONDS: Final = 5.0
+"""How long a renewal that failed is not tried again while the old token is good."""
+
+_UNAUTHORIZED: Final = 401
+_log: Final = Logger()
+
+TokenFetch = Callable[[], Coroutine[Deferred[Any], Any, TokenResponse]]
+"""Gets a new token; raises :class:`TokenRequestError`."""
+
+
+@dataclass(slots=True, eq=False)
+class RenewedToken:
+    """Gives out ``Authorization: Bearer`` with a token that is good.
+
+    :param fetch: gets a new one.
+    :param key_hash: names the configured identity in events, so that it outlives each token (contract 3.14).
+    :param monotonic: seconds on a clock that nobody sets.
+    """
+
+    fetch: TokenFetch
+    key_hash: str
+    monotonic: Callable[[], float] = time.monotonic
+    _credential: Credential | None = field(default=None, repr=False)
+    _renew_at: float = float("-inf")
+    _expires_at: float = float("-inf")
+    _retry_at: float = float("-inf")
+    _flight: SingleFlight[Credential | TokenRequestError] = field(default_factory=SingleFlight, repr=False)
+
+    def ready(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential | None:
+        """Return the token while it need not be renewed."""
+        return self._credential if self.monotonic() < self._renew_at else None
+
+    async def obtain(
+        self,
+        client_key: ClientKey | None,  # noqa: ARG002  the interface's
+        model: str | None = None,  # noqa: ARG002  the interface's
+    ) -> Credential:
+        """Return a token that is good.
+
+        :raises TokenRequestError: there is none.
+        """
+        credential, now = self._credential, self.monotonic()
+        if credential is None or now >= self._expires_at:
+            renewed = await self._renewed()
+            if isinstance(renewed, TokenRequestError):
+                raise renewed.copy()
+            return renewed
+        if now >= self._renew_at and now >= self._retry_at:
+            _ = self._renewed().addCallback(self._note_failure)
+        return credential
+
+    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+        """Return a newer token than the one refused; asks for one if there is none.
+
+        ``None`` where none is to be had, so that the client gets the upstream's own 401.
+        """
+        if refusal.status != _UNAUTHORIZED:
+            return None
+        current = self._credential
+        if current is not None and not _is_same(current, credential) and self.monotonic() < self._expires_at:
+            return current
+        renewed = await self._renewed()
+        if isinstance(renewed, TokenRequestError):
+            self._note_failure(renewed)
+            return None
+        return None if _is_same(renewed, credential) else renewed
+
+    def refusable(self, status: int) -> bool:
+        """A 401 may mean that the token was revoked."""
+        return status == _UNAUTHORIZED
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    @property
+    def token(self) -> Secret | None:
+        """The token that was got last, for whoever hides it in logs."""
+        return None if self._credential is None else self._credential.key
+
+    def _renewed(self) -> Deferred[Credential | TokenRequestError]:
+        """Fire with the result of a renewal: of one that is under way, else of a new one."""
+        return self._flight.run(None, self._renew)
+
+    async def _renew(self) -> Credential | TokenRequestError:
+        """Return a new token, or why there is none: an error that many raise would grow with each of them."""
+        asked_at = self.monotonic()
+        try:
+            token = await self.fetch()
+        except TokenRequestError as error:
+            self._retry_at = self.monotonic() + RETRY_SECONDS
+            return error.copy()
+        value = Secret(f"Bearer {token.access_token.reveal()}")
+        credential = Credential(b"Authorization", value, self.key_hash)
+        self._credential = credential
+        self._expires_at = asked_at + token.expires_in
+        self._renew_at = self._expires_at - min(RENEW_SECONDS, token.expires_in / 2)
+        return credential
+
+    def _note_failure(self, result: Credential | TokenRequestError) -> None:
+        """Log what no request tells of."""
+        if isinstance(result, TokenRequestError):
+            _log.warn(
+                "a token could not be renewed: {message} ({where}); the old one is good for {seconds:.0f} s",
+                message=result.message,
+                where=result.detail,
+                seconds=max(0.0, self._expires_at - self.monotonic()),
+            )
+
+
+def _is_same(one: Credential, other: Credential) -> bool:
+    return one is other or one.value.matches(other.value)

@@ -1,0 +1,320 @@
+"""The laws of a token that is renewed: one request for all who wait, and none while it is good."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import Clock
+
+from mgw.credentials.provider import Credential, Refusal
+from mgw.credentials.renewed_token import RENEW_SECONDS, RETRY_SECONDS, RenewedToken
+from mgw.credentials.token_request import TokenRequestError, TokenResponse
+from mgw.errors import GatewayError
+from mgw.secret import Secret
+from tests.support.deferreds import result_of
+
+UNAUTHORIZED = Refusal(401)
+
+
+@dataclass
+class Endpoint:
+    """Counts the requests for tokens; the test answers them."""
+
+    clock: Clock = field(default_factory=Clock)
+    asked: list[Deferred[TokenResponse]] = field(default_factory=list)
+
+    async def fetch(self) -> TokenResponse:
+        waiting: Deferred[TokenResponse] = Deferred()
+        self.asked.append(waiting)
+        return await waiting
+
+    def give(self, token: str, seconds: float = 3600.0) -> None:
+        self.asked[-1].callback(TokenResponse(Secret(token), seconds))
+
+    def fail(self) -> None:
+        self.asked[-1].errback(TokenRequestError("the token endpoint answered 500: try again later", 500))
+
+
+@pytest.fixture
+def endpoint() -> Endpoint:
+    return Endpoint()
+
+
+@pytest.fixture
+def source(endpoint: Endpoint) -> RenewedToken:
+    return RenewedToken(endpoint.fetch, "hash", endpoint.clock.seconds)
+
+
+def obtain(source: RenewedToken) -> Deferred[Credential]:
+    return Deferred.fromCoroutine(source.obtain(None))
+
+
+def refused(source: RenewedToken, credential: Credential) -> Deferred[Credential | None]:
+    return Deferred.fromCoroutine(source.refused(credential, UNAUTHORIZED))
+
+
+def shown(credential: Credential | None) -> str | None:
+    return None if credential is None else credential.value.reveal()
+
+
+def held(source: RenewedToken, endpoint: Endpoint, token: str = "t1", seconds: float = 3600.0) -> Credential:
+    """Have the source hold a token."""
+    waiting = obtain(source)
+    endpoint.give(token, seconds)
+    return result_of(waiting)
+
+
+def failures(waiting: list[Deferred[Any]]) -> list[GatewayError]:
+    found: list[GatewayError] = []
+    for waiter in waiting:
+        with pytest.raises(GatewayError) as failure:
+            result_of(waiter)
+        found.append(failure.value)
+    return found
+
+
+def test_a_token_is_got_once_and_then_at_hand(source: RenewedToken, endpoint: Endpoint) -> None:
+    assert source.ready(None) is None
+    credential = held(source, endpoint)
+    assert (credential.header, shown(credential), credential.key_hash) == (
+        b"Authorization",
+        "Bearer t1",
+        "hash",
+    )
+    assert source.ready(None, "any-model") is credential
+    assert result_of(source.obtain(None)) is credential
+    assert len(endpoint.asked) == 1
+
+
+def test_a_thousand_requests_without_a_token_make_one_request(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    held(source, endpoint, seconds=100)
+    endpoint.clock.advance(100)
+    waiting = [obtain(source) for _ in range(1000)]
+    assert len(endpoint.asked) == 2
+    endpoint.give("t2")
+    assert {shown(result_of(waiter)) for waiter in waiting} == {"Bearer t2"}
+    assert len(endpoint.asked) == 2
+
+
+def test_a_failure_goes_to_all_who_wait_and_is_not_kept(source: RenewedToken, endpoint: Endpoint) -> None:
+    waiting: list[Deferred[Any]] = [obtain(source) for _ in range(1000)]
+    endpoint.fail()
+    found = failures(waiting)
+    assert len(endpoint.asked) == 1
+    assert len({id(error) for error in found}) == 1000, "an error that many raise keeps a traceback of each"
+    assert shown(held(source, endpoint, "t2")) == "Bearer t2"
+    assert len(endpoint.asked) == 2
+
+
+def test_a_cancelled_waiter_leaves_the_others_waiting(source: RenewedToken, endpoint: Endpoint) -> None:
+    first, second = obtain(source), obtain(source)
+    first.cancel()
+    with pytest.raises(CancelledError):
+        result_of(first)
+    endpoint.give("t1")
+    assert shown(result_of(second)) == "Bearer t1"
+
+
+def test_a_renewal_is_finished_though_everybody_left(source: RenewedToken, endpoint: Endpoint) -> None:
+    waiting = [obtain(source) for _ in range(3)]
+    for waiter in waiting:
+        waiter.cancel()
+        _ = waiter.addErrback(lambda failure: failure.trap(CancelledError))
+    assert not endpoint.asked[0].called
+    endpoint.give("t1")
+    assert shown(source.ready(None)) == "Bearer t1"
+    assert len(endpoint.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("life", "fresh"), [(3600, 3600 - RENEW_SECONDS), (61, 31), (60, 30), (50, 25), (2, 1), (1, 0.5)]
+)
+def test_a_token_is_renewed_30_seconds_before_its_end_or_in_the_middle_of_a_short_life(
+    source: RenewedToken, endpoint: Endpoint, life: float, fresh: float
+) -> None:
+    credential = held(source, endpoint, seconds=life)
+    endpoint.clock.advance(fresh - 0.25)
+    assert source.ready(None) is credential
+    endpoint.clock.advance(0.25)
+    assert source.ready(None) is None
+    assert result_of(source.obtain(None)) is credential, "it is still good"
+    assert len(endpoint.asked) == 2
+    endpoint.give("t2")
+    assert shown(source.ready(None)) == "Bearer t2"
+
+
+def test_a_life_is_counted_from_when_the_token_was_asked_for(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    waiting = obtain(source)
+    endpoint.clock.advance(15)
+    endpoint.give("t1", 100)
+    result_of(waiting)
+    endpoint.clock.advance(54)
+    assert source.ready(None) is not None
+    endpoint.clock.advance(1)
+    assert source.ready(None) is None
+
+
+def test_nobody_waits_while_the_token_is_good_and_one_renewal_is_under_way(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    credential = held(source, endpoint)
+    endpoint.clock.advance(3600 - RENEW_SECONDS)
+    for _ in range(1000):
+        assert result_of(source.obtain(None)) is credential
+    assert len(endpoint.asked) == 2
+
+
+def test_an_endpoint_that_fails_in_the_last_seconds_fails_no_request(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    credential = held(source, endpoint)
+    endpoint.clock.advance(3600 - RENEW_SECONDS)
+    assert result_of(source.obtain(None)) is credential
+    endpoint.fail()
+    for _ in range(100):
+        assert result_of(source.obtain(None)) is credential
+    assert len(endpoint.asked) == 2, "it is not asked again at once"
+    endpoint.clock.advance(RETRY_SECONDS)
+    assert result_of(source.obtain(None)) is credential
+    assert len(endpoint.asked) == 3
+    endpoint.fail()
+    endpoint.clock.advance(RENEW_SECONDS - RETRY_SECONDS)
+    expired = obtain(source)
+    assert not expired.called
+    endpoint.fail()
+    assert failures([expired])
+
+
+def test_a_refused_token_is_renewed_once_for_all_whom_it_was_refused(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    credential = held(source, endpoint)
+    assert source.refusable(401)
+    assert not any(map(source.refusable, (400, 403, 429, 500)))
+    waiting = [refused(source, credential) for _ in range(1000)]
+    assert len(endpoint.asked) == 2
+    endpoint.give("t2")
+    assert {shown(result_of(waiter)) for waiter in waiting} == {"Bearer t2"}
+    assert shown(result_of(refused(source, credential))) == "Bearer t2", "who comes late takes it"
+    assert len(endpoint.asked) == 2
+
+
+def test_if_the_forced_renewal_fails_there_is_no_other_credential(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    credential = held(source, endpoint)
+    waiting = refused(source, credential)
+    endpoint.fail()
+    assert result_of(waiting) is None
+
+
+def test_an_endpoint_that_gives_the_refused_token_again_gives_no_other(
+    source: RenewedToken, endpoint: Endpoint
+) -> None:
+    credential = held(source, endpoint)
+    waiting = refused(source, credential)
+    endpoint.give("t1")
+    assert result_of(waiting) is None
+
+
+def test_an_expired_token_is_no_answer_to_a_refusal(source: RenewedToken, endpoint: Endpoint) -> None:
+    credential = held(source, endpoint, seconds=100)
+    waiting = refused(source, credential)
+    endpoint.give("t2", 100)
+    result_of(waiting)
+    endpoint.clock.advance(100)
+    waiting = refused(source, credential)
+    assert len(endpoint.asked) == 3
+    endpoint.give("t3")
+    assert shown(result_of(waiting)) == "Bearer t3"
+
+
+def test_any_other_refusal_is_passed_on(source: RenewedToken, endpoint: Endpoint) -> None:
+    credential = held(source, endpoint)
+    assert result_of(source.refused(credential, Refusal(403))) is None
+    assert len(endpoint.asked) == 1
+
+
+def test_nothing_of_a_token_prints(source: RenewedToken, endpoint: Endpoint) -> None:
+    held(source, endpoint, "canary-token")
+    assert source.token == Secret("canary-token")
+    assert "canary" not in repr(source)
+
+
+class Play:
+    """Steps in any order, each checked."""
+
+    def __init__(self) -> None:
+        self.endpoint = Endpoint()
+        self.source = RenewedToken(self.endpoint.fetch, "hash", self.endpoint.clock.seconds)
+        self.waiting: list[Deferred[Any]] = []
+        self.ends: dict[str, float] = {}
+        self.asked_at: dict[int, float] = {}
+        self.last: list[Credential] = []
+
+    def check(self) -> None:
+        """One request at most is under way."""
+        assert sum(not asked.called for asked in self.endpoint.asked) <= 1
+        self.asked_at.setdefault(len(self.endpoint.asked), self.endpoint.clock.seconds())
+
+    def note(self, result: object) -> None:
+        if isinstance(result, Credential):
+            self.last.append(result)
+
+    def good_for(self, credential: Credential) -> float:
+        return self.ends[credential.key.reveal()] - self.endpoint.clock.seconds()
+
+    def ask(self, _: int) -> None:
+        at_hand = self.source.ready(None)
+        assert at_hand is None or self.good_for(at_hand) > 0
+        waiter = obtain(self.source)
+        if waiter.called and isinstance(waiter.result, Credential):
+            assert self.good_for(waiter.result) > 0
+        self.waiting.append(waiter.addBoth(self.note))
+
+    def leave(self, number: int) -> None:
+        if number < len(self.waiting):
+            self.waiting[number].cancel()
+
+    def refuse(self, _: int) -> None:
+        if self.last:
+            self.waiting.append(refused(self.source, self.last[-1]).addBoth(self.note))
+
+    def give(self, seconds: int) -> None:
+        count = len(self.endpoint.asked)
+        if count and not self.endpoint.asked[-1].called:
+            self.ends[f"t{count}"] = self.asked_at[count] + seconds
+            self.endpoint.give(f"t{count}", seconds)
+
+    def fail(self, _: int) -> None:
+        if self.endpoint.asked and not self.endpoint.asked[-1].called:
+            self.endpoint.fail()
+
+    def wait(self, seconds: int) -> None:
+        self.endpoint.clock.advance(seconds)
+
+
+STEPS = st.tuples(
+    st.sampled_from(["ask", "ask", "leave", "give", "give", "fail", "refuse", "wait"]), st.integers(0, 99)
+)
+
+
+@given(steps=st.lists(STEPS, max_size=40))
+def test_in_any_order_one_request_is_under_way_and_no_expired_token_is_given(
+    steps: list[tuple[str, int]],
+) -> None:
+    play = Play()
+    for step, number in steps:
+        getattr(play, step)(number)
+        play.check()
+    play.give(99)
+    assert all(waiter.called for waiter in play.waiting), "nobody is forgotten"
