@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 TESTS = [
     "docutils>=0.21,<1",
     "anthropic>=2.12,<3",
+    "google-auth>=2.60,<3",  # verifies what we sign for service accounts
     "google-genai>=3.4,<4",
     "hypothesis>=6.170,<7",
     "jsonschema>=4.26,<5",  # what an editor says of a file, to compare it with what the loader says
@@ -97,6 +98,7 @@ setup(
     install_requires=[
         "autobahn>=26.10.2,<27",
         "brotli>=1.2,<2",
+        "cryptography>=46",  # signs for service accounts
         "httptools>=0.9,<0.10",
         "klein>=24.8,<25",
         "msgspec>=0.22,<0.23",

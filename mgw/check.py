@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError, dotted_path
-from mgw.config.provider import Provider
+from mgw.config.provider import AuthMode, Provider
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.families import FAMILIES
@@ -58,11 +59,11 @@ def check(read: Callable[[], Config]) -> int:
         return 1
     from twisted.internet import reactor  # here, since importing it installs one
 
-    from mgw.generation import build_generation
+    from mgw.generation import build_generation, build_sources
 
     problems = _events_file(config)
     try:
-        build_generation(0, config, reactor, 0)
+        build_generation(0, config, reactor, 0, build_sources(reactor))
     except ValueError as error:
         problems += str(error).splitlines()
     try:
@@ -78,8 +79,8 @@ def check(read: Callable[[], Config]) -> int:
         return 1
     for warning in [*warnings(config), *_token_files(config), *_spool(config)]:
         sys.stdout.write(f"warning: {warning}\n")
-    for address in final_addresses(config):
-        sys.stdout.write(f"{address}\n")
+    for line in [*final_addresses(config), *token_sources(config)]:
+        sys.stdout.write(f"{line}\n")
     sys.stdout.write("the configuration is valid\n")
     return 0
 
@@ -144,6 +145,7 @@ def warnings(config: Config) -> list[str]:
         found.append(f"edge_auth: a key has {_TOO_SHORT}")
     for provider in config.providers.values():
         found += _of_key(provider)
+        found += _of_token_url(provider)
         found += _of_base_url(provider)
     found += _of_public_url(config)
     for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
@@ -159,6 +161,25 @@ def final_addresses(config: Config) -> list[str]:
     ]
 
 
+def token_sources(config: Config) -> list[str]:
+    """Return, per provider that has any, where its tokens come from; nothing is asked.
+
+    :raises ValueError: a file of credentials cannot be read.
+    """
+    from mgw.credentials.google_sources import describe_google  # here, since treq takes long to import
+
+    found = []
+    for provider in config.providers.values():
+        where = dotted_path((provider.name,))
+        oauth = provider.oauth
+        if provider.auth is AuthMode.OAUTH2 and oauth is not None and oauth.token_url is not None:
+            url = redact(oauth.token_url.partition("?")[0])
+            found.append(f"{where}: auth oauth2, tokens from {url} by {oauth.grant}")
+        elif provider.google is not None:
+            found.append(f"{where}: auth {provider.auth}, {describe_google(provider)}")
+    return found
+
+
 def _sample(provider: Provider) -> str:
     path = FAMILIES[KINDS[provider.kind].family].sample_path
     model = provider.models[0] if provider.models else "{model}"
@@ -168,11 +189,29 @@ def _sample(provider: Provider) -> str:
 def _of_key(provider: Provider) -> list[str]:
     """Warn of a key that is not hidden, and of a host that gets the keys of the clients."""
     where = dotted_path(("providers", provider.name))
-    if provider.key is not None and len(provider.key.reveal()) < MIN_HIDDEN:
+    oauth = provider.oauth
+    keys = [provider.key] if oauth is None else [provider.key, oauth.client_secret, oauth.refresh_token]
+    if any(key is not None and len(key.reveal()) < MIN_HIDDEN for key in keys):
         return [f"{where}: its key has {_TOO_SHORT}"]
     if KINDS[provider.kind].base_url is None and provider.auth is None and not provider.subscriptions:
         return [f"{where}: {_KEYLESS}"]
     return []
+
+
+def _of_token_url(provider: Provider) -> list[str]:
+    """Warn of secrets and tokens that travel in clear text."""
+    url = None if provider.oauth is None else provider.oauth.token_url
+    if url is None or not url.lower().startswith("http:") or _is_loopback(urlsplit(url).hostname or ""):
+        return []
+    where = dotted_path(("providers", provider.name, "oauth", "token_url"))
+    return [f"{where}: plain HTTP, so secrets and tokens travel in clear text"]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def _of_public_url(config: Config) -> list[str]:

@@ -25,6 +25,7 @@ from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import THREADS, StoreThreads, Subscriptions
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
@@ -46,6 +47,8 @@ _log: Final = Logger()
 _MAX_UNKNOWN_STOPS: Final = 64
 """How many are remembered; a provider that invents more is not logged any further."""
 _MAX_STOP_LENGTH: Final = 64
+_TOKEN_LIMITS: Final = UpstreamLimits(connect=10.0, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
+"""Of token endpoints, whose whole response has that long."""
 
 
 @dataclass(slots=True)
@@ -68,6 +71,10 @@ class UnknownStopLog:
         )
 
 
+def _close(credentials: CredentialProvider) -> None:
+    credentials.close()
+
+
 @dataclass(slots=True)
 class Generation:
     """One configuration, and all that was built from it."""
@@ -81,6 +88,8 @@ class Generation:
     upstreams: Mapping[str, Upstream]
     models: Models
     """What each model takes."""
+    release: Callable[[CredentialProvider], None] = _close
+    """Gives a source of credentials back, which other generations may still use."""
     unknown_stops: UnknownStopLog = field(default_factory=UnknownStopLog)
     failures: FailureLog = field(default_factory=FailureLog)
     rewrites: Mapping[str, BodyRewrite] = field(default_factory=dict)
@@ -122,7 +131,7 @@ class Generation:
 
     def _close(self) -> None:
         for credential in self.credentials.values():
-            credential.close()
+            self.release(credential)
         for upstream in self.upstreams.values():
             upstream.close()
 
@@ -132,12 +141,12 @@ def build_generation(
     config: Config,
     reactor: Any,  # Any: a reactor has no one type
     created: int,
-    subscriptions: Subscriptions | None = None,
+    sources: CredentialSources,
 ) -> Generation:
     """Build what a configuration asks for.
 
     :param created: unix seconds that the entries of the catalog carry.
-    :param subscriptions: what is known of subscription credentials from before; ``None``: nothing.
+    :param sources: of credentials, which outlive it.
     :raises ValueError: files that it names cannot be read, or do not hold what they should; a line for each.
     """
     resolver = Resolver(config)
@@ -150,46 +159,52 @@ def build_generation(
             problems.append(str(error))
     profiles = read_profiles(config, os.environ, problems)
     rewrites = _rewrites(config, profiles, problems)
+    credentials = _credentials(config, profiles, sources, problems)
     if problems:
+        for credential in credentials.values():
+            sources.release(credential)
         raise ValueError("\n".join(problems))
-    credentials, unlisted = _credentials(config, profiles, reactor, subscriptions)
-    catalog = Catalog(config, resolver, created, unlisted)
+
+    def without_account() -> frozenset[str]:
+        return frozenset(
+            name
+            for name, source in credentials.items()
+            if isinstance(source, SubscriptionSource) and not source.has_usable
+        )
+
+    catalog = Catalog(config, resolver, created, without_account)
     models = Models(_override(row) for row in config.translation.models)
     table = RouteTable(ROUTES, config.routes.deny, families_of(config))
+    release = sources.release
     return Generation(
-        number, config, table, resolver, catalog, credentials, upstreams, models, rewrites=rewrites
+        number, config, table, resolver, catalog, credentials, upstreams, models, release, rewrites=rewrites
     )
 
 
 def _credentials(
-    config: Config,
-    profiles: Mapping[str, Profile],
-    reactor: Any,  # Any: as above
-    subscriptions: Subscriptions | None,
-) -> tuple[dict[str, CredentialProvider], Callable[[], frozenset[str]]]:
-    """Return the credentials of each provider, and what tells which providers have none to use at present."""
+    config: Config, profiles: Mapping[str, Profile], sources: CredentialSources, problems: list[str]
+) -> dict[str, CredentialProvider]:
+    """Return the credentials of each provider, and note why there are none."""
     found: dict[str, CredentialProvider] = {}
-    sources: dict[str, SubscriptionSource] = {}
     for name, provider in config.providers.items():
-        if provider.profile is None:
-            found[name] = credentials_of(provider, reactor)
-            continue
-        subscriptions = subscriptions or build_subscriptions(reactor)
-        profile = profiles[provider.profile]
-        found[name] = sources[name] = subscriptions.source(provider, profile, config.credential_store)
-
-    def without_account() -> frozenset[str]:
-        return frozenset(name for name, source in sources.items() if not source.has_usable)
-
-    return found, without_account
+        try:
+            if provider.profile is None:
+                found[name] = credentials_of(provider, sources)
+            elif provider.profile in profiles:
+                profile, store = profiles[provider.profile], config.credential_store
+                found[name] = sources.subscriptions.source(provider, profile, store)
+        except ValueError as error:
+            problems.append(str(error))
+    return found
 
 
-def build_subscriptions(reactor: Any) -> Subscriptions:  # Any: as above
-    """Return what keeps subscription credentials, with threads for its files."""
-    limits = UpstreamLimits(connect=REQUEST_SECONDS, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
-    client = TokenClient(build_agent(reactor, limits), reactor)
+def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
+    """Return what keeps the credentials that outlive a generation, with threads for the files of stores."""
+    agent = build_agent(reactor, _TOKEN_LIMITS)
+    client = TokenClient(agent, reactor)
     threads = StoreThreads(DaemonThreads(reactor, "mgw-credentials", THREADS))
-    return Subscriptions(client, reactor, time, threads.run, random)
+    subscriptions = Subscriptions(client, reactor, time, threads.run, random)
+    return CredentialSources(reactor, client, subscriptions, agent.close)
 
 
 def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str]) -> dict[str, Profile]:

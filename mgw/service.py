@@ -26,13 +26,14 @@ from mgw import __version__
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.check import warnings
+from mgw.config.authentication import secrets_of_credentials
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
-from mgw.generation import build_generation, build_subscriptions
+from mgw.generation import Generation, build_generation, build_sources
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessLog, AccessObserver, LogFile, RedactingObserver, UsageLog
 from mgw.ops.metrics import Metrics
@@ -76,10 +77,7 @@ def secrets_of(config: Config) -> list[Secret]:
     """Return every secret that a configuration holds."""
     found = list(config.edge_auth.keys)
     for provider in config.providers.values():
-        if provider.key is not None:
-            found.append(provider.key)
-        if provider.proxy is not None:
-            found += provider.proxy.secrets
+        found += secrets_of_credentials(provider)
         found += [Secret(value) for value in provider.headers.set.values() if value]
         found += secrets_in_headers(provider)
     return found
@@ -134,8 +132,8 @@ class GatewayService(Service):
         self._closing: set[Deferred[None]] = set()
         self._cut_short: Callable[[], None] | None = None
 
-        self._subscriptions = build_subscriptions(reactor)
-        generation = build_generation(1, config, reactor, int(time()), self._subscriptions)
+        self._sources = build_sources(reactor)
+        generation = build_generation(1, config, reactor, int(time()), self._sources)
         self._event_loop = EventLoop(reactor)
         self._disk_threads = DiskThreads(reactor)
         self._work_threads = WorkThreads(reactor)
@@ -207,7 +205,7 @@ class GatewayService(Service):
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
             observer = RedactingObserver(
-                textFileLogObserver(stream), lambda: [*self._secrets, *self._subscriptions.secrets()]
+                textFileLogObserver(stream), lambda: [*self._secrets, *self._sources.secrets()]
             )
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
@@ -256,13 +254,16 @@ class GatewayService(Service):
         if self.server.draining:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
+        generation: Generation | None = None
         try:
             config = self._read_config()
             number = self.server.generation.number + 1
-            generation = build_generation(number, config, self._reactor, int(time()), self._subscriptions)
+            generation = build_generation(number, config, self._reactor, int(time()), self._sources)
             sinks = self._sinks_of(config)
             self._renew_certificate(config, sinks)
         except (ConfigError, OSError, ValueError) as error:
+            if generation is not None:
+                generation.retire()
             self._metrics.reload_failed()
             _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=error)
             return
@@ -309,7 +310,7 @@ class GatewayService(Service):
         self._work_threads.stop()
         self.server.generation.retire()
         self._records.flush()
-        await self._subscriptions.stop()
+        await self._sources.stop()
         for closing in [*self._closing, self._journal.close()]:
             await closing
         self._event_loop.restore()

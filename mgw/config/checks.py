@@ -192,6 +192,19 @@ def checked_public_url(text: str) -> str:
     return _checked_address(text, "each client brings its own")
 
 
+def checked_token_url(text: str) -> str:
+    """Take the address of a token endpoint, which is used as it is (RFC 6749 3.2: it may have a query)."""
+    if "#" in text:
+        raise ValueError("expected an address without a fragment (no #)")
+    address, mark, query = text.partition("?")
+    checked = _checked_address(address, "the client's id and secret have settings of their own")
+    if not _URL_PATH.fullmatch(query.replace("?", "/")):
+        raise ValueError("expected a percent-encoded query")
+    parts = urlsplit(address)
+    root = checked.removesuffix(parts.path.rstrip("/"))
+    return f"{root}{parts.path}{mark}{query}"
+
+
 def _checked_address(text: str, instead_of_user: str) -> str:
     if not text.isascii():
         raise ValueError(
@@ -281,6 +294,10 @@ UPSTREAM_ADDRESS: Final = text_like(
 _PROXY_USER_PATTERN: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})+"
 PROXY_ADDRESS: Final = text_like(
     f"[hH][tT][tT][pP][sS]?://(?:{_PROXY_USER_PATTERN}@)?{_HOST_PATTERN}:{_PORT_PATTERN}/?"
+)
+TOKEN_URL: Final = text_like(
+    rf"(?![^?]*/\.\.?(?:[/?]|$))[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"
+    r"(?:\?(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
 ORIGIN: Final = text_like(r"(?:\*|[nN][uU][lL][lL]|[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+)")
 ABSOLUTE_PATH: Final = text_like(f"/[^{_CONTROL_CLASS}]*")

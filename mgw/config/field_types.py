@@ -103,7 +103,7 @@ class OneOf:
         return handler.generate_schema(read)
 
 
-def _key_or(setting: str) -> PlainValidator:
+def key_or(setting: str) -> PlainValidator:
     """Take a key; a placeholder is referred to the setting that reads the environment."""
     instead = f"to read the key from the environment, name its variable in {setting}"
 
@@ -244,8 +244,8 @@ DiskBytes = Annotated[
     expect("a whole number of bytes above 0, without a unit (4 GiB is 4294967296)"),
 ]
 Connections = Annotated[int, Field(gt=0, le=2**31), expect("a whole number above 0")]
-Key = Annotated[Secret, _key_or("api_key_env"), WithJsonSchema(KEY)]
-EdgeKey = Annotated[Secret, _key_or("keys_env"), WithJsonSchema(KEY)]
+Key = Annotated[Secret, key_or("api_key_env"), WithJsonSchema(KEY)]
+EdgeKey = Annotated[Secret, key_or("keys_env"), WithJsonSchema(KEY)]
 KindName = Annotated[Kind, OneOf(KIND_SPELLINGS)]
 FamilyName = Annotated[Family, OneOf(FAMILY_SPELLINGS)]
 EffortName = Annotated[Effort, OneOf()]

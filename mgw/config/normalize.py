@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final, TypeVar
 
+from mgw.config.authentication import settle_authentication
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
 from mgw.config.environment import (
     CERT_VARIABLE,
@@ -239,7 +240,7 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
         checked_provider_name(name)
     except ValueError as error:
         context.report.add(path, str(error))
-    auth, key = _credential(provider, path, context)
+    authentication = settle_authentication(provider, path, context)
     _check_subscriptions(provider, path, context)
     proxy = _proxy(provider, path, context)
     _check_headers(provider, (*path, "headers"), context)
@@ -252,14 +253,17 @@ def normalize_provider(name: str, provider: Provider, general: Config, context: 
     base_url = _base_url(provider.kind, provider.base_url, (*path, "base_url"), context)
     _check_version(provider.kind, base_url, provider.api_version, (*path, "api_version"), context)
     refuses = base_url == KINDS[provider.kind].base_url
-    if auth is AuthMode.NONE and refuses and not context.report.has_problem_at((*path, "auth")):
+    if (
+        authentication["auth"] is AuthMode.NONE
+        and refuses
+        and not context.report.has_problem_at((*path, "auth"))
+    ):
         fault = f"auth none cannot work at {base_url}, which refuses requests without a credential"
         context.report.add((*path, "auth"), fault)
     found = {
         "name": name,
         "base_url": base_url,
-        "auth": auth,
-        "api_key": key,
+        **authentication,
         "proxy": proxy,
         "timeouts": _completed(provider.timeouts, general.timeouts),
         "retries": _completed(provider.retries, general.retries),
@@ -274,59 +278,6 @@ def _completed(own: BlockT, general: Settings) -> BlockT:
     return own.model_copy(update=unstated)
 
 
-def _credential(
-    provider: Provider, path: Path, context: LoadContext
-) -> tuple[AuthMode | None, Secret | None]:
-    """Settle how the gateway shows itself, and with what key (contract 3.7)."""
-    literal = context.is_set(provider.api_key, (*path, "api_key"))
-    by_name = context.is_set(provider.api_key_env, (*path, "api_key_env"))
-    has_file = context.is_set(provider.token_file, (*path, "token_file"))
-    key = provider.api_key
-    if literal and by_name:
-        context.report.add((*path, "api_key_env"), "api_key is also set: keep only one of them")
-    if provider.api_key_env is not None and not literal:
-        key = context.key_from(provider.api_key_env, (*path, "api_key_env"))
-    if context.report.has_problem_below((*path, "auth")):
-        return None, key
-    has_key = literal or by_name
-    fault = _fault(provider.auth, has_key=has_key, has_file=has_file)
-    if fault is not None:
-        context.report.add((*path, "auth") if provider.auth else (*path, "token_file"), fault)
-    if provider.auth is not None:
-        return provider.auth, key
-    if has_file:
-        return AuthMode.TOKEN_FILE, None
-    return (AuthMode.API_KEY, key) if has_key else (None, None)
-
-
-def _fault(auth: AuthMode | None, *, has_key: bool, has_file: bool) -> str | None:
-    """Say what keeps a mode and the credentials beside it from working together."""
-    match auth:
-        case None:
-            both = has_key and has_file
-            return "a provider has one credential: keep either token_file or the api_key" if both else None
-        case AuthMode.API_KEY | AuthMode.BEARER:
-            if has_file:
-                return (
-                    f"auth {auth} takes api_key or api_key_env, found token_file (for that: auth token_file)"
-                )
-            return None if has_key else f"auth {auth} needs api_key or api_key_env, found neither"
-        case AuthMode.TOKEN_FILE:
-            if has_key:
-                return "auth token_file uses only token_file: remove the api_key"
-            return None if has_file else "auth token_file needs token_file, found none"
-        case AuthMode.CLIENT_BEARER:
-            own = has_key or has_file
-            return (
-                "auth client_bearer sends the client's own token: remove the provider's credential"
-                if own
-                else None
-            )
-        case AuthMode.NONE:
-            own = has_key or has_file
-            return "auth none sends no credential: remove the provider's key or token" if own else None
-
-
 def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -> None:
     """Note what keeps subscription credentials from being used."""
     report, pool = context.report, provider.pool
@@ -335,7 +286,9 @@ def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -
             report.add((*path, "cloak"), "only for subscription credentials, found without a pool")
         return
     here = (*path, "pool")
-    own = {"auth", "api_key", "api_key_env", "token_file"} & set_keys(provider)
+    own = {"auth", "api_key", "api_key_env", "token_file", "oauth", "service_account_file"} & set_keys(
+        provider
+    )
     if own:
         report.add(here, f"a pool brings the provider's credentials: remove {enumerated(sorted(own))}")
     for key, words in (("credentials", "a list of entries of the credential store"), ("profile", "a name")):

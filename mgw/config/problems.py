@@ -29,6 +29,15 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("providers", ANY, "api_key"),
     ("providers", ANY, "api_key_env"),
     ("providers", ANY, "base_url"),
+    ("providers", ANY, "oauth", "client_id"),
+    ("providers", ANY, "oauth", "client_id_env"),
+    ("providers", ANY, "oauth", "client_secret"),
+    ("providers", ANY, "oauth", "client_secret_env"),
+    ("providers", ANY, "oauth", "refresh_token"),
+    ("providers", ANY, "oauth", "refresh_token_env"),
+    ("providers", ANY, "oauth", "token_url"),
+    ("providers", ANY, "oauth", "extra", ANY),
+    ("providers", ANY, "oauth", "headers", ANY),
     ("providers", ANY, "headers", "set", ANY),
     ("providers", ANY, "proxy"),
     ("providers", ANY, "proxy_env"),
@@ -79,13 +88,9 @@ NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("hooks", "webhook"),
     ("hooks", "sqlite"),
     ("spool", "max_bytes"),
-    ("providers", ANY, "oauth"),
-    ("providers", ANY, "service_account_file"),
+    ("providers", ANY, "oauth", "credentials"),
 )
 """Keys."""
-
-AUTH_NOT_AVAILABLE: Final = frozenset({"oauth2", "adc", "service_account"})
-"""Values of a provider's ``auth``."""
 
 NOT_AVAILABLE_MESSAGE: Final = "not available in this version"
 

@@ -7,7 +7,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from msgspec import Struct
+from pydantic import ConfigDict, Field
 
 from mgw.config.field_types import (
     BaseUrl,
@@ -18,15 +19,15 @@ from mgw.config.field_types import (
     Key,
     KindName,
     Name,
+    OneOf,
     OnOff,
     ProxyUrl,
     Seconds,
     Text,
     Variable,
 )
-from mgw.config.problems import AUTH_NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE
+from mgw.config.oauth import OAuthSettings
 from mgw.config.profile import CloakModeName
-from mgw.config.quoting import describe_word
 from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import (
     Documentation,
@@ -35,7 +36,6 @@ from mgw.config.settings_base import (
     Omittable,
     Settings,
     UniqueList,
-    parse_with,
     required,
     setting,
 )
@@ -56,24 +56,29 @@ class AuthMode(StrEnum):
     """The client's own bearer token."""
     TOKEN_FILE = "token_file"  # noqa: S105 (the name of a mode)
     """A bearer token read from a file that somebody else renews."""
+    OAUTH2 = "oauth2"
+    """A token from a token endpoint, which the ``oauth`` block describes."""
+    SERVICE_ACCOUNT = "service_account"
+    """A token that a key of a Google service account signs for."""
+    ADC = "adc"
+    """A token from Google's application default credentials."""
     NONE = "none"
     """The provider wants no credential, and none is sent."""
 
 
-def _auth(text: str) -> AuthMode:
-    modes = {mode.value: mode for mode in AuthMode}
-    if text in modes:
-        return modes[text]
-    if text in AUTH_NOT_AVAILABLE:
-        raise ValueError(f"auth {text}: {NOT_AVAILABLE_MESSAGE}")
-    raise ValueError(f"expected one of {', '.join(AuthMode)}, found {describe_word(text, modes)}")
+AuthName = Annotated[AuthMode, OneOf()]
 
 
-AuthName = Annotated[
-    AuthMode,
-    parse_with(_auth, f"one of {', '.join(AuthMode)}"),
-    WithJsonSchema({"type": "string", "enum": list(AuthMode)}),
-]
+class GooglePlaces(Struct, frozen=True):
+    """Where Google's credentials may be, in this order."""
+
+    key_file: str | None
+    """A key of a service account, or what else Google's tools write as credentials."""
+    setting: str
+    """The setting or variable that names that file."""
+    well_known_file: str
+    """Where ``gcloud auth application-default login`` puts its own; may be missing."""
+    metadata_host: str
 
 
 class UpstreamTimeoutsSettings(Settings):
@@ -206,6 +211,15 @@ class Provider(Settings):
     )
     api_key_env: Omittable[Variable] = setting("The environment variable that holds the key")
     token_file: Omittable[Text] = setting("A file with an access token that another program keeps fresh")
+    oauth: Omittable[OAuthSettings] = setting("Where tokens come from, for ``auth: oauth2``")
+    service_account_file: Omittable[Text] = setting(
+        "Key file of a Google service account, for ``service_account`` and ``adc``",
+        "For ``adc`` it may be any file of credentials that Google's tools write. It is read at the start "
+        "and at each reload. Without it, the file that the environment variable "
+        "``GOOGLE_APPLICATION_CREDENTIALS`` names is used.",
+    )
+    google: NotInFile[GooglePlaces | None] = None
+    """Where the credentials of ``SERVICE_ACCOUNT`` and ``ADC`` may be."""
     pool: PoolSettings | None = setting("Several accounts that are used in turn")
     cloak: Omittable[CloakModeName] = setting(
         "When requests are made to look like those of the vendor's own client, as the profile says",

@@ -16,16 +16,19 @@ from typing import Final
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_google
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
 from mgw.config.normalize import OF_CHAT
+from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import AuthMode
 from mgw.config.settings import Config
 from mgw.kinds import KINDS, kinds_where, of_chat
 from mgw.vocabulary import DEFAULT_SPELLINGS, KIND_SPELLINGS, Family, Kind
 
 _KEYS: Final = ("api_key", "api_key_env")
-_CREDENTIALS: Final = (*_KEYS, "token_file")
+_FILES: Final = ("token_file", "oauth", "service_account_file")
+_CREDENTIALS: Final = (*_KEYS, *_FILES)
 
 
 class _Generator(GenerateJsonSchema):
@@ -49,6 +52,9 @@ def schema_text() -> str:
     } | providers["anyOf"][0]
     _names(settings["aliases"], NAME)
     _names(schema["$defs"]["HeadersSettings"]["properties"]["set"], HEADER_NAME)
+    oauth = schema["$defs"]["OAuthSettings"]["properties"]
+    _names(oauth["extra"], {"not": {"enum": sorted(RESERVED_FIELDS)}})
+    _names(oauth["headers"], HEADER_NAME)
     settings["defaults"]["anyOf"][0]["allOf"] = _one_spelling_each(DEFAULT_SPELLINGS)
     voices = schema["$defs"]["TranslationSettings"]["properties"]["voices"]["anyOf"][0]
     voices["allOf"] = _one_spelling_each({key: FAMILY_SPELLINGS[key] for key in voices["properties"]})
@@ -111,6 +117,41 @@ def _versioned(kind: Kind) -> Schema:
     return {"if": {"allOf": [_spelled(kind), address]}, "then": _needs_any(["api_version"])}
 
 
+_OF_GOOGLE: Final = sorted(GOOGLE_MODES)
+
+
+def _in_a_form(name: str) -> tuple[str, ...]:
+    """Return the settings that state a value: itself, or the variable that holds it."""
+    names = OAuthSettings.model_fields
+    return tuple(key for key in (name, f"{name}_env") if key in names)
+
+
+def _of_grants() -> list[Schema]:
+    """Return what each grant needs, and what the others may not have."""
+    found: list[Schema] = []
+    for grant in Grant:
+        foreign = [name for name, owner in OF_GRANT.items() if owner is not grant]
+        needed = [_needs_any(_in_a_form(name)) for name in ("token_url", *NEEDED_BY_GRANT[grant])]
+        rule = {"allOf": [*needed, _has_none(foreign)]}
+        found.append({"if": _where("grant", [grant]), "then": rule})
+        if grant is Grant.REFRESH_TOKEN:
+            implied = {"allOf": [_has_none(["grant"]), _needs_any(_in_a_form("refresh_token"))]}
+            found.append({"if": implied, "then": rule})
+        if grant is Grant.CLIENT_CREDENTIALS:
+            implied = _has_none(["grant", *_in_a_form("refresh_token")])
+            found.append({"if": implied, "then": rule})
+    return found
+
+
+_TOKEN_RULES: Final = [
+    *_of_grants(),
+    *(
+        {"if": when, "then": _needs_any(_in_a_form("client_id"))}
+        for when in (_needs_any(_in_a_form("client_secret")), _where("client_auth", [ClientAuth.BASIC]))
+    ),
+    {"if": _where("client_auth", [ClientAuth.BASIC]), "then": _needs_any(_in_a_form("client_secret"))},
+]
+
 _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     {
         "Provider": [
@@ -118,17 +159,36 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             _none_of_all(["proxy", "proxy_env"]),
             {
                 "if": _where("auth", [AuthMode.API_KEY, AuthMode.BEARER]),
-                "then": {"allOf": [_needs_any(_KEYS), _has_none(["token_file"])]},
+                "then": {"allOf": [_needs_any(_KEYS), _has_none(_FILES)]},
             },
             {
                 "if": _where("auth", [AuthMode.TOKEN_FILE]),
-                "then": {"allOf": [_needs_any(["token_file"]), _has_none(_KEYS)]},
+                "then": {"allOf": [_needs_any(["token_file"]), _has_none([*_KEYS, *_FILES[1:]])]},
+            },
+            {
+                "if": _where("auth", [AuthMode.OAUTH2]),
+                "then": {
+                    "allOf": [_needs_any(["oauth"]), _has_none([*_KEYS, _FILES[0], _FILES[2]])],
+                    "properties": {"oauth": {"allOf": _TOKEN_RULES}},
+                },
+            },
+            {
+                "if": _where("auth", _OF_GOOGLE),
+                "then": {
+                    "allOf": [_has_none([*_KEYS, "token_file"])],
+                    "properties": {"oauth": {"propertyNames": {"const": "scopes"}}},
+                },
             },
             {"if": _where("auth", [AuthMode.CLIENT_BEARER, AuthMode.NONE]), "then": _has_none(_CREDENTIALS)},
             *({"if": _has_none(["auth"]), "then": _none_of_all([key, "token_file"])} for key in _KEYS),
             {"if": {"required": ["cloak"]}, "then": _needs_any(["pool"])},
             {"if": {"required": ["pool"]}, "then": _has_none([*_CREDENTIALS, "auth"])},
+            {"if": _has_none(["auth"]), "then": _has_none(_FILES[1:])},
             {"if": _where("auth", [AuthMode.NONE]), "then": _needs_any(["base_url"])},
+            {
+                "if": {"allOf": [_spelled(*kinds_where(refuses_google)), _where("auth", _OF_GOOGLE)]},
+                "then": _needs_any(["base_url"]),
+            },
             {
                 "if": _spelled(*kinds_where(lambda row: row.base_url is None)),
                 "then": _needs_any(["base_url"]),
@@ -154,6 +214,9 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                     ]
                 },
             }
+        ],
+        "OAuthSettings": [
+            _none_of_all(_in_a_form(name)) for name in ("client_id", "client_secret", "refresh_token")
         ],
     }
 )

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from twisted.internet.interfaces import IReactorTime
-
 from mgw.config.provider import AuthMode, Provider
+from mgw.credentials.google_sources import google_source
+from mgw.credentials.oauth2 import grant_of, oauth_source
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.sources import CredentialSources
 from mgw.credentials.static import ClientBearer, ClientCredential, NoCredential, StaticCredential
 from mgw.credentials.token_file import TokenFile
 from mgw.kinds import KINDS
 
 
-def credentials_of(provider: Provider, clock: IReactorTime) -> CredentialProvider:
-    """Build the credential provider that a configuration entry asks for."""
+def credentials_of(provider: Provider, sources: CredentialSources) -> CredentialProvider:
+    """Return the credential provider that a configuration entry asks for; ``sources`` releases it.
+
+    :raises ValueError: a file that it names cannot be read, or holds something else.
+    """
     row = KINDS[provider.kind]
-    if provider.auth is AuthMode.NONE:
-        return NoCredential()
-    if provider.auth is AuthMode.CLIENT_BEARER:
-        return ClientBearer(provider.name)
-    if provider.auth is AuthMode.TOKEN_FILE:
-        assert provider.token_file is not None
-        return TokenFile(provider.name, provider.token_file, clock)
+    match provider.auth:
+        case AuthMode.NONE:
+            return NoCredential()
+        case AuthMode.CLIENT_BEARER:
+            return ClientBearer(provider.name)
+        case AuthMode.TOKEN_FILE:
+            assert provider.token_file is not None
+            return TokenFile(provider.name, provider.token_file, sources.clock)
+        case AuthMode.OAUTH2:
+            assert provider.oauth is not None
+            return oauth_source(grant_of(provider.oauth), sources)
+        case AuthMode.SERVICE_ACCOUNT | AuthMode.ADC:
+            return google_source(provider, sources)
     if provider.key is None:
         return ClientCredential(provider.name, row)
     if provider.auth is AuthMode.BEARER:

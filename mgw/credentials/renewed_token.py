@@ -31,7 +31,7 @@ from mgw.reactor.single_flight import SingleFlight
 from mgw.secret import Secret
 
 RENEW_SECONDS: Final = 30.0
-"""How long before its end a token is renewed (contract 3.13)."""
+"""How long before its end a token is renewed (contract 3.15)."""
 RETRY_SECONDS: Final = 5.0
 """How long a renewal that failed is not tried again while the old token is good."""
 

@@ -37,11 +37,11 @@ from mgw.reactor.own_requests import OwnRequest, WholeResponse, send_request
 from mgw.secret import Secret
 
 REQUEST_SECONDS: Final = 20.0
-"""For the whole of a request (contract 3.13)."""
+"""For the whole of a request (contract 3.15)."""
 MAX_RESPONSE_BYTES: Final = 256 * 1024
 MAX_TOKEN_BYTES: Final = 64 * 1024
 USUAL_SECONDS: Final = 600.0
-"""How long a token is good whose response does not say so (contract 3.13)."""
+"""How long a token is good whose response does not say so (contract 3.15)."""
 MIN_SECONDS: Final = 1.0
 """What less than that, zero or a negative number counts as."""
 MAX_SECONDS: Final = 366 * 86400.0
@@ -118,6 +118,11 @@ class JsonResponse(Struct, frozen=True):
         return f"JsonResponse({self.status})"
 
 
+FieldValue = str | Secret | list[str]
+Fields = Mapping[str, FieldValue]
+"""Of a request; in a form, a list is a field for each of its texts."""
+
+
 class Encoding(Enum):
     """How the fields of a request are written."""
 
@@ -182,7 +187,7 @@ class TokenEndpoint:
         self._encoding = encoding
         self.name = name
 
-    async def request(self, fields: Mapping[str, str | Secret]) -> TokenResponse:
+    async def request(self, fields: Fields) -> TokenResponse:
         """Return the token that a POST of these fields gives.
 
         :raises TokenRequestError: there is none.
@@ -197,13 +202,13 @@ class TokenEndpoint:
 
 def post_request(
     url: str,
-    fields: Mapping[str, str | Secret],
+    fields: Fields,
     headers: tuple[tuple[bytes, bytes], ...] = (),
     encoding: Encoding = Encoding.FORM,
 ) -> OwnRequest:
     """Return the POST of some fields."""
     plain = {name: value.reveal() if isinstance(value, Secret) else value for name, value in fields.items()}
-    body = urlencode(plain).encode() if encoding is Encoding.FORM else msgspec.json.encode(plain)
+    body = urlencode(plain, doseq=True).encode() if encoding is Encoding.FORM else msgspec.json.encode(plain)
     return _request("POST", url, ((b"Content-Type", encoding.value), *headers), body)
 
 

@@ -46,7 +46,7 @@ NAMED_IN: Final = {
             "credentials/__init__.py",
             # Its value of `auth`, what this needs beside it, and the same for editors.
             "config/provider.py",
-            "config/normalize.py",
+            "config/authentication.py",
             "config/schema.py",
         },
     ),

@@ -7,6 +7,7 @@ from twisted.internet.testing import MemoryReactorClock
 from mgw.generation import build_generation
 from mgw.vocabulary import Effort, Family, ForcedTools
 from tests.support.configs import THREE_FAMILIES, config
+from tests.support.token_endpoints import TokenHosts
 
 ROWS = """
 translation:
@@ -17,7 +18,9 @@ translation:
 
 
 def test_an_operators_rows_stand_before_the_shipped_ones_and_inherit_the_rest() -> None:
-    models = build_generation(1, config(THREE_FAMILIES + ROWS), MemoryReactorClock(), 0).models
+    models = build_generation(
+        1, config(THREE_FAMILIES + ROWS), MemoryReactorClock(), 0, TokenHosts().sources
+    ).models
     house = models.row("house-7", Family.ANTHROPIC)
     assert (house.budget, house.max_output, house.default) == (None, None, Effort.NONE)
     assert house.efforts == (Effort.LOW,)

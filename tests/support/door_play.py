@@ -46,6 +46,7 @@ from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
 from tests.support.door_cases import TEXT, Case, Observed, draw_case
 from tests.support.doors import Door, through_door, use_door
+from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
 from tests.support.upstreams import MemoryEndpoint, ProviderConnection
 from tests.support.web_servers import RecordingObserver, at_once
@@ -106,13 +107,17 @@ class _Stage:
         self.endpoint = MemoryEndpoint()
         self.observer = RecordingObserver()
         providers = settings.providers
+        self.token_hosts = TokenHosts(clock)
         self.generation = Generation(
             1,
             settings,
             table,
             resolver,
             catalog,
-            {name: credentials_of(provider, clock) for name, provider in providers.items()},
+            {
+                name: credentials_of(provider, self.token_hosts.sources)
+                for name, provider in providers.items()
+            },
             {
                 name: Upstream(name, provider.base_url, UPSTREAM_LIMITS, self.endpoint, clock)
                 for name, provider in providers.items()

@@ -31,6 +31,7 @@ from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.doors import through_door
+from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
 CHAT = b'{ "model" : "fast", "messages": [] }'
@@ -121,13 +122,17 @@ class Pipeline:
         self.wheel = TimerWheel(self.clock)
         settings = config(through_door(self.text))
         resolver = Resolver(settings)
+        self.token_hosts = TokenHosts(self.clock)
         self.generation = Generation(
             1,
             settings,
             route_table(settings),
             resolver,
             Catalog(settings, resolver, 0),
-            {name: credentials_of(provider, self.clock) for name, provider in settings.providers.items()},
+            {
+                name: credentials_of(provider, self.token_hosts.sources)
+                for name, provider in settings.providers.items()
+            },
             {
                 name: Upstream(name, provider.base_url, LIMITS, self.endpoint, self.clock)
                 for name, provider in settings.providers.items()

@@ -8,12 +8,17 @@ from urllib.parse import parse_qsl
 
 from twisted.internet.task import Clock
 
+from mgw.credentials.sources import CredentialSources
+from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.token_request import TokenClient
+from mgw.exchange.offload import run_inline
 from mgw.upstream.agent import UpstreamAgent
 from mgw.upstream.client import Upstream
 from tests.support.upstreams import LIMITS, MemoryEndpoint, ProviderConnection
 
 TOKEN_URL = "http://idp.example/token"
+WALL = 1_800_000_000.0
+"""What the calendar says when the clock begins."""
 _REASONS = {200: "OK", 302: "Found", 400: "Bad Request", 401: "Unauthorized", 500: "Server Error"}
 
 
@@ -68,10 +73,21 @@ class TokenHosts:
     endpoints: dict[str, MemoryEndpoint] = field(default_factory=dict)
     agent: UpstreamAgent = field(init=False)
     client: TokenClient = field(init=False)
+    sources: CredentialSources = field(init=False)
+    """Sources of credentials that ask these hosts."""
 
     def __post_init__(self) -> None:
         self.agent = UpstreamAgent(self._upstream_at)
         self.client = TokenClient(self.agent, self.clock)
+        seconds = self.clock.seconds
+
+        def wall() -> float:
+            return WALL + seconds()
+
+        subscriptions = Subscriptions(self.client, self.clock, wall, run_inline, lambda: 0.5)
+        self.sources = CredentialSources(
+            self.clock, self.client, subscriptions, self.agent.close, seconds, wall
+        )
 
     def endpoint(self, origin: str = "http://idp.example") -> MemoryEndpoint:
         """What makes the connections to a host."""

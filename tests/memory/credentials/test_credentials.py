@@ -12,6 +12,7 @@ from mgw.config.problems import ConfigError
 from mgw.config.provider import AuthMode
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, Refusal
+from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KINDS
@@ -19,11 +20,13 @@ from mgw.secret import Secret, key_hash
 from mgw.vocabulary import Family, Kind
 from tests.support.configs import config
 from tests.support.deferreds import result_of
+from tests.support.google_keys import service_account, write_json
+from tests.support.token_endpoints import TokenHosts
 
 
 def source(entry: str) -> CredentialProvider:
     settings = config(f"providers: {{p: {{{entry}}}}}")
-    return credentials_of(settings.providers["p"], Clock())
+    return credentials_of(settings.providers["p"], TokenHosts().sources)
 
 
 def shown(credential: Credential) -> tuple[bytes, str]:
@@ -145,34 +148,45 @@ def test_a_provider_that_wants_no_credential_is_sent_none(kind: str, family: Fam
         assert shown(result_of(source(entry).obtain(key))) == (b"", "")
 
 
-OWN = "api_key: k1", "token_file: /run/token"
+OWN = {
+    "key": "api_key: k1",
+    "file": "token_file: /run/token",
+    "oauth": "oauth: {token_url: 'http://idp/t', client_id: c, client_secret: s}",
+    "account": "service_account_file: %s",
+}
+NEEDS: dict[AuthMode | None, list[set[str]]] = {
+    None: [set(), {"key"}, {"file"}],
+    AuthMode.API_KEY: [{"key"}],
+    AuthMode.BEARER: [{"key"}],
+    AuthMode.TOKEN_FILE: [{"file"}],
+    AuthMode.OAUTH2: [{"oauth"}],
+    AuthMode.SERVICE_ACCOUNT: [{"account"}],
+    AuthMode.ADC: [set(), {"account"}],
+    AuthMode.CLIENT_BEARER: [set()],
+    AuthMode.NONE: [set()],
+}
 
 
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("auth", [None, *AuthMode])
-@pytest.mark.parametrize("own", [(), OWN[:1], OWN[1:], OWN], ids=["nothing", "key", "file", "both"])
 def test_what_cannot_work_is_refused_at_load_and_the_rest_has_a_source(
-    kind: Kind, auth: AuthMode | None, own: tuple[str, ...]
+    kind: Kind, auth: AuthMode | None, tmp_path: Path
 ) -> None:
-    stated = () if auth is None else (f"auth: {auth}",)
-    entry = ", ".join([f"kind: {kind}", "base_url: 'http://h/v1'", *stated, *own])
-    needs = {
-        None: ((), OWN[:1], OWN[1:]),
-        AuthMode.API_KEY: (OWN[:1],),
-        AuthMode.BEARER: (OWN[:1],),
-        AuthMode.TOKEN_FILE: (OWN[1:],),
-        AuthMode.CLIENT_BEARER: ((),),
-        AuthMode.NONE: ((),),
-    }
-    if own not in needs[auth]:
-        with pytest.raises(ConfigError, match=r"providers\.p\."):
-            source(entry)
-        return
-    found = source(entry)
-    if isinstance(found, TokenFile):
-        return
-    family = KINDS[kind].family
-    credential = result_of(found.obtain(client("c1", b"Bearer", family)))
-    expected = "" if auth is AuthMode.NONE else "k1" if own else "c1"
-    assert credential.key.reveal() == expected
-    assert credential.of_client == (expected == "c1")
+    account = write_json(tmp_path / "key.json", service_account())
+    for number in range(2 ** len(OWN)):
+        own = {name for bit, name in enumerate(OWN) if number >> bit & 1}
+        stated = () if auth is None else (f"auth: {auth}",)
+        settings = [OWN[name].replace("%s", account) for name in OWN if name in own]
+        entry = ", ".join([f"kind: {kind}", "base_url: 'http://h/v1'", *stated, *settings])
+        if own not in NEEDS[auth]:
+            with pytest.raises(ConfigError, match=r"mgw.yaml:1: providers\.p\."):
+                source(entry)
+            continue
+        found = source(entry)
+        if isinstance(found, TokenFile | RenewedToken):
+            assert found.refusable(401)
+            continue
+        credential = result_of(found.obtain(client("c1", b"Bearer", KINDS[kind].family)))
+        expected = "" if auth is AuthMode.NONE else "k1" if own else "c1"
+        assert credential.key.reveal() == expected
+        assert credential.of_client == (expected == "c1")

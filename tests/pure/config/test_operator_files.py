@@ -37,6 +37,9 @@ VARIABLES = (
     "GEMINI_API_KEY",
     "AZURE_OPENAI_API_KEY",
     "GROQ_API_KEY",
+    "OAUTH_CLIENT_ID",
+    "OAUTH_CLIENT_SECRET",
+    "OAUTH_REFRESH_TOKEN",
 )
 ENVIRON = dict.fromkeys(VARIABLES, "a-long-key") | {"PROXY_ADDRESS": "http://u:p@proxy.example:3128"}
 """What the shipped configuration needs when all of it is on."""

@@ -7,7 +7,6 @@ import pytest
 from mgw.config.load import parse
 from mgw.config.problems import (
     ANY,
-    AUTH_NOT_AVAILABLE,
     NOT_AVAILABLE,
     NOT_AVAILABLE_MESSAGE,
     ConfigError,
@@ -248,11 +247,6 @@ def test_a_setting_of_a_later_version_says_so(place: tuple[str | int, ...]) -> N
     assert [problem.path for problem in found] == [
         dotted_path(place).replace(ANY, "main").replace("'main'", "main")
     ]
-
-
-@pytest.mark.parametrize("auth", sorted(AUTH_NOT_AVAILABLE))
-def test_an_auth_of_a_later_version_says_so(auth: str) -> None:
-    assert of_provider(f"kind: gemini, auth: {auth}") == [f"auth: auth {auth}: {NOT_AVAILABLE_MESSAGE}"]
 
 
 def test_a_wrong_override_names_its_variable() -> None:

@@ -1,0 +1,190 @@
+"""The ``oauth`` block of a provider: where its tokens come from, and for what (contract 3.15).
+
+Sources: RFC 6749 (client credentials, refresh tokens), RFC 8693 (token exchange), RFC 7523 (assertions).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from mgw.config.checks import KEY, NAME, TOKEN_URL, checked_name, checked_token_url
+from mgw.config.field_types import HeaderValue, OneOf, Text, Variable, key_or
+from mgw.config.settings_base import (
+    Documentation,
+    EmptyIfNull,
+    Omittable,
+    Settings,
+    check_with,
+    expect,
+    setting,
+    wrong_type,
+    wrong_value,
+)
+from mgw.secret import Secret
+
+
+class Grant(StrEnum):
+    """What a token is asked for with."""
+
+    CLIENT_CREDENTIALS = "client_credentials"
+    REFRESH_TOKEN = "refresh_token"  # noqa: S105 (the name of a grant)
+    TOKEN_EXCHANGE = "token_exchange"  # noqa: S105 (the name of a grant)
+    JWT_BEARER = "jwt_bearer"
+
+
+class ClientAuth(StrEnum):
+    """How the client shows itself to a token endpoint (RFC 6749 2.3.1)."""
+
+    FORM = "form"
+    BASIC = "basic"
+
+
+class BodyFormat(StrEnum):
+    """How the fields of a request are written."""
+
+    FORM = "form"
+    JSON = "json"
+
+
+OF_GRANT: Final[dict[str, Grant]] = {
+    "refresh_token": Grant.REFRESH_TOKEN,
+    "refresh_token_env": Grant.REFRESH_TOKEN,
+    "subject_token_file": Grant.TOKEN_EXCHANGE,
+    "subject_token_type": Grant.TOKEN_EXCHANGE,
+    "requested_token_type": Grant.TOKEN_EXCHANGE,
+    "resource": Grant.TOKEN_EXCHANGE,
+    "assertion_file": Grant.JWT_BEARER,
+}
+"""Settings that only one grant has."""
+
+RESERVED_FIELDS: Final = frozenset(
+    {
+        "grant_type",
+        "client_id",
+        "client_secret",
+        "refresh_token",
+        "scope",
+        "audience",
+        "resource",
+        "assertion",
+        "subject_token",
+        "subject_token_type",
+        "requested_token_type",
+    }
+)
+"""Form fields that have settings of their own."""
+
+JWT_TYPE: Final = "urn:ietf:params:oauth:token-type:jwt"
+
+
+def _scopes(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.split()
+    if not isinstance(value, list | tuple) or not all(isinstance(scope, str) for scope in value):
+        raise wrong_type("a list of scopes, or text with spaces between them")
+    try:
+        return tuple(dict.fromkeys(map(checked_name, value)))
+    except ValueError:
+        raise wrong_value("expected scopes without spaces or control characters in them") from None
+
+
+Scopes = Annotated[
+    tuple[str, ...],
+    PlainValidator(_scopes),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": NAME}]}),
+]
+TokenUrl = Annotated[
+    str,
+    expect("an http:// or https:// address"),
+    check_with(checked_token_url),
+    WithJsonSchema(TOKEN_URL),
+]
+FormValue = Annotated[
+    str, expect("text (in quotes if YAML would read it as a number)"), WithJsonSchema({"type": "string"})
+]
+ClientSecret = Annotated[Secret, key_or("client_secret_env"), WithJsonSchema(KEY)]
+RefreshToken = Annotated[Secret, key_or("refresh_token_env"), WithJsonSchema(KEY)]
+GrantName = Annotated[Grant, OneOf()]
+ClientAuthName = Annotated[ClientAuth, OneOf()]
+BodyFormatName = Annotated[BodyFormat, OneOf()]
+
+
+class OAuthSettings(Settings):
+    """Where a provider's tokens come from."""
+
+    token_url: Omittable[TokenUrl] = setting(
+        "The address of the token endpoint",
+        "Required for ``auth: oauth2``. It is used as it is, and redirects are not followed. With plain HTTP "
+        "and another host than this machine there is a warning: secrets and tokens travel in clear text.",
+    )
+    grant: Omittable[GrantName] = setting(
+        "With what the gateway asks for a token",
+        "``client_credentials`` needs ``client_id`` and a secret, ``refresh_token`` a refresh token and "
+        "``client_id``, ``token_exchange`` (RFC 8693) ``subject_token_file`` and ``jwt_bearer`` (RFC 7523) "
+        "``assertion_file``.",
+        shown="``refresh_token`` if there is one, else ``client_credentials``",
+    )
+    client_id: Omittable[Text] = setting("The gateway's id at the token endpoint")
+    client_id_env: Omittable[Variable] = setting("The environment variable that holds ``client_id``")
+    client_secret: Omittable[ClientSecret] = setting(
+        "The gateway's secret at the token endpoint; use ``client_secret_env`` to keep it out of this file"
+    )
+    client_secret_env: Omittable[Variable] = setting("The environment variable that holds ``client_secret``")
+    client_auth: ClientAuthName = setting(
+        "Where the client's id and secret are sent: in the form, or in the header ``Authorization: Basic``",
+        default=ClientAuth.FORM,
+    )
+    refresh_token: Omittable[RefreshToken] = setting(
+        "A refresh token; use ``refresh_token_env`` to keep it out of this file",
+        "If a response brings a new one, that is used from then on, also after a reload. It is kept in "
+        "memory, so after a restart the configured one is used again; there is a warning in the log.",
+    )
+    refresh_token_env: Omittable[Variable] = setting("The environment variable that holds ``refresh_token``")
+    scopes: Scopes = setting(
+        "The scopes to ask for: a list, or text with spaces between them",
+        "This is the only setting of the block that ``auth: service_account`` and ``auth: adc`` use too; "
+        "there the default is ``https://www.googleapis.com/auth/cloud-platform``.",
+        default=(),
+    )
+    audience: Omittable[Text] = setting("For whom the token is meant, as the form field ``audience``")
+    extra: EmptyIfNull[dict[str, FormValue]] = Field(
+        default={},
+        repr=False,
+        json_schema_extra=Documentation(
+            "More fields of the form",
+            "The values are never shown or logged. Fields with settings of their own are refused.",
+            default="empty",
+        ),
+    )
+    headers: EmptyIfNull[dict[str, HeaderValue]] = Field(
+        default={},
+        repr=False,
+        json_schema_extra=Documentation(
+            "More headers of the request for a token",
+            "The values are never shown or logged.",
+            default="empty",
+        ),
+    )
+    body: BodyFormatName = setting(
+        "How the fields are written; the standards say ``form``, and some vendors want ``json``",
+        default=BodyFormat.FORM,
+    )
+    subject_token_file: Omittable[Text] = setting(
+        "File with the token to exchange, for ``token_exchange``; it is read again for each exchange"
+    )
+    subject_token_type: Omittable[Text] = setting("What that token is, as a URN", shown=f"``{JWT_TYPE}``")
+    requested_token_type: Omittable[Text] = setting("What token to ask for, as a URN; for ``token_exchange``")
+    resource: Omittable[Text] = setting(
+        "Address of the service that the token is for; for ``token_exchange``"
+    )
+    assertion_file: Omittable[Text] = setting(
+        "File with the signed assertion, for ``jwt_bearer``; it is read again for each token"
+    )
+
+    def secrets(self) -> list[Secret]:
+        """Return all that no log may show."""
+        found = [secret for secret in (self.client_secret, self.refresh_token) if secret is not None]
+        return found + [Secret(value) for value in (*self.extra.values(), *self.headers.values()) if value]

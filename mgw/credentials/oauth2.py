@@ -1,0 +1,171 @@
+"""``auth: oauth2``: the requests of each grant.
+
+Sources: RFC 6749 4.4 and 6 (client credentials, refresh tokens), RFC 8693 2.1 (token exchange), RFC 7523 2.1
+(assertions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from mgw.config.oauth import JWT_TYPE, BodyFormat, ClientAuth, Grant, OAuthSettings
+from mgw.credentials.refresh_tokens import RefreshTokens
+from mgw.credentials.renewed_token import RenewedToken
+from mgw.credentials.sources import CredentialSources
+from mgw.credentials.token_request import (
+    MAX_TOKEN_BYTES,
+    Encoding,
+    TokenClient,
+    TokenEndpoint,
+    TokenRequestError,
+    TokenResponse,
+    basic_authorization,
+    parse_token_text,
+)
+from mgw.secret import Secret
+
+ENDPOINT_NAME: Final = "the provider's token endpoint"
+JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_EXCHANGE_GRANT: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 (a grant's name)
+ACCESS_TOKEN_TYPE: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a type's name)
+
+Form = dict[str, str | Secret]
+
+
+class OAuthGrant(Struct, frozen=True):
+    """All that a request for a token says; two that are equal are one source."""
+
+    token_url: str
+    grant: Grant
+    client_id: str | None = None
+    client_secret: Secret | None = None
+    client_auth: ClientAuth = ClientAuth.FORM
+    refresh_token: Secret | None = None
+    file: str | None = None
+    """Holds what is exchanged."""
+    fields: tuple[tuple[str, Secret], ...] = ()
+    """The rest of the form, in order."""
+    headers: tuple[tuple[str, Secret], ...] = ()
+    body: BodyFormat = BodyFormat.FORM
+
+    @property
+    def identity(self) -> str:
+        """What ``key_hash`` is made of (contract 3.14)."""
+        audience = dict(self.fields).get("audience")
+        return self.client_id or (audience and audience.reveal()) or self.file or self.token_url
+
+
+def grant_of(oauth: OAuthSettings) -> OAuthGrant:
+    """Return the grant that settings, complete and checked, describe."""
+    assert oauth.token_url is not None
+    assert oauth.grant is not None
+    is_exchange = oauth.grant is Grant.TOKEN_EXCHANGE
+    stated = {
+        "scope": " ".join(oauth.scopes) or None,
+        "audience": oauth.audience,
+        "resource": oauth.resource,
+        "subject_token_type": (oauth.subject_token_type or JWT_TYPE) if is_exchange else None,
+        "requested_token_type": oauth.requested_token_type,
+        **oauth.extra,
+    }
+    return OAuthGrant(
+        token_url=oauth.token_url,
+        grant=oauth.grant,
+        client_id=oauth.client_id,
+        client_secret=oauth.client_secret,
+        client_auth=oauth.client_auth,
+        refresh_token=oauth.refresh_token if oauth.grant is Grant.REFRESH_TOKEN else None,
+        file=oauth.subject_token_file if is_exchange else oauth.assertion_file,
+        fields=tuple((name, Secret(value)) for name, value in stated.items() if value is not None),
+        headers=tuple((name, Secret(value)) for name, value in oauth.headers.items()),
+        body=oauth.body,
+    )
+
+
+class OAuthTokens:
+    """Asks for tokens by one grant.
+
+    :param refresh_tokens: of the whole process.
+    """
+
+    def __init__(self, grant: OAuthGrant, client: TokenClient, refresh_tokens: RefreshTokens) -> None:
+        self._grant = grant
+        headers = [(name.encode("ascii"), value.reveal().encode("latin-1")) for name, value in grant.headers]
+        if grant.client_auth is ClientAuth.BASIC:
+            assert grant.client_id is not None
+            assert grant.client_secret is not None
+            headers.append(basic_authorization(grant.client_id, grant.client_secret))
+        encoding = Encoding.JSON if grant.body is BodyFormat.JSON else Encoding.FORM
+        self._endpoint = TokenEndpoint(client, grant.token_url, ENDPOINT_NAME, tuple(headers), encoding)
+        self._refresh_token = (
+            None
+            if grant.refresh_token is None
+            else refresh_tokens.of(grant.token_url, grant.client_id, grant.refresh_token)
+        )
+
+    async def fetch(self) -> TokenResponse:
+        """Return a new token.
+
+        :raises TokenRequestError: there is none.
+        """
+        match self._grant.grant:
+            case Grant.CLIENT_CREDENTIALS:
+                return await self._request({"grant_type": "client_credentials"})
+            case Grant.REFRESH_TOKEN:
+                return await self._refresh()
+            case Grant.TOKEN_EXCHANGE:
+                subject = read_token(self._grant.file, "the subject token")
+                return await self._request({"grant_type": TOKEN_EXCHANGE_GRANT, "subject_token": subject})
+            case Grant.JWT_BEARER:
+                assertion = read_token(self._grant.file, "the assertion")
+                return await self._request({"grant_type": JWT_BEARER_GRANT, "assertion": assertion})
+
+    async def _refresh(self) -> TokenResponse:
+        token = self._refresh_token
+        assert token is not None
+        await token.turn.acquire()
+        try:
+            used = token.current
+            response = await self._request({"grant_type": "refresh_token", "refresh_token": used})
+            if response.refresh_token is not None:
+                token.replace(response.refresh_token, ENDPOINT_NAME)
+            return response
+        finally:
+            token.turn.release()
+
+    async def _request(self, form: Mapping[str, str | Secret]) -> TokenResponse:
+        grant = self._grant
+        whole: Form = {**form, **dict(grant.fields)}
+        if grant.client_auth is ClientAuth.FORM:
+            if grant.client_id is not None:
+                whole["client_id"] = grant.client_id
+            if grant.client_secret is not None:
+                whole["client_secret"] = grant.client_secret
+        return await self._endpoint.request(whole)
+
+
+def oauth_source(grant: OAuthGrant, sources: CredentialSources) -> RenewedToken:
+    """Return the source of a grant."""
+    tokens = OAuthTokens(grant, sources.client, sources.refresh_tokens)
+    return sources.use_token(grant, grant.identity, tokens.fetch)
+
+
+def read_token(file: str | None, what: str) -> Secret:
+    """Read a token from a file as it is now.
+
+    :raises TokenRequestError: there is none, or the file cannot be read.
+    """
+    assert file is not None
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(MAX_TOKEN_BYTES + 1)
+        return parse_token_text(content.decode("latin-1").strip(), "content")
+    except OSError as error:
+        message = f"the file of {what} cannot be read ({error.strerror}): check its path and who may read it"
+    except ValueError:
+        message = f"the file of {what} does not contain exactly one token"
+    raise TokenRequestError(message)

@@ -1,0 +1,100 @@
+"""Credentials that outlive a configuration: one source for each identity, whoever uses it (contract 3.17).
+
+A token, the request under way for it and a rotated refresh token belong to what was configured: two providers
+with the same settings share them, and so do the generations before and after a reload.  A source that no
+generation uses any more is closed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from twisted.internet.interfaces import IReactorTime
+
+from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.refresh_tokens import RefreshTokens
+from mgw.credentials.renewed_token import RenewedToken, TokenFetch
+from mgw.credentials.subscription.registry import Subscriptions
+from mgw.credentials.token_request import TokenClient
+from mgw.secret import Secret, key_hash
+
+T = TypeVar("T", bound=CredentialProvider)
+
+
+@dataclass(slots=True, eq=False)
+class _Shared:
+    source: CredentialProvider
+    identity: Hashable
+    users: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class CredentialSources:
+    """The sources of credentials of a process, by identity.
+
+    :param client: asks token endpoints.
+    :param subscriptions: keeps the accounts of subscriptions, by rules of its own.
+    :param close_agent: lets go of the connections to token endpoints.
+    :param monotonic: seconds on a clock that nobody sets.
+    :param wall: seconds since 1970.
+    """
+
+    clock: IReactorTime
+    client: TokenClient
+    subscriptions: Subscriptions
+    close_agent: Callable[[], None]
+    monotonic: Callable[[], float] = time.monotonic
+    wall: Callable[[], float] = time.time
+    refresh_tokens: RefreshTokens = field(default_factory=RefreshTokens)
+    _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
+    _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
+    """By the object's own id: a source need not be hashable."""
+
+    def use(self, identity: Hashable, build: Callable[[], T]) -> T:
+        """Return the source of an identity, built if nobody uses it yet; the caller releases it."""
+        shared = self._by_identity.get(identity)
+        if shared is None:
+            shared = _Shared(build(), identity)
+            self._by_identity[identity] = self._by_source[id(shared.source)] = shared
+        shared.users += 1
+        source: Any = shared.source  # Any: what was built for an identity is of its type
+        return source  # type: ignore[no-any-return]  # as above
+
+    def use_token(self, identity: Hashable, name: str, fetch: TokenFetch) -> RenewedToken:
+        """Return the renewed token of an identity; ``fetch`` gets it if nobody else does yet.
+
+        :param name: what ``key_hash`` is made of.
+        """
+        return self.use(identity, lambda: RenewedToken(fetch, key_hash(name), self.monotonic))
+
+    def release(self, source: CredentialProvider) -> None:
+        """Close a source if this was the last who used it; one that is not shared is closed at once."""
+        shared = self._by_source.get(id(source))
+        if shared is None:
+            source.close()
+            return
+        shared.users -= 1
+        if not shared.users:
+            del self._by_source[id(source)], self._by_identity[shared.identity]
+            source.close()
+
+    def secrets(self) -> list[Secret]:
+        """Return the tokens in use, which no log may show."""
+        tokens = [
+            shared.source.token
+            for shared in self._by_identity.values()
+            if isinstance(shared.source, RenewedToken)
+        ]
+        found = [token for token in tokens if token is not None]
+        return found + self.refresh_tokens.secrets() + self.subscriptions.secrets()
+
+    async def stop(self) -> None:
+        """Let what has begun come to its end, then close connections; generations release their sources."""
+        await self.subscriptions.stop()
+        self.close_agent()
+
+    def __len__(self) -> int:
+        return len(self._by_identity)
