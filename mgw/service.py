@@ -172,11 +172,12 @@ class GatewayService(Service):
             lambda: self.server.generation,
             lambda: self.server.draining,
             self._render_metrics,
+            self._pause,
             LiveModels(probe, self._metrics.live_list_failed),
             ProviderHealth(probe),
         )
 
-    async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, bytes]:
+    async def _render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
         """Render the metrics, with all requests that have ended until now."""
         for _ in range(self._records.slices):
             self._records.write_slice()

@@ -241,8 +241,11 @@ class Metrics:
         """Something came in that is no HTTP."""
         self._malformed += 1
 
-    async def render(self, accept: bytes | None) -> tuple[bytes, bytes]:
-        """Return the media type and the text, in the format that the ``Accept`` header asks for."""
+    async def render(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
+        """Return the media type and the text, in the format that the ``Accept`` header asks for.
+
+        The text may be megabytes, and comes in the parts in which it was made.
+        """
         exposition = self._exposition_for(accept)
         page: list[bytes] = []
         parts: list[bytes] = []
@@ -254,8 +257,8 @@ class Metrics:
                 parts.clear()
                 await self.pause()
                 began = self.timer()
-        page += [*parts, await self._render_process(exposition), exposition.ending]
-        return exposition.media_type, b"".join(page)
+        page += [b"".join(parts), await self._render_process(exposition), exposition.ending]
+        return exposition.media_type, page
 
     def _render_parts(self, exposition: Exposition) -> Iterator[bytes]:
         tables: tuple[Callable[[], Table], ...] = (

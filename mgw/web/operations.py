@@ -21,7 +21,7 @@ from mgw.ops.provider_health import ProviderHealth
 from mgw.vocabulary import Family
 from mgw.web.app import Endpoint, GatewayRequest
 from mgw.web.server_request import ServerRequest
-from mgw.web.server_response import JSON, NO_STORE, send_response
+from mgw.web.server_response import JSON, NO_STORE, send_parts, send_response
 from mgw.wire.headers import RawHeaders, value_of
 
 ROOT_BODY: Final = b'{"service":"mgw"}'
@@ -34,8 +34,10 @@ class Operations:
 
     generation: Callable[[], Generation]
     draining: Callable[[], bool]
-    metrics: Callable[[bytes | None], Awaitable[tuple[bytes, bytes]]]
-    """From ``Accept`` to the content type and the text."""
+    metrics: Callable[[bytes | None], Awaitable[tuple[bytes, list[bytes]]]]
+    """From ``Accept`` to the content type and the parts of the text."""
+    pause: Callable[[], Awaitable[None]]
+    """Lets the reactor do other things."""
     live_models: LiveModels
     provider_health: ProviderHealth
 
@@ -72,8 +74,10 @@ class Operations:
 
     async def scrape(self, request: GatewayRequest) -> None:
         """Metrics in the text exposition format."""
-        content_type, text = await self.metrics(value_of(request.head.headers, b"accept"))
-        _send_uncached(request.server_request, 200, content_type, text)
+        content_type, parts = await self.metrics(value_of(request.head.headers, b"accept"))
+        server_request = request.server_request
+        headers = [*_own_headers(server_request), NO_STORE]
+        await send_parts(server_request.response, content_type, parts, headers, self.pause)
 
     async def health(self, request: GatewayRequest) -> None:
         """How the providers are.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
+
+from twisted.internet.defer import Deferred, succeed
 
 from mgw.bodies.budget import Reservation
 from mgw.dialects import dialect_of
@@ -14,6 +17,8 @@ from mgw.web.channel import GatewayChannel
 from mgw.wire.headers import RawHeaders
 
 JSON: Final = b"application/json"
+SLICE_BYTES: Final = 128 * 1024
+"""What is written at once of a body that comes in parts: the kernel takes it in less than a tenth of a ms."""
 NO_STORE: Final = (b"Cache-Control", b"no-store")
 _FINAL: Final = frozenset({400, 401, 403, 404, 405, 413, 426, 501})
 """Refusals that a repetition cannot change; the vendors' SDKs repeat some of them unless they are told."""
@@ -83,6 +88,76 @@ def send_response(
     client.start(status, reason_phrase(status), head)
     client.write(body)
     client.finish()
+
+
+async def send_parts(
+    client: ResponseChannel,
+    content_type: bytes,
+    parts: list[bytes],
+    headers: RawHeaders,
+    pause: Callable[[], Awaitable[None]],
+) -> None:
+    """Send a whole response whose body is in parts: a slice each turn of the reactor, at the client's pace.
+
+    :param pause: lets the reactor do other things.
+    """
+    length = (b"Content-Length", b"%d" % sum(map(len, parts)))
+    client.start(200, reason_phrase(200), [(b"Content-Type", content_type), length, *headers])
+    gate = _Gate()
+    client.register(gate)
+    try:
+        for number, piece in enumerate(_slices(parts)):
+            if number:
+                await pause()
+            await gate.when_open()
+            client.write(piece)
+    finally:
+        client.unregister()
+    client.finish()
+
+
+def _slices(parts: list[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of the parts in pieces of about the same size, none of them larger."""
+    held: list[bytes] = []
+    room = SLICE_BYTES
+    for part in parts:
+        position = 0
+        while len(part) - position > room:
+            yield b"".join([*held, part[position : position + room]])
+            position += room
+            held, room = [], SLICE_BYTES
+        held.append(part[position:])
+        room -= len(part) - position
+    yield b"".join(held)
+
+
+class _Gate:
+    """Open while the client takes what is written."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._waiter: Deferred[None] | None = None
+
+    def pause(self) -> None:
+        """Close."""
+        self._closed = True
+
+    def resume(self) -> None:
+        """Open."""
+        self._closed = False
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None:
+            waiter.callback(None)
+
+    def when_open(self) -> Deferred[None]:
+        """Fire when the gate is open; one at a time waits."""
+        if not self._closed:
+            return succeed(None)
+        self._waiter = Deferred(self._forget)
+        return self._waiter
+
+    def _forget(self, _: Deferred[None]) -> None:
+        self._waiter = None
 
 
 def send_refusal(

@@ -85,8 +85,8 @@ def test_the_page_on_usage_events_has_every_field_in_order() -> None:
 
 
 def test_the_page_on_metrics_has_every_metric_and_no_other() -> None:
-    _, rendered = result_of(Deferred.fromCoroutine(Metrics(frozenset()).render(None)))
-    named = set(re.findall(r"^# TYPE (mgw_\w+)", rendered.decode(), re.MULTILINE))
+    _, parts = result_of(Deferred.fromCoroutine(Metrics(frozenset()).render(None)))
+    named = set(re.findall(r"^# TYPE (mgw_\w+)", b"".join(parts).decode(), re.MULTILINE))
     text = page("docs/metrics.rst")
     terms = re.findall(r"^``mgw_.*", text, re.MULTILINE)
     assert set(re.findall(r"``(mgw_\w+)", "\n".join(terms))) == named

@@ -49,7 +49,7 @@ from tests.support.doors import Door, through_door, use_door
 from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
 from tests.support.upstreams import MemoryEndpoint, ProviderConnection
-from tests.support.web_servers import RecordingObserver, at_once
+from tests.support.web_servers import RecordingObserver, at_once, no_pause
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: ([0-9]+)\r\n", re.IGNORECASE).search
 _NO_COMMON_FRAMING: Final = re.compile(rb"HEAD |HTTP/1\.0").search
@@ -73,8 +73,8 @@ _current: Final[dict[str, WebServer]] = {}
 """The server that is played with."""
 
 
-async def _no_metrics(_: bytes | None) -> tuple[bytes, bytes]:
-    return b"text/plain", b""
+async def _no_metrics(_: bytes | None) -> tuple[bytes, list[bytes]]:
+    return b"text/plain", []
 
 
 @lru_cache
@@ -85,6 +85,7 @@ def _app() -> Klein:
         lambda: _current["server"].generation,
         lambda: _current["server"].draining,
         _no_metrics,
+        no_pause,
         LiveModels(probe, lambda _: None),
         ProviderHealth(probe),
     )

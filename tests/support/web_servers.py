@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tempfile import mkdtemp
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
@@ -71,9 +71,14 @@ def at_once(work: Callable[[], T], /) -> Deferred[T]:
     return maybeDeferred(work)
 
 
-async def no_metrics(accept: bytes | None) -> tuple[bytes, bytes]:
+async def no_metrics(accept: bytes | None) -> tuple[bytes, list[bytes]]:
     """A page without a metric."""
-    return b"text/plain", b""
+    return b"text/plain", []
+
+
+def no_pause() -> Deferred[None]:
+    """Go on at once."""
+    return succeed(None)
 
 
 class WebServerHarness:
@@ -92,6 +97,7 @@ class WebServerHarness:
             lambda: self.server.generation,
             lambda: self.server.draining,
             no_metrics,
+            no_pause,
             LiveModels(probe, lambda _: None),
             ProviderHealth(probe),
         )

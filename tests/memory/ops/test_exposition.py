@@ -78,6 +78,12 @@ def test_a_table_reads_as_the_library_writes_it(
         assert b"".join(found) == expected
 
 
+async def page_of(metrics: Metrics, accept: bytes | None = None) -> tuple[bytes, bytes]:
+    """The media type and the whole text."""
+    media_type, parts = await metrics.render(accept)
+    return media_type, b"".join(parts)
+
+
 @dataclass
 class Turns:
     """A clock that goes on with each look at it, and a reactor that counts its turns."""
@@ -107,7 +113,7 @@ class Turns:
         return self.waiting[-1]
 
     def scrape(self, accept: bytes | None = None) -> Deferred[tuple[bytes, bytes]]:
-        return Deferred.fromCoroutine(self.metrics.render(accept))
+        return Deferred.fromCoroutine(page_of(self.metrics, accept))
 
 
 def test_many_rows_are_rendered_in_many_turns() -> None:
@@ -151,7 +157,7 @@ def test_the_next_scrape_has_the_new_numbers_in_either_format() -> None:
 
 def test_a_scrape_goes_on_where_no_thread_is_free() -> None:
     metrics = Metrics(frozenset(), offload=lambda work: fail(GatewayError(Reason.OVERLOADED, "busy")))
-    _, text = result_of(Deferred.fromCoroutine(metrics.render(None)))
+    _, text = result_of(Deferred.fromCoroutine(page_of(metrics)))
     assert b"\nprocess_open_fds " in text
 
 

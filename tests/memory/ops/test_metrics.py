@@ -28,7 +28,8 @@ def metrics_after(*events: UsageEvent) -> Metrics:
 
 def rendered(metrics: Metrics, accept: bytes | None = None) -> tuple[bytes, bytes]:
     """The media type and the text of a scrape."""
-    return result_of(Deferred.fromCoroutine(metrics.render(accept)))
+    media_type, parts = result_of(Deferred.fromCoroutine(metrics.render(accept)))
+    return media_type, b"".join(parts)
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:

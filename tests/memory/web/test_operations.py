@@ -22,7 +22,7 @@ from tests.support.configs import THREE_FAMILIES
 from tests.support.deferreds import result_of
 from tests.support.pipelines import RecordingChannel
 from tests.support.probes import LISTS, Providers
-from tests.support.web_servers import no_metrics
+from tests.support.web_servers import no_metrics, no_pause
 
 VERSION: RawHeaders = [(b"Anthropic-Version", b"2023-06-01")]
 GOOGLE: RawHeaders = [(b"x-goog-api-key", b"canary")]
@@ -53,6 +53,7 @@ class OperationsHarness(Providers):
             lambda: self.generation,
             lambda: False,
             no_metrics,
+            no_pause,
             LiveModels(self.probe, self.failures.append),
             ProviderHealth(self.probe),
         )
