@@ -1,4 +1,4 @@
-"""``mgw run|check|sim|schema|example``: everything that the gateway does, without twistd's options.
+"""``mgw run|check|sim|auth|schema|example``: everything that the gateway does, without twistd's options.
 
 Each command imports what it needs, so that ``mgw --help`` does not wait for Twisted.
 """
@@ -21,8 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     :param arguments: those behind the command's name; ``None``: this process's own.
     """
-    parser = _parser()
-    said = parser.parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    parser = _parser(is_auth=words[:1] == ["auth"])
+    said = parser.parse_args(words)
     command: _Command | None = said.command
     if command is None:
         parser.print_help(sys.stderr)
@@ -34,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, is_auth: bool) -> argparse.ArgumentParser:
+    """Describe the command line; that of ``auth`` takes time to import, and nobody else waits for it."""
     parser = argparse.ArgumentParser(
         prog="mgw",
         description="A multi-dialect model gateway.",
@@ -60,6 +62,13 @@ def _parser() -> argparse.ArgumentParser:
         default="127.0.0.1:8788",
         help="where to listen; port 0 picks a free one (%(default)s)",
     )
+    if is_auth:
+        from mgw.cli.auth import add_commands
+
+        auth = _add(commands, "auth", _auth, "log in to accounts of subscriptions, and keep them")
+        add_commands(auth.add_subparsers(title="commands", metavar="COMMAND", required=True), _add_file)
+    else:
+        _add(commands, "auth", _auth, "log in to accounts of subscriptions, and keep them")
     _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
     _add(commands, "example", _example, "print a configuration with every setting, explained")
     return parser
@@ -104,6 +113,10 @@ def _sim(said: argparse.Namespace) -> int:
         sys.stderr.write(f"mgw sim: {error}\n")
         return 2
     return simulate(["--listen", said.listen, "--announce-port"])
+
+
+def _auth(_: argparse.Namespace) -> int:
+    raise AssertionError("the parser wants one of the commands below it")
 
 
 def _schema(_: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import msgspec
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from mgw.simulator.accounts import AccountError, Accounts, is_of_accounts
 from mgw.simulator.api import (
     Answer,
     ApiError,
@@ -65,14 +66,22 @@ class Dispatcher:
     recorder: Recorder
     now: Callable[[], float]
     store: Store = field(default_factory=Store)
+    accounts: Accounts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the authorization server."""
+        self.accounts = Accounts(self.now)
 
     async def answer(self, recorded: RecordedRequest) -> tuple[Answer, Faults]:
         """Answer one complete request."""
         raw_path, _, raw_query = recorded.target.partition("?")
         query = dict(parse_qsl(raw_query, keep_blank_values=True))
+        headers = {name.lower(): value for name, value in recorded.headers}
+        if is_of_accounts(raw_path):
+            body = bytes(recorded.body)
+            return self.accounts.answer(recorded.method, raw_path, query, headers, body), Faults()
         if is_operation(raw_path):
             return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
-        headers = {name.lower(): value for name, value in recorded.headers}
         incoming = _IncomingRequest(recorded, raw_path, unquote(raw_path), query, headers)
         response = self._respond(incoming)
         self.recorder.shorten(recorded)
@@ -90,6 +99,8 @@ class Dispatcher:
             return _with_request_id(response, family, request_id)
         except ApiError as error:
             refusal = ERROR_RESPONSES[family](error, request_id)
+            if isinstance(error, AccountError):
+                return _with_headers(refusal, error.headers)
             if error.status == 426:
                 return _with_headers(refusal, UPGRADE_HEADERS)
             return _with_retry_after(refusal, incoming.faults)
@@ -115,6 +126,8 @@ class Dispatcher:
             incoming.credential.value,
         }:
             raise invalid_credential(route.family, incoming.credential)
+        if incoming.credential is not None:
+            self.accounts.admit(incoming.credential.value, name, body, headers)
         self._fail(route.family, str(model), incoming)
         request = Request(
             incoming.path,

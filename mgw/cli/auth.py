@@ -1,0 +1,355 @@
+"""``mgw auth login|import|list|status|logout``: the accounts in the credential store.
+
+Nothing here prints a token.  Exit codes: 0, it worked; 1, it did not; 2, it was called wrongly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from mgw.check import read_or_tell, reader_of
+from mgw.config.checks import checked_entry_name
+from mgw.config.profile import Profile
+from mgw.config.settings import Config
+from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
+from mgw.generation import read_profiles
+from mgw.secret import Secret
+
+_WRONG_CALL: Final = 2
+_FAILED: Final = 1
+_MAX_IMPORT_BYTES: Final = 1024 * 1024
+_MILLISECONDS: Final = 1e11
+"""Numbers above are unix milliseconds; as seconds they would be in the year 5138."""
+
+
+class CallError(Exception):
+    """The command cannot do what it was told; the text says why."""
+
+
+class Setup:
+    """What a configuration says of subscription credentials."""
+
+    def __init__(self, config: Config, profiles: Mapping[str, Profile]) -> None:
+        self.config = config
+        self.profiles = profiles
+        self.store: Final = CredentialStore(config.credential_store)
+
+    def profile_for(self, entry: str, stated: str | None) -> str:
+        """Return the name of the profile for an entry: the one stated, its providers', or the only one.
+
+        :raises CallError: it is not clear, or there is none of that name.
+        """
+        known = ", ".join(self.profiles) or "none"
+        if stated is not None:
+            if stated not in self.profiles:
+                raise CallError(f"no profile is named {stated!r} (known: {known})")
+            return stated
+        using = {
+            provider.profile
+            for provider in self.config.providers.values()
+            if provider.profile is not None and entry in provider.subscriptions
+        }
+        found = [*using] or [*self.profiles]
+        if len(found) != 1:
+            raise CallError(f"name the profile with --profile (known: {known})")
+        return found[0]
+
+
+def run(said: argparse.Namespace) -> int:
+    """Run one of the commands; return the exit status."""
+    action: Callable[[Setup, argparse.Namespace], int] = said.action
+    try:
+        if getattr(said, "name", None) is not None:
+            checked_entry_name(said.name)
+        config = read_or_tell(reader_of(said.config))
+        if config is None:
+            return _FAILED
+        problems: list[str] = []
+        profiles = read_profiles(config, os.environ, problems)
+        if problems:
+            raise CallError("\n".join(problems))
+        return action(Setup(config, profiles), said)
+    except (CallError, ValueError) as error:
+        return _tell(str(error), _WRONG_CALL)
+    except (StoreError, OSError) as error:
+        return _tell(str(error), _FAILED)
+    except KeyboardInterrupt:
+        return _tell("interrupted", 130)
+
+
+def log_in(setup: Setup, said: argparse.Namespace) -> int:
+    """``mgw auth login NAME``."""
+    from mgw.cli.login import Way  # Twisted is slow to import
+    from mgw.cli.login import log_in as run_login
+
+    name = setup.profile_for(said.name, said.profile)
+    profile = setup.profiles[name]
+    way = Way.DEVICE if said.device else Way.PASTE if said.paste else Way.BROWSER
+    _check_way(name, profile, way.value)
+    entry = run_login(name, profile, way, said.timeout)
+    if isinstance(entry, str):
+        return _tell(entry, _FAILED)
+    return _keep(setup, said.name, entry, "logged in")
+
+
+def import_entry(setup: Setup, said: argparse.Namespace) -> int:
+    """``mgw auth import NAME [FILE]``."""
+    name = setup.profile_for(said.name, said.profile)
+    if said.file == "-" and sys.stdin.isatty():
+        raise CallError("name the file to import, or send it to standard input")
+    if said.file == "-":
+        content = sys.stdin.buffer.read(_MAX_IMPORT_BYTES + 1)
+    else:
+        with Path(said.file).open("rb") as file:
+            content = file.read(_MAX_IMPORT_BYTES + 1)
+    entry = parse_import(content, said.at, name, time.time())
+    return _keep(setup, said.name, entry, "imported")
+
+
+def list_entries(setup: Setup, said: argparse.Namespace) -> int:
+    """``mgw auth list``."""
+    rows = [_row(name, entry, time.time()) for name, entry in sorted(setup.store.read().items())]
+    if said.json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return 0
+    _print_table(rows, ("name", "profile", "account", "state"))
+    return 0
+
+
+def show_status(setup: Setup, said: argparse.Namespace) -> int:
+    """``mgw auth status [NAME]``: 1 if an entry, or one that a provider uses, cannot be used."""
+    entries = setup.store.read()
+    used = {name for provider in setup.config.providers.values() for name in provider.subscriptions}
+    names = [said.name] if said.name is not None else sorted({*entries, *used})
+    now, good = time.time(), True
+    for name in names:
+        entry = entries.get(name)
+        if entry is None:
+            sys.stdout.write(f"{name}: nobody has logged in (mgw auth login {name})\n")
+            good = False
+            continue
+        row = _row(name, entry, now)
+        good = good and row["usable"]
+        sys.stdout.write(f"{name}: {row['state']}\n")
+        details = {
+            "profile": entry.profile + ("" if entry.profile in setup.profiles else " (not configured)"),
+            "account": entry.account,
+            "scopes": " ".join(entry.scopes),
+            "logged in": _moment(entry.created_at),
+            "refreshed": _moment(entry.refreshed_at),
+            "expires": _moment(entry.expires_at),
+            "last error": entry.last_error and f"{entry.last_error} ({_moment(entry.last_error_at)})",
+        }
+        for what, value in details.items():
+            if value:
+                sys.stdout.write(f"  {what}: {value}\n")
+    return 0 if good else _FAILED
+
+
+def log_out(setup: Setup, said: argparse.Namespace) -> int:
+    """``mgw auth logout NAME``."""
+    with setup.store.locked(said.name):
+        entry = setup.store.read().get(said.name)
+        if entry is None:
+            raise StoreError(f"the credential store has no entry {said.name!r}")
+        profile = setup.profiles.get(entry.profile)
+        if profile is not None and profile.revocation.url is not None and not said.keep_tokens:
+            from mgw.cli.login import revoke  # Twisted is slow to import
+
+            problem = revoke(entry.profile, profile, entry)
+            if problem is not None:
+                sys.stderr.write(f"mgw auth: the tokens were not revoked: {problem}\n")
+        setup.store.update(partial(_remove, said.name))
+    sys.stdout.write(f"{said.name} was removed from {setup.store.path}\n")
+    return 0
+
+
+def _remove(name: str, entries: Entries) -> None:
+    entries.pop(name, None)
+
+
+def parse_import(content: bytes, at: str | None, profile: str, now: float) -> StoredCredential:
+    """Return the entry that a JSON file of another program means.
+
+    :param at: keys, separated by dots, that lead to the object with the tokens.
+    :raises CallError: it has no tokens.
+    """
+    try:
+        found: Any = json.loads(content) if len(content) <= _MAX_IMPORT_BYTES else None  # Any: JSON
+    except (ValueError, RecursionError):
+        raise CallError("what is to be imported is no JSON") from None
+    for key in at.split(".") if at else ():
+        found = found.get(key) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise CallError("what is to be imported is no JSON object" + (f" at {at}" if at else ""))
+    access, refresh = _text(found, "access_token"), _text(found, "refresh_token")
+    if access is None and refresh is None:
+        raise CallError("what is to be imported has neither an access_token nor a refresh_token (see --at)")
+    scopes = found.get("scopes") or found.get("scope") or ()
+    details = found.get("details")
+    return StoredCredential(
+        profile=profile,
+        access_token=Secret(access or ""),
+        refresh_token=None if refresh is None else Secret(refresh),
+        expires_at=_expiry(found, now) if access is not None else now,
+        account=_text(found, "account"),
+        scopes=tuple(scopes.split() if isinstance(scopes, str) else [str(scope) for scope in scopes]),
+        details={str(key): str(value) for key, value in details.items()} if isinstance(details, dict) else {},
+        created_at=now,
+    )
+
+
+def _text(found: Mapping[str, Any], name: str) -> str | None:  # Any: JSON
+    """Return a text by its name, in either of the usual spellings."""
+    first, *rest = name.split("_")
+    value = found.get(name, found.get(first + "".join(map(str.capitalize, rest))))
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value or not all("!" <= letter <= "~" for letter in value):
+        raise CallError(f"{name} is no text that can be sent in a header")
+    return value
+
+
+def _expiry(found: Mapping[str, Any], now: float) -> float | None:  # Any: JSON
+    """Return when a token ends, in unix seconds."""
+    lifetime = found.get("expires_in", found.get("expiresIn"))
+    value = found.get("expires_at", found.get("expiresAt"))
+    try:
+        if value is None:
+            return None if lifetime is None else now + float(lifetime)
+        if isinstance(value, str) and not value.replace(".", "", 1).isdigit():
+            moment = datetime.fromisoformat(value)
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise CallError("expires_at is no time: expected unix seconds, or a date and time") from None
+    return seconds / 1000 if seconds > _MILLISECONDS else seconds
+
+
+def _check_way(name: str, profile: Profile, way: str) -> None:
+    """Refuse a login for which the profile says too little."""
+    if way == "device":
+        if profile.device.url is None:
+            raise CallError(f"profile {name!r} has no device.url, so --device cannot be used")
+        return
+    if profile.authorization.url is None:
+        raise CallError(f"profile {name!r} has no authorization.url; try --device")
+    if way == "paste" and profile.redirect.pasted_url is None and not profile.redirect.port:
+        raise CallError(f"profile {name!r} needs redirect.pasted_url or redirect.port for --paste")
+
+
+def _keep(setup: Setup, name: str, entry: StoredCredential, did: str) -> int:
+    with setup.store.locked(name):
+        before = setup.store.read().get(name)
+        setup.store.update(lambda entries: entries.update({name: entry}))
+    whose = f" ({entry.account})" if entry.account else ""
+    instead = ", instead of the one that was there" if before is not None else ""
+    sys.stdout.write(f"{did}: {name}{whose}{instead}; kept in {setup.store.path}\n")
+    return 0
+
+
+def _row(name: str, entry: StoredCredential, now: float) -> dict[str, Any]:  # Any: JSON
+    """Describe an entry without its tokens."""
+    left = None if entry.expires_at is None else entry.expires_at - now
+    can_refresh = entry.refresh_token is not None and not entry.is_lost
+    if entry.is_lost and (left is None or left <= 0):
+        state = "refused by the provider: log in again"
+    elif left is None:
+        state = "good"
+    elif left > 0:
+        state = f"good for {_duration(left)}" + ("" if can_refresh else ", then somebody has to log in again")
+    elif can_refresh:
+        state = "expired; the gateway refreshes it" + (
+            ", but the last try failed" if entry.last_error else ""
+        )
+    else:
+        state = "expired: log in again"
+    usable = left is None or left > 0 or can_refresh
+    return {
+        "name": name,
+        "profile": entry.profile,
+        "account": entry.account,
+        "scopes": list(entry.scopes),
+        "expires": _moment(entry.expires_at),
+        "refreshable": can_refresh,
+        "usable": usable,
+        "state": state,
+        "last_error": entry.last_error,
+    }
+
+
+def _duration(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def _moment(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _print_table(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:  # Any: JSON
+    lines = [[column.upper() for column in columns]]
+    lines += [[str(row[column] or "-") for column in columns] for row in rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+    for line in lines:
+        padded = "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True))
+        sys.stdout.write(padded.rstrip() + "\n")
+
+
+def _tell(problem: str, status: int) -> int:
+    for line in problem.splitlines():
+        sys.stderr.write(f"mgw auth: {line}\n")
+    return status
+
+
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    add_file: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    """Describe the commands below ``mgw auth``."""
+
+    def add(
+        name: str, action: Callable[[Setup, argparse.Namespace], int], does: str
+    ) -> argparse.ArgumentParser:
+        parser = commands.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.")
+        parser.set_defaults(action=action, command=run)
+        add_file(parser)
+        return parser
+
+    login = add("login", log_in, "log in to an account, and keep its tokens in the credential store")
+    login.add_argument("name", metavar="NAME", help="the entry's name")
+    login.add_argument("--profile", metavar="PROFILE", help="if it is not clear from the configuration")
+    ways = login.add_mutually_exclusive_group()
+    ways.add_argument("--device", action="store_true", help="with a code that is typed in on another device")
+    ways.add_argument("--paste", action="store_true", help="with a code that is pasted here")
+    login.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=300.0, help="for the whole login (%(default)g)"
+    )
+    importing = add("import", import_entry, "take over tokens that another program has got, from a JSON file")
+    importing.add_argument("name", metavar="NAME", help="the entry's name")
+    importing.add_argument("file", metavar="FILE", nargs="?", default="-", help="standard input if left out")
+    importing.add_argument("--profile", metavar="PROFILE", help="if it is not clear from the configuration")
+    importing.add_argument("--at", metavar="KEY.KEY", help="where in the file the tokens are")
+    listing = add("list", list_entries, "list the accounts in the credential store")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    status = add("status", show_status, "show whether accounts can be used; exit with 1 if one cannot")
+    status.add_argument("name", metavar="NAME", nargs="?", help="of one entry; else all are shown")
+    logout = add("logout", log_out, "remove an account, and revoke its tokens if the profile says where")
+    logout.add_argument("name", metavar="NAME", help="the entry's name")
+    logout.add_argument("--keep-tokens", action="store_true", help="do not revoke them")

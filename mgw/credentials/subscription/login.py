@@ -1,0 +1,192 @@
+"""Log in to an account: with a browser, with a pasted code, or with a code for another device.
+
+Sources: RFC 8252 (loopback redirects), RFC 7636 (PKCE), RFC 8628 (device codes).
+"""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+
+from mgw.config.profile import Profile
+from mgw.credentials.subscription.store import StoredCredential
+from mgw.credentials.subscription.token_exchange import ProfileEndpoints
+from mgw.credentials.token_request import TokenRequestError
+from mgw.secret import Secret
+
+DEVICE_INTERVAL: Final = 5.0
+"""Between two polls, where the endpoint names no interval (RFC 8628 3.2)."""
+SLOWER: Final = 5.0
+"""How much longer the interval is after each ``slow_down`` (RFC 8628 3.5)."""
+MIN_INTERVAL: Final = 0.05
+MAX_DEVICE_SECONDS: Final = 1800.0
+_LONGEST_CODE: Final = 4096
+
+
+class LoginError(Exception):
+    """The login came to nothing; the text says why, without a code or a token."""
+
+
+@dataclass(slots=True)
+class AuthorizationRequest:
+    """One login with a browser: what is asked for, and what must come back.
+
+    :param redirect_uri: where the browser is sent with the code.
+    """
+
+    profile: Profile
+    redirect_uri: str
+    _state: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    _verifier: str = field(default_factory=lambda: secrets.token_urlsafe(48), repr=False)
+
+    @property
+    def url(self) -> str:
+        """The page on which somebody logs in."""
+        challenge = urlsafe_b64encode(sha256(self._verifier.encode()).digest()).rstrip(b"=").decode()
+        authorization = self.profile.authorization
+        assert authorization.url is not None, "whoever asks has looked"
+        query = {
+            "response_type": "code",
+            "client_id": self.profile.client_id,
+            "redirect_uri": self.redirect_uri,
+            "scope": " ".join(self.profile.scopes),
+            "state": self._state,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+            **authorization.parameters,
+        }
+        return f"{authorization.url}?{urlencode({key: value for key, value in query.items() if value})}"
+
+    def code_in(self, query: str) -> Secret:
+        """Return the code that a redirect brought.
+
+        :raises LoginError: it is no answer to this request, or a refusal.
+        """
+        fields = dict(parse_qsl(query, keep_blank_values=True))
+        if not compare_digest(fields.get("state", "").encode(), self._state.encode()):
+            raise LoginError("the answer belongs to another login: its state is not the one that was sent")
+        if "error" in fields:
+            raise LoginError(f"the login was refused ({_word(fields['error'])})")
+        return _checked_code(fields.get("code", ""))
+
+    def pasted_code(self, text: str) -> Secret:
+        """Return the code in what somebody pasted: the whole redirect, ``code#state``, or the code alone.
+
+        :raises LoginError: as :meth:`code_in`.
+        """
+        text = text.strip()
+        if text.startswith(("http://", "https://")):
+            return self.code_in(urlsplit(text).query)
+        code, mark, state = text.partition("#")
+        if mark and not compare_digest(state.encode(), self._state.encode()):
+            raise LoginError("the code belongs to another login: its state is not the one that was sent")
+        return _checked_code(code)
+
+    def grant(self, code: Secret) -> dict[str, str | Secret]:
+        """Return the fields that exchange a code for tokens."""
+        fields: dict[str, str | Secret] = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": self.redirect_uri,
+            "code_verifier": Secret(self._verifier),
+        }
+        return {**fields, "state": self._state} if self.profile.token.sends_state else fields
+
+
+@dataclass(slots=True)
+class DeviceLogin:
+    """A login with a code that is typed in on another device.
+
+    :param wall: returns unix seconds.
+    :param show: is told where to type in which code.
+    """
+
+    endpoints: ProfileEndpoints
+    clock: IReactorTime
+    wall: Callable[[], float]
+    show: Callable[[str, str], None]
+
+    async def run(self) -> StoredCredential:
+        """Return the entry, once somebody has approved.
+
+        :raises LoginError: nobody does, or it is refused.
+        :raises TokenRequestError: the endpoints cannot be asked.
+        """
+        said = await self.endpoints.ask_for_device_code()
+        page = said.get("verification_uri_complete")
+        self.show(str(page if isinstance(page, str) else said["verification_uri"]), str(said["user_code"]))
+        interval = max(MIN_INTERVAL, _number(said.get("interval"), DEVICE_INTERVAL))
+        until = self.clock.seconds() + min(
+            _number(said.get("expires_in"), MAX_DEVICE_SECONDS), MAX_DEVICE_SECONDS
+        )
+        code = Secret(said["device_code"])
+        while self.clock.seconds() < until:
+            await deferLater(self.clock, interval)
+            try:
+                return await self.endpoints.poll_device(code, self.wall())
+            except TokenRequestError as error:
+                if error.error_code == "slow_down":
+                    interval += SLOWER
+                elif error.response_status is None or error.response_status >= 500:
+                    interval *= 2  # RFC 8628 3.5: whoever does not answer is asked less often
+                elif error.error_code != "authorization_pending":
+                    raise LoginError(f"the login was refused: {error.message}") from None
+        raise LoginError("nobody approved the login in time")
+
+
+@dataclass(slots=True)
+class RedirectWaiter:
+    """Takes the redirect of one login; ``code`` fires with what it brought."""
+
+    request: AuthorizationRequest
+    path: str
+    code: Deferred[Secret] = field(default_factory=Deferred)
+
+    def on_request(self, method: bytes, path: bytes, query: bytes) -> tuple[int, str]:
+        """Return the status and the page for a request of the browser's.
+
+        What answers another login, or none, changes nothing: any page may send a browser here.
+        """
+        if method != b"GET" or path.decode("latin-1") != self.path:
+            return 404, "There is nothing here."
+        if self.code.called:
+            return 200, "This login is over. You can close this page."
+        try:
+            code = self.request.code_in(query.decode("latin-1"))
+        except LoginError as error:
+            if "another login" in str(error):
+                return 400, "This is no answer to the login that is waiting."
+            self.code.errback(error)
+            return 200, "The login was refused. You can close this page."
+        self.code.callback(code)
+        return 200, "You are logged in. You can close this page."
+
+
+def _number(value: Any, otherwise: float) -> float:  # Any: JSON
+    return (
+        float(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+        else otherwise
+    )
+
+
+def _checked_code(text: str) -> Secret:
+    if not text or len(text) > _LONGEST_CODE or not all("!" <= letter <= "~" for letter in text):
+        raise LoginError("there is no code in the answer")
+    return Secret(text)
+
+
+def _word(text: str) -> str:
+    """Return an error's name if it can be one (RFC 6749 4.1.2.1)."""
+    fits = len(text) <= 40 and text.replace("_", "").isalpha() and text.isascii()
+    return text if fits else "for a reason of its own"

@@ -1,0 +1,384 @@
+"""Subscription accounts from login to request: ``mgw auth``, the gateway and the simulator as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.support.gateway import CANARY, Collected, GatewayProcess, start_gateway
+from tests.support.operations import ROOT
+from tests.support.simulator import SimulatorProcess, start_simulator
+from tests.support.waiting import WAIT_SECONDS
+
+PAGE = re.compile(rb"^(http://\S+)$", re.MULTILINE)
+DEVICE_CODE = re.compile(rb"user_code=(SIM-\d+)")
+TOKENS = (b"sim-access", b"sim-refresh", b"sim-code", CANARY + b"-token")
+
+
+@dataclass
+class Desk:
+    """One configuration, the simulator that it is for, and the command."""
+
+    folder: Path
+    simulator: SimulatorProcess
+    more: str = ""
+
+    @property
+    def config(self) -> str:
+        return f"""
+providers:
+  sub:
+    kind: anthropic
+    base_url: {self.simulator.url}/v1
+    models: [m]
+    pool: {{credentials: [a, b], profile: sim}}
+  other: {{kind: anthropic, base_url: "{self.simulator.url}/v1", api_key: any-old-key, models: [n]}}
+profiles:
+  sim: {{file: {self.folder}/profile.yaml}}
+credential_store: {self.folder}/credentials/store.json
+"""
+
+    def write(self) -> None:
+        text = (ROOT / "etc" / "profile-simulator.yaml").read_text(encoding="utf-8")
+        text = text.replace("http://127.0.0.1:8788", self.simulator.url)
+        (self.folder / "profile.yaml").write_text(text + self.more, encoding="utf-8")
+        (self.folder / "mgw.yaml").write_text(self.config, encoding="utf-8")
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "mgw.cli.main", "auth", *arguments, "-c", str(self.folder / "mgw.yaml")]
+
+    def run(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        """Run a command to its end, without a terminal."""
+        done = subprocess.run(
+            self.command(*arguments),
+            env=ENVIRON,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=WAIT_SECONDS,
+            check=False,
+        )
+        assert_no_token(done.stdout + done.stderr)
+        return done
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], Collected]]:
+        """Run a command that waits; its standard error is collected."""
+        process = subprocess.Popen(
+            self.command(*arguments),
+            env=ENVIRON,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            yield process, Collected(process.stderr)
+            assert_no_token(process.stdout.read())
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+
+    def account(self, name: str = "", **settings: object) -> dict[str, Any]:
+        """Settle what holds for an account of the simulator."""
+        query = {key.replace("_", "-"): str(value) for key, value in settings.items()}
+        if name:
+            query["name"] = name
+        found: dict[str, Any] = json.loads(
+            fetch(f"{self.simulator.url}/_sim/accounts?{urlencode(query)}", "PUT")
+        )
+        return found
+
+    def import_login(self, entry: str, account: str, **more: object) -> None:
+        """Put an account of the simulator into the store."""
+        code = {
+            "response_type": "code",
+            "client_id": "mgw-example",
+            "redirect_uri": "http://h/c",
+            "account": account,
+        }
+        challenge = {
+            "code_challenge": "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
+            "code_challenge_method": "S256",
+        }
+        page = f"{self.simulator.url}/oauth/authorize?{urlencode(code | challenge)}"
+        try:
+            NO_REDIRECTS.open(page, timeout=WAIT_SECONDS)
+        except urllib.error.HTTPError as redirect:
+            location = redirect.headers["Location"]
+        grant = {"grant_type": "authorization_code", "client_id": "mgw-example", "redirect_uri": "http://h/c"}
+        form = urlencode({**grant, "code": location.partition("code=")[2], "code_verifier": ""}).encode()
+        tokens = json.loads(fetch(f"{self.simulator.url}/oauth/token", "POST", form))
+        del tokens["account"]
+        done = self.run(
+            "import",
+            entry,
+            stdin=json.dumps({**tokens, "details": {"account_id": f"id-{account}"}, **more}).encode(),
+        )
+        assert done.returncode == 0, done.stderr
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Follow none."""
+
+
+NO_REDIRECTS = urllib.request.build_opener(_NoRedirects)
+ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def fetch(url: str, method: str = "GET", body: bytes | None = None) -> bytes:
+    request = urllib.request.Request(url, body, method=method)
+    with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+        found: bytes = answer.read()
+    return found
+
+
+def assert_no_token(output: bytes) -> None:
+    assert not any(token in output for token in TOKENS), output
+    assert b"Traceback" not in output, output
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[SimulatorProcess]:
+    with start_simulator() as simulator:
+        yield simulator
+
+
+@pytest.fixture
+def desk(tmp_path: Path, simulator: SimulatorProcess) -> Desk:
+    fetch(f"{simulator.url}/_sim/accounts", "DELETE")
+    desk = Desk(tmp_path, simulator)
+    desk.write()
+    return desk
+
+
+def message(gateway: GatewayProcess, model: str = "sub/m", path: str = "", **more: object) -> tuple[int, Any]:
+    """Ask for a message; return the status, the headers of a refusal, and the body."""
+    body = {"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], **more}
+    if path:
+        del body["max_tokens"]
+    request = urllib.request.Request(
+        f"{gateway.url}/v1/messages{path}",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "anthropic-version": "2023-06-01"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as refusal:
+        return refusal.code, dict(refusal.headers) | json.loads(refusal.read())
+
+
+def test_a_login_with_a_browser_is_kept_for_its_owner_alone(desk: Desk) -> None:
+    with desk.running("login", "a") as (process, shown):
+        page = shown.wait_for(PAGE.search, WAIT_SECONDS, "the page")[1].decode()
+        redirect = re.search(r"redirect_uri=([^&]+)", page)
+        assert redirect is not None
+        back = urllib.request.unquote(redirect[1])  # type: ignore[attr-defined]  # of urllib.parse
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            fetch(f"{back}?code=of-somebody-else&state=wrong")
+        assert b"You are logged in" in fetch(f"{page}&account=alice")
+        assert process.wait(WAIT_SECONDS) == 0
+    store = desk.folder / "credentials" / "store.json"
+    assert store.stat().st_mode & 0o777 == 0o600
+    entry = json.loads(store.read_bytes())["entries"]["a"]
+    assert (entry["account"], entry["details"]) == ("alice@sim.example", {"account_id": "id-alice"})
+    assert desk.run("status", "a").returncode == 0
+    listed = json.loads(desk.run("list", "--json").stdout)
+    assert [(row["name"], row["account"], row["usable"]) for row in listed] == [
+        ("a", "alice@sim.example", True)
+    ]
+
+
+def test_a_login_that_is_refused_or_not_finished_fails(desk: Desk) -> None:
+    with desk.running("login", "a") as (process, shown):
+        page = shown.wait_for(PAGE.search, WAIT_SECONDS, "the page")[1].decode()
+        fetch(f"{page}&account=alice&deny=1")
+        assert process.wait(WAIT_SECONDS) == 1
+        assert b"access_denied" in shown.whole(WAIT_SECONDS)
+    done = desk.run("login", "a", "--timeout", "0.2")
+    assert done.returncode == 1
+    assert b"not finished within 0.2 s" in done.stderr
+    assert desk.run("status", "a").returncode == 1
+
+
+def test_a_login_with_a_code_for_another_device(desk: Desk) -> None:
+    desk.account(interval=0)
+    with desk.running("login", "b", "--device") as (process, shown):
+        code = shown.wait_for(DEVICE_CODE.search, WAIT_SECONDS, "the code")[1].decode()
+        fetch(f"{desk.simulator.url}/oauth/device/approve?user_code={code}&account=bob")
+        assert process.wait(WAIT_SECONDS) == 0
+    with desk.running("login", "b", "--device") as (process, shown):
+        code = shown.wait_for(DEVICE_CODE.search, WAIT_SECONDS, "the code")[1].decode()
+        fetch(f"{desk.simulator.url}/oauth/device/approve?user_code={code}&deny=1")
+        assert process.wait(WAIT_SECONDS) == 1
+    assert desk.run("status", "b").returncode == 0, "what was there before stays"
+
+
+def test_a_code_is_pasted_into_a_terminal(desk: Desk) -> None:
+    profile = desk.folder / "profile.yaml"
+    profile.write_text(profile.read_text().replace("  port: 0", "  port: 14555"))
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(sys.executable, desk.command("login", "a", "--paste"), ENVIRON)
+    seen = b""
+    while b"paste the code" not in seen or not seen.rstrip().endswith(b":"):
+        seen += os.read(terminal, 4096)
+    page = re.search(rb"http://\S+authorize\S+", seen)
+    assert page is not None
+    try:
+        NO_REDIRECTS.open(f"{page[0].decode()}&account=alice", timeout=WAIT_SECONDS)
+    except urllib.error.HTTPError as redirect:
+        os.write(terminal, redirect.headers["Location"].encode() + b"\n")
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert desk.run("status", "a").returncode == 0
+
+
+def test_without_a_terminal_nothing_waits_for_an_answer_that_cannot_come(desk: Desk) -> None:
+    profile = desk.folder / "profile.yaml"
+    profile.write_text(profile.read_text().replace("  port: 0", "  port: 14555"))
+    done = desk.run("login", "a", "--paste")
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"standard input has ended" in done.stderr
+    assert desk.run("import", "a").returncode == 2, "empty input is no JSON"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), b"usage"),
+        (("login",), b"NAME"),
+        (("login", "a/b"), b"at most 64"),
+        (("login", "a", "--profile", "nobody"), b"no profile is named"),
+        (("login", "a", "--device", "--paste"), b"not allowed with"),
+        (("login", "a", "--paste"), b"redirect.port"),
+        (("import", "a", "/does/not/exist"), b"No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_said(desk: Desk, arguments: tuple[str, ...], said: bytes) -> None:
+    done = desk.run(*arguments)
+    assert done.returncode == (1 if said == b"No such file" else 2)
+    assert said in done.stderr
+
+
+def test_tokens_of_another_program_are_imported_and_given_back(desk: Desk) -> None:
+    tokens = {"oauth": {"accessToken": "canary-token-1", "expiresAt": 1999999999000, "scopes": ["x"]}}
+    file = desk.folder / "tokens.json"
+    file.write_text(json.dumps(tokens))
+    assert desk.run("import", "a", str(file)).returncode == 2
+    assert desk.run("import", "a", str(file), "--at", "oauth").returncode == 0
+    entry = json.loads((desk.folder / "credentials/store.json").read_bytes())["entries"]["a"]
+    assert (entry["access_token"], entry["expires_at"]) == ("canary-token-1", 1999999999.0)
+    desk.import_login("b", "bob")
+    assert desk.run("logout", "b").returncode == 0
+    assert desk.run("logout", "b").returncode == 1
+    listed = json.loads(desk.run("list", "--json").stdout)
+    assert [row["name"] for row in listed] == ["a"]
+
+
+def test_requests_go_with_accounts_in_turn_and_leave_those_that_are_limited(desk: Desk) -> None:
+    desk.import_login("a", "canaryA")
+    desk.import_login("b", "canaryB")
+    with start_gateway(desk.config) as gateway:
+        assert [message(gateway)[0] for _ in range(4)] == [200] * 4
+        assert {name: found["used"] for name, found in desk.account().items()} == {
+            "canaryA": {"m": 2},
+            "canaryB": {"m": 2},
+        }
+        desk.account("canaryA", requests=0, retry_after=700)
+        assert [message(gateway)[0] for _ in range(2)] == [200, 200]
+        desk.account("canaryB", requests=0, reset=50)
+        status, said = message(gateway)
+        assert (status, said["error"]["type"]) == (429, "rate_limit_error")
+        assert 40 <= int(said["Retry-After"]) <= 50
+        received = desk.simulator.counters()["received"]
+        assert message(gateway)[0] == 429
+        assert message(gateway, path="/count_tokens")[0] == 429, "the simulator's own: it was asked"
+        assert desk.simulator.counters()["received"] == received + 1
+        assert message(gateway, "sub/n")[0] == 429
+    with start_gateway(desk.config) as gateway:
+        desk.account("canaryA", forbidden="m")
+        desk.account("canaryB")
+        assert [message(gateway)[0] for _ in range(3)] == [200] * 3
+        assert desk.account()["canaryA"]["used"] == {}
+    named = {request.value("x-account-id") for request in desk.simulator.requests()}
+    assert {"id-canaryA", "id-canaryB"} <= named
+
+
+def test_a_gateway_without_a_login_starts_and_says_so_until_somebody_logs_in(desk: Desk) -> None:
+    with start_gateway(desk.config) as gateway:
+        status, said = message(gateway)
+        assert status == 401
+        assert "mgw auth login" in said["error"]["message"]
+        assert message(gateway, "other/n")[0] == 200
+        assert [entry["id"] for entry in json.loads(gateway.get("/v1/models"))["data"]] == ["other/n"]
+        desk.import_login("a", "canaryA")
+        while message(gateway)[0] != 200:
+            pass
+        listed = [entry["id"] for entry in json.loads(gateway.get("/v1/models"))["data"]]
+        assert listed == ["sub/m", "other/n"]
+
+
+def test_two_gateways_that_refresh_one_account_use_its_refresh_token_once(desk: Desk) -> None:
+    desk.import_login("a", "canaryA", expires_in=1)
+    with start_gateway(desk.config) as first, start_gateway(desk.config) as second:
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(message, gateway) for gateway in [first, second] * 4]
+            assert {work.result()[0]: work.result()[1] for work in asked}.keys() == {200}
+        assert desk.account()["canaryA"]["refreshes"] == 1
+        desk.account("canaryA", expire=1)
+        with ThreadPoolExecutor(8) as threads:
+            asked = [threads.submit(message, gateway) for gateway in [first, second] * 4]
+            assert {work.result()[0]: work.result()[1] for work in asked}.keys() == {200}
+        assert desk.account()["canaryA"]["refreshes"] == 2
+        assert message(first)[0] == message(second)[0] == 200
+
+
+def test_a_reload_lets_those_that_rest_go_on_resting(desk: Desk) -> None:
+    import signal
+
+    desk.import_login("a", "canaryA")
+    desk.account("canaryA", requests=0, retry_after=700)
+    with start_gateway(desk.config) as gateway:
+        assert message(gateway)[0] == 429
+        gateway.signal(signal.SIGHUP)
+        gateway.log(b"the configuration was reloaded")
+        received = desk.simulator.counters()["received"]
+        assert message(gateway)[0] == 429
+        assert desk.simulator.counters()["received"] == received
+
+
+def test_demanded_names_and_headers_reach_the_vendor_and_the_client_sees_its_own(desk: Desk) -> None:
+    desk.more = 'tools: {prefix: sim_}\ncloak: {headers: {X-App: cli}, system: ["You are it."]}\n'
+    desk.write()
+    desk.import_login("a", "canaryA")
+    desk.account("canaryA", header="X-App:cli", tool_prefix="sim_")
+    tool = {"name": "look", "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}}}
+    turn = {"role": "user", "content": "use tool sim_look"}
+    with start_gateway(desk.config) as gateway:
+        status, said = message(gateway, tools=[tool], messages=[turn])
+        assert status == 200, said
+        assert [block["name"] for block in said["content"] if block["type"] == "tool_use"] == ["look"]
+    sent = desk.simulator.requests()[-1].json()
+    assert [one["name"] for one in sent["tools"]] == ["sim_look"]
+    assert sent["system"] == [{"type": "text", "text": "You are it."}]
