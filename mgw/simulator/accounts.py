@@ -88,14 +88,14 @@ class Accounts:
     def answer(
         self, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> Response:
-        """Answer a request below ``/oauth/``, or for an account below ``/_sim/``."""
+        """Answer a request below ``/login/``, or for an account below ``/_sim/``."""
         form = _fields(headers, body)
         handlers: dict[tuple[str, str], Callable[[], Response]] = {
-            ("GET", "/oauth/authorize"): lambda: self._authorize(query),
-            ("POST", "/oauth/token"): lambda: self._token(form),
-            ("POST", "/oauth/device"): lambda: self._device(form, headers),
-            ("GET", "/oauth/device/approve"): lambda: self._approve(query),
-            ("POST", "/oauth/revoke"): lambda: self._revoke(form),
+            ("GET", "/login/authorize"): lambda: self._authorize(query),
+            ("POST", "/login/token"): lambda: self._token(form),
+            ("POST", "/login/device"): lambda: self._device(form, headers),
+            ("GET", "/login/device/approve"): lambda: self._approve(query),
+            ("POST", "/login/revoke"): lambda: self._revoke(form),
             ("GET", "/_sim/accounts"): lambda: json_response(self._as_json()),
             ("PUT", "/_sim/accounts"): lambda: self._settle(query),
             ("DELETE", "/_sim/accounts"): self._clear,
@@ -152,7 +152,7 @@ class Accounts:
             raise OAuthError("invalid_request")
         name = query.get("account")
         if name is None:
-            here = "/oauth/authorize?" + urlencode({**query, "account": "demo"})
+            here = "/login/authorize?" + urlencode({**query, "account": "demo"})
             page = f'<!doctype html><title>Log in</title><a href="{html.escape(here)}">Log in as demo</a>'
             return UnaryResponse(page.encode(), content_type="text/html; charset=utf-8")
         if query.get("deny"):
@@ -170,7 +170,7 @@ class Accounts:
             raise OAuthError("invalid_request")
         code = self._keep(_Code(None, form["client_id"]))
         user_code = f"SIM-{code.rpartition('-')[2]}"
-        page = f"http://{headers.get('host', 'localhost')}/oauth/device/approve"
+        page = f"http://{headers.get('host', 'localhost')}/login/device/approve"
         return json_response(
             {
                 "device_code": code,
@@ -305,7 +305,7 @@ class Accounts:
 
 def is_of_accounts(path: str) -> bool:
     """Whether a path is the authorization server's."""
-    return path.startswith("/oauth/") or path == "/_sim/accounts"
+    return path.startswith("/login/") or path == "/_sim/accounts"
 
 
 def _fields(headers: Mapping[str, str], body: bytes) -> dict[str, str]:

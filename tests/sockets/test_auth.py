@@ -118,14 +118,14 @@ credential_store: {self.folder}/credentials/store.json
             "code_challenge": "47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
             "code_challenge_method": "S256",
         }
-        page = f"{self.simulator.url}/oauth/authorize?{urlencode(code | challenge)}"
+        page = f"{self.simulator.url}/login/authorize?{urlencode(code | challenge)}"
         try:
             NO_REDIRECTS.open(page, timeout=WAIT_SECONDS)
         except urllib.error.HTTPError as redirect:
             location = redirect.headers["Location"]
         grant = {"grant_type": "authorization_code", "client_id": "mgw-example", "redirect_uri": "http://h/c"}
         form = urlencode({**grant, "code": location.partition("code=")[2], "code_verifier": ""}).encode()
-        tokens = json.loads(fetch(f"{self.simulator.url}/oauth/token", "POST", form))
+        tokens = json.loads(fetch(f"{self.simulator.url}/login/token", "POST", form))
         del tokens["account"]
         done = self.run(
             "import",
@@ -224,11 +224,11 @@ def test_a_login_with_a_code_for_another_device(desk: Desk) -> None:
     desk.account(interval=0)
     with desk.running("login", "b", "--device") as (process, shown):
         code = shown.wait_for(DEVICE_CODE.search, WAIT_SECONDS, "the code")[1].decode()
-        fetch(f"{desk.simulator.url}/oauth/device/approve?user_code={code}&account=bob")
+        fetch(f"{desk.simulator.url}/login/device/approve?user_code={code}&account=bob")
         assert process.wait(WAIT_SECONDS) == 0
     with desk.running("login", "b", "--device") as (process, shown):
         code = shown.wait_for(DEVICE_CODE.search, WAIT_SECONDS, "the code")[1].decode()
-        fetch(f"{desk.simulator.url}/oauth/device/approve?user_code={code}&deny=1")
+        fetch(f"{desk.simulator.url}/login/device/approve?user_code={code}&deny=1")
         assert process.wait(WAIT_SECONDS) == 1
     assert desk.run("status", "b").returncode == 0, "what was there before stays"
 
