@@ -37,6 +37,13 @@ from mgw.simulator.platform.resources import check_ids
 from mgw.simulator.platform.store import Store
 from mgw.simulator.recording import RecordedRequest, Recorder, answer_operation, is_operation
 from mgw.simulator.routes import ROUTER
+from mgw.simulator.tokens import (
+    OPERATIONS,
+    TokenAuthority,
+    is_metadata_probe,
+    is_token_request,
+    metadata_root,
+)
 
 _OPENAI_HEADERS: Final = (("openai-processing-ms", "1"), ("x-ratelimit-remaining-requests", "99"))
 _GATEWAY_PARAMETERS: Final = ("mgw", "provider")
@@ -67,10 +74,12 @@ class Dispatcher:
     now: Callable[[], float]
     store: Store = field(default_factory=Store)
     accounts: Accounts = field(init=False)
+    tokens: TokenAuthority = field(init=False)
 
     def __post_init__(self) -> None:
-        """Open the authorization server."""
+        """Open the authorization server, and the token endpoint beside it."""
         self.accounts = Accounts(self.now)
+        self.tokens = TokenAuthority(self.now)
 
     async def answer(self, recorded: RecordedRequest) -> tuple[Answer, Faults]:
         """Answer one complete request."""
@@ -80,6 +89,14 @@ class Dispatcher:
         if is_of_accounts(raw_path):
             body = bytes(recorded.body)
             return self.accounts.answer(recorded.method, raw_path, query, headers, body), Faults()
+        if raw_path in OPERATIONS:
+            return self.tokens.operate(recorded, raw_path, query), Faults()
+        if is_metadata_probe(recorded):
+            return metadata_root(), Faults()
+        if is_token_request(raw_path):
+            answered = self.tokens.answer(recorded, raw_path, query)
+            self.recorder.shorten(recorded)
+            return answered
         if is_operation(raw_path):
             return await answer_operation(self.recorder, self.reactor, recorded, raw_path, query), Faults()
         incoming = _IncomingRequest(recorded, raw_path, unquote(raw_path), query, headers)
@@ -121,10 +138,7 @@ class Dispatcher:
             model = model or incoming.query.get("model", "")
         name = model if isinstance(model, str) else ""
         incoming.faults = _faults((name, *ids), headers)
-        if incoming.credential is not None and incoming.faults.text("key") not in {
-            None,
-            incoming.credential.value,
-        }:
+        if incoming.credential is not None and not self._is_known(incoming.credential, incoming.faults):
             raise invalid_credential(route.family, incoming.credential)
         if incoming.credential is not None:
             self.accounts.admit(incoming.credential.value, name, body, headers)
@@ -150,6 +164,12 @@ class Dispatcher:
         )
         check_ids(request)
         return route.handler(request)
+
+    def _is_known(self, credential: Credential, faults: Faults) -> bool:
+        """Whether a credential is the one that was asked for, or a good token where those are wanted."""
+        if (self.tokens.required or "issued" in faults) and not self.tokens.is_good(credential.value):
+            return False
+        return faults.text("key") in {None, credential.value}
 
     def _fail(self, family: Family, model: str, incoming: _IncomingRequest) -> None:
         """Raise the failure that was asked for."""

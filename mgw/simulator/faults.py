@@ -64,6 +64,10 @@ WORDS: Final[Mapping[str, int]] = {
     "echo": 0,
     "deflate": 0,
     "go-away": 1,
+    "issued": 0,
+    "token": 1,
+    "expires": 1,
+    "rotate": 0,
 }
 """Each word with how many values follow it.  docs/simulator.rst explains them."""
 TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -85,6 +89,8 @@ TEXT_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
         "close-length",
     ),
     "ping": (),
+    "token": ("html", "list", "redirect", "no-token", "mac"),
+    "expires": (),
 }
 """Words whose value is a name and not a number; where there are names here, it is one of them."""
 

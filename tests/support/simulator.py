@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from tests.support.fork_server import ROOT, ForkedProcess, Streams, fork_program
 from tests.support.waiting import WAIT_SECONDS
@@ -118,6 +118,24 @@ class SimulatorProcess:
         """Say whether long bodies stay whole, and whether unknown identifiers are taken for known ones."""
         kept, taken = "all" if keep_all else "some", "on" if lenient else "off"
         self._call("PUT", f"/_sim/settings?keep={kept}&lenient={taken}")
+
+    def tokens(self, *, required: bool = False, words: str = "") -> None:
+        """Say whether vendors' routes want tokens issued here, and what goes wrong with requests for them."""
+        self._call("PUT", f"/_sim/tokens?required={'on' if required else 'off'}&words={quote(words)}")
+
+    def revoke_tokens(self) -> None:
+        """Revoke all tokens that were issued."""
+        self._call("DELETE", "/_sim/tokens")
+
+    def service_account(self) -> dict[str, str]:
+        """The key file of the simulator's service account."""
+        found: dict[str, str] = self._call("GET", "/_sim/service-account")
+        return found
+
+    def token_requests(self) -> list[SeenRequest]:
+        """The requests for tokens among the last 200."""
+        paths = ("/oauth/token", "/computeMetadata/")
+        return [request for request in self.requests() if request.target.startswith(paths)]
 
     def wait_for(self, counter: str, count: int = 1, seconds: float = WAIT_SECONDS) -> dict[str, int]:
         """Wait until a counter has come to a number: ``wait_for("client_left")``; AssertionError if not."""
