@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 from bench.memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
 from mgw.config.load import parse
+from mgw.credentials.provider import CredentialProvider
 from mgw.ops.logs import LogFile
 from mgw.service import GatewayService
 
@@ -58,6 +60,11 @@ class MemoryGateway:
     def provider(self, wire: str) -> MemoryConnection:
         """Return the newest connection to the provider of that wire."""
         return self.reactor.connections[PORTS[wire]]
+
+    def use_token(self, provider: str, token: CredentialProvider) -> None:
+        """Have a provider's credential come from somewhere else from now on."""
+        credentials: Any = self._service.server.generation.credentials  # Any: others only read it
+        credentials[provider] = token
 
     def close(self) -> None:
         """Stop it, with everything written."""

@@ -17,6 +17,9 @@ from bench.memory.gateway import MemoryGateway
 from bench.memory.measure import calls_by_function, collector_off, count_cycles
 from bench.memory.sessions import close_session, open_session
 from bench.memory.work import Work, work_of
+from mgw.credentials.renewed_token import RenewedToken
+from mgw.credentials.token_request import TokenResponse
+from mgw.secret import Secret
 
 CASES: Final = cases()
 CALLS: Final = {
@@ -59,6 +62,22 @@ def test_the_calls_of_a_request_stay_below_their_bar(work: Work, most: float) ->
     calls = calls_by_function(work)
     top = list(calls.items())[:20]
     assert sum(calls.values()) <= most, "\n".join(f"{count:8.2f}  {function}" for function, count in top)
+
+
+def test_a_request_with_a_token_that_is_good_costs_what_a_static_key_does() -> None:
+    gateway = MemoryGateway()
+    try:
+        with work_of(CASES["relayed 1 kB"], gateway) as work:
+            with_key = calls_by_function(work)
+            gateway.use_token("up", RenewedToken(_fetch_token, "hash"))
+            with_token = calls_by_function(work)
+    finally:
+        gateway.close()
+    assert abs(sum(with_token.values()) - sum(with_key.values())) < 0.5, "some calls are made by the turn"
+
+
+async def _fetch_token() -> TokenResponse:
+    return TokenResponse(Secret("bench-upstream-token"), 3600.0)
 
 
 @pytest.mark.parametrize("work", CALLS, indirect=True)
