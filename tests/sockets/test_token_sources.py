@@ -45,7 +45,7 @@ FAULTS: Final = {
     "cut": "truncate-after-5",
     "reset": "reset-before",
 }
-TOKEN: Final = b"sim-access-"
+TOKEN: Final = b"sim-issued-"
 """How the simulator's tokens begin."""
 
 
