@@ -77,7 +77,7 @@ def check(read: Callable[[], Config]) -> int:
         sys.stderr.write(f"mgw: {problem}\n")
     if problems:
         return 1
-    for warning in [*warnings(config), *_token_files(config), *_spool(config)]:
+    for warning in [*warnings(config), *_token_files(config), *_accounts(config), *_spool(config)]:
         sys.stdout.write(f"warning: {warning}\n")
     for line in [*final_addresses(config), *token_sources(config)]:
         sys.stdout.write(f"{line}\n")
@@ -117,6 +117,29 @@ def _token_files(config: Config) -> list[str]:
         for provider in config.providers.values()
         if provider.token_file is not None and not os.access(provider.token_file, os.R_OK)
     ]
+
+
+def _accounts(config: Config) -> list[str]:
+    """Return a warning for each subscription account that cannot be used at present, and for its store."""
+    used = [(provider, name) for provider in config.providers.values() for name in provider.subscriptions]
+    if not used:
+        return []
+    from mgw.credentials.subscription.store import CredentialStore, StoreError  # with it comes Twisted
+
+    try:
+        entries = CredentialStore(config.credential_store).read()
+    except StoreError as error:
+        return [f"credential_store: {redact(str(error))}"]
+    found = []
+    for provider, name in used:
+        entry, where = entries.get(name), dotted_path(("providers", provider.name))
+        if entry is None:
+            found.append(f"{where}: nobody has logged in to {name} yet: mgw auth login {name}")
+        elif entry.profile != provider.profile:
+            found.append(f"{where}: somebody logged in to {name} with another profile: mgw auth login {name}")
+        elif entry.is_lost:
+            found.append(f"{where}: the login of {name} has ended: mgw auth login {name}")
+    return found
 
 
 def read_or_tell(read: Callable[[], Config]) -> Config | None:

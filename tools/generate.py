@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from mgw.config.profile import Profile
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
 from tools import models_page, room_list, routes_page, settings_reference
@@ -39,6 +40,9 @@ GENERATED: Final = MappingProxyType(
         "schema": Generated("etc/mgw.schema.json", lambda _: schema_text()),
         "routes": Generated("docs/routes.rst", lambda _: routes_page.render(ROUTES)),
         "settings": Generated("docs/configuration.rst", settings_reference.render),
+        "profiles": Generated(
+            "docs/profiles.rst", lambda page: settings_reference.render(page, Profile, "docs/profiles.rst")
+        ),
         "models": Generated("docs/models.rst", models_page.render),
         "rooms": Generated("docs/architecture.rst", room_list.render),
     }

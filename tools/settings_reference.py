@@ -48,12 +48,15 @@ class Entry(Struct, frozen=True):
     field: FieldInfo
 
 
-def render(page: str) -> str:
+def render(page: str, block: type[BaseModel] = Config, file: str = "docs/configuration.rst") -> str:
     """Return the page with its generated parts renewed.
+
+    :param block: whose settings the page describes.
+    :param file: the page's, for messages.
 
     :raises ValueError: where it names no setting, or leaves one out, or has one twice.
     """
-    waiting = {entry.path: entry for entry in entries(Config)}
+    waiting = {entry.path: entry for entry in entries(block)}
 
     def part(match: re.Match[str]) -> str:
         found = []
@@ -61,13 +64,13 @@ def render(page: str) -> str:
             path = tuple(name.split("."))
             below = [known for known in waiting if known[: len(path)] == path]
             if not below:
-                raise ValueError(f"docs/configuration.rst: no setting is left at {name}")
+                raise ValueError(f"{file}: no setting is left at {name}")
             found += [_text(waiting.pop(known)) for known in below]
         return "\n\n".join([f".. settings: {match[1]}", *found, ".. end of settings"])
 
     text = _PART.sub(part, page)
     if waiting:
-        raise ValueError(f"docs/configuration.rst leaves out {', '.join(map('.'.join, waiting))}")
+        raise ValueError(f"{file} leaves out {', '.join(map('.'.join, waiting))}")
     return text
 
 

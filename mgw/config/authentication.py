@@ -36,6 +36,8 @@ CREDENTIALS: Final = MappingProxyType(
 """What a provider's credential comes from, and the mode that uses it."""
 GOOGLE_MODES: Final = frozenset({AuthMode.SERVICE_ACCOUNT, AuthMode.ADC})
 
+_OF_ACCOUNTS: Final = frozenset({"credentials", "profile"})
+"""Settings of ``oauth`` for the account of a subscription."""
 _USED: Final = MappingProxyType(
     {
         AuthMode.API_KEY: {"api_key"},
@@ -64,7 +66,7 @@ def settle_authentication(provider: Provider, path: Path, context: LoadContext) 
     if not context.report.has_problem_below((*path, "auth")):
         if auth is None and provider.pool is None:  # a pool brings its own, and says so
             auth = _implied(stated, path, context)
-        elif auth is not None:
+        elif auth is not None and (auth is not AuthMode.OAUTH2 or provider.pool is None):
             _check_mode(auth, stated, path, context)
     found: dict[str, Any] = {"auth": auth, "api_key": key}
     if provider.oauth is not None:
@@ -157,13 +159,29 @@ def _settle_oauth(
         for name in sorted(stated - {"scopes"}):
             context.report.add((*path, name), f"auth {auth} uses only oauth.scopes: remove it")
         return settled
-    if auth is not AuthMode.OAUTH2 or context.report.has_problem_below((*path, "credentials")):
+    if auth is not AuthMode.OAUTH2:
+        return settled
+    if stated & _OF_ACCOUNTS:
+        _check_account(settled, stated, path, context)
         return settled
     grant = _grant(oauth, stated)
     _check_grant(grant, stated, path, context)
     if oauth.client_auth is ClientAuth.BASIC:
         _need(("client_id", "client_secret"), "client_auth basic", stated, path, context)
     return settled.model_copy(update={"grant": grant})
+
+
+def _check_account(
+    oauth: OAuthSettings, stated: set[str] | frozenset[str], path: Path, context: LoadContext
+) -> None:
+    """Note what keeps the account of a subscription from being used."""
+    for name in sorted(stated - _OF_ACCOUNTS):
+        message = "the token of a subscription comes from the credential store: remove it"
+        context.report.add((*path, name), message)
+    for name in sorted(_OF_ACCOUNTS - stated):
+        context.report.add((*path, name), "missing: credentials and profile are needed together")
+    if oauth.profile is not None:
+        context.need_profile(oauth.profile, (*path, "profile"))
 
 
 def _check_names(settled: OAuthSettings, path: Path, context: LoadContext) -> None:

@@ -282,13 +282,16 @@ def _check_subscriptions(provider: Provider, path: Path, context: LoadContext) -
     """Note what keeps subscription credentials from being used."""
     report, pool = context.report, provider.pool
     if pool is None:
-        if provider.cloak is not None and not report.has_problem_below((*path, "pool")):
-            report.add((*path, "cloak"), "only for subscription credentials, found without a pool")
+        has_account = provider.oauth is not None and provider.oauth.credentials is not None
+        excused = has_account or any(report.has_problem_below((*path, key)) for key in ("pool", "oauth"))
+        if provider.cloak is not None and not excused:
+            message = "only for subscription credentials, found without a pool or oauth.credentials"
+            report.add((*path, "cloak"), message)
         return
     here = (*path, "pool")
-    own = {"auth", "api_key", "api_key_env", "token_file", "oauth", "service_account_file"} & set_keys(
-        provider
-    )
+    own = {"api_key", "api_key_env", "token_file", "oauth", "service_account_file"} & set_keys(provider)
+    if provider.auth not in (None, AuthMode.OAUTH2):
+        own.add("auth")
     if own:
         report.add(here, f"a pool brings the provider's credentials: remove {enumerated(sorted(own))}")
     for key, words in (("credentials", "a list of entries of the credential store"), ("profile", "a name")):

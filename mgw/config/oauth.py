@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from mgw.config.checks import KEY, NAME, TOKEN_URL, checked_name, checked_token_url
-from mgw.config.field_types import HeaderValue, OneOf, Text, Variable, key_or
+from mgw.config.field_types import EntryName, HeaderValue, Name, OneOf, Text, Variable, key_or
 from mgw.config.settings_base import (
     Documentation,
     EmptyIfNull,
@@ -115,9 +115,16 @@ BodyFormatName = Annotated[BodyFormat, OneOf()]
 class OAuthSettings(Settings):
     """Where a provider's tokens come from."""
 
+    credentials: Omittable[EntryName] = setting(
+        "Entry of the credential store whose token is sent: the account of a subscription",
+        "``mgw auth login`` makes it; an entry that does not exist is no error at startup. It needs only "
+        "``profile`` beside it. For several accounts, use ``pool``.",
+    )
+    profile: Omittable[Name] = setting("Profile of that entry, a name from ``profiles``")
     token_url: Omittable[TokenUrl] = setting(
         "The address of the token endpoint",
-        "Required for ``auth: oauth2``. It is used as it is, and redirects are not followed. With plain HTTP "
+        "Required for ``auth: oauth2`` without ``credentials``. It is used as it is, and redirects are not "
+        "followed. With plain HTTP "
         "and another host than this machine there is a warning: secrets and tokens travel in clear text.",
     )
     grant: Omittable[GrantName] = setting(

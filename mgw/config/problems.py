@@ -88,7 +88,6 @@ NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("hooks", "webhook"),
     ("hooks", "sqlite"),
     ("spool", "max_bytes"),
-    ("providers", ANY, "oauth", "credentials"),
 )
 """Keys."""
 

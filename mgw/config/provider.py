@@ -287,12 +287,16 @@ class Provider(Settings):
     @property
     def subscriptions(self) -> tuple[str, ...]:
         """The entries of the credential store that it uses."""
-        return () if self.pool is None else self.pool.credentials
+        if self.pool is not None:
+            return self.pool.credentials
+        return () if self.oauth is None or self.oauth.credentials is None else (self.oauth.credentials,)
 
     @property
     def profile(self) -> str | None:
         """The name of their profile."""
-        return None if self.pool is None else self.pool.profile
+        if self.pool is not None:
+            return self.pool.profile
+        return None if self.oauth is None else self.oauth.profile
 
     @property
     def key(self) -> Secret | None:

@@ -152,6 +152,12 @@ _TOKEN_RULES: Final = [
     {"if": _where("client_auth", [ClientAuth.BASIC]), "then": _needs_any(_in_a_form("client_secret"))},
 ]
 
+_OF_ACCOUNTS: Final = ["credentials", "profile"]
+_OF_OAUTH: Final = {
+    "if": _needs_any(_OF_ACCOUNTS),
+    "then": {"required": _OF_ACCOUNTS, "propertyNames": {"enum": _OF_ACCOUNTS}},
+    "else": {"allOf": _TOKEN_RULES},
+}
 _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
     {
         "Provider": [
@@ -168,8 +174,8 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             {
                 "if": _where("auth", [AuthMode.OAUTH2]),
                 "then": {
-                    "allOf": [_needs_any(["oauth"]), _has_none([*_KEYS, _FILES[0], _FILES[2]])],
-                    "properties": {"oauth": {"allOf": _TOKEN_RULES}},
+                    "allOf": [_needs_any(["oauth", "pool"]), _has_none([*_KEYS, _FILES[0], _FILES[2]])],
+                    "properties": {"oauth": _OF_OAUTH},
                 },
             },
             {
@@ -181,8 +187,19 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             },
             {"if": _where("auth", [AuthMode.CLIENT_BEARER, AuthMode.NONE]), "then": _has_none(_CREDENTIALS)},
             *({"if": _has_none(["auth"]), "then": _none_of_all([key, "token_file"])} for key in _KEYS),
-            {"if": {"required": ["cloak"]}, "then": _needs_any(["pool"])},
-            {"if": {"required": ["pool"]}, "then": _has_none([*_CREDENTIALS, "auth"])},
+            {
+                "if": {"required": ["cloak"]},
+                "then": {
+                    "anyOf": [
+                        _needs_any(["pool"]),
+                        {"properties": {"oauth": _needs_any(["credentials"])}, "required": ["oauth"]},
+                    ]
+                },
+            },
+            {
+                "if": {"required": ["pool"]},
+                "then": {**_has_none(_CREDENTIALS), "properties": {"auth": {"const": AuthMode.OAUTH2}}},
+            },
             {"if": _has_none(["auth"]), "then": _has_none(_FILES[1:])},
             {"if": _where("auth", [AuthMode.NONE]), "then": _needs_any(["base_url"])},
             {

@@ -54,7 +54,7 @@ credential_store: {self.folder}/credentials/store.json
 """
 
     def write(self) -> None:
-        text = (ROOT / "etc" / "profile-simulator.yaml").read_text(encoding="utf-8")
+        text = (ROOT / "etc" / "mgw-profile-simulator.yaml").read_text(encoding="utf-8")
         text = text.replace("http://127.0.0.1:8788", self.simulator.url)
         (self.folder / "profile.yaml").write_text(text + self.more, encoding="utf-8")
         (self.folder / "mgw.yaml").write_text(self.config, encoding="utf-8")
@@ -382,3 +382,21 @@ def test_demanded_names_and_headers_reach_the_vendor_and_the_client_sees_its_own
     sent = desk.simulator.requests()[-1].json()
     assert [one["name"] for one in sent["tools"]] == ["sim_look"]
     assert sent["system"] == [{"type": "text", "text": "You are it."}]
+
+
+def test_check_says_which_accounts_cannot_be_used(desk: Desk) -> None:
+    def warned() -> bytes:
+        done = subprocess.run(
+            [sys.executable, "-m", "mgw.cli.main", "check", "-c", str(desk.folder / "mgw.yaml")],
+            env=ENVIRON,
+            capture_output=True,
+            timeout=WAIT_SECONDS,
+            check=True,
+        )
+        return done.stdout
+
+    assert b"nobody has logged in to a yet" in warned()
+    desk.import_login("a", "canaryA")
+    assert b"log in to a " not in warned()
+    (desk.folder / "credentials").chmod(0o755)
+    assert b"chmod 700" in warned()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from mgw.config.load import parse_profile
 from mgw.config.problems import ConfigError
 from mgw.config.profile import CloakMode, Profile, ResetFormat, TokenRequestStyle
 from mgw.secret import Secret
+from tests.support.configs import config
+from tools.settings_reference import entries
 
 LEAST = "client_id: c\ntoken: {url: 'https://idp.example/token'}\n"
 
@@ -126,3 +131,69 @@ def test_when_a_request_is_made_to_look_like_the_vendors_own(
 ) -> None:
     found = read(LEAST + "cloak: {client: ['Cli/*']}\n")
     assert found.cloak.applies(CloakMode(mode), agent) is applies
+
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "etc" / "mgw-profile-simulator.yaml"
+
+
+def uncommented() -> str:
+    return re.sub(r"(?m)^( *)#(?! \S)", r"\1", EXAMPLE.read_text(encoding="utf-8"))
+
+
+def test_the_shipped_profile_is_for_the_simulator() -> None:
+    found = read(EXAMPLE.read_text(encoding="utf-8"))
+    urls = (found.authorization.url, found.token.url, found.device.url, found.revocation.url)
+    assert all(url is not None and url.startswith("http://127.0.0.1:8788/") for url in urls)
+
+
+def test_the_shipped_profile_shows_every_setting_and_all_of_them_work() -> None:
+    text = uncommented()
+    found = read(text, EXAMPLE_CLIENT_SECRET="a-secret-of-nobody")
+    assert found.tools.prefix == "sim_"
+    for entry in entries(Profile):
+        if entry.key != "client_secret":
+            assert re.search(rf"(?m)(^\s*(- )?|[{{ ]){entry.key}:", text), entry.path
+
+
+ACCOUNT = "profiles: {s: {file: /etc/s.yaml}}\nproviders: {p: {kind: anthropic, %s}}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "entries"),
+    [
+        ("auth: oauth2, oauth: {credentials: a, profile: s}, cloak: never", ("a",)),
+        ("pool: {credentials: [a, b, a], profile: s}", ("a", "b")),
+        ("auth: oauth2, pool: {credentials: [a], profile: s}, cloak: always", ("a",)),
+    ],
+)
+def test_a_provider_names_its_accounts(settings: str, entries: tuple[str, ...]) -> None:
+    provider = config(ACCOUNT % settings).providers["p"]
+    assert (provider.subscriptions, provider.profile) == (entries, "s")
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "said"),
+    [
+        ("auth: oauth2, oauth: {credentials: a}", "oauth.profile", "needed together"),
+        ("auth: oauth2, oauth: {credentials: a, profile: t}", "oauth.profile", "no profile is named 't'"),
+        ("auth: oauth2, oauth: {credentials: a, profile: s, grant: jwt_bearer}", "oauth.grant", "remove it"),
+        ("auth: oauth2, oauth: {credentials: ../a, profile: s}", "oauth.credentials", "at most 64"),
+        ("oauth: {credentials: a, profile: s}", "oauth", "add auth: oauth2"),
+        ("cloak: auto", "cloak", "only for subscription credentials"),
+        ("pool: {credentials: [], profile: s}", "pool.credentials", "missing"),
+        ("pool: {credentials: [a]}", "pool.profile", "missing"),
+        ("pool: {credentials: [a], profile: s}, api_key: k-of-nobody", "pool", "remove api_key"),
+        ("pool: {credentials: [a], profile: s}, auth: none, base_url: 'http://h/v1'", "pool", "remove auth"),
+    ],
+)
+def test_what_keeps_accounts_from_being_used_is_said(settings: str, place: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        config(ACCOUNT % settings)
+    assert f"providers.p.{place}: " in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_the_store_is_in_the_state_directory_unless_it_is_named() -> None:
+    text = ACCOUNT % "pool: {credentials: [a], profile: s}"
+    assert config(text, {"STATE_DIRECTORY": "/s"}).credential_store == "/s/credentials/store.json"
+    assert config(text + "credential_store: /c/x\n").credential_store == "/c/x"
