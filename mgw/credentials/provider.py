@@ -69,7 +69,7 @@ class Refusal(Struct, frozen=True):
     counts_tokens: bool = False
     """Whether it was a count of tokens, which no limit of an account follows from (contract 8.26)."""
     attempts: int = 1
-    """How many requests were begun for the client's one."""
+    """How many requests were begun for the client's one, since its last retry or fallback."""
 
 
 class CredentialProvider(Protocol):

@@ -39,10 +39,12 @@ from mgw.config.resilience import RetriesSettings
 from mgw.credentials.provider import ClientKey, Refusal
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
+from mgw.exchange.request import ClientRequest
 from mgw.routing.resolve import Target
-from mgw.routing.route import Treatment
+from mgw.routing.route import Route, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.upstream.failure import Phase, UpstreamFailure
+from mgw.wire.headers import value_of
 
 MAX_PAUSE: Final = 30.0
 """Seconds: a provider that asks for more patience is not asked again."""
@@ -59,7 +61,8 @@ def refusal_of(exchange: Exchange, response: UpstreamResponse) -> Refusal:
     counts = exchange.route.treatment is Treatment.COUNT
     model = None if counts or exchange.target is None else exchange.target.upstream_model
     body = response.arrived if response.status == _FORBIDDEN else b""
-    return Refusal(response.status, response.headers, model, body, counts, exchange.attempts)
+    attempts = exchange.attempts - exchange.given_up
+    return Refusal(response.status, response.headers, model, body, counts, attempts)
 
 
 class Trouble(Struct, frozen=True):
@@ -89,12 +92,19 @@ def trouble_of_status(status: int, retry_after: float | None, rule: RetriesSetti
     return Trouble(status not in _NOT_BEGUN, retry_after=retry_after)
 
 
-def trouble_of_error(error: Exception) -> Trouble | None:
-    """Return what a failure before the head of a response means, or ``None``: the client is told."""
+def trouble_of_error(error: Exception, attempts: Attempts | None) -> Trouble | None:
+    """Return what a failure before the head of a response means, or ``None``: the client is told.
+
+    That a provider has no key is the client's to know where it was to bring its own (contract 3.8), but not
+    of a later target, for which its own is not meant.
+    """
     if isinstance(error, UpstreamFailure):
         begun = error.phase is not Phase.CONNECT
         return Trouble(begun, error.cause is not Cause.FIRST_BYTE_TIMEOUT)
-    if isinstance(error, GatewayError) and error.reason in _NOT_REPEATED:
+    if not isinstance(error, GatewayError):
+        return None
+    has_no_key = error.reason is Reason.NO_PROVIDER_KEY and attempts is not None and attempts.has_fallen_back
+    if has_no_key or error.reason in _NOT_REPEATED:
         return Trouble(may_have_begun=False, is_worth_repeating=False)
     return None
 
@@ -152,6 +162,11 @@ class Attempts:
         self._repeated = 0
         self.has_fallen_back = True
         return target
+
+
+def creates_nothing(route: Route, request: ClientRequest) -> bool:
+    """Whether a request may be sent twice though the provider may have begun to work on it."""
+    return route.repeatable or value_of(request.headers, b"idempotency-key") is not None
 
 
 def attempts_for(exchange: Exchange, target: Target, *, creates_nothing: bool) -> Attempts | None:

@@ -68,6 +68,8 @@ class Exchange(Struct, eq=False):
     asked_model: str | None = None
     key_hash: str | None = None
     attempts: int = 0
+    given_up: int = 0
+    """How many of the attempts came before the last retry or fallback."""
     http_status: int | None = None
     """The status that the client got, once it has got one."""
     stream: bool = False
@@ -180,8 +182,15 @@ class Exchange(Struct, eq=False):
             self._report_failure(word, sentence)
         self.settle(Outcome.UPSTREAM_ERROR, error=word)
 
+    def retarget(self, target: Target) -> None:
+        """Go to another target, about which nothing is known yet."""
+        self.target = target
+        self.key_hash = self.upstream_request_id = None
+        self.dropped_fields = ()
+
     def begin_upstream_wait(self) -> None:
         """From now on the provider is waited for."""
+        self.end_upstream_wait()
         self._waits_since = self.clock.seconds()
 
     def end_upstream_wait(self) -> None:
@@ -212,6 +221,7 @@ class Exchange(Struct, eq=False):
             sentence = f"the provider answered with status {status}"
             self._report_failure(_word_of_status(status), sentence, target=target)
         self.end_upstream_wait()
+        self.given_up = self.attempts
         self.first_byte_at = None
         self.counted = None
         self.usage = _no_usage

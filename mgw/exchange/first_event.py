@@ -1,16 +1,17 @@
 """The first event of a stream that is passed on, held back until it is whole: it may be an error.
 
 Providers tell some of their overloads as the first event of a stream that began with a good status.  Where a
-request may be tried again, such a stream counts as a response of the status that its error stands for; until
-then nothing of it, not even its head, has gone to the client.  Anything else passes as it came, and so does a
-first event that grows large: nothing is held for longer than it takes to know.
+request may be tried again, such a stream counts as a response of the status that its error stands for, if that
+is one of ``retries.statuses``; until then nothing of it, not even its head, has gone to the client.  Anything
+else passes as it came, and so does a first event that grows large: nothing is held for longer than it takes to
+know.  Of a JSON array that arrives in pieces (Gemini's streams without ``alt=sse``) the first element counts.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from mgw.canonical.reply import Broke, TokenUsage, UpstreamError
 from mgw.dialects import provider_side_of
+from mgw.dialects.metering import media_type
 from mgw.dialects.refusal import UNREADABLE_EVENT
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.relay import BodyFilter
@@ -31,14 +33,17 @@ from mgw.exchange.response import (
     with_retry_after,
 )
 from mgw.http.response_head import ResponseHead
+from mgw.routing.resolve import Target
 from mgw.secret import Secret, overwritten
 from mgw.vocabulary import Family
-from mgw.wire.headers import RawHeaders, response_headers, value_of
+from mgw.wire.headers import RawHeaders, response_headers, retry_after_of, value_of
+from mgw.wire.json_array import ElementReader
 from mgw.wire.sse import EventReader
 
 MAX_HELD: Final = 64 * 1024
-_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
-_LONGEST_END: Final = 4
+_EVENT_END: Final = re.compile(rb"\n\r?\n|\r\r")
+_LONGEST_END: Final = 3
+_EMPTY_LINE: Final = b"\n\n"
 _OF_THE_STREAM: Final = frozenset({b"content-type", b"content-length", b"cache-control"})
 
 
@@ -50,21 +55,49 @@ def error_in_first_event(family: Family, block: bytes) -> UpstreamError | None:
     if b"error" not in block:
         return None
     for event in provider_side_of(family).stream_reader("").feed(block):
-        return event.error if isinstance(event, Broke) and event is not UNREADABLE_EVENT else None
+        return event.error if isinstance(event, Broke) and event != UNREADABLE_EVENT else None
     return None
+
+
+FindFirst = Callable[[bytearray, bytes], bytes | None]
+"""Takes all that is held, and the piece of it that came last; returns what ends with the first event, if any.
+
+Nothing in that is an error where there is no such event, as in what is no array.
+"""
+
+
+def find_first_event(held: bytearray, piece: bytes) -> bytes | None:
+    """Find the first event of an event stream, or what stands before it: a comment, or an empty line."""
+    end = _EVENT_END.search(held, max(len(held) - len(piece) - _LONGEST_END, 0))
+    return None if end is None else bytes(held[: end.end()])
+
+
+def first_element_finder() -> FindFirst:
+    """Return what finds the first element of an array, and returns an array of it alone."""
+    reader = ElementReader(MAX_HELD)
+
+    def find(_: bytearray, piece: bytes) -> bytes | None:
+        try:
+            elements = reader.feed(piece)
+        except GatewayError:  # no array, or a large element
+            return b""
+        return b"[%b]" % elements[0] if elements else None
+
+    return find
 
 
 @dataclass(slots=True)
 class FirstEventFilter:
     """A filter before another, which gets nothing until the first event is known to be no error."""
 
-    family: Family
-    """Of the provider."""
+    target: Target
+    """Where the stream comes from."""
     inner: BodyFilter
+    find_first: FindFirst = find_first_event
     error: UpstreamError | None = None
-    """What the first event says, if it is an error."""
+    """What the first event says, if it is an error that counts as a response."""
     body: bytes = field(default=b"", repr=False)
-    """Its data."""
+    """Its data, or the array that it is."""
     _held: bytearray | None = field(default_factory=bytearray, repr=False)
 
     @property
@@ -94,19 +127,24 @@ class FirstEventFilter:
         held = self._held
         if held is None:
             return self.inner.feed(data)
-        searched = max(len(held) - _LONGEST_END, 0)
         held += data
-        end = _EVENT_END.search(held, searched)
-        if end is None and len(held) <= MAX_HELD:
+        first = self.find_first(held, data)
+        if first is None and len(held) <= MAX_HELD:
             return b""
-        if end is not None:
-            self._check(bytes(held[: end.end()]))
+        if first is not None:
+            self._check(first)
         self._held = None
         return self.inner.feed(bytes(held))
 
     def finish(self) -> bytes:
-        """Return what is left."""
-        held, self._held = self._held, None
+        """Return what is left.
+
+        :raises GatewayError: ``UPSTREAM_BROKEN``: all of it is an error, of which only the end is missing.
+        """
+        held = self._held
+        if held:
+            self._check(bytes(held) + _EMPTY_LINE)
+        self._held = None
         passed = self.inner.feed(bytes(held)) if held else b""
         return passed + self.inner.finish()
 
@@ -123,27 +161,30 @@ class FirstEventFilter:
         return self.inner.keepalive() if self._held is None else b""
 
     def _check(self, block: bytes) -> None:
-        self.error = error_in_first_event(self.family, block)
-        if self.error is not None:
-            self.body = next((event.data for event in EventReader().feed(block)), b"")
-            error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-            raise error.because(Cause.UPSTREAM_ERROR_EVENT)
+        error = error_in_first_event(self.target.family, block)
+        if error is not None and error.status in self.target.provider.retries.statuses:
+            self.error = error
+            self.body = next((event.data for event in EventReader().feed(block)), block.strip())
+            broken = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+            raise broken.because(Cause.UPSTREAM_ERROR_EVENT)
 
 
 def hold_first_event(
-    response: StreamingResponse, head: ResponseHead, family: Family, secrets: Sequence[Secret]
+    response: StreamingResponse, head: ResponseHead, target: Target, secrets: Sequence[Secret]
 ) -> StreamingResponse:
     """Return a stream whose head waits for its first event.
 
     :param head: of the provider's response.
-    :param family: of the provider.
+    :param target: where it comes from.
     :param secrets: what was sent, and no error may repeat.
     """
-    held = FirstEventFilter(family, response.body_filter)
+    is_array = media_type(head.content_type or b"") != b"text/event-stream"
+    find_first = first_element_finder() if is_array else find_first_event
+    held = FirstEventFilter(target, response.body_filter, find_first)
     headers = response_headers(head.headers)  # now: a head is forgotten when its body is relayed
 
     def said() -> UpstreamError | None:
-        return with_retry_after(held.error, headers)
+        return with_retry_after(held.error, retry_after_of(headers))
 
     refuse = partial(_refuse, held, headers, tuple(secrets))
     early_failure = EarlyFailure(held.awaits_first_event, refuse, said)
@@ -160,7 +201,8 @@ def _refuse(
     error = held.error
     if error is None:
         raise cause
-    headers = [pair for pair in headers if pair[0].lower() not in _OF_THE_STREAM]
+    kept = [pair for pair in headers if pair[0].lower() not in _OF_THE_STREAM]
+    headers = [(name, overwritten(value, secrets)) for name, value in kept]
     headers.append((b"Content-Type", b"application/json"))
     if error.status in OVERLOAD_STATUSES and value_of(headers, b"retry-after") is None:
         seconds = math.ceil(error.retry_after or OVERLOAD_RETRY_SECONDS)

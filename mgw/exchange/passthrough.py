@@ -230,7 +230,7 @@ class Passthrough(Struct, eq=False):
             lines=lines,
             content_length=head.content_length,
         )
-        return hold_first_event(streaming, head, self.target.family, self._secrets()) if holds else streaming
+        return hold_first_event(streaming, head, self.target, self._secrets()) if holds else streaming
 
     def _meter_whole(self, head: ResponseHead, body: bytes, *, stream: bool) -> tuple[bytes, TokenUsage]:
         """Return a body that is all there as the client gets it, and what it took."""

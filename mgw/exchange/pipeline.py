@@ -31,6 +31,7 @@ from mgw.exchange.attempts import (
     Step,
     Trouble,
     attempts_for,
+    creates_nothing,
     key_for_fallback,
     refusal_of,
     trouble_of_early_break,
@@ -38,8 +39,7 @@ from mgw.exchange.attempts import (
     trouble_of_status,
 )
 from mgw.exchange.exchange import IS_REQUEST_ID, Exchange
-from mgw.exchange.offload import maybe_offload
-from mgw.exchange.planning import plan_fallback, plan_for, plan_known
+from mgw.exchange.planning import plan_fallback, plan_for, plan_known, plan_without_thoughts
 from mgw.exchange.relay import HeldHead, Relay
 from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import (
@@ -51,17 +51,16 @@ from mgw.exchange.response import (
     WholeResponse,
     complete_at_once,
     complete_response,
-    read_body,
     send_full,
     send_head,
     send_whole,
 )
-from mgw.exchange.translation import Translation, TranslationBuilder
+from mgw.exchange.translation import Translation
 from mgw.exchange.waiting import WaitingRun
 from mgw.routing.resolve import Target
 from mgw.routing.route import Treatment
 from mgw.upstream.client import Upstream, UpstreamFailure, UpstreamResponse
-from mgw.wire.headers import retry_after_of, value_of
+from mgw.wire.headers import retry_after_of
 from mgw.wire.target import query_value
 
 _BAD_REQUEST: Final = 400
@@ -173,7 +172,7 @@ class ExchangeRun(WaitingRun):
             if stale and not self._is_fresh and self._creates_nothing():
                 self._send(self._credential, fresh=True)
             else:
-                self._try_again(trouble_of_error(error), partial(self._fail, error), error)
+                self._on_no_response(error)
         except Exception as another:
             self._fail(another)
 
@@ -191,10 +190,10 @@ class ExchangeRun(WaitingRun):
             credentials = self._upload_credentials(credentials)
         self._credentials = credentials
         if generation.tries_again and self._attempts is None:
-            assert self._request is not None
-            self._attempts = attempts_for(
-                self._exchange, plan.target, creates_nothing=self._creates_nothing()
-            )
+            may_repeat = self._creates_nothing()
+            self._attempts = attempts_for(self._exchange, plan.target, creates_nothing=may_repeat)
+        if self._attempts is None or not self._attempts.targets:
+            self._body = b""
         self._authenticate(plan.target)
 
     def _authenticate(self, target: Target) -> None:
@@ -207,19 +206,19 @@ class ExchangeRun(WaitingRun):
             key = key_for_fallback(target, key)
         credential = credentials.ready(key, model)
         if credential is None:
-            self._run(credentials.obtain(key, model), self._send, self._on_no_credential)
+            self._run(credentials.obtain(key, model), self._send, self._on_no_response)
         else:
             self._send(credential)
 
-    def _on_no_credential(self, error: Exception) -> None:
-        self._try_again(trouble_of_error(error), partial(self._fail, error), error)
+    def _on_no_response(self, error: Exception) -> None:
+        self._try_again(trouble_of_error(error, self._attempts), partial(self._fail, error), error)
 
     def _on_no_other_credential(self, error: Exception) -> None:
         """The source knows more than the response says: when the first of its accounts has rested."""
         response, self._response = self._response, None
         assert response is not None
         response.cancel()
-        self._on_no_credential(error)
+        self._on_no_response(error)
 
     def _upload_credentials(self, credentials: CredentialProvider) -> CredentialProvider:
         """Return the credentials of an upload, whose chunks need none: their URL is enough."""
@@ -278,7 +277,8 @@ class ExchangeRun(WaitingRun):
         client_response = plan.client_response(response, may_try_again=attempts is not None)
         if response.status == _BAD_REQUEST and isinstance(plan, Translation) and plan.retry is not None:
             assert isinstance(client_response, BufferedResponse), "a refusal is no stream"
-            self._run(self._without_thoughts(plan, plan.retry, response, client_response), self._on_retry)
+            planning = plan_without_thoughts(self._exchange, plan, plan.retry, response, client_response)
+            self._run(planning, self._on_retry)
             return
         is_held = isinstance(client_response, StreamingResponse) and client_response.early_failure is not None
         if attempts is None or not is_held:
@@ -297,23 +297,6 @@ class ExchangeRun(WaitingRun):
         else:
             self._response = None
             self._send_full(full)
-
-    async def _without_thoughts(
-        self,
-        plan: Translation,
-        builder: TranslationBuilder,
-        response: UpstreamResponse,
-        refused: BufferedResponse,
-    ) -> Plan | FullResponse:
-        """Return the same request without thoughts if it was refused for them, else the response."""
-        exchange = self._exchange
-        body = await read_body(exchange, response, refused.max_bytes)
-        if not plan.is_refused_for_thoughts(response.status, body):
-            return refused.complete(body)
-        other = await maybe_offload(exchange.offload, builder.build_without_thoughts, large=builder.is_large)
-        builder.record_findings()
-        exchange.first_byte_at = None  # that was of a response which nobody gets
-        return other
 
     def _on_retry(self, other: Plan | FullResponse) -> None:
         response, self._response = self._response, None
@@ -344,6 +327,7 @@ class ExchangeRun(WaitingRun):
         relay.start()
 
     def _send_held_head(self, streaming: StreamingResponse) -> None:
+        self._early_failure = None
         self._forget_request()
         send_head(self._exchange, streaming, self._channel)
 
@@ -457,7 +441,5 @@ class ExchangeRun(WaitingRun):
         self._body = b""
 
     def _creates_nothing(self) -> bool:
-        """Whether the request may be sent twice though the provider may have begun to work on it."""
-        request, route = self._request, self._exchange.route
-        assert request is not None
-        return route.repeatable or value_of(request.headers, b"idempotency-key") is not None
+        assert self._request is not None
+        return creates_nothing(self._exchange.route, self._request)

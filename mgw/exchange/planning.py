@@ -27,13 +27,14 @@ from mgw.exchange.offload import SEARCHED_BYTES, SMALL_BYTES, maybe_offload
 from mgw.exchange.passthrough import Passthrough
 from mgw.exchange.prepared_request import PreparedRequest, PreparedTarget, find_target, keep_target
 from mgw.exchange.request import MAX_PREPARED, ClientRequest
-from mgw.exchange.response import FullResponse, Plan
+from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_body
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
-from mgw.exchange.target_resolution import check_target, resolve_target, rewrite_models
-from mgw.exchange.translation import TranslationBuilder
-from mgw.routing.resolve import Target
+from mgw.exchange.target_resolution import resolve_target, rewrite_models
+from mgw.exchange.translation import Translation, TranslationBuilder
+from mgw.routing.resolve import Target, check_capability
 from mgw.routing.route import ModelAt, Treatment
+from mgw.upstream.client import UpstreamResponse
 from mgw.wire.headers import value_of
 from mgw.wire.json_spans import find_model, replace_spans
 
@@ -112,20 +113,42 @@ async def plan_fallback(
     exchange: Exchange, request: ClientRequest, body: bytes | BodySource, attempts: Attempts
 ) -> Plan | FullResponse | None:
     """Plan a request anew for the next target of its alias that can take it; ``None``: there is none."""
-    before = exchange.target, exchange.dropped_fields
-    exchange.dropped_fields = ()
+    target_before, key_hash, request_id = exchange.target, exchange.key_hash, exchange.upstream_request_id
+    dropped_fields = exchange.dropped_fields
     while attempts.targets:
         target = attempts.begin_fallback()
+        exchange.retarget(target)
         try:
-            check_target(exchange, target)
+            check_capability(exchange.route, target)
             opened = await open_body(exchange, request, body)
             if target.family is not exchange.route.family:
                 return await _translation(exchange, request, target, opened, keep=False)
             return await _passthrough(exchange, request, target, opened, keep=False)
         except GatewayError:  # it cannot be asked for this: perhaps another can
             continue
-    exchange.target, exchange.dropped_fields = before
+    exchange.target, exchange.key_hash, exchange.upstream_request_id = target_before, key_hash, request_id
+    exchange.dropped_fields = dropped_fields
     return None
+
+
+async def plan_without_thoughts(
+    exchange: Exchange,
+    plan: Translation,
+    builder: TranslationBuilder,
+    response: UpstreamResponse,
+    refused: BufferedResponse,
+) -> Plan | FullResponse:
+    """Plan the same request without thoughts if it was refused for them, else return the response.
+
+    :raises GatewayError: as :func:`mgw.exchange.response.read_body` does.
+    """
+    body = await read_body(exchange, response, refused.max_bytes)
+    if not plan.is_refused_for_thoughts(response.status, body):
+        return refused.complete(body)
+    other = await maybe_offload(exchange.offload, builder.build_without_thoughts, large=builder.is_large)
+    builder.record_findings()
+    exchange.first_byte_at = None  # that was of a response which nobody gets
+    return other
 
 
 def not_implemented(path: str) -> GatewayError:

@@ -28,7 +28,7 @@ from mgw.exchange.request import ResponseChannel
 from mgw.http.response_writer import date_header
 from mgw.routing.resolve import Target
 from mgw.upstream.client import ResponseSink, Upstream, UpstreamResponse
-from mgw.wire.headers import RawHeaders, retry_after_of
+from mgw.wire.headers import RawHeaders
 
 MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024
 """The largest response that is buffered: some pictures in base64, and no more."""
@@ -137,11 +137,11 @@ class Plan(Protocol):
         ...
 
 
-def with_retry_after(error: UpstreamError | None, headers: RawHeaders) -> UpstreamError | None:
+def with_retry_after(error: UpstreamError | None, seconds: float | None) -> UpstreamError | None:
     """Return an error of a stream with what the stream's own head says of another try."""
     if error is None or error.retry_after is not None:
         return error
-    return replace(error, retry_after=retry_after_of(headers))
+    return replace(error, retry_after=seconds)
 
 
 def complete_at_once(

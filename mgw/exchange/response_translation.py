@@ -40,7 +40,7 @@ from mgw.upstream.client import UpstreamResponse
 from mgw.usage.event import ELLIPSIS
 from mgw.vocabulary import DialectName, Family
 from mgw.wire.encodings import decode_content
-from mgw.wire.headers import RawHeaders, values_of
+from mgw.wire.headers import RawHeaders, retry_after_of, values_of
 from mgw.wire.json_document import has_more_values
 
 EVENT_STREAM: Final = b"text/event-stream"
@@ -238,8 +238,10 @@ class StreamTranslation(ResponseTranslation):
         retry_headers = _retry_headers(head)
         refuse = partial(self._render_early_failure, body_filter, retry_headers)
 
+        seconds = retry_after_of(head.headers) if retry_headers else None
+
         def said() -> UpstreamError | None:
-            return with_retry_after(body_filter.error, retry_headers)
+            return with_retry_after(body_filter.error, seconds)
 
         return StreamingResponse(
             200,

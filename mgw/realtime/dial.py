@@ -56,7 +56,8 @@ async def dial(
         trouble, failed = _trouble_of(answer, failure, attempts), target
         step = attempts.next_step(trouble)
         if step is Step.FALL_BACK and (other := _next_target(exchange, attempts)) is not None:
-            exchange.target = target = other
+            target = other
+            exchange.retarget(other)
             key = key_for_fallback(other, request.key)
         elif step is not Step.REPEAT or trouble is None:
             break
@@ -72,7 +73,7 @@ async def dial(
 def _trouble_of(answer: Answer | None, failure: GatewayError | None, attempts: Attempts) -> Trouble | None:
     if isinstance(answer, UpstreamRefusal):
         return trouble_of_status(answer.status, retry_after_of(answer.headers), attempts.rule)
-    return None if failure is None else trouble_of_error(failure)
+    return None if failure is None else trouble_of_error(failure, attempts)
 
 
 def _next_target(exchange: Exchange, attempts: Attempts) -> Target | None:
@@ -116,7 +117,8 @@ async def _dial_target(
         is_settled = renewed and status == _UNAUTHORIZED and credential.account is None
         if not credentials.refusable(status) or is_settled:
             return _without_secrets(answer, target, credential)
-        refusal = Refusal(status, answer.headers, model, answer.body, attempts=exchange.attempts)
+        attempts = exchange.attempts - exchange.given_up
+        refusal = Refusal(status, answer.headers, model, answer.body, attempts=attempts)
         another = await credentials.refused(credential, refusal)
         if another is None:
             return _without_secrets(answer, target, credential)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -107,12 +108,32 @@ def values_of(pairs: RawHeaders, lower_name: bytes) -> list[bytes]:
     return [value for name, value in pairs if len(name) == size and name.lower() == lower_name]
 
 
+_NUMBER: Final = re.compile(rb"[ \t]*[0-9]+(?:\.[0-9]+)?[ \t]*").fullmatch
+
+
 def retry_after_of(pairs: RawHeaders) -> float | None:
-    """Return ``Retry-After`` in seconds where it is a number of them (RFC 9110 10.2.3), else ``None``."""
-    value = value_of(pairs, b"retry-after")
-    if value is None or not value.strip().isdigit():
+    """Return how many seconds a response asks for before another try, or ``None``: it does not say.
+
+    ``retry-after-ms`` comes first, as in the vendors' SDKs.  ``Retry-After`` may be a number of seconds or a
+    date (RFC 9110 10.2.3), which counts from the ``Date`` of the response: clocks may differ.
+    """
+    milliseconds, value = value_of(pairs, b"retry-after-ms"), value_of(pairs, b"retry-after")
+    if milliseconds is not None and _NUMBER(milliseconds):
+        return float(milliseconds) / 1000.0
+    if value is None:
         return None
-    return float(value)
+    if _NUMBER(value):
+        return float(value)
+    then, now = _date(value), _date(value_of(pairs, b"date") or b"")
+    return None if then is None or now is None else max(then - now, 0.0)
+
+
+def _date(value: bytes) -> float | None:
+    """Return the unix seconds of a date in a header, or ``None`` where it is none."""
+    try:
+        return parsedate_to_datetime(value.decode("latin-1")).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def request_headers(

@@ -27,6 +27,13 @@ routes: {{deny: [completions]}}
 max_body_bytes: 4096
 edge_auth: {{enabled: true, keys: ["{EDGE}", edge]}}
 """
+RETRYING: Final = (
+    TEXT.replace("fast: main/gpt-b", "fast: [main/gpt-b, own/m, claude/claude-y]")
+    .replace("smart: claude/claude-x", "smart: [claude/claude-x, gem/gemini-y, main/gpt-c]")
+    .replace("quick: gem/gemini-x", "quick: [gem/gemini-x, gem/gemini-y, main/gpt-c]")
+    + "retries: {attempts: 1}\n"
+)
+"""The same, where requests are sent again, and to other targets."""
 PATHS: Final = (
     "/v1/chat/completions",
     "/v1/chat/completions",
@@ -253,6 +260,8 @@ class Case:
     """Whether the client leaves at the end, in place of waiting."""
     responses: tuple[ProviderResponse, ...]
     """To the requests in order; the last one to all that follow."""
+    text: str = field(default=TEXT, repr=False)
+    """The configuration."""
 
 
 @dataclass
@@ -270,8 +279,8 @@ class Observed:
 # Drawing
 
 
-def draw_case(chance: Random) -> Case:
-    """Draw a case; most requests are good ones."""
+def draw_case(chance: Random, text: str = TEXT) -> Case:
+    """Draw a case of a configuration; most requests are good ones."""
     requests = [_request(chance) for _ in range(chance.choice((1, 1, 1, 2)))]
     together = chance.random() < 0.25
     rounds: list[tuple[bytes, ...]] = []
@@ -282,7 +291,7 @@ def draw_case(chance: Random) -> Case:
             pieces += [piece for one in data for piece in _cut(chance, _filled(chance, one))]
         rounds.append((b"".join(pieces),) if chance.random() < 0.1 else tuple(pieces))
     responses = tuple(_response(chance) for _ in range(chance.choice((1, 1, 2, 3))))
-    return Case(tuple(rounds), chance.random() < 0.3, responses)
+    return Case(tuple(rounds), chance.random() < 0.3, responses, text)
 
 
 def _filled(chance: Random, data: bytes) -> bytes:

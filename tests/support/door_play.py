@@ -1,7 +1,8 @@
 """Play a case of :mod:`tests.support.door_cases` through a door, and compare what everybody saw.
 
-``python -m tests.support.door_play 300000`` plays as many cases through both doors; the second argument is
-the first seed.  It shows the cases that differ, and ends with their number.
+``python -m tests.support.door_play 300000`` plays as many cases through both doors, every other one with
+retries and fallbacks; the second argument is the first seed.  It shows the cases that differ, and ends with
+their number.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from mgw.web.operations import Operations
 from mgw.web.server import RequestIds, WebServer
 from tests.support.channels import LIMITS, channel_of
 from tests.support.configs import config
-from tests.support.door_cases import TEXT, Case, Observed, draw_case
+from tests.support.door_cases import RETRYING, TEXT, Case, Observed, draw_case
 from tests.support.doors import Door, through_door, use_door
 from tests.support.token_endpoints import TokenHosts
 from tests.support.upstreams import LIMITS as UPSTREAM_LIMITS
@@ -61,9 +62,9 @@ _FOLDER: Final = mkdtemp()
 
 
 @lru_cache
-def _parts(door: Door) -> tuple[Config, Resolver, RouteTable, Catalog]:
+def _parts(door: Door, text: str) -> tuple[Config, Resolver, RouteTable, Catalog]:
     with use_door(door):
-        settings = config(through_door(TEXT))
+        settings = config(through_door(text))
     resolver = Resolver(settings)
     table = RouteTable(ROUTES, settings.routes.deny, families_of(settings))
     return settings, resolver, table, Catalog(settings, resolver, 0)
@@ -102,8 +103,8 @@ class _Forgetful(dict[Any, Any]):
 class _Stage:
     """A server, its client and its provider, for one case."""
 
-    def __init__(self, door: Door) -> None:
-        settings, resolver, table, catalog = _parts(door)
+    def __init__(self, door: Door, text: str) -> None:
+        settings, resolver, table, catalog = _parts(door, text)
         self.clock = clock = Clock()
         self.endpoint = MemoryEndpoint()
         self.observer = RecordingObserver()
@@ -125,6 +126,7 @@ class _Stage:
             },
             Models(),
         )
+        self.generation.chance = lambda: 0.5
         if door is Door.KLEIN:
             self.generation.prepared_targets = _Forgetful()
         number = iter(range(1, 1000))
@@ -269,7 +271,7 @@ def play(case: Case, door: Door) -> Observed:
     failures = _FailureLog()
     globalLogPublisher.addObserver(failures)
     try:
-        observed = _Stage(door).play(case)
+        observed = _Stage(door, case.text).play(case)
     finally:
         globalLogPublisher.removeObserver(failures)
     assert not failures.tracebacks, failures.tracebacks[0]
@@ -294,7 +296,7 @@ def main(count: int, first: int) -> int:
     """Play cases, and return how many differ."""
     found = 0
     for done, seed in enumerate(range(first, first + count), 1):
-        case = draw_case(Random(seed))
+        case = draw_case(Random(seed), RETRYING if seed % 2 else TEXT)
         try:
             said = differences(case)
         except Exception as error:

@@ -71,7 +71,14 @@ def broken(phase: Phase) -> GatewayError:
     ],
 )
 def test_what_an_error_means(error: Exception, trouble: Trouble | None) -> None:
-    assert trouble_of_error(error) == trouble
+    assert trouble_of_error(error, Attempts(RULE, True, TARGETS)) == trouble
+    assert trouble_of_error(error, None) == trouble
+
+
+def test_a_later_target_without_a_key_is_not_the_last() -> None:
+    state = Attempts(RULE, True, TARGETS)
+    state.begin_fallback()
+    assert trouble_of_error(GatewayError(Reason.NO_PROVIDER_KEY, "none"), state) == OURS
 
 
 @pytest.mark.parametrize("status", [429, 503, 529])

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import gzip
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pytest
+from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.internet.error import ConnectionRefusedError as RefusedError
 from twisted.internet.interfaces import IReactorTime
 
+from mgw.bodies.source import MemoryBody
 from mgw.credentials.provider import ClientKey
 from mgw.secret import Secret
 from mgw.usage.event import Outcome
 from mgw.usage.journal import FailureLog, ProviderFailure
 from mgw.vocabulary import Family
 from mgw.wire.headers import value_of
-from tests.support.pipelines import ANSWER, Pipeline, answered
+from tests.support.pipelines import ANSWER, Pipeline, RecordingChannel, answered
 
+T = TypeVar("T")
 CONFIG = """
 providers:
   main: {kind: openai, base_url: "https://a.example/v1", api_key: sk-main}
@@ -30,6 +35,9 @@ aliases:
   far: [main/gpt-a, claude/claude-b]
   back: [claude/claude-b, main/gpt-a]
   mine: [keyless/x, keyless/y]
+  poor: [main/gpt-a, keyless/x]
+  middle: [main/gpt-a, keyless/x, host/gpt-b]
+  media: [main/gpt-a, main/gpt-b]
   skip: [main/gpt-a, mute/x, host/gpt-b]
   none: [main/gpt-a, mute/x]
 retries: {attempts: 0}
@@ -308,3 +316,154 @@ def test_the_provider_that_failed_is_warned_about(pipeline: Pipeline) -> None:
     pipeline.connection.send(BUSY)
     pipeline.connection.reset()
     assert log.notes == [("main", "upstream_5xx"), ("host", "reset")]
+
+
+GOOGLE = """
+providers:
+  one: {kind: gemini, base_url: "https://a.example/v1beta", api_key: AIza-1}
+  two: {kind: gemini, base_url: "https://b.example/v1beta", api_key: AIza-2}
+defaults: {gemini_dialect: one}
+aliases: {both: [one/gemini-a, two/gemini-b]}
+"""
+ARRAY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+ELEMENT = b'[{"candidates":[{"content":{"parts":[{"text":"no error"}],"role":"model"}}]}'
+ARRAY_ERROR = b'[{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}\n]'
+
+
+def ask_for_array() -> tuple[Pipeline, RecordingChannel]:
+    pipeline = Pipeline(GOOGLE)
+    client, _ = pipeline.ask("/v1beta/models/both:streamGenerateContent", b'{"contents":[]}')
+    return pipeline, client
+
+
+def test_an_array_in_pieces_passes_with_its_first_element() -> None:
+    pipeline, client = ask_for_array()
+    pipeline.connection.send(ARRAY % 1000 + ELEMENT[:-1])
+    assert not client.started
+    pipeline.connection.send(ELEMENT[-1:])
+    assert (client.status, client.body) == (200, ELEMENT)
+    pipeline.connection.send(b"\n,\r\n" + ELEMENT[1:])
+    assert client.body == ELEMENT + b"\n,\r\n" + ELEMENT[1:]
+
+
+def test_an_array_that_begins_with_an_overload_leads_to_the_next_target() -> None:
+    pipeline, client = ask_for_array()
+    pipeline.connection.send(ARRAY % len(ARRAY_ERROR) + ARRAY_ERROR)
+    assert not client.started
+    pipeline.connection.send(ARRAY % len(ARRAY_ERROR) + ARRAY_ERROR)
+    assert (client.status, json.loads(client.body)) == (503, json.loads(ARRAY_ERROR))
+    assert pipeline.event().provider == "two"
+
+
+@pytest.mark.parametrize("body", [b"{}", b'"error"', b'[{"x":"' + b"x" * 70_000])
+def test_what_is_no_array_passes_as_it_came(body: bytes) -> None:
+    pipeline, client = ask_for_array()
+    pipeline.connection.send(ARRAY % 100_000 + body)
+    assert (client.status, client.body) == (200, body)
+
+
+def test_a_later_target_without_a_key_leads_to_the_one_behind_it(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask(body=asked("middle"))
+    pipeline.connection.send(BUSY)
+    assert value_of(pipeline.received()[1], b"host") == b"b.example"
+    pipeline.connection.send(answered())
+    assert (client.status, pipeline.event().provider, pipeline.event().attempts) == (200, "host", 2)
+
+
+def test_the_event_tells_nothing_of_a_target_that_was_left(pipeline: Pipeline) -> None:
+    _, work = pipeline.ask(body=asked("poor"))
+    _ = work.addErrback(lambda _: None)
+    pipeline.connection.send(BUSY.replace(b"X-Up: 1", b"x-request-id: one"))
+    event = pipeline.event()
+    assert (event.provider, event.error) == ("keyless", "no_provider_key")
+    assert (event.key_hash, event.upstream_request_id) == (None, None)
+
+
+def test_the_event_tells_all_of_a_target_that_nobody_replaces(pipeline: Pipeline) -> None:
+    _ = pipeline.ask(body=asked("none"))
+    pipeline.connection.send(BUSY.replace(b"X-Up: 1", b"x-request-id: one"))
+    event = pipeline.event()
+    assert (event.provider, event.upstream_request_id) == ("main", "one")
+    assert event.key_hash is not None
+
+
+class HeldWork:
+    """Does what large bodies cost when it is told to."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable[[], object]] = []
+
+    def __call__(self, work: Callable[[], T], /) -> Deferred[T]:
+        done: Deferred[T] = Deferred()
+        self.waiting.append(lambda: maybeDeferred(work).chainDeferred(done))
+        return done
+
+
+def test_a_client_that_leaves_while_the_next_target_is_planned_ends_it(pipeline: Pipeline) -> None:
+    pipeline.offload = held = HeldWork()
+    body = json.dumps({"model": "far", "messages": [{"role": "user", "content": "x" * 300_000}]})
+    client, work = pipeline.ask(body=body.encode())
+    _ = work.addErrback(lambda _: None)
+    pipeline.connection.send(b"HTTP/1.1 503 Busy\r\nx-request-id: one\r\nContent-Length: 9\r\n\r\n")
+    assert (len(held.waiting), len(pipeline.endpoint.connections)) == (1, 1)
+    work.cancel()
+    event = pipeline.event()
+    assert (event.status, event.attempts, event.upstream_request_id) == (Outcome.CLIENT_ABORT, 1, None)
+    assert (pipeline.connection.aborted, pipeline.generation.in_use, client.started) == (True, 0, False)
+
+
+def test_a_response_that_breaks_while_the_next_target_is_planned_is_forgotten(pipeline: Pipeline) -> None:
+    pipeline.offload = held = HeldWork()
+    body = json.dumps({"model": "far", "messages": [{"role": "user", "content": "x" * 300_000}]})
+    client, _ = pipeline.ask(body=body.encode())
+    pipeline.connection.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nabc")
+    pipeline.connection.reset()
+    held.waiting.pop()()
+    pipeline.connection.send(answered(json.dumps(MESSAGE).encode()))
+    assert (client.status, pipeline.event().provider) == (200, "claude")
+
+
+def test_a_body_on_disk_is_sent_to_the_next_target(pipeline: Pipeline) -> None:
+    part = b'--b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n'
+    form = part % (b"file", b"x" * 300_000) + part % (b"model", b"media") + b"--b--\r\n"
+    headers = [(b"Content-Type", b"multipart/form-data; boundary=b")]
+    client, _ = pipeline.ask("/v1/audio/transcriptions", MemoryBody(form), headers)
+    pipeline.connection.send(BUSY)
+    first, second = pipeline.connection.received.split(b"POST ")[1:]
+    assert first.partition(b"\r\n\r\n")[2] == form.replace(b"media", b"gpt-a")
+    assert second.partition(b"\r\n\r\n")[2] == form.replace(b"media", b"gpt-b")
+    pipeline.connection.send(answered())
+    assert (client.status, pipeline.event().upstream_model) == (200, "gpt-b")
+
+
+@pytest.mark.parametrize("alias", ["both", "far", "back"])
+def test_a_coded_body_reaches_the_next_target(pipeline: Pipeline, alias: str) -> None:
+    headers = [(b"Content-Encoding", b"gzip"), (b"Content-Type", b"application/json")]
+    _ = pipeline.ask(body=gzip.compress(asked(alias)), headers=headers)
+    pipeline.connection.send(BUSY)
+    _, headers, body = pipeline.received()
+    assert value_of(headers, b"content-encoding") is None
+    assert json.loads(body)["model"] == {"both": "gpt-b", "far": "claude-b", "back": "gpt-a"}[alias]
+
+
+def test_a_generation_that_was_replaced_lives_until_the_next_target_has_answered(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask(body=asked("both"))
+    pipeline.generation.retire()
+    pipeline.connection.send(BUSY)
+    assert not pipeline.connection.closing
+    pipeline.connection.send(answered())
+    assert client.status == 200
+    assert all(connection.closing for connection in pipeline.endpoint.connections)
+
+
+def test_the_time_of_a_connection_that_was_closed_meanwhile_is_the_providers() -> None:
+    pipeline = Pipeline(CONFIG + "server_timing: true")
+    _ = pipeline.ask(body=asked("main/x"))
+    pipeline.connection.send(answered())
+    client, _ = pipeline.ask(body=asked("main/x"))
+    pipeline.clock.advance(0.25)
+    pipeline.connection.reset()
+    pipeline.clock.advance(0.5)
+    pipeline.connection.send(answered())
+    assert len(pipeline.endpoint.connections) == 2
+    assert value_of(client.headers, b"server-timing") == b"upstream;dur=750.0, gateway;dur=0.0"

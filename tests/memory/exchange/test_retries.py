@@ -94,6 +94,25 @@ def test_the_pause_that_a_provider_asks_for_is_made(pipeline: Pipeline) -> None:
     assert len(sent(pipeline)) == 2
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(
+            b"Retry-After: Thu, 01 Jan 1970 00:00:17 GMT\r\nDate: Thu, 01 Jan 1970 00:00:10 GMT", id="date"
+        ),
+        pytest.param(b"retry-after-ms: 7000\r\nRetry-After: 1", id="milliseconds"),
+        pytest.param(b"Retry-After: 7.0", id="fraction"),
+    ],
+)
+def test_the_pause_may_be_stated_in_other_ways(pipeline: Pipeline, header: bytes) -> None:
+    _ = pipeline.ask()
+    pipeline.connection.send(busy(header, status=b"429 Too Many Requests"))
+    pipeline.clock.advance(6.9)
+    assert len(sent(pipeline)) == 1
+    pipeline.clock.advance(0.1)
+    assert len(sent(pipeline)) == 2
+
+
 def test_a_pause_of_more_than_30_seconds_is_the_clients_to_make(pipeline: Pipeline) -> None:
     client, _ = pipeline.ask()
     pipeline.connection.send(busy(b"Retry-After: 31"))
@@ -211,6 +230,62 @@ def test_an_error_that_is_no_overload_keeps_its_place_in_the_stream() -> None:
     client, _ = made.ask(body=STREAM)
     made.connection.send(stream(ERROR_EVENT))
     assert (client.status, client.body) == (200, ERROR_EVENT)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(b"\xef\xbb\xbf" + ERROR_EVENT, id="byte order mark"),
+        pytest.param(ERROR_EVENT.replace(b"\n", b"\r\n"), id="CRLF"),
+        pytest.param(ERROR_EVENT.replace(b"\n", b"\r"), id="CR"),
+        pytest.param(ERROR_EVENT[:-1] + b"\r\n", id="LF and CRLF"),
+        pytest.param(b": comment\n" + ERROR_EVENT, id="comment"),
+        pytest.param(b"event: error\n" + ERROR_EVENT, id="named"),
+        pytest.param(ERROR_EVENT[6:], id="bare JSON"),
+    ],
+)
+def test_an_overload_is_known_in_every_spelling(pipeline: Pipeline, error: bytes) -> None:
+    client, _ = pipeline.ask(body=STREAM)
+    pipeline.connection.send(stream(error))
+    for _ in range(2):
+        pipeline.clock.advance(8)
+        assert not client.started
+        for byte in stream(error):
+            pipeline.connection.send(bytes([byte]))
+    assert (client.status, json.loads(client.body)) == (503, json.loads(ERROR_EVENT[6:]))
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_an_overload_whose_event_does_not_end_is_one(pipeline: Pipeline, cut: int) -> None:
+    client, _ = pipeline.ask(body=STREAM)
+    pipeline.connection.send(stream(ERROR_EVENT[:-cut]) + b"0\r\n\r\n")
+    assert not client.started
+    pipeline.clock.advance(0.5)
+    pipeline.connection.send(stream(FIRST_EVENT) + b"0\r\n\r\n")
+    assert (client.status, client.body, client.finished) == (200, FIRST_EVENT, True)
+
+
+def test_a_first_event_that_nobody_can_read_passes(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask(body=STREAM)
+    pipeline.connection.send(stream(b'data: {"error\n\n'))
+    assert (client.status, client.body) == (200, b'data: {"error\n\n')
+
+
+def test_an_error_that_leads_to_no_other_attempt_passes(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask(body=STREAM)
+    error = b'data: {"error":{"message":"bad","code":400}}\n\n'
+    pipeline.connection.send(stream(error))
+    assert (client.status, client.body) == (200, error)
+
+
+def test_an_error_in_place_of_a_stream_does_not_repeat_the_credential(pipeline: Pipeline) -> None:
+    client, _ = pipeline.ask(body=STREAM)
+    error = b'data: {"error":{"message":"sk-main-0001 is bad","code":503}}\n\n'
+    for _ in range(3):
+        pipeline.connection.send(stream(error, headers=b"X-Echo: Bearer sk-main-0001\r\n"))
+        pipeline.clock.advance(8)
+    assert (client.status, b"sk-main" in client.body) == (503, False)
+    assert value_of(client.headers, b"x-echo") == b"Bearer ************"
 
 
 @pytest.mark.parametrize(

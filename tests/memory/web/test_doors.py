@@ -7,11 +7,11 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.door_cases import draw_case
+from tests.support.door_cases import RETRYING, TEXT, draw_case
 from tests.support.door_play import differences
 
 
 @settings(max_examples=150)
-@given(st.integers(0, 2**32))
-def test_whatever_comes_in_is_served_alike_through_both_doors(seed: int) -> None:
-    assert not differences(draw_case(Random(seed)))
+@given(st.integers(0, 2**32), st.sampled_from([TEXT, RETRYING]))
+def test_whatever_comes_in_is_served_alike_through_both_doors(seed: int, text: str) -> None:
+    assert not differences(draw_case(Random(seed), text))
