@@ -20,6 +20,7 @@ from mgw.config.load import parse_profile
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
+from mgw.config.proxy import ProxyAddress
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
 from mgw.config.translation import ModelRowSettings
@@ -200,11 +201,14 @@ def _credentials(
 
 def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
     """Return what keeps the credentials that outlive a generation, with threads for the files of stores."""
-    agent = build_agent(reactor, _TOKEN_LIMITS)
-    client = TokenClient(agent, reactor)
+
+    def open_client(proxy: ProxyAddress | None) -> TokenClient:
+        agent = build_agent(reactor, _TOKEN_LIMITS, proxy=proxy)
+        return TokenClient(agent, reactor, agent.close)
+
     threads = StoreThreads(DaemonThreads(reactor, "mgw-credentials", THREADS))
-    subscriptions = Subscriptions(client, reactor, time, threads.run, random)
-    return CredentialSources(reactor, client, subscriptions, agent.close)
+    subscriptions = Subscriptions(open_client(None), reactor, time, threads.run, random)
+    return CredentialSources(reactor, open_client, subscriptions)
 
 
 def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str]) -> dict[str, Profile]:

@@ -28,7 +28,7 @@ def credentials_of(provider: Provider, sources: CredentialSources) -> Credential
             return TokenFile(provider.name, provider.token_file, sources.clock)
         case AuthMode.OAUTH2:
             assert provider.oauth is not None
-            return oauth_source(grant_of(provider.oauth), sources)
+            return oauth_source(grant_of(provider.oauth), sources, provider.proxy)
         case AuthMode.SERVICE_ACCOUNT | AuthMode.ADC:
             return google_source(provider, sources)
     if provider.key is None:

@@ -89,23 +89,24 @@ def google_source(provider: Provider, sources: CredentialSources) -> RenewedToke
     found = find_google_credentials(provider)
     stated = () if provider.oauth is None else provider.oauth.scopes
     scopes = stated or (CLOUD_PLATFORM,)
-    identity = (found, scopes)
+    client = sources.client(provider.proxy)
+    identity = (found, scopes, provider.proxy)
     match found:
         case ServiceAccountKey():
             try:
-                signer = ServiceAccountTokens(found, scopes, sources.client, sources.wall)
+                signer = ServiceAccountTokens(found, scopes, client, sources.wall)
             except ValueError as error:
                 assert provider.google is not None
                 where = dotted_path(("providers", provider.name, "auth"))
                 raise ValueError(f"{where}: {redact(provider.google.key_file or '')} {error}") from None
             return sources.use_token(identity, found.client_email, signer.fetch)
         case AuthorizedUser():
-            return oauth_source(_grant_of_user(found, stated), sources)
+            return oauth_source(_grant_of_user(found, stated), sources, provider.proxy)
         case ExternalAccount():
-            exchange = ExternalAccountTokens(found, scopes, sources.client)
+            exchange = ExternalAccountTokens(found, scopes, client)
             return sources.use_token(identity, found.impersonation_url or found.audience, exchange.fetch)
         case MetadataServer():
-            metadata = MetadataTokens(found.host, scopes, sources.client)
+            metadata = MetadataTokens(found.host, scopes, sources.client())  # it is next door
             return sources.use_token(identity, f"metadata server {found.host}", metadata.fetch)
 
 

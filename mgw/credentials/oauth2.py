@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.config.oauth import JWT_TYPE, BodyFormat, ClientAuth, Grant, OAuthSettings
+from mgw.config.proxy import ProxyAddress
 from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.sources import CredentialSources
@@ -148,10 +149,12 @@ class OAuthTokens:
         return await self._endpoint.request(whole)
 
 
-def oauth_source(grant: OAuthGrant, sources: CredentialSources) -> RenewedToken:
-    """Return the source of a grant."""
-    tokens = OAuthTokens(grant, sources.client, sources.refresh_tokens)
-    return sources.use_token(grant, grant.identity, tokens.fetch)
+def oauth_source(
+    grant: OAuthGrant, sources: CredentialSources, proxy: ProxyAddress | None = None
+) -> RenewedToken:
+    """Return the source of a grant, whose endpoint is reached through a proxy where there is one."""
+    tokens = OAuthTokens(grant, sources.client(proxy), sources.refresh_tokens)
+    return sources.use_token((grant, proxy), grant.identity, tokens.fetch)
 
 
 def read_token(file: str | None, what: str) -> Secret:

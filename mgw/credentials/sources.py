@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from twisted.internet.interfaces import IReactorTime
 
+from mgw.config.proxy import ProxyAddress
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.refresh_tokens import RefreshTokens
 from mgw.credentials.renewed_token import RenewedToken, TokenFetch
@@ -35,23 +36,28 @@ class _Shared:
 class CredentialSources:
     """The sources of credentials of a process, by identity.
 
-    :param client: asks token endpoints.
+    :param open_client: makes what asks token endpoints through a proxy, or without one.
     :param subscriptions: keeps the accounts of subscriptions, by rules of its own.
-    :param close_agent: lets go of the connections to token endpoints.
     :param monotonic: seconds on a clock that nobody sets.
     :param wall: seconds since 1970.
     """
 
     clock: IReactorTime
-    client: TokenClient
+    open_client: Callable[[ProxyAddress | None], TokenClient]
     subscriptions: Subscriptions
-    close_agent: Callable[[], None]
     monotonic: Callable[[], float] = time.monotonic
     wall: Callable[[], float] = time.time
     refresh_tokens: RefreshTokens = field(default_factory=RefreshTokens)
+    _clients: dict[ProxyAddress | None, TokenClient] = field(default_factory=dict, repr=False)
     _by_identity: dict[Hashable, _Shared] = field(default_factory=dict, repr=False)
     _by_source: dict[int, _Shared] = field(default_factory=dict, repr=False)
     """By the object's own id: a source need not be hashable."""
+
+    def client(self, proxy: ProxyAddress | None = None) -> TokenClient:
+        """Return what asks token endpoints through a provider's proxy; ``None``: without one."""
+        if proxy not in self._clients:
+            self._clients[proxy] = self.open_client(proxy)
+        return self._clients[proxy]
 
     def use(self, identity: Hashable, build: Callable[[], T]) -> T:
         """Return the source of an identity, built if nobody uses it yet; the caller releases it."""
@@ -94,7 +100,8 @@ class CredentialSources:
     async def stop(self) -> None:
         """Let what has begun come to its end, then close connections; generations release their sources."""
         await self.subscriptions.stop()
-        self.close_agent()
+        for client in self._clients.values():
+            client.close()
 
     def __len__(self) -> int:
         return len(self._by_identity)

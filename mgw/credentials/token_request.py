@@ -16,7 +16,7 @@ nor anything of a response but its status and an error code that is a word of th
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from math import isnan
 from types import MappingProxyType
@@ -135,11 +135,13 @@ class TokenClient:
     """Sends requests to endpoints that give tokens.
 
     :param agent: reaches any origin, and follows no redirect.
+    :param close: lets go of the agent's connections.
     """
 
-    def __init__(self, agent: IAgent, clock: IReactorTime) -> None:
+    def __init__(self, agent: IAgent, clock: IReactorTime, close: Callable[[], None] = lambda: None) -> None:
         self._agent = agent
         self._clock = clock
+        self.close = close
 
     async def ask(self, request: OwnRequest, name: str, seconds: float = REQUEST_SECONDS) -> JsonResponse:
         """Return the response to a request, whatever its status.  Cancelling closes the connection.

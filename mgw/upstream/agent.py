@@ -23,6 +23,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import UNKNOWN_LENGTH, IAgent, IBodyProducer, IClientRequest, IResponse
 from zope.interface import implementer
 
+from mgw.config.proxy import ProxyAddress
 from mgw.errors import GatewayError, Reason
 from mgw.upstream.address import address_of
 from mgw.upstream.client import (
@@ -93,10 +94,13 @@ class UpstreamAgent:
 
 
 def build_agent(
-    reactor: Any, limits: UpstreamLimits, ca_file: str | None = None
-) -> UpstreamAgent:  # Any: as in mgw.upstream.connect
+    reactor: Any,  # Any: as in mgw.upstream.connect
+    limits: UpstreamLimits,
+    ca_file: str | None = None,
+    proxy: ProxyAddress | None = None,
+) -> UpstreamAgent:
     """Return an agent that reaches any origin over the network; errors name the origin."""
-    return UpstreamAgent(lambda origin: build_upstream(origin, origin, limits, reactor, ca_file))
+    return UpstreamAgent(lambda origin: build_upstream(origin, origin, limits, reactor, ca_file, proxy))
 
 
 async def _open(upstream: Upstream, request: UpstreamRequest, *, repeatable: bool) -> UpstreamResponse:

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from mgw.bodies.source import BodySource, body_size
 from mgw.config.provider import Provider
+from mgw.config.proxy import ProxyAddress
 from mgw.errors import GatewayError
 from mgw.http.request_head import render_request_head
 from mgw.upstream.address import Address, address_of
@@ -222,16 +223,16 @@ def build_upstream(
     limits: UpstreamLimits,
     reactor: Any,  # as in mgw.upstream.connect
     ca_file: str | None = None,
-    max_connections: int | None = None,
+    proxy: ProxyAddress | None = None,
 ) -> Upstream:
     """Return the provider at ``base_url`` as reached over the network; ``ca_file`` is read now.
 
     :raises OSError: ``ca_file`` cannot be read.
     :raises ValueError: ``base_url`` is no address, or ``ca_file`` holds no certificate.
     """
-    dialler = dialler_to(address_of(base_url), reactor, ca_file)
+    dialler = dialler_to(address_of(base_url), reactor, ca_file, proxy)
     watched = replace(limits, settle=SETTLE_SECONDS)
-    return Upstream(provider_name, base_url, watched, dialler, reactor, max_connections)
+    return Upstream(provider_name, base_url, watched, dialler, reactor)
 
 
 def upstream_of(provider: Provider, reactor: Any) -> Upstream:  # Any: as in mgw.upstream.connect

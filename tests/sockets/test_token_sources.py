@@ -20,6 +20,7 @@ from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.google_keys import authorized_user, external_account, write_json
 from tests.support.operations import ask
 from tests.support.raw_client import CHAT, asking
+from tests.support.raw_upstream import start_upstream
 from tests.support.simulator import SeenRequest, SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS, wait_until
 
@@ -236,6 +237,21 @@ def test_a_reload_between_waiting_requests_asks_for_no_second_token(
         thread.join(WAIT_SECONDS)
     assert found == [200] * 40
     assert len(simulator.token_requests()) == 1
+
+
+def test_a_providers_proxy_leads_to_its_token_endpoint_too(simulator: SimulatorProcess) -> None:
+    oauth = "token_url: 'http://idp.invalid/oauth/token', client_id: mgw, client_secret: canary-secret"
+    with start_upstream() as proxy:
+        proxy.begin(lambda turn: turn.tunnel_to(simulator.port))
+        config = f"""
+providers:
+  inside:
+    {{kind: openai, base_url: "http://provider.invalid/v1", proxy: "http://127.0.0.1:{proxy.port}",
+     auth: oauth2, oauth: {{{oauth}}}}}
+"""
+        with start_gateway(config) as behind:
+            chat(behind, "inside")
+        assert [turn.target for turn in proxy.turns] == ["idp.invalid:80", "provider.invalid:80"]
 
 
 def test_the_gateway_tells_where_tokens_come_from_without_asking(

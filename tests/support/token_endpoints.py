@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 from twisted.internet.task import Clock
 
+from mgw.config.proxy import ProxyAddress
 from mgw.credentials.sources import CredentialSources
 from mgw.credentials.subscription.registry import Subscriptions
 from mgw.credentials.token_request import TokenClient
@@ -73,6 +74,8 @@ class TokenHosts:
     endpoints: dict[str, MemoryEndpoint] = field(default_factory=dict)
     agent: UpstreamAgent = field(init=False)
     client: TokenClient = field(init=False)
+    proxies: list[ProxyAddress | None] = field(default_factory=list)
+    """What clients were opened for."""
     sources: CredentialSources = field(init=False)
     """Sources of credentials that ask these hosts."""
 
@@ -85,9 +88,11 @@ class TokenHosts:
             return WALL + seconds()
 
         subscriptions = Subscriptions(self.client, self.clock, wall, run_inline, lambda: 0.5)
-        self.sources = CredentialSources(
-            self.clock, self.client, subscriptions, self.agent.close, seconds, wall
-        )
+        self.sources = CredentialSources(self.clock, self._open_client, subscriptions, seconds, wall)
+
+    def _open_client(self, proxy: ProxyAddress | None) -> TokenClient:
+        self.proxies.append(proxy)
+        return self.client
 
     def endpoint(self, origin: str = "http://idp.example") -> MemoryEndpoint:
         """What makes the connections to a host."""

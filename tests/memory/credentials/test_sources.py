@@ -80,6 +80,14 @@ def test_other_settings_are_another_source(hosts: TokenHosts) -> None:
     assert len(hosts.sources) == 2
 
 
+def test_a_providers_proxy_leads_to_its_token_endpoint_too(hosts: TokenHosts) -> None:
+    proxied = f"proxy: 'http://proxy.example:3128', {SAME}"
+    generation = built(hosts, ("p", SAME), ("q", proxied), ("r", proxied), ("s", "auth: adc"))
+    assert generation.credentials["p"] is not generation.credentials["q"]
+    assert generation.credentials["q"] is generation.credentials["r"]
+    assert [None if proxy is None else proxy.host for proxy in hosts.proxies] == [None, "proxy.example"]
+
+
 def test_a_source_that_nobody_uses_any_more_is_closed(hosts: TokenHosts) -> None:
     old = built(hosts, ("p", SAME), ("q", SAME))
     new = built(hosts, ("p", SAME))
