@@ -20,6 +20,17 @@ from msgspec import Struct
 from mgw.canonical.conversation import Citation, JsonObject, Media, Part, Signature
 
 
+class Billed(Struct, frozen=True):
+    """What an answer says of its price beside its tokens; ``None`` means unknown, never zero."""
+
+    nanodollars: int | None = None
+    """What the provider itself says that it costs."""
+    images: int | None = None
+    """How many it holds."""
+    milliseconds: int | None = None
+    """How long the sound is that was transcribed."""
+
+
 class TokenUsage(Struct, frozen=True):
     """Token counts in the canonical convention; ``None`` means unknown, never zero.
 
@@ -32,6 +43,8 @@ class TokenUsage(Struct, frozen=True):
     cache_read: int | None = None
     cache_write: int | None = None
     reasoning: int | None = None
+    billed: Billed | None = None
+    """What else the answer says; ``None``: nothing."""
 
 
 NO_USAGE = TokenUsage()

@@ -23,7 +23,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, MsgspecError
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 
 MAX_BODY_BYTES: Final = 8 * 2**20
 """What a meter keeps of a unary body before it gives up."""
@@ -55,6 +55,7 @@ def merge_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
         before.cache_read if now.cache_read is None else now.cache_read,
         before.cache_write if now.cache_write is None else now.cache_write,
         before.reasoning if now.reasoning is None else now.reasoning,
+        before.billed if now.billed is None else now.billed,
     )
 
 
@@ -75,6 +76,17 @@ def add_usage(before: TokenUsage, now: TokenUsage) -> TokenUsage:
         add_counts(before.cache_read, now.cache_read),
         add_counts(before.cache_write, now.cache_write),
         add_counts(before.reasoning, now.reasoning),
+        now.billed if before.billed is None else _add_billed(before.billed, now.billed),
+    )
+
+
+def _add_billed(before: Billed, now: Billed | None) -> Billed:
+    if now is None:
+        return before
+    return Billed(
+        add_counts(before.nanodollars, now.nanodollars),
+        add_counts(before.images, now.images),
+        add_counts(before.milliseconds, now.milliseconds),
     )
 
 

@@ -48,7 +48,7 @@ _OPENAI_MEDIA: Final = (
     ),
 )
 _GEMINI_MEDIA: Final = (
-    Resource("/v1beta/models/{model}:predict", "POST", model_at=ModelAt.PATH, modality=_IMAGE),
+    Resource("/v1beta/models/{model}:predict", "POST", model_at=ModelAt.PATH, modality=_IMAGE, metered=True),
     Resource("/v1beta/models/{model}:predictLongRunning", "POST", model_at=ModelAt.PATH, modality=_VIDEO),
 )
 _AUDIO_SPEECH: Final = Route(

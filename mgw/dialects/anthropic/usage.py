@@ -18,6 +18,7 @@ from msgspec.json import Decoder
 from mgw.canonical.conversation import JsonObject
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.arguments import NOTHING
+from mgw.dialects.billing import CostFields, billed_in
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, add_counts, merge_usage, meter_of
 
@@ -33,7 +34,7 @@ class _CacheCreation(Struct, frozen=True):
     ephemeral_1h_input_tokens: Count | None = None
 
 
-class _Usage(Struct, frozen=True):
+class _Usage(CostFields, frozen=True):
     """The ``usage`` of a message, or of a ``message_delta``."""
 
     input_tokens: Count | None = None
@@ -115,6 +116,7 @@ def _update(before: TokenUsage, usage: _Usage) -> TokenUsage:
             cache_read,
             cache_write,
             usage.output_tokens_details.thinking_tokens if usage.output_tokens_details else None,
+            billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None,
         ),
     )
 

@@ -7,6 +7,8 @@ missing where usage stands is unknown or zero, and counts as unknown.
 ``application/json`` is one object, or the array in pieces that ``:streamGenerateContent`` sends without
 ``alt=sse``: its first byte tells.
 
+``:predict`` has no counts; its images are counted, but for those that a filter has taken away.
+
 Sources: ``GenerateContentResponseUsageMetadata``, ``UsageMetadata`` (embeddings) and ``CountTokensResponse``
 of google-genai 3.4 and, for interactions, the ``Usage`` of its ``_gaos/types/interactions``.
 """
@@ -16,12 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from msgspec import Struct
+from msgspec import MsgspecError, Raw, Struct
 from msgspec import field as member
 from msgspec.json import Decoder
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
+from mgw.dialects.billing import NO_VALUE, is_stated
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import (
     MAX_BODY_BYTES,
@@ -107,10 +110,23 @@ class _Document(Struct, frozen=True):
     total_tokens: Count | None = member(default=None, name="totalTokens")
     """The response of countTokens, with the next."""
     cached_content_token_count: Count | None = member(default=None, name="cachedContentTokenCount")
+    predictions: Raw = NO_VALUE
+    """The response of ``:predict``."""
+
+
+class _Prediction(Struct, frozen=True, rename="camel"):
+    bytes_base64_encoded: Raw = NO_VALUE
+    gcs_uri: Raw = NO_VALUE
+    rai_filtered_reason: Raw = NO_VALUE
+
+    @property
+    def is_image(self) -> bool:
+        return is_stated(self.bytes_base64_encoded) or is_stated(self.gcs_uri)
 
 
 _METADATA_DECODER: Final = Decoder(_UsageMetadata, strict=False)  # proto3 JSON may write numbers as strings
 _DOCUMENT_DECODER: Final = Decoder(_Document, strict=False)
+_PREDICTIONS: Final = Decoder(list[_Prediction])
 
 
 def parse_usage(metadata: bytes | memoryview, before: TokenUsage = NO_USAGE) -> TokenUsage:
@@ -174,7 +190,20 @@ def _read_document(document: bytes, before: TokenUsage) -> TokenUsage:
     usage = usage or (found.metadata.total_usage if found.metadata else None)
     if usage is not None:
         return merge_usage(before, usage.to_usage())
-    return merge_usage(before, TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count))
+    billed = Billed(None, _count_images(found.predictions)) if found.predictions else None
+    counts = TokenUsage(found.total_tokens, cache_read=found.cached_content_token_count, billed=billed)
+    return merge_usage(before, counts)
+
+
+def _count_images(predictions: Raw) -> int | None:
+    """Return how many images there are; ``None`` where something is no image that can be told."""
+    try:
+        found = _PREDICTIONS.decode(predictions)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if not all(one.is_image or is_stated(one.rai_filtered_reason) for one in found):
+        return None
+    return sum(one.is_image for one in found)
 
 
 @dataclass(slots=True)

@@ -49,6 +49,7 @@ from mgw.canonical.reply import (
     TokenUsage,
 )
 from mgw.dialects.arguments import is_empty
+from mgw.dialects.billing import NO_VALUE
 from mgw.dialects.dialect import ReplyContext, ReplySource
 from mgw.dialects.metering import try_read_usage
 from mgw.dialects.openai.blocks import render_call
@@ -64,7 +65,7 @@ from mgw.dialects.openai.choices import (
 from mgw.dialects.openai.errors import is_error, parse_stream_error
 from mgw.dialects.openai.media import render_image
 from mgw.dialects.openai.thoughts import ThoughtRenderer, render_extra_content, render_signature
-from mgw.dialects.openai.usage import NO_VALUE, read_usage, read_usage_object, render_usage
+from mgw.dialects.openai.usage import read_usage, read_usage_object, render_usage
 from mgw.dialects.refusal import AnswerError, proxy_message
 from mgw.errors import GatewayError, Reason
 

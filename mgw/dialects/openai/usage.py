@@ -10,17 +10,30 @@ Hosts differ.  Groq puts the usage of a stream into ``x_groq`` of its last chunk
 xAI counts reasoning beside the completion, which the total gives away ("reasoning token consumption will be
 counted separately from completion_tokens, but will be counted in the total_tokens").  Cached tokens above the
 prompt, which some hosts report, are a mistake of theirs: they are part of it, so they are at most all of it.
+
+Answers of images are counted by their elements (``ImagesResponse``, which alone has ``data`` without naming
+its ``object``).  Transcriptions tell the length of the sound in ``usage.seconds``
+(``TranscriptionTextUsageDuration``) or in ``duration`` (``TranscriptionVerbose``).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Raw, Struct
+from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from mgw.canonical.conversation import JsonObject
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
+from mgw.dialects.billing import (
+    NO_VALUE,
+    CostFields,
+    billed_in,
+    fill_billed,
+    is_stated,
+    read_milliseconds,
+)
 from mgw.dialects.dialect import Meter
 from mgw.dialects.metering import Count, cap_count, merge_usage, meter_of, try_read_usage
 
@@ -34,7 +47,7 @@ class _CompletionDetails(Struct, frozen=True):
     reasoning_tokens: Count | None = None
 
 
-class _Usage(Struct, frozen=True):
+class _Usage(CostFields, frozen=True):
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
     total_tokens: Count | None = None
@@ -49,6 +62,8 @@ class _Usage(Struct, frozen=True):
     input_token_details: _PromptDetails | None = None
     """The name in realtime sessions."""
     output_token_details: _CompletionDetails | None = None
+    seconds: Raw = NO_VALUE
+    """Of sound that was transcribed."""
 
 
 class _UsageHolder(Struct, frozen=True):
@@ -64,13 +79,21 @@ class _Document(Struct, frozen=True):
     """Looked into where nothing else holds the usage."""
     input_tokens: Count | None = None
     """The answer of a token count."""
+    object: Raw = NO_VALUE
+    data: Raw = NO_VALUE
+    duration: Raw = NO_VALUE
+    """Seconds of sound that was transcribed."""
 
 
-NO_VALUE: Final = Raw(b"")
-"""What a raw value is that is not there."""
+class _Image(Struct, frozen=True):
+    b64_json: Raw = NO_VALUE
+    url: Raw = NO_VALUE
+
+
 _USAGE_DECODER: Final = Decoder(_Usage, strict=False)
 _DECODER: Final = Decoder(_Document, strict=False)  # some hosts write 12.0
 _CHOICES: Final = Decoder(list[_UsageHolder], strict=False)
+_IMAGES: Final = Decoder(list[_Image])
 _NO_PROMPT_DETAILS: Final = _PromptDetails()
 _NO_COMPLETION_DETAILS: Final = _CompletionDetails()
 
@@ -84,9 +107,16 @@ def read_usage(document: bytes, before: TokenUsage) -> TokenUsage:
         or _usage_in(found.x_groq)
         or _usage_in_choices(found.choices)
     )
-    if usage is None:
-        return before if found.input_tokens is None else merge_usage(before, TokenUsage(found.input_tokens))
-    counts = _convert(usage)
+    if usage is not None:
+        counts = _convert(usage)
+    elif found.input_tokens is not None:
+        counts = TokenUsage(found.input_tokens)
+    elif found.duration or found.data:
+        counts = NO_USAGE
+    else:
+        return before
+    if found.duration or (found.data and not found.object):
+        counts = replace(counts, billed=fill_billed(counts.billed, _billed_beside(found)))
     return counts if before is NO_USAGE else merge_usage(before, counts)
 
 
@@ -94,6 +124,21 @@ def read_usage_object(usage: bytes | Raw, before: TokenUsage) -> TokenUsage:
     """Return what is known after a ``usage`` by itself."""
     counts = _convert(_USAGE_DECODER.decode(usage))
     return counts if before is NO_USAGE else merge_usage(before, counts)
+
+
+def _billed_beside(found: _Document) -> Billed:
+    """Return what an answer says beside its ``usage``."""
+    images = _count_images(found.data) if found.data and not found.object else None
+    return Billed(None, images, read_milliseconds(found.duration))
+
+
+def _count_images(data: Raw) -> int | None:
+    """Return how many images there are; ``None`` where something is no image that can be told."""
+    try:
+        images = _IMAGES.decode(data)
+    except (MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return len(images) if all(is_stated(image.b64_json) or is_stated(image.url) for image in images) else None
 
 
 def _usage_in(holder: _UsageHolder | None) -> _Usage | None:
@@ -132,7 +177,10 @@ def _convert(usage: _Usage) -> TokenUsage:
             written = cap_count(written, tokens_in - (read or 0))
         if tokens_out is not None and reasoning and usage.total_tokens == tokens_in + tokens_out + reasoning:
             tokens_out += reasoning
-    return TokenUsage(tokens_in, tokens_out, read, written, reasoning)
+    billed = billed_in(usage) if usage.cost or usage.cost_in_usd_ticks else None
+    if usage.seconds:
+        billed = fill_billed(billed, Billed(None, None, read_milliseconds(usage.seconds)))
+    return TokenUsage(tokens_in, tokens_out, read, written, reasoning, billed)
 
 
 class _SessionEvent(Struct, frozen=True):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE, Billed, TokenUsage
 from mgw.dialects import dialect_of
 from mgw.dialects.metering import meter_whole
 from mgw.vocabulary import DialectName
@@ -210,6 +210,22 @@ CASES: dict[str, tuple[DialectName, bytes, bytes, TokenUsage]] = {
         b'{"object":"list","data":[{"embedding":[0.1]}],"usage":{"prompt_tokens":8,"total_tokens":8}}',
         TokenUsage(8),
     ),
+    "chat of a host that names its price": (
+        DialectName.OPENAI_CHAT,
+        SSE,
+        b'data: {"usage":{"prompt_tokens":9,"completion_tokens":2,"cost":0.00015}}\n\ndata: [DONE]\n\n',
+        TokenUsage(9, 2, billed=Billed(150_000)),
+    ),
+    "messages of a host that names its price": (
+        DialectName.ANTHROPIC,
+        SSE,
+        sse(
+            {"type": "message_start", "message": {"usage": {"input_tokens": 9, "output_tokens": 1}}},
+            {"type": "message_delta", "usage": {"output_tokens": 6, "cost": 0.25}},
+            {"type": "message_delta", "usage": {"output_tokens": 7}},
+        ),
+        TokenUsage(9, 7, billed=Billed(250_000_000)),
+    ),
     "moderations": (DialectName.OPENAI, JSON, b'{"id":"m","results":[]}', NO_USAGE),
     "image stream": (
         DialectName.OPENAI,
@@ -221,7 +237,7 @@ CASES: dict[str, tuple[DialectName, bytes, bytes, TokenUsage]] = {
         DialectName.OPENAI,
         JSON,
         b'{"text":"","usage":{"type":"duration","seconds":1.5}}',
-        NO_USAGE,
+        TokenUsage(billed=Billed(milliseconds=1500)),
     ),
     "responses": (
         DialectName.OPENAI_RESPONSES,
