@@ -21,12 +21,14 @@ from mgw.kinds import KINDS
 from mgw.routing.routes import DENIABLE
 from mgw.secret import MIN_HIDDEN
 from mgw.upstream.address import call_url
+from mgw.usage.prices import PriceTable
 from mgw.vocabulary import Family
 
 DEFAULT_FILE = "/etc/mgw.yaml"
 _OPENAI_AT_GOOGLE: Final = "/v1beta/openai"
 """Where Google speaks OpenAI's wire."""
 
+_MOST_NAMED: Final = 5
 _TOO_SHORT: Final = (
     f"fewer than {MIN_HIDDEN} characters, so it could be an ordinary word and is not hidden where a log line "
     "or a provider's error repeats it"
@@ -61,9 +63,9 @@ def check(read: Callable[[], Config]) -> int:
 
     from mgw.generation import build_generation, build_sources
 
-    problems = _events_file(config)
+    problems, prices = _events_file(config), None
     try:
-        build_generation(0, config, reactor, 0, build_sources(reactor))
+        prices = build_generation(0, config, reactor, 0, build_sources(reactor)).prices
     except ValueError as error:
         problems += str(error).splitlines()
     try:
@@ -77,7 +79,7 @@ def check(read: Callable[[], Config]) -> int:
         sys.stderr.write(f"mgw: {problem}\n")
     if problems:
         return 1
-    for warning in [*warnings(config), *_token_files(config), *_accounts(config), *_spool(config)]:
+    for warning in [*warnings(config, prices), *_token_files(config), *_accounts(config), *_spool(config)]:
         sys.stdout.write(f"warning: {warning}\n")
     for line in [*final_addresses(config), *token_sources(config)]:
         sys.stdout.write(f"{line}\n")
@@ -153,8 +155,11 @@ def read_or_tell(read: Callable[[], Config]) -> Config | None:
     return None
 
 
-def warnings(config: Config) -> list[str]:
-    """Return a sentence for each thing that will hurt, in the order of the settings."""
+def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
+    """Return a sentence for each thing that will hurt, in the order of the settings.
+
+    :param prices: what models cost; ``None``: nothing is said of that.
+    """
     found = []
     auth = config.edge_auth
     if config.listen.beyond_loopback and not auth.enabled:
@@ -171,6 +176,8 @@ def warnings(config: Config) -> list[str]:
         found += _of_token_url(provider)
         found += _of_base_url(provider)
     found += _of_public_url(config)
+    if prices is not None:
+        found += _of_prices(config, prices)
     for name, size in (("body_memory", config.spool.body_memory), ("body_disk", config.spool.body_disk)):
         if size < config.max_body_bytes:
             found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
@@ -235,6 +242,23 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost" or host.endswith(".localhost")
+
+
+def _of_prices(config: Config, prices: PriceTable) -> list[str]:
+    """Warn of models that the configuration names and that have no price, in one sentence per provider."""
+    found = []
+    for name, provider in config.providers.items():
+        targets = [target.partition("/") for several in config.aliases.values() for target in several]
+        named = [*provider.models, *(model for owner, _, model in targets if owner == name)]
+        missing = [model for model in dict.fromkeys(named) if prices.row(name, model) is None]
+        if missing:
+            models = ", ".join(redact(model) for model in missing[:_MOST_NAMED])
+            more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+            where = dotted_path(("providers", name))
+            found.append(
+                f"prices: no row fits {models}{more} of {where}, whose requests will have no cost_usd"
+            )
+    return found
 
 
 def _of_public_url(config: Config) -> list[str]:

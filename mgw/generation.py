@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from twisted.logger import Logger
 
-from mgw.config.load import parse_profile
+from mgw.config.load import parse_prices, parse_profile
 from mgw.config.problems import ConfigError, dotted_path
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
@@ -42,6 +42,7 @@ from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
 from mgw.upstream.connect import ProxyNameError
 from mgw.usage.journal import FailureLog
+from mgw.usage.prices import PriceTable
 from mgw.vocabulary import Family
 
 _log: Final = Logger()
@@ -95,6 +96,8 @@ class Generation:
     failures: FailureLog = field(default_factory=FailureLog)
     rewrites: Mapping[str, BodyRewrite] = field(default_factory=dict)
     """What the profiles of subscription credentials change in bodies, by provider."""
+    prices: PriceTable | None = None
+    """What models cost, where the operator says so."""
     prepared_targets: dict[Any, Any] = field(default_factory=dict, repr=False)  # Any: of the layer above
     """What is known of requests by their path and model (:mod:`mgw.exchange.prepared_request`)."""
     tries_again: bool = field(init=False)
@@ -161,6 +164,7 @@ def build_generation(
     profiles = read_profiles(config, os.environ, problems)
     rewrites = _rewrites(config, profiles, problems)
     credentials = _credentials(config, profiles, sources, problems)
+    prices = _prices(config, problems)
     if problems:
         for credential in credentials.values():
             sources.release(credential)
@@ -178,7 +182,17 @@ def build_generation(
     table = RouteTable(ROUTES, config.routes.deny, families_of(config))
     release = sources.release
     return Generation(
-        number, config, table, resolver, catalog, credentials, upstreams, models, release, rewrites=rewrites
+        number,
+        config,
+        table,
+        resolver,
+        catalog,
+        credentials,
+        upstreams,
+        models,
+        release,
+        rewrites=rewrites,
+        prices=prices,
     )
 
 
@@ -224,6 +238,21 @@ def read_profiles(config: Config, environ: Mapping[str, str], problems: list[str
         except ConfigError as error:
             problems += str(error).splitlines()
     return found
+
+
+def _prices(config: Config, problems: list[str]) -> PriceTable | None:
+    """Return what models cost, as the configuration or a file of it says; note what is wrong there."""
+    prices = config.prices
+    if prices is None or prices.file is None:
+        return None if prices is None else PriceTable(prices.rows)
+    try:
+        text = Path(prices.file).read_bytes().decode("utf-8", "surrogateescape")
+        return PriceTable(parse_prices(text, prices.file, config.providers))
+    except OSError as error:
+        problems.append(f"prices.file: {redact(prices.file)} cannot be read: {error.strerror}")
+    except ConfigError as error:
+        problems += str(error).splitlines()
+    return None
 
 
 def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[str]) -> dict[str, BodyRewrite]:

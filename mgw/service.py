@@ -337,7 +337,7 @@ class GatewayService(Service):
 
     def _warn(self, config: Config) -> None:
         """Say what will hurt."""
-        for warning in warnings(config):
+        for warning in warnings(config, self.server.generation.prices):
             _log.warn("{warning}", warning=warning)
         files, clients = file_limit(), config.max_clients
         if clients is not None and clients > max_clients_for(files):

@@ -8,7 +8,7 @@ all problems of a file at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeVar
 
@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from mgw.config.environment import LoadContext
 from mgw.config.normalize import normalize
+from mgw.config.prices import PriceFile, PriceRowSettings, check_rows
 from mgw.config.problems import NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, Path, Report, is_among
 from mgw.config.profile import Profile, normalize_profile
 from mgw.config.quoting import HIDDEN, nearest_word, suggestion
@@ -82,13 +83,37 @@ def parse_profile(text: str, name: str, environ: Mapping[str, str]) -> Profile:
     """Read a profile of subscription credentials; arguments and errors are those of :func:`parse`."""
     report = Report(name)
     document = read(text, report)
-    if not isinstance(document.value, dict):
-        if document.value is not None or not report.has_problem_below(()):
-            report.add((), f"expected a mapping of settings, found {document.found(())}")
-        report.raise_if_any()
-    settings = document.value if isinstance(document.value, dict) else {}
-    profile = _shape(settings, document, Profile)
+    profile = _shape(_settings_in(document), document, Profile)
     return normalize_profile(profile, LoadContext(report, environ, None))
+
+
+def parse_prices(text: str, name: str, providers: Iterable[str]) -> tuple[PriceRowSettings, ...]:
+    """Read a file of prices; errors are those of :func:`parse`.
+
+    :param text: the YAML.
+    :param name: the file's name, for messages.
+    :param providers: the names that rows may state.
+    """
+    report = Report(name)
+    document = read(text, report)
+    settings = _settings_in(document)
+    rows = _shape(settings, document, PriceFile).rows
+    if rows is None and not report.has_problem_below(("rows",)):
+        report.add(("rows",), "missing, expected a list of prices")
+    check_rows(rows or (), ("rows",), LoadContext(report, {}, tuple(providers)))
+    report.raise_if_any()
+    return rows or ()
+
+
+def _settings_in(document: YamlDocument) -> dict[str, Value]:
+    """Return the settings of a file that stands beside the main one."""
+    report = document.report
+    if isinstance(document.value, dict):
+        return document.value
+    if document.value is not None or not report.has_problem_below(()):
+        report.add((), f"expected a mapping of settings, found {document.found(())}")
+    report.raise_if_any()
+    return {}
 
 
 def _shape(settings: dict[str, Value], document: YamlDocument, block: type[S]) -> S:

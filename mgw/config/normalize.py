@@ -17,6 +17,7 @@ from mgw.config.environment import (
 )
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
 from mgw.config.listen import EndpointText, Listen, parse_listen
+from mgw.config.prices import check_prices
 from mgw.config.problems import Path
 from mgw.config.provider import AuthMode, CapabilitiesSettings, Provider
 from mgw.config.proxy import ProxyAddress
@@ -65,6 +66,8 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "profiles": _profiles(config.profiles, context),
         "credential_store": _credential_store(config, context),
     }
+    if config.prices is not None:
+        check_prices(config.prices, context)
     context.report.raise_if_any()
     return config.model_copy(update=found)
 

@@ -37,6 +37,7 @@ from mgw.config.field_types import (
     Variable,
 )
 from mgw.config.listen import DEFAULT_LISTEN
+from mgw.config.prices import PricesSettings
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
 from mgw.config.resilience import RetriesSettings
 from mgw.config.settings_base import GIB, MIB, EmptyIfNull, Omittable, Settings, UniqueList, required, setting
@@ -252,6 +253,7 @@ class Config(Settings):
         default=False,
     )
     hooks: EmptyIfNull[HooksSettings] = setting("Where usage events are sent", default=HooksSettings())
+    prices: PricesSettings | None = setting("What models cost, for the ``cost_usd`` of usage events")
     max_body_bytes: Bytes = setting(
         "The largest request body in bytes; larger ones are refused with 413",
         "If the gateway has to read the body to find the model, the decompressed size counts as well. "

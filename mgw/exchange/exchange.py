@@ -85,6 +85,8 @@ class Exchange(Struct, eq=False):
     dropped_fields: Sequence[str] = ()
     """The client's paths of what a translation did not carry, where the operator observes them."""
     upstream_request_id: str | None = None
+    characters: int | None = None
+    """Of the text that is to be spoken."""
     session: SessionCounts | None = None
     """What went through a realtime session, once it is over."""
     early_failure: GatewayError | None = None
@@ -243,8 +245,13 @@ class Exchange(Struct, eq=False):
         provider, upstream_model = (
             (None, None) if target is None else (target.provider.name, target.upstream_model)
         )
+        labels = labels_for(self.route, provider, self.asked_model, upstream_model, self.key_hash)
+        cost = unpriced = None
+        prices = self.generation.prices
+        if prices is not None and self.route.metered:
+            cost, unpriced = prices.charge(labels, outcome, usage, self.session, self.characters)
         return SettledExchange(
-            labels_for(self.route, provider, self.asked_model, upstream_model, self.key_hash),
+            labels,
             self.request_id,
             self.wall,
             outcome,
@@ -258,4 +265,6 @@ class Exchange(Struct, eq=False):
             self.error,
             self.upstream_request_id,
             self.session,
+            cost,
+            unpriced,
         )

@@ -36,7 +36,7 @@ from mgw.routing.resolve import Target, check_capability
 from mgw.routing.route import ModelAt, Treatment
 from mgw.upstream.client import UpstreamResponse
 from mgw.wire.headers import value_of
-from mgw.wire.json_spans import find_model, replace_spans
+from mgw.wire.json_spans import find_model, find_string, replace_spans
 
 
 def plan_known(
@@ -200,6 +200,8 @@ async def _passthrough(
     if has_foreign_history(exchange, body):
         body = await strip_foreign_history(exchange, body)
     if route.treatment is Treatment.SPEECH:
+        if exchange.generation.prices is not None:
+            exchange.characters = _count_spoken(body)
         body = await _request_audio(exchange, request, body)
     rewrite = partial(_rewrite, exchange, request, target, body)
     await maybe_offload(exchange.offload, rewrite, large=body.has_many_models)
@@ -250,6 +252,17 @@ def _rewrite(exchange: Exchange, request: ClientRequest, target: Target, body: R
     rewrite_models(exchange, request, target, body)
     if body.has_many_models:
         body.upstream_body()  # so many edits take their time, too
+
+
+def _count_spoken(body: RequestBody) -> int | None:
+    """Return how many characters the text has that is to be spoken, where OpenAI's field names it."""
+    if body.decoded is None or len(body.decoded) > SEARCHED_BYTES:
+        return None
+    try:
+        found = find_string(body.decoded, "input")
+    except GatewayError:  # the provider's to refuse
+        return None
+    return None if found is None else len(found.value)
 
 
 async def _request_audio(exchange: Exchange, request: ClientRequest, body: RequestBody) -> RequestBody:

@@ -157,6 +157,7 @@ class TranslationBuilder:
     provider: ProviderSide = field(init=False)
     _dropped: Sequence[str] = field(init=False, default=())
     _rendered_bytes: int = field(init=False, default=0)
+    _characters: int | None = field(init=False, default=None)
     _thoughts: bool = True
 
     def __post_init__(self) -> None:
@@ -197,6 +198,7 @@ class TranslationBuilder:
         :raises GatewayError: ``OVERLOADED``.
         """
         self.exchange.dropped_fields = self._dropped
+        self.exchange.characters = self._characters
         self.exchange.reserve(self._rendered_bytes)
 
     def _translate_chat(self) -> Translation:
@@ -271,6 +273,7 @@ class TranslationBuilder:
         if client is None or provider is None:
             raise self._unsupported()
         parsed = client.parse_request(self.body, self._request_context())
+        self._characters = len(parsed.request.text)
         voice = parsed.request.voice
         if voice is not None:
             voices = self.exchange.generation.config.translation.voices

@@ -27,7 +27,7 @@ from zope.interface import implementer
 
 from mgw.ops.metrics import Metrics
 from mgw.secret import Secret, without
-from mgw.usage.event import ELLIPSIS, timestamp
+from mgw.usage.event import ELLIPSIS, timestamp, usd_text
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, DescriptorOutput, FileOutput, Output
 from mgw.usage.record import EndedRequest, ExchangeLabels, SessionCounts, SettledExchange
@@ -119,7 +119,7 @@ def usage_line(settled: SettledExchange) -> bytes:
         more += f" attempts={attempts}"
     if session is not None:
         more += _session_fields(session)
-    more += key_hash
+    more += key_hash if settled.cost is None else f" cost_usd={usd_text(settled.cost)}{key_hash}"
     if upstream_id is not None:
         more += f" upstream_request_id={upstream_id if _plain(upstream_id) else format_value(upstream_id)}"
     if dropped:

@@ -34,6 +34,7 @@ from mgw import __version__
 from mgw.canonical.reply import TokenUsage
 from mgw.dialects.refusal import WORDS
 from mgw.errors import GatewayError
+from mgw.ops.cost_metrics import CostMetrics
 from mgw.ops.exposition import CounterTable, Exposition, HistogramTable, Table
 from mgw.ops.session_metrics import SessionMetrics
 from mgw.usage.event import Outcome
@@ -172,6 +173,7 @@ class Metrics:
     )
     """By ``Accept``: that of the scraper, and that of whoever looks as well."""
     _sessions: SessionMetrics = field(default_factory=SessionMetrics, repr=False)
+    _costs: CostMetrics = field(default_factory=CostMetrics, repr=False)
     _process: CollectorRegistry = field(default_factory=CollectorRegistry, repr=False)
 
     def __post_init__(self) -> None:
@@ -201,6 +203,8 @@ class Metrics:
                 histogram.total += seconds
             if usage.tokens_in is not None or usage.tokens_out is not None:
                 row.tokens.add(usage)
+            if settled.cost is not None or settled.unpriced is not None:
+                self._costs.add(self._provider_label(labels.provider), settled)
             if settled.error is not None:
                 self._count_error(labels.provider, settled.error)
 
@@ -265,6 +269,8 @@ class Metrics:
             self._requests,
             self._request_errors,
             self._tokens_by_provider,
+            self._costs.costs,
+            self._costs.unpriced,
             self._latency,
             self._first_byte,
             self._sessions.lengths,

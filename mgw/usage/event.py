@@ -12,7 +12,7 @@ from functools import lru_cache
 from time import gmtime, strftime
 from typing import Any, Final, Literal
 
-from msgspec import Struct, defstruct
+from msgspec import Raw, Struct, defstruct
 from msgspec.json import Encoder
 from msgspec.structs import astuple, replace
 
@@ -21,6 +21,8 @@ MAX_DROPPED_NAMES: Final = 256
 MAX_LINE_BYTES: Final = 64 * 1024
 """A line above this is written again with every text cut: a client's model name must not fill the sink."""
 MAX_TEXT: Final = 512
+NANODOLLARS: Final = 10**9
+"""To the dollar."""
 MAX_NAME: Final = 128
 ELLIPSIS: Final = "…"
 
@@ -58,6 +60,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     session_minutes: float | None = None
+    cost_usd: float | None = None
+    """US dollars: a whole number of nanodollars, written with at most 9 decimals."""
     stream: bool | None = None
     """Whether the response was an event stream or an array in pieces."""
     status: Outcome
@@ -84,6 +88,7 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 _FIELDS: Final = UsageEvent.__struct_fields__
 _TIME: Final = _FIELDS.index("time")
+_COST: Final = _FIELDS.index("cost_usd")
 _ROUNDED: Final = tuple(_FIELDS.index(name) for name in ("session_minutes", "latency_ms", "ttft_ms"))
 # Any: encoding looks at values alone, and time is text here.
 _Line: Final = defstruct("_Line", [(name, Any, None) for name in _FIELDS], omit_defaults=True)
@@ -106,6 +111,17 @@ def timestamp(unix_seconds: float) -> str:
     return _second(milliseconds // 1000) + _MILLISECONDS[milliseconds % 1000]
 
 
+def usd_text(nanodollars: int) -> str:
+    """Return dollars as a number without an exponent, and with no more decimals than it needs."""
+    dollars, rest = divmod(nanodollars, NANODOLLARS)
+    return f"{dollars}.{rest:09d}".rstrip("0").rstrip(".") if rest else str(dollars)
+
+
+def nanodollars_of(dollars: float) -> int:
+    """Return the nanodollars that an event's ``cost_usd`` stands for."""
+    return round(dollars * NANODOLLARS)
+
+
 def limit_dropped_names(names: Iterable[str]) -> tuple[str, ...] | None:
     """Return ``dropped_fields``: sorted, unique, at most 256 and then an ellipsis; ``None`` for none."""
     found = tuple(sorted(set(names)))
@@ -121,6 +137,8 @@ def _encode(event: UsageEvent) -> bytes:
         value = values[index]
         if value is not None:
             values[index] = round(value, 3)
+    if event.cost_usd is not None:
+        values[_COST] = Raw(usd_text(nanodollars_of(event.cost_usd)).encode())
     return _ENCODER.encode(_Line(*values)) + b"\n"
 
 

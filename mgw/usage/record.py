@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Raw, Struct
 from msgspec.json import Encoder
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.routing.route import Route, Treatment
-from mgw.usage.event import MAX_LINE_BYTES, Outcome, UsageEvent, encode, timestamp
+from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
+
+if TYPE_CHECKING:
+    from mgw.usage.prices import LabelPrice, Unpriced
 
 MAX_SHARED: Final = 512
 """How many labels are kept for exchanges to come: a client can make up any number of models."""
@@ -42,6 +45,8 @@ class ExchangeLabels:
     """The fields above but the last, as :func:`encode_settled` writes them; ``None`` until it does."""
     log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
     """The same, and the last field, as :func:`mgw.ops.logs.usage_line` writes them."""
+    price: LabelPrice | None = field(default=None, init=False, repr=False)
+    """What the model costs; ``None`` until the table of prices was asked."""
 
 
 class SessionCounts(Struct, frozen=True, gc=False):
@@ -75,6 +80,10 @@ class SettledExchange(Struct, frozen=True, gc=False):
     error: str | None = None
     upstream_request_id: str | None = None
     session: SessionCounts | None = None
+    cost: int | None = None
+    """In nanodollars."""
+    unpriced: Unpriced | None = None
+    """Why there is no cost, where one was to be expected."""
 
     def event(self) -> UsageEvent:
         """Return the usage event."""
@@ -95,6 +104,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
             cache_write_tokens=usage.cache_write,
             reasoning_tokens=usage.reasoning,
             session_minutes=session.minutes,
+            cost_usd=None if self.cost is None else self.cost / NANODOLLARS,
             stream=self.stream,
             status=self.outcome,
             http_status=self.http_status,
@@ -141,6 +151,7 @@ class _Line(Struct, omit_defaults=True):
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     session_minutes: float | None = None
+    cost_usd: Raw | None = None
     stream: bool | None = None
     status: str | None = None
     http_status: int | None = None
@@ -176,7 +187,7 @@ def labels_for(
 
 def encode_settled(settled: SettledExchange) -> bytes:
     """Return the line of JSON of an exchange: that of its event (:func:`mgw.usage.event.encode`)."""
-    labels, usage, ttft_ms = settled.labels, settled.usage, settled.ttft_ms
+    labels, usage, ttft_ms, cost = settled.labels, settled.usage, settled.ttft_ms, settled.cost
     try:
         line = _ENCODER.encode(
             _Line(
@@ -189,6 +200,7 @@ def encode_settled(settled: SettledExchange) -> bytes:
                 usage.cache_write,
                 usage.reasoning,
                 None,
+                None if cost is None else Raw(usd_text(cost).encode()),
                 settled.stream,
                 settled.outcome,
                 settled.http_status,

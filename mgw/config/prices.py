@@ -1,0 +1,113 @@
+"""What models cost: the settings of ``prices``, and of a file of prices."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated, Final
+
+from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from mgw.config.environment import LoadContext
+from mgw.config.field_types import AbsolutePath, ModelPattern, Name
+from mgw.config.problems import Path
+from mgw.config.settings_base import Documentation, ListOf, Omittable, Settings, set_keys, setting, wrong_type
+
+MAX_PRICE: Final = 1_000_000
+DECIMALS: Final = 9
+_SMALLEST: Final = Decimal(1).scaleb(-DECIMALS)
+_EXPECTED: Final = f"a price in US dollars from 0 to {MAX_PRICE}, with at most {DECIMALS} decimals"
+_PARTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
+"""Prices of a part of the tokens, and the price of the others."""
+
+
+def _price(value: object) -> Decimal:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_PRICE:
+        price = Decimal(repr(value))  # as it is written: no float has more digits than its repr
+        if price == price.quantize(_SMALLEST):
+            return price
+    raise wrong_type(_EXPECTED)
+
+
+Price = Annotated[
+    Decimal,
+    PlainValidator(_price),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": MAX_PRICE}),
+]
+
+
+class PriceRowSettings(Settings):
+    """What the models that match a pattern cost, in US dollars."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["model"]})
+
+    model: ModelPattern = Field(
+        default=None,
+        validate_default=True,
+        json_schema_extra=Documentation(
+            "Pattern for the model ids that are sent to the provider",
+            "``*`` stands for any characters, ``?`` for one character, ``[...]`` for one of these. Case does "
+            "not matter, nor does ``models/`` before a name.",
+        ),
+    )
+    provider: Omittable[Name] = setting("The one provider that the row is for; any provider if absent")
+    input: Omittable[Price] = setting("Price of a million input tokens")
+    output: Omittable[Price] = setting("Price of a million output tokens")
+    cache_read: Omittable[Price] = setting(
+        "Price of a million input tokens that are read from the cache", shown="that of ``input``"
+    )
+    cache_write: Omittable[Price] = setting(
+        "Price of a million input tokens that are written to the cache", shown="that of ``input``"
+    )
+    reasoning: Omittable[Price] = setting(
+        "Price of a million output tokens that are reasoning", shown="that of ``output``"
+    )
+    per_image: Omittable[Price] = setting("Price of an image that is generated")
+    per_minute: Omittable[Price] = setting(
+        "Price of a minute of sound that is transcribed, or of a realtime session"
+    )
+    per_million_characters: Omittable[Price] = setting("Price of a million characters that are spoken")
+
+
+class PriceFile(Settings):
+    """A file of prices."""
+
+    rows: ListOf[PriceRowSettings] | None = setting("The rows; the first that fits a model counts")
+
+
+class PricesSettings(Settings):
+    """What models cost, for the ``cost_usd`` of usage events."""
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": ["file"]}, {"required": ["rows"]}]})
+
+    file: Omittable[AbsolutePath] = setting(
+        "A YAML file with ``rows``, which is read again on SIGHUP",
+        "``etc/prices.example.yaml`` is one. Cannot be combined with ``rows``.",
+    )
+    rows: ListOf[PriceRowSettings] = setting(
+        "Prices by model; the first row that fits the model and the provider counts", default=()
+    )
+
+
+def check_prices(prices: PricesSettings, context: LoadContext) -> None:
+    """Note what is wrong with ``prices``."""
+    report, here = context.report, ("prices",)
+    stated = {"file", "rows"} & set_keys(prices)
+    if len(stated) == 2:
+        report.add((*here, "rows"), "file is also set: keep only one of them")
+    elif not stated and not report.has_problem_below(here):
+        report.add(here, "expected either file or rows")
+    check_rows(prices.rows, (*here, "rows"), context)
+
+
+def check_rows(rows: tuple[PriceRowSettings, ...], path: Path, context: LoadContext) -> None:
+    """Note what is wrong with the rows of a list."""
+    for position, row in enumerate(rows):
+        here = (*path, position)
+        if row.provider is not None:
+            context.need_provider(row.provider, (*here, "provider"))
+        prices = set_keys(row) - {"model", "provider"}
+        if not prices:
+            context.report.add(here, "a row without a price, expected at least one, such as input and output")
+        for part, whole in _PARTS:
+            if part in prices and whole not in prices:
+                context.report.add((*here, part), f"needs the price of the other tokens: set {whole} as well")
