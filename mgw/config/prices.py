@@ -18,6 +18,8 @@ _SMALLEST: Final = Decimal(1).scaleb(-DECIMALS)
 _EXPECTED: Final = f"a price in US dollars from 0 to {MAX_PRICE}, with at most {DECIMALS} decimals"
 _PARTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
 """Prices of a part of the tokens, and the price of the others."""
+_ENOUGH: Final = ("input", "output", "per_image", "per_minute", "per_million_characters")
+"""Prices of which a row needs one."""
 
 
 def _price(value: object) -> Decimal:
@@ -38,7 +40,13 @@ Price = Annotated[
 class PriceRowSettings(Settings):
     """What the models that match a pattern cost, in US dollars."""
 
-    model_config = ConfigDict(json_schema_extra={"required": ["model"]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "required": ["model"],
+            "anyOf": [{"required": [price]} for price in _ENOUGH],
+            "dependentRequired": {part: [whole] for part, whole in _PARTS},
+        }
+    )
 
     model: ModelPattern = Field(
         default=None,

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred, succeed
 
 from mgw.canonical.reply import TokenUsage
-from mgw.usage.event import Outcome, UsageEvent
+from mgw.usage.event import Outcome, UsageEvent, nanodollars_of
 from mgw.usage.record import NO_SESSION, ExchangeLabels, SessionCounts, SettledExchange
 
 T = TypeVar("T")
@@ -79,6 +79,7 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         error=wanted.error,
         upstream_request_id=wanted.upstream_request_id,
         session=None if session == NO_SESSION else session,
+        cost=None if wanted.cost_usd is None else nanodollars_of(wanted.cost_usd),
     )
 
 

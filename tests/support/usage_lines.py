@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from mgw.ops.logs import UNKNOWN, format_value
 from mgw.usage.event import UsageEvent, timestamp
 
@@ -41,6 +43,7 @@ def plain_usage_line(event: UsageEvent) -> bytes:
             line += f" {name}={value}"
     if event.session_minutes is not None:
         line += f" session_minutes={event.session_minutes:.3f}"
+    line += _cost_field(event.cost_usd)
     if event.key_hash is not None:
         line += f" key_hash={format_value(event.key_hash)}"
     if event.upstream_request_id is not None:
@@ -48,3 +51,9 @@ def plain_usage_line(event: UsageEvent) -> bytes:
     if event.dropped_fields:
         line += f" dropped_fields={format_value(','.join(event.dropped_fields))}"
     return f"{line}\n".encode()
+
+
+def _cost_field(dollars: float | None) -> str:
+    if dollars is None:
+        return ""
+    return f" cost_usd={Decimal(dollars).quantize(Decimal(1).scaleb(-9)).normalize():f}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ FIELDS = [
     "cache_write_tokens",
     "reasoning_tokens",
     "session_minutes",
+    "cost_usd",
     "stream",
     "status",
     "http_status",
@@ -93,6 +96,19 @@ def test_a_status_is_written_by_its_name(outcome: Outcome) -> None:
 def test_times_have_at_most_three_decimals() -> None:
     found = read(encode(event(latency_ms=0.123456, ttft_ms=1 / 3, session_minutes=2 / 3)))
     assert (found["latency_ms"], found["ttft_ms"], found["session_minutes"]) == (0.123, 0.333, 0.667)
+
+
+@given(nanodollars=st.integers(0, 10**15))
+def test_a_cost_is_written_exactly_with_at_most_nine_decimals(nanodollars: int) -> None:
+    line = encode(event(cost_usd=nanodollars / 10**9)).decode()
+    text = line.partition('"cost_usd":')[2].partition(",")[0]
+    assert re.fullmatch(r"(0|[1-9][0-9]*)(\.[0-9]{0,8}[1-9])?", text)
+    assert Decimal(text).scaleb(9) == nanodollars
+
+
+def test_an_unknown_cost_is_not_written_and_a_known_zero_is() -> None:
+    assert b"cost_usd" not in encode(event())
+    assert b'"cost_usd":0,' in encode(event(cost_usd=0.0))
 
 
 WILD = st.one_of(st.text(st.sampled_from('a"\\\n\x00\x9b\u2028\ud800\udfff')), st.text())
