@@ -70,6 +70,8 @@ class Refusal(Struct, frozen=True):
     """Whether it was a count of tokens, which no limit of an account follows from (contract 8.26)."""
     attempts: int = 1
     """How many requests were begun for the client's one, since its last retry or fallback."""
+    renewed: bool = False
+    """Whether one of them was refused with 401 before."""
 
 
 class CredentialProvider(Protocol):

@@ -56,13 +56,13 @@ _FORBIDDEN: Final = 403
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
 
 
-def refusal_of(exchange: Exchange, response: UpstreamResponse) -> Refusal:
+def refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> Refusal:
     """Return what a source of credentials is told of a response; a count uses up nothing of a model."""
     counts = exchange.route.treatment is Treatment.COUNT
     model = None if counts or exchange.target is None else exchange.target.upstream_model
     body = response.arrived if response.status == _FORBIDDEN else b""
     attempts = exchange.attempts - exchange.given_up
-    return Refusal(response.status, response.headers, model, body, counts, attempts)
+    return Refusal(response.status, response.headers, model, body, counts, attempts, renewed)
 
 
 class Trouble(Struct, frozen=True):

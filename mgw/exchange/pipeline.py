@@ -252,7 +252,7 @@ class ExchangeRun(WaitingRun):
         if not credentials.refusable(status) or is_settled:
             self._on_other_credential(None)
             return
-        refused = credentials.refused(credential, refusal_of(self._exchange, response))
+        refused = credentials.refused(credential, refusal_of(self._exchange, response, renewed=self._renewed))
         self._run(refused, self._on_other_credential, self._on_no_other_credential)
 
     def _on_other_credential(self, another: Credential | None) -> None:

@@ -118,7 +118,7 @@ async def _dial_target(
         if not credentials.refusable(status) or is_settled:
             return _without_secrets(answer, target, credential)
         attempts = exchange.attempts - exchange.given_up
-        refusal = Refusal(status, answer.headers, model, answer.body, attempts=attempts)
+        refusal = Refusal(status, answer.headers, model, answer.body, attempts=attempts, renewed=renewed)
         another = await credentials.refused(credential, refusal)
         if another is None:
             return _without_secrets(answer, target, credential)

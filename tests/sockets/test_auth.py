@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from websockets.sync.client import connect
 
 from tests.support.gateway import CANARY, Collected, GatewayProcess, start_gateway
 from tests.support.operations import ROOT
@@ -400,3 +401,37 @@ def test_check_says_which_accounts_cannot_be_used(desk: Desk) -> None:
     assert b"log in to a " not in warned()
     (desk.folder / "credentials").chmod(0o755)
     assert b"chmod 700" in warned()
+
+
+def test_sessions_go_with_accounts_and_their_headers(desk: Desk) -> None:
+    desk.import_login("a", "canaryA")
+    desk.import_login("b", "canaryB")
+    desk.account("canaryA", requests=0, retry_after=60)
+    with start_gateway(desk.config.replace("kind: anthropic", "kind: openai", 1)) as gateway:
+        for _ in range(2):
+            url = f"ws://127.0.0.1:{gateway.port}/v1/realtime?model=sub/m"
+            with connect(url, open_timeout=WAIT_SECONDS) as session:
+                assert json.loads(session.recv(WAIT_SECONDS))["type"] == "session.created"
+        assert CANARY not in gateway.get("/metrics")
+    sessions = [one for one in desk.simulator.requests() if one.target.startswith("/v1/realtime")]
+    assert [one.value("x-account-id") for one in sessions] == ["id-canaryA", "id-canaryB", "id-canaryB"]
+
+
+def test_one_account_alone_is_refreshed_when_it_is_refused(desk: Desk) -> None:
+    desk.import_login("a", "canaryA")
+    config = desk.config.replace(
+        "pool: {credentials: [a, b], profile: sim}", "auth: oauth2\n    oauth: {credentials: a, profile: sim}"
+    )
+    with start_gateway(config) as gateway:
+        desk.account("canaryA", expire=1)
+        assert message(gateway)[0] == 200
+        assert gateway.event()["attempts"] == 2
+        desk.account("canaryA", requests=0, retry_after=60)
+        assert [message(gateway)[0] for _ in range(2)] == [429, 429]
+        assert desk.account()["canaryA"]["used"] == {"m": 2}, "each was asked"
+    with start_gateway(config) as gateway:
+        desk.account("canaryA", expire=1, refuse_refresh=1)
+        assert message(gateway)[0] == 401
+        gateway.log(b"credential a was not refreshed")
+    done = desk.run("status", "a")
+    assert b"last error" in done.stdout

@@ -200,8 +200,9 @@ class Accounts:
         is_refused = refused is not None and entry.access_token == refused
         if not is_refused and self.fresh(login) is not None and not self._is_due(login, entry):
             return entry  # another process has refreshed it, or somebody has logged in
-        if entry.refresh_token is None or entry.is_lost:
-            raise _source_error(f"credential {login.name!r} cannot be refreshed: mgw auth login {login.name}")
+        if not self.can_refresh(login):
+            message = f"credential {login.name!r} cannot be refreshed now: mgw auth status {login.name}"
+            raise _source_error(message)
         try:
             endpoints = ProfileEndpoints(self.client, login.profile_name, login.profile)
             newer = await endpoints.refresh(entry, self.wall())

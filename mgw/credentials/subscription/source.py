@@ -29,8 +29,10 @@ from mgw.secret import Secret, key_hash
 
 REFUSED_REST_SECONDS: Final = 600.0
 """For an account whose token is refused although it is new; another token ends it."""
-RENEWED_SECONDS: Final = 300.0
+NEW_SECONDS: Final = 10.0
 """How long a token counts as new that was got because the one before was refused."""
+RENEWED_SECONDS: Final = 300.0
+"""The same for the request that it was got for."""
 
 
 @dataclass(slots=True)
@@ -63,8 +65,8 @@ class SubscriptionSource:
 
     @property
     def _most_attempts(self) -> int:
-        """Each account twice: more would be a provider that refuses more slowly than accounts rest."""
-        return 2 * len(self._by_name) + 1
+        """More would be a provider that refuses more slowly than accounts rest."""
+        return 4 * len(self._by_name) + 16
 
     @property
     def has_usable(self) -> bool:
@@ -116,7 +118,7 @@ class SubscriptionSource:
         if refusal.status == 401:
             if refusal.attempts >= self._most_attempts:
                 return None
-            return await self._on_unauthorized(name, credential, refusal.model)
+            return await self._on_unauthorized(name, credential, refusal)
         model = refusal.model
         if model is None or refusal.attempts >= self._most_attempts:
             return None
@@ -138,16 +140,14 @@ class SubscriptionSource:
         self.accounts.unwatch(self.logins)
 
     async def _on_unauthorized(
-        self, name: str, credential: Credential, model: str | None
+        self, name: str, credential: Credential, refusal: Refusal
     ) -> Credential | None:
         login = self._by_name[name]
         current = self.accounts.fresh(login)
         sent = credential.key
         if current is not None and current.access_token != sent:
             return self._credential(name)  # it has another token by now
-        renewed = self._renewed.get(name)
-        is_new = renewed is not None and renewed[0] == sent
-        if renewed is None or not is_new or self.accounts.clock.seconds() - renewed[1] > RENEWED_SECONDS:
+        if not self._is_new(name, sent, refusal):
             try:
                 entry = await self.accounts.refresh(login, refused=sent)
             except GatewayError:
@@ -159,7 +159,15 @@ class SubscriptionSource:
             return None
         self.pool.rest(name, None, REFUSED_REST_SECONDS)
         self._refused[name] = sent
-        return self.ready(None, model)
+        return self.ready(None, refusal.model)
+
+    def _is_new(self, name: str, token: Secret, refusal: Refusal) -> bool:
+        """Whether a token was got a moment ago because the one before was refused: another would not help."""
+        renewed = self._renewed.get(name)
+        if renewed is None or renewed[0] != token:
+            return False
+        age = self.accounts.clock.seconds() - renewed[1]
+        return age < (RENEWED_SECONDS if refusal.renewed else NEW_SECONDS)
 
     def _is_fresh(self, name: str) -> bool:
         entry = self.accounts.fresh(self._by_name[name])

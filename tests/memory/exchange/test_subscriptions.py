@@ -363,3 +363,10 @@ def test_no_token_is_in_an_event(play: SubscriptionPlay) -> None:
     pipeline.connection.send(answered(ANSWER))
     assert "token-of" not in repr(pipeline.event())
     assert "token-of" not in repr(pipeline.generation.credentials)
+
+
+def test_an_error_that_repeats_the_token_does_not_reach_the_client(play: SubscriptionPlay) -> None:
+    pipeline = pooled(play)
+    client = ask_messages(pipeline)
+    pipeline.connection.send(answered(b'{"error":"bad token-of-a"}', b"400 Bad Request"))
+    assert client.body == b'{"error":"bad **********"}'
