@@ -13,7 +13,6 @@ from time import time
 from typing import TYPE_CHECKING, Any, Final
 
 import twisted
-from msgspec import Struct
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
@@ -21,16 +20,17 @@ from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
+from twisted.web.iweb import IAgent
 
 from mgw import __version__
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.check import warnings
 from mgw.config.authentication import secrets_of_credentials
+from mgw.config.hooks import secrets_of_hooks
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
 from mgw.config.settings import Config
-from mgw.config.settings_base import Settings
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
 from mgw.generation import Generation, build_generation, build_sources
@@ -54,10 +54,14 @@ from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.realtime.sessions import Sessions
 from mgw.routing.routes import ROUTES
 from mgw.secret import Secret
-from mgw.usage.journal import Journal, Sink
+from mgw.upstream.agent import build_agent
+from mgw.upstream.client import UpstreamLimits
+from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
+from mgw.usage.open_sinks import OpenSinks, SinksByName
 from mgw.usage.record_queue import RecordQueue
-from mgw.usage.sinks import open_sink
+from mgw.usage.sinks import SinkTools
+from mgw.usage.spool_room import SpoolRoom
 from mgw.web.app import build_app
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory, channel_limits, listen_error, listening_endpoint, shown_address
@@ -75,7 +79,7 @@ SWITCH_SECONDS: Final = 0.001
 
 def secrets_of(config: Config) -> list[Secret]:
     """Return every secret that a configuration holds."""
-    found = list(config.edge_auth.keys)
+    found = [*config.edge_auth.keys, *secrets_of_hooks(config.hooks)]
     for provider in config.providers.values():
         found += secrets_of_credentials(provider)
         found += [Secret(value) for value in provider.headers.set.values() if value]
@@ -89,17 +93,6 @@ class StartError(SystemExit, Exception):
     As a ``SystemExit`` it is printed without a traceback, and the exit code is 1.  As an ``Exception``
     it makes twistd remove its pid file and tell the parent of a daemon, which waits for that.
     """
-
-
-class _OpenSink(Struct, frozen=True):
-    """A sink of ``hooks``, and the settings that it was opened for."""
-
-    settings: Settings
-    sink: Sink
-
-
-_OpenSinks = dict[str, _OpenSink]
-"""By the name of their block."""
 
 
 class GatewayService(Service):
@@ -128,8 +121,6 @@ class GatewayService(Service):
         self._ports: list[IListeningPort] = []
         self._certificate: RenewableCertificate | None = None
         self._secrets = secrets_of(config)
-        self._sinks: _OpenSinks = {}
-        self._closing: set[Deferred[None]] = set()
         self._cut_short: Callable[[], None] | None = None
 
         self._sources = build_sources(reactor)
@@ -152,6 +143,7 @@ class GatewayService(Service):
             clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
         self._metrics.reloaded(1, config.providers)
+        self._sinks = self._open_sinks(config)
         self.server = WebServer(
             generation=generation,
             app=build_app(self._operations().endpoints()),
@@ -243,7 +235,7 @@ class GatewayService(Service):
         super().startService()  # type: ignore[no-untyped-call]  # Twisted's
         config = self.server.generation.config
         try:
-            self._use_sinks(self._sinks_of(config))
+            self._sinks.use(self._sinks.open(config.hooks))
         except ValueError as error:
             raise self._unable(str(error)) from None
         on_signals(self._reactor, self.reload, "SIGHUP")
@@ -260,7 +252,7 @@ class GatewayService(Service):
             config = self._read_config()
             number = self.server.generation.number + 1
             generation = build_generation(number, config, self._reactor, int(time()), self._sources)
-            sinks = self._sinks_of(config)
+            sinks = self._sinks.open(config.hooks)
             self._renew_certificate(config, sinks)
         except (ConfigError, OSError, ValueError) as error:
             if generation is not None:
@@ -270,7 +262,8 @@ class GatewayService(Service):
             return
         self._warn_of_restart(config)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
-        self._use_sinks(sinks)
+        self._sinks.tools.room.max_bytes = config.spool.max_bytes
+        self._sinks.use(sinks)
         self.server.use(generation)
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers)
@@ -312,8 +305,7 @@ class GatewayService(Service):
         self.server.generation.retire()
         self._records.flush()
         await self._sources.stop()
-        for closing in [*self._closing, self._journal.close()]:
-            await closing
+        await self._sinks.close()
         self._event_loop.restore()
 
     def _begin(self) -> None:
@@ -374,51 +366,25 @@ class GatewayService(Service):
         self._certificate = RenewableCertificate(config.tls)
         return with_tls(self.channels, self._certificate, self._reactor)
 
-    def _renew_certificate(self, config: Config, sinks: _OpenSinks) -> None:
+    def _renew_certificate(self, config: Config, sinks: SinksByName) -> None:
         """Read the certificate anew; where that fails, an output just opened for the reload is closed."""
         if self._certificate is None or config.tls is None:
             return
         try:
             self._certificate.renew(config.tls)
         except ValueError:
-            self._close_new(sinks)
+            self._sinks.discard(sinks)
             raise
 
-    def _sinks_of(self, config: Config) -> _OpenSinks:
-        """Return the sinks that a configuration asks for: those in use, where they are the same.
+    def _open_sinks(self, config: Config) -> OpenSinks:
+        def new_agent(seconds: float) -> tuple[IAgent, Callable[[], None]]:
+            limits = UpstreamLimits(connect=seconds, first_byte=seconds, idle=seconds)
+            agent = build_agent(self._reactor, limits)
+            return agent, agent.close
 
-        :raises ValueError: an output cannot be opened.
-        """
-        sinks: _OpenSinks = {}
-        for name, settings in config.hooks:
-            before = self._sinks.get(name)
-            if before is not None and before.settings == settings:
-                sinks[name] = before
-            elif settings is not None:
-                try:
-                    sinks[name] = _OpenSink(settings, open_sink(name, settings, self._lines))
-                except ValueError:
-                    self._close_new(sinks)
-                    raise
-        return sinks
-
-    def _close_new(self, sinks: _OpenSinks) -> None:
-        """Close those that are not in use."""
-        for name, opened in sinks.items():
-            if opened is not self._sinks.get(name):
-                self._close_later(opened.sink.close())
-
-    def _use_sinks(self, sinks: _OpenSinks) -> None:
-        """Tell these sinks from now on, and those before them of all that happened until now."""
-        self._records.flush()
-        self._sinks = sinks
-        told: list[Sink] = [self._metrics, self._usage_log, *(opened.sink for opened in sinks.values())]
-        self._close_later(self._journal.replace(told))
-
-    def _close_later(self, closing: Deferred[None]) -> None:
-        """Remember an output that still writes, so that a stop waits for it."""
-        self._closing.add(closing)
-        _ = closing.addBoth(lambda _: self._closing.discard(closing))
+        room = SpoolRoom(config.spool.max_bytes)
+        tools = SinkTools(self._reactor, self._line_threads, new_agent, config.spool.dir, room)
+        return OpenSinks(self._journal, tools, (self._metrics, self._usage_log), self._records.flush)
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]
         return LineWriter(name, self._reactor, self._line_threads(self._reactor, name), opener)

@@ -138,10 +138,16 @@ def checked_key(text: str, instead: str) -> str:
     return text
 
 
-def checked_header_name(text: str) -> str:
-    """Take a header name that an operator may edit."""
+def checked_field_name(text: str) -> str:
+    """Take any header name (RFC 9110 5.1)."""
     if not _TOKEN.fullmatch(text):
         raise ValueError(f"expected a header name, found {quote(text)}")
+    return text
+
+
+def checked_header_name(text: str) -> str:
+    """Take a header name that an operator may edit."""
+    checked_field_name(text)
     lower = text.lower()
     if lower in CREDENTIAL_HEADERS:
         raise ValueError(
@@ -194,10 +200,19 @@ def checked_public_url(text: str) -> str:
 
 def checked_token_url(text: str) -> str:
     """Take the address of a token endpoint, which is used as it is (RFC 6749 3.2: it may have a query)."""
+    return _checked_full_address(text, "the client's id and secret have settings of their own")
+
+
+def checked_webhook_url(text: str) -> str:
+    """Take the address of a webhook, in the same way."""
+    return _checked_full_address(text, "write an Authorization header into headers")
+
+
+def _checked_full_address(text: str, instead_of_user: str) -> str:
     if "#" in text:
         raise ValueError("expected an address without a fragment (no #)")
     address, mark, query = text.partition("?")
-    checked = _checked_address(address, "the client's id and secret have settings of their own")
+    checked = _checked_address(address, instead_of_user)
     if not _URL_PATH.fullmatch(query.replace("?", "/")):
         raise ValueError("expected a percent-encoded query")
     parts = urlsplit(address)
@@ -263,7 +278,8 @@ def text_like(pattern: str) -> Schema:
     return {"type": "string", "pattern": f"^{pattern}$"}
 
 
-def _in_any_case(names: Iterable[str]) -> str:
+def any_case(names: Iterable[str]) -> str:
+    """Return a pattern of these names in whatever case."""
     return "|".join(
         "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in name)
         for name in sorted(names)
@@ -278,8 +294,8 @@ PROVIDER_NAME: Final = text_like("[A-Za-z0-9._-]+")
 KEY: Final = text_like(r"[\x21-\x7e\xa1-\xff]+") | {
     "not": {"pattern": r"^(?:\$\{[^}]*\}|\$[A-Za-z_][A-Za-z0-9_]*|os\.environ/.*|<.*>)$"}
 }
-_NOT_EDITED: Final = _in_any_case(CREDENTIAL_HEADERS | FRAMING_HEADERS)
-_OF_UPGRADES: Final = _in_any_case(["sec-websocket-"])
+_NOT_EDITED: Final = any_case(CREDENTIAL_HEADERS | FRAMING_HEADERS)
+_OF_UPGRADES: Final = any_case(["sec-websocket-"])
 HEADER_NAME: Final = text_like(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+") | {
     "not": {"pattern": f"^(?:{_NOT_EDITED})$|^{_OF_UPGRADES}"}
 }

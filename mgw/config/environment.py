@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,6 +53,15 @@ class LoadContext:
             self.report.add(path, f"{_named(variable)} contains no key")
         keys = [self._key(piece, variable, path) for piece in pieces]
         return tuple(key for key in keys if key is not None)
+
+    def text_from(self, variable: str, path: Path, check: Callable[[str], str]) -> Secret | None:
+        """Read a text that passes a check from the variable that the setting at ``path`` names."""
+        text = self._variable(variable, path)
+        try:
+            return None if text is None else Secret(check(text))
+        except ValueError as error:
+            self.report.add(path, f"the text in {_named(variable)}: {error}")
+            return None
 
     def proxy_from(self, variable: str, path: Path) -> ProxyAddress | None:
         """Read the address of a proxy from the variable that the setting at ``path`` names."""

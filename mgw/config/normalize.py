@@ -16,6 +16,7 @@ from mgw.config.environment import (
     spool_below,
 )
 from mgw.config.field_types import FAMILY_SPELLINGS, SPEAKING
+from mgw.config.hooks import settle_hooks
 from mgw.config.listen import EndpointText, Listen, parse_listen
 from mgw.config.prices import check_prices
 from mgw.config.problems import Path
@@ -25,13 +26,12 @@ from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import (
     Config,
     EdgeAuthSettings,
-    HooksSettings,
     ProfileFileSettings,
     RoutesSettings,
     SpoolSettings,
     TlsSettings,
 )
-from mgw.config.settings_base import Settings, documentation_of, file_settings, required_keys, set_keys
+from mgw.config.settings_base import Settings, file_settings, set_keys
 from mgw.config.translation import TranslationSettings
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
 from mgw.secret import Secret
@@ -59,7 +59,7 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "aliases": _aliases(config.aliases, context),
         "edge_auth": _edge_auth(config.edge_auth, context),
         "routes": _routes(config.routes, context),
-        "hooks": _hooks(config.hooks, context),
+        "hooks": settle_hooks(config.hooks, context),
         "tls": _tls(config.tls, listen, context),
         "spool": _spool(config.spool, context),
         "translation": _translation(config.translation, context),
@@ -167,16 +167,6 @@ def _edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeAuthSet
     if edge_auth.enabled and not keys and not excused:
         context.report.add(("edge_auth", "enabled"), "edge auth needs a key: set edge_auth.keys or keys_env")
     return edge_auth.model_copy(update={"keys": tuple(dict.fromkeys(keys))})
-
-
-def _hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
-    for name, hook in hooks:
-        for key in () if hook is None else required_keys(type(hook)):
-            path = ("hooks", name, key)
-            if getattr(hook, key) is None and not context.report.has_problem_below(path):
-                words = documentation_of(type(hook).model_fields[key]).summary.replace("``", "")
-                context.report.add(path, f"missing, expected {words}")
-    return hooks
 
 
 def _listen(listen: Listen | EndpointText, context: LoadContext) -> Listen | EndpointText:

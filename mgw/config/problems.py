@@ -42,6 +42,10 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("providers", ANY, "proxy"),
     ("providers", ANY, "proxy_env"),
     ("public_url",),
+    ("hooks", "webhook", "url"),
+    ("hooks", "webhook", "headers", ANY),
+    ("hooks", "webhook", "secret"),
+    ("hooks", "webhook", "secret_env"),
     # Of profiles:
     ("client_secret",),
     ("client_secret_env",),
@@ -85,9 +89,7 @@ def _component(part: str | int) -> str:
 
 NOT_AVAILABLE: Final[tuple[Path, ...]] = (
     ("dashboard",),
-    ("hooks", "webhook"),
     ("hooks", "sqlite"),
-    ("spool", "max_bytes"),
 )
 """Keys."""
 

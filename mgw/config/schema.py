@@ -19,6 +19,7 @@ from pydantic_core import core_schema
 from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_google
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
+from mgw.config.hooks import STANDARD_STREAMS, WEBHOOK_HEADER_NAME
 from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import AuthMode
@@ -55,6 +56,7 @@ def schema_text() -> str:
     oauth = schema["$defs"]["OAuthSettings"]["properties"]
     _names(oauth["extra"], {"not": {"enum": sorted(RESERVED_FIELDS)}})
     _names(oauth["headers"], HEADER_NAME)
+    _names(schema["$defs"]["WebhookSettings"]["properties"]["headers"], WEBHOOK_HEADER_NAME)
     settings["defaults"]["anyOf"][0]["allOf"] = _one_spelling_each(DEFAULT_SPELLINGS)
     voices = schema["$defs"]["TranslationSettings"]["properties"]["voices"]["anyOf"][0]
     voices["allOf"] = _one_spelling_each({key: FAMILY_SPELLINGS[key] for key in voices["properties"]})
@@ -221,6 +223,11 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
             *(_versioned(kind) for kind in kinds_where(lambda row: row.unversioned)),
             *({"if": _spelled(kind), "then": _off(kind)} for kind in kinds_where(lambda row: row.impossible)),
         ],
+        "JsonlSettings": [
+            {"if": {"required": ["keep"]}, "then": _needs_any(["rotate_bytes"])},
+            {"if": _where("output", STANDARD_STREAMS), "then": _has_none(["rotate_bytes"])},
+        ],
+        "WebhookSettings": [_none_of_all(["secret", "secret_env"])],
         "EdgeAuthSettings": [
             {
                 "if": {"properties": {"enabled": {"const": True}}, "required": ["enabled"]},

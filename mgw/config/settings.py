@@ -36,6 +36,7 @@ from mgw.config.field_types import (
     Text,
     Variable,
 )
+from mgw.config.hooks import HooksSettings
 from mgw.config.listen import DEFAULT_LISTEN
 from mgw.config.prices import PricesSettings
 from mgw.config.provider import Provider, UpstreamTimeoutsSettings
@@ -80,17 +81,6 @@ class EdgeAuthSettings(Settings):
     )
 
 
-class JsonlSettings(Settings):
-    """Usage events as JSON lines."""
-
-    model_config = ConfigDict(json_schema_extra={"required": ["output"]})
-
-    output: Text = required(
-        "``stdout``, ``stderr`` or the path of a file",
-        "Usage events are written there, one JSON object per line. Without it, no events are written.",
-    )
-
-
 class ProfileFileSettings(Settings):
     """Where a profile is."""
 
@@ -99,19 +89,13 @@ class ProfileFileSettings(Settings):
     file: AbsolutePath = required("Path of the profile's file")
 
 
-class HooksSettings(Settings):
-    """Where usage events are sent."""
-
-    jsonl: JsonlSettings | None = setting("Usage events as JSON lines")
-
-
 class SpoolSettings(Settings):
-    """Limits on the request bodies that the gateway stores."""
+    """Limits on what the gateway stores: request bodies, and usage events that cannot be delivered."""
 
     dir: AbsolutePath = setting(
-        "Directory for request bodies on disk",
-        "The files have no name and disappear with the request. The state directory is the first path in "
-        "``STATE_DIRECTORY`` (systemd sets it), else ``mgw`` below ``XDG_STATE_HOME``, else "
+        "Directory for request bodies and usage events on disk",
+        "The files of bodies have no name and disappear with the request. The state directory is the first "
+        "path in ``STATE_DIRECTORY`` (systemd sets it), else ``mgw`` below ``XDG_STATE_HOME``, else "
         "``.local/state/mgw`` below ``HOME``, else ``/var/lib/mgw``. A variable that is unset, empty or "
         "contains a relative path is ignored.",
         default=spool_below({}),
@@ -128,6 +112,12 @@ class SpoolSettings(Settings):
         "read are stored there if they are larger than 256 KiB; all others stay in memory. It should not "
         "be less than ``max_body_bytes``.",
         default=4 * GIB,
+    )
+    max_bytes: DiskBytes = setting(
+        "Total size of usage events on disk that could not be delivered yet, in bytes",
+        "They are in ``events`` below ``spool.dir``. Beyond this size, the oldest are deleted and counted in "
+        "``mgw_usage_events_dropped_total``.",
+        default=256 * MIB,
     )
 
 
@@ -292,7 +282,8 @@ class Config(Settings):
         "Realtime sessions over WebSockets", default=RealtimeSettings()
     )
     spool: EmptyIfNull[SpoolSettings] = setting(
-        "Limits on the request bodies that the gateway stores", default=SpoolSettings()
+        "Limits on what the gateway stores: request bodies, and usage events that cannot be delivered",
+        default=SpoolSettings(),
     )
     observe_dropped_fields: OnOff = setting(
         "Whether responses and usage events name the fields that a translation dropped",

@@ -1,6 +1,7 @@
 """Record usage events in every sink, and failures of providers in the process log.
 
-A sink takes many exchanges in one call (:class:`RowSink`), or one event after the other (:class:`EventSink`).
+A sink takes many exchanges in one call (:class:`RowSink`), their lines of JSON (:class:`LineSink`), or one
+event after the other (:class:`EventSink`).  A line is made once for all sinks that want it.
 No sink is waited for, and none can harm a request: it takes an event at once and does whatever is slow later.
 One that raises is counted and reported once a minute, by the kind and the place of the error alone: its
 message might quote the event.
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import length_hint
 from traceback import extract_tb
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 from twisted.internet.defer import Deferred, DeferredList
@@ -25,7 +26,7 @@ from twisted.python.failure import Failure
 
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.usage.event import UsageEvent
-from mgw.usage.record import SettledExchange
+from mgw.usage.record import SettledExchange, encode_settled
 
 _log: Final = Logger()
 
@@ -81,7 +82,15 @@ class RowSink(_SinkBase, Protocol):
         ...
 
 
-Sink = EventSink | RowSink
+class LineSink(_SinkBase, Protocol):
+    """Records the lines of exchanges (:func:`mgw.usage.record.encode_settled`)."""
+
+    def record_lines(self, lines: Sequence[bytes]) -> None:
+        """Take lines, at once; the sequence is not changed, and is shared with other sinks."""
+        ...
+
+
+Sink = EventSink | RowSink | LineSink
 
 
 class SinkCounts(Struct, frozen=True):
@@ -102,7 +111,8 @@ class _ActiveSink:
     """One sink in use, and what the journal counted of it."""
 
     sink: Sink
-    record_all: Callable[[Iterator[SettledExchange]], None]
+    record_all: Callable[[Iterator[SettledExchange]], None] | None
+    """``None``: it takes lines."""
     reports: RateLimitedLog
     events: int = 0
     failures: int = 0
@@ -111,7 +121,9 @@ class _ActiveSink:
         return SinkCounts(self.events, self.failures + self.sink.errors, self.sink.dropped)
 
 
-def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None]:
+def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None] | None:
+    if hasattr(sink, "record_lines"):
+        return None
     if hasattr(sink, "record_all"):
         return sink.record_all
     record = sink.record
@@ -121,6 +133,27 @@ def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None]:
             record(settled.event())
 
     return record_each
+
+
+class _EncodedRows(Struct, frozen=True):
+    """The lines of some exchanges, and why others have none."""
+
+    lines: list[bytes]
+    failures: list[Exception]
+
+
+def _encode_rows(rows: Sequence[SettledExchange]) -> _EncodedRows:
+    try:
+        return _EncodedRows(list(map(encode_settled, rows)), [])
+    except Exception:
+        lines: list[bytes] = []
+        failures: list[Exception] = []
+        for settled in rows:
+            try:
+                lines.append(encode_settled(settled))
+            except Exception as error:
+                failures.append(error)
+        return _EncodedRows(lines, failures)
 
 
 @dataclass(slots=True)
@@ -134,20 +167,14 @@ class Journal:
 
     def record_all(self, rows: Sequence[SettledExchange]) -> None:
         """Tell every sink; never raises."""
+        encoded: _EncodedRows | None = None
         for entry in self._entries:
-            waiting, left = iter(rows), len(rows)
-            while left:
-                try:
-                    entry.record_all(waiting)
-                except Exception as error:
-                    self._on_failure(entry, error)
-                    if length_hint(waiting) == left:
-                        next(waiting)  # it failed before it took one, and must not do so for ever
-                    entry.events += left - length_hint(waiting) - 1
-                    left = length_hint(waiting)
-                else:
-                    entry.events += left
-                    break
+            if entry.record_all is not None:
+                self._record_rows(entry, entry.record_all, rows)
+                continue
+            if encoded is None:
+                encoded = _encode_rows(rows)
+            self._record_lines(entry, encoded)
 
     def replace(self, sinks: Iterable[Sink]) -> Deferred[None]:
         """Use these sinks from the next event on, and close those that are not among them.
@@ -184,6 +211,37 @@ class Journal:
         for entry in (*self._entries, *self._closing):
             found[entry.sink.name] = found.get(entry.sink.name, SinkCounts()) + entry.counts()
         return found
+
+    def _record_rows(
+        self,
+        entry: _ActiveSink,
+        record_all: Callable[[Iterator[SettledExchange]], None],
+        rows: Sequence[SettledExchange],
+    ) -> None:
+        waiting, left = iter(rows), len(rows)
+        while left:
+            try:
+                record_all(waiting)
+            except Exception as error:
+                self._on_failure(entry, error)
+                if length_hint(waiting) == left:
+                    next(waiting)  # it failed before it took one, and must not do so for ever
+                entry.events += left - length_hint(waiting) - 1
+                left = length_hint(waiting)
+            else:
+                entry.events += left
+                break
+
+    def _record_lines(self, entry: _ActiveSink, encoded: _EncodedRows) -> None:
+        sink: Any = entry.sink  # Any: a LineSink, as it has no record_all
+        for error in encoded.failures:
+            self._on_failure(entry, error)
+        try:
+            sink.record_lines(encoded.lines)
+        except Exception as error:
+            self._on_failure(entry, error)
+        else:
+            entry.events += len(encoded.lines)
 
     def _for_each(self, action: Callable[[Sink], None]) -> None:
         for entry in self._entries:

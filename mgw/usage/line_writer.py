@@ -169,6 +169,10 @@ class LineWriter:
         self._reopen_next = True
         self._send_soon(0)
 
+    def note_error(self, error: OSError) -> None:
+        """Count and report what went wrong beside the lines, of which none is lost."""
+        self._on_error(error)
+
     def close(self, within: float = CLOSE_SECONDS) -> Deferred[None]:
         """Write what waits and close; the rest is dropped after ``within`` seconds, or at the first error."""
         if self._ended:

@@ -57,13 +57,17 @@ class DescriptorOutput:
 class FileOutput:
     """A file that is appended to; made with mode 0600 if it is not there."""
 
-    __slots__ = ("_descriptor", "mid_line")
+    __slots__ = ("_descriptor", "is_regular", "mid_line", "size")
 
     def __init__(self, path: str) -> None:
         # O_NONBLOCK keeps a named pipe without a reader from holding us; for files it means nothing.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         self._descriptor = os.open(path, flags, 0o600)
-        self.mid_line = _ends_mid_line(path, self._descriptor)
+        found = os.fstat(self._descriptor)
+        self.is_regular = stat.S_ISREG(found.st_mode)
+        self.size = found.st_size
+        """When it was opened."""
+        self.mid_line = self.is_regular and _ends_mid_line(path, self.size)
 
     def write(self, data: memoryview) -> int:
         """Write some bytes."""
@@ -84,14 +88,13 @@ def _write(descriptor: int, data: memoryview) -> int:
             waiter.poll()
 
 
-def _ends_mid_line(path: str, descriptor: int) -> bool:
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_size == 0:
+def _ends_mid_line(path: str, size: int) -> bool:
+    if size == 0:
         return False
     with suppress(OSError):  # one that may be written but not read
         reader = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return os.pread(reader, 1, found.st_size - 1) != b"\n"
+            return os.pread(reader, 1, size - 1) != b"\n"
         finally:
             os.close(reader)
     return False

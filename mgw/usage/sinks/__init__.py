@@ -1,28 +1,73 @@
 """Where usage events go: one module for each block of ``hooks``, with the block's name.
 
 A new sink is a module of this package with its ``open_sink``, and its settings class with a field in
-:class:`~mgw.config.settings.HooksSettings`.  A sink that no configuration asks for is not imported.
+:class:`~mgw.config.hooks.HooksSettings`.  A sink that no configuration asks for is not imported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
+from time import time
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.web.iweb import IAgent
 
 from mgw.config.settings_base import Settings
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.usage.batch_files import BatchFiles
 from mgw.usage.journal import Sink
 from mgw.usage.line_writer import LineWriter
+from mgw.usage.outbox import Outbox, OutboxOptions, Result
 from mgw.usage.output import Output
-
-LineWriterFactory = Callable[[str, Callable[[], Output]], LineWriter]
-"""Returns a line writer of this name, with threads of its own, that opens its output so."""
+from mgw.usage.spool_room import SpoolRoom
 
 
-def open_sink(name: str, settings: Settings, new_line_writer: LineWriterFactory) -> Sink:
+@dataclass(frozen=True, slots=True)
+class SinkTools:
+    """What sinks are made of."""
+
+    reactor: Any  # Any: a reactor has no one type
+    new_runner: Callable[[Any, str], SerialRunner]
+    """Returns threads of this name for a reactor."""
+    new_agent: Callable[[float], tuple[IAgent, Callable[[], None]]]
+    """Returns a client for HTTP with this time limit in seconds, and what closes its connections."""
+    spool_directory: str
+    room: SpoolRoom
+    wall: Callable[[], float] = time
+    """Unix seconds."""
+
+    def runner(self, name: str) -> SerialRunner:
+        """Return a thread of its own for work that may block."""
+        return self.new_runner(self.reactor, name)
+
+    def line_writer(self, name: str, open_output: Callable[[], Output]) -> LineWriter:
+        """Return a line writer of this name that opens its output so."""
+        return LineWriter(name, self.reactor, self.runner(name), open_output)
+
+    def outbox(
+        self, sink: str, deliver: Callable[[str, list[bytes]], Deferred[Result]], options: OutboxOptions
+    ) -> Outbox:
+        """Return what delivers the batches of the sink of this name."""
+        return Outbox(
+            f"usage events to hooks.{sink}",
+            self.reactor,
+            self.wall,
+            self.runner(f"mgw-events-{sink}"),
+            BatchFiles(self.spool_directory, sink),
+            self.room,
+            deliver,
+            options,
+        )
+
+
+def open_sink(name: str, settings: Settings, tools: SinkTools) -> Sink:
     """Open the sink of a block of ``hooks``.
 
     :param name: the block's, of which the settings are.
     :raises ValueError: with the setting's path, if that cannot be done.
     """
-    sink: Sink = import_module(f"{__name__}.{name}").open_sink(settings, new_line_writer)
+    sink: Sink = import_module(f"{__name__}.{name}").open_sink(settings, tools)
     return sink

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from twisted.internet.defer import Deferred
 
+from mgw.config.hooks import JsonlSettings
 from mgw.config.quoting import redact
-from mgw.config.settings import JsonlSettings
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.output import STDERR, STDOUT, DescriptorOutput, FileOutput, Output
-from mgw.usage.record import SettledExchange, encode_settled
-from mgw.usage.sinks import LineWriterFactory
+from mgw.usage.rotation import RotatingOutput
+from mgw.usage.sinks import SinkTools
 
 
 @dataclass(slots=True)
@@ -33,13 +33,9 @@ class JsonlSink:
         """How many events went because the output was too slow or failed."""
         return self.writer.dropped
 
-    def record_all(self, rows: Iterator[SettledExchange]) -> None:
-        """Take rows; their lines are written within a twentieth of a second."""
-        lines: list[bytes] = []
-        try:
-            lines.extend(map(encode_settled, rows))
-        finally:
-            self.writer.write_all(lines)
+    def record_lines(self, lines: Sequence[bytes]) -> None:
+        """Take lines, which are written within a twentieth of a second."""
+        self.writer.write_all(lines)
 
     def flush(self) -> None:
         """Begin to write what waits."""
@@ -54,21 +50,35 @@ class JsonlSink:
         return self.writer.close()
 
 
-def output_opener(output: str) -> Callable[[], Output]:
-    """Return what opens ``stdout``, ``stderr`` or the file of that path."""
+def output_opener(
+    settings: JsonlSettings, wall: Callable[[], float], report: Callable[[OSError], None]
+) -> Callable[[], Output]:
+    """Return what opens ``stdout``, ``stderr`` or the file of that path.
+
+    :param wall: Unix seconds, for the names of rotated files.
+    :param report: told, in the thread that writes, why a file cannot be rotated.
+    """
+    output = settings.output
     if output == "stdout":
         return partial(DescriptorOutput, STDOUT)
     if output == "stderr":
         return partial(DescriptorOutput, STDERR)
-    return partial(FileOutput, output)
+    if settings.rotate_bytes is None:
+        return partial(FileOutput, output)
+    return partial(RotatingOutput, output, settings.rotate_bytes, settings.keep, wall, report)
 
 
-def open_sink(settings: JsonlSettings, new_line_writer: LineWriterFactory) -> JsonlSink:
+def open_sink(settings: JsonlSettings, tools: SinkTools) -> JsonlSink:
     """Open the output of ``hooks.jsonl``.
 
     :raises ValueError: it cannot be opened.
     """
-    writer = new_line_writer(f"usage events to {settings.output}", output_opener(settings.output))
+
+    def report(error: OSError) -> None:
+        tools.reactor.callFromThread(writer.note_error, error)
+
+    opener = output_opener(settings, tools.wall, report)
+    writer = tools.line_writer(f"usage events to {settings.output}", opener)
     try:
         writer.open()
     except OSError as error:

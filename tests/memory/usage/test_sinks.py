@@ -8,7 +8,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from mgw.config.settings import HooksSettings
+from mgw.config.hooks import HooksSettings
 from mgw.usage import sinks
 
 
@@ -20,4 +20,4 @@ def test_every_sink_has_a_block_of_settings_and_the_other_way_round() -> None:
 def test_a_sink_is_opened_with_the_settings_of_its_block(name: str) -> None:
     hints = get_type_hints(import_module(f"mgw.usage.sinks.{name}").open_sink)
     assert set(get_args(HooksSettings.model_fields[name].annotation)) == {hints["settings"], type(None)}
-    assert hints["new_line_writer"] == sinks.LineWriterFactory
+    assert hints["tools"] == sinks.SinkTools

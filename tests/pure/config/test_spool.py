@@ -88,7 +88,7 @@ def test_the_spool_is_as_written() -> None:
         ),
         ("size: 5", "size: unknown key"),
         ("body_dsk: 5", "body_dsk: unknown key, did you mean body_disk?"),
-        ("max_bytes: 5", "max_bytes: not available in this version"),
+        ("max_bytes: 0", f"max_bytes: {PLAIN_BYTES}, found the number 0"),
     ],
 )
 def test_a_wrong_setting_is_told_what_was_expected(setting: str, said: str) -> None:

@@ -1,0 +1,230 @@
+"""The settings of ``hooks``, one class for each sink of usage events, and what they ask of one another.
+
+Source: contract 9.5 and 9.7.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from msgspec import Struct
+from pydantic import ConfigDict, Field, PlainValidator, WithJsonSchema
+
+from mgw.config.checks import (
+    FRAMING_HEADERS,
+    HEADER_VALUE,
+    KEY,
+    TOKEN_URL,
+    VARIABLE,
+    any_case,
+    checked_field_name,
+    checked_header_value,
+    checked_variable,
+    checked_webhook_url,
+    text_like,
+)
+from mgw.config.environment import LoadContext
+from mgw.config.field_types import Connections, DiskBytes, Seconds, Text, Variable, key_or
+from mgw.config.problems import Path
+from mgw.config.settings_base import (
+    Documentation,
+    EmptyIfNull,
+    Omittable,
+    Settings,
+    check_with,
+    documentation_of,
+    expect,
+    required,
+    required_keys,
+    setting,
+    wrong_type,
+    wrong_value,
+)
+from mgw.secret import Secret
+
+OWN_HEADERS: Final = frozenset({"content-type", "idempotency-key", "x-gateway-signature"})
+"""Headers of a webhook request that the gateway writes itself."""
+_NEVER: Final = any_case(OWN_HEADERS | FRAMING_HEADERS)
+WEBHOOK_HEADER_NAME: Final = text_like(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+") | {
+    "not": {"pattern": f"^(?:{_NEVER})$"}
+}
+STANDARD_STREAMS: Final = ("stdout", "stderr")
+
+
+class FromVariable(Struct, frozen=True):
+    """A value that stands in an environment variable."""
+
+    variable: str
+
+
+def _header_source(value: object) -> object:
+    if isinstance(value, Secret | FromVariable):
+        return value
+    try:
+        if isinstance(value, str):
+            return Secret(checked_header_value(value))
+        if isinstance(value, dict) and value.keys() == {"env"} and isinstance(value["env"], str):
+            return FromVariable(checked_variable(value["env"]))
+    except ValueError as error:
+        raise wrong_value(str(error)) from None
+    raise wrong_type("text in quotes or {env: NAME}")
+
+
+HeaderSource = Annotated[
+    Secret | FromVariable,
+    PlainValidator(_header_source),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                HEADER_VALUE,
+                {
+                    "type": "object",
+                    "required": ["env"],
+                    "maxProperties": 1,
+                    "additionalProperties": VARIABLE,
+                },
+            ]
+        }
+    ),
+]
+"""As a file states it; :func:`settle_hooks` reads the variables."""
+WebhookUrl = Annotated[
+    str,
+    expect("an http:// or https:// address"),
+    check_with(checked_webhook_url),
+    WithJsonSchema(TOKEN_URL),
+]
+SigningKey = Annotated[Secret, key_or("secret_env"), WithJsonSchema(KEY)]
+Events = Annotated[int, Field(gt=0, le=10_000), expect("a whole number from 1 to 10000")]
+Days = Annotated[float, Field(gt=0, allow_inf_nan=False), expect("a number of days above 0")]
+
+
+class JsonlSettings(Settings):
+    """Usage events as JSON lines."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["output"]})
+
+    output: Text = required(
+        "``stdout``, ``stderr`` or the path of a file",
+        "Usage events are written there, one JSON object per line. Without it, no events are written.",
+    )
+    rotate_bytes: Omittable[DiskBytes] = setting(
+        "Size from which on the file is renamed and a new one begun, in bytes",
+        "The old file gets the time as its ending. Only for files.",
+        shown="never",
+    )
+    keep: Omittable[Connections] = setting(
+        "How many renamed files are kept", "The oldest are deleted. Needs ``rotate_bytes``.", shown="all"
+    )
+
+
+class WebhookSettings(Settings):
+    """Usage events to an HTTP endpoint."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["url"]})
+
+    url: WebhookUrl = Field(
+        default=None,  # type: ignore[assignment]  # see Settings: required
+        repr=False,
+        json_schema_extra=Documentation(
+            "The address that usage events are posted to",
+            "As JSON arrays; see ``docs/sinks.rst``. It may have a query. It is never shown or logged.",
+        ),
+    )
+    headers: EmptyIfNull[dict[str, HeaderSource]] = Field(
+        default={},
+        repr=False,
+        json_schema_extra=Documentation(
+            "Headers of each request",
+            "A value is text, or ``{env: NAME}`` for an environment variable. The values are never shown or "
+            "logged.",
+            default="empty",
+        ),
+    )
+    """After loading, each value is a :class:`~mgw.secret.Secret`."""
+    secret: Omittable[SigningKey] = setting(
+        "Secret that requests are signed with; use ``secret_env`` to keep it out of this file",
+        "``X-Gateway-Signature`` is ``sha256=`` and the hex HMAC-SHA256 of the body.",
+    )
+    secret_env: Omittable[Variable] = setting("The environment variable that holds the secret")
+    batch_max: Events = setting("Maximum number of events in a request", default=100)
+    flush_seconds: Seconds = setting("How long an event waits for others, in seconds", default=1.0)
+    timeout_seconds: Seconds = setting("Time limit for each request, in seconds", default=10.0)
+
+
+class HooksSettings(Settings):
+    """Where usage events are sent."""
+
+    jsonl: JsonlSettings | None = setting("Usage events as JSON lines")
+    webhook: WebhookSettings | None = setting("Usage events to an HTTP endpoint")
+
+
+def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
+    """Read what is left to the environment, and note what is missing or cannot be combined."""
+    for name, hook in hooks:
+        for key in () if hook is None else required_keys(type(hook)):
+            path = ("hooks", name, key)
+            if getattr(hook, key) is None and not context.report.has_problem_below(path):
+                words = documentation_of(type(hook).model_fields[key]).summary.replace("``", "")
+                context.report.add(path, f"missing, expected {words[0].lower()}{words[1:]}")
+    if hooks.jsonl is not None:
+        _check_rotation(hooks.jsonl, ("hooks", "jsonl"), context)
+    if hooks.webhook is None:
+        return hooks
+    return hooks.model_copy(update={"webhook": _webhook(hooks.webhook, ("hooks", "webhook"), context)})
+
+
+def secrets_of_hooks(hooks: HooksSettings) -> list[Secret]:
+    """Return what of these settings no log may repeat."""
+    webhook = hooks.webhook
+    if webhook is None:
+        return []
+    found = [value for value in webhook.headers.values() if isinstance(value, Secret) and value]
+    found += [Secret(part) for value in found for part in value.reveal().split(" ")[1:] if part]
+    if webhook.secret is not None:
+        found.append(webhook.secret)
+    return found
+
+
+def _check_rotation(jsonl: JsonlSettings, path: Path, context: LoadContext) -> None:
+    rotates = context.is_set(jsonl.rotate_bytes, (*path, "rotate_bytes"))
+    if jsonl.keep is not None and not rotates:
+        context.report.add((*path, "keep"), "needs rotate_bytes, found none")
+    if jsonl.rotate_bytes is not None and jsonl.output in STANDARD_STREAMS:
+        context.report.add((*path, "rotate_bytes"), f"only files are rotated, found output {jsonl.output}")
+
+
+def _webhook(webhook: WebhookSettings, path: Path, context: LoadContext) -> WebhookSettings:
+    by_name = (*path, "secret_env")
+    secret = webhook.secret
+    if webhook.secret_env is not None:
+        if context.is_set(secret, (*path, "secret")):
+            context.report.add(by_name, "secret is also set: keep only one of them")
+        else:
+            secret = context.key_from(webhook.secret_env, by_name)
+    headers = _headers(webhook.headers, (*path, "headers"), context)
+    return webhook.model_copy(update={"secret": secret, "headers": headers})
+
+
+def _headers(headers: dict[str, Any], path: Path, context: LoadContext) -> dict[str, Secret]:
+    """Return headers with their values; Any: what :data:`HeaderSource` takes."""
+    found: dict[str, Secret] = {}
+    seen: dict[str, str] = {}
+    for name, source in headers.items():
+        here = (*path, name)
+        lower = name.lower()
+        try:
+            checked_field_name(name)
+        except ValueError as error:
+            context.report.add(here, str(error))
+        if lower in OWN_HEADERS | FRAMING_HEADERS:
+            context.report.add(here, f"{name} is written by the gateway itself")
+        elif lower in seen:
+            context.report.add(here, f"the same header as {seen[lower]}: keep only one")
+        seen[lower] = name
+        value = source
+        if isinstance(source, FromVariable):
+            value = context.text_from(source.variable, here, checked_header_value)
+        if value is not None:
+            found[name] = value
+    return found

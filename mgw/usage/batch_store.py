@@ -1,0 +1,151 @@
+"""Batches of usage events on their way into files and out of them, without waiting for the disk.
+
+One batch is written at a time: a disk that hangs must not hold more than that in memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from twisted.internet.interfaces import IReactorTime
+
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.usage.batch_files import BatchFiles, StoredBatch
+from mgw.usage.spool_room import SpoolRoom
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """One batch: what its file holds, and behind that what no file holds yet."""
+
+    key: str
+    count: int = 0
+    """Events."""
+    size: int = 0
+    """In bytes."""
+    stored: int = 0
+    """Bytes in the file."""
+    reserved: int = 0
+    """Bytes of room on the disk."""
+    unsaved: list[bytes] = field(default_factory=list, repr=False)
+    queued: bool = False
+    """Whether it waits for being written."""
+    tried: bool = False
+    over: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class BatchStore:
+    """The files of one outbox; all state belongs to the reactor's thread."""
+
+    clock: IReactorTime
+    runner: SerialRunner
+    files: BatchFiles
+    room: SpoolRoom
+    on_stored: Callable[[list[bytes]], None] = field(repr=False)
+    """Told which lines are in a file now."""
+    on_idle: Callable[[], None] = field(repr=False)
+    """Told when nothing is being written any more."""
+    on_error: Callable[[str], None] = field(repr=False)
+    """Told what the disk says."""
+    saving: Batch | None = None
+    _queue: deque[Batch] = field(default_factory=deque, repr=False)
+
+    def save(self, batch: Batch) -> None:
+        """Have written to its file what is not there yet."""
+        if batch.unsaved and not batch.queued:
+            batch.queued = True
+            self._queue.append(batch)
+            self._save_next()
+
+    def read(self, batch: Batch, then: Callable[[list[bytes] | Exception], None]) -> None:
+        """Tell the lines in a batch's file; none if somebody has deleted it."""
+
+        def on_read(result: list[bytes] | Exception) -> None:
+            if isinstance(result, FileNotFoundError):
+                result = []
+            if isinstance(result, Exception):
+                self._note(result)
+            then(result)
+
+        self._run(partial(self.files.read, batch.key), on_read)
+
+    def remove(self, batch: Batch) -> None:
+        """Delete a batch's file, behind whatever is still written to it."""
+        batch.over = True
+        self.room.release(batch.reserved)
+        if batch.reserved:
+            self._run(partial(self.files.remove, batch.key), self._note)
+        batch.reserved = 0
+
+    def take_over(self, then: Callable[[list[Batch]], None]) -> None:
+        """Tell which batches of others, who have died, are ours now."""
+
+        def on_taken(result: list[StoredBatch] | Exception) -> None:
+            if isinstance(result, Exception):
+                self._note(result)
+                return
+            found = [
+                Batch(each.key, each.count, each.size, stored=each.size, reserved=each.size, tried=True)
+                for each in result
+            ]
+            if found:
+                then(found)
+
+        self._run(self.files.take_over, on_taken)
+
+    def close(self) -> None:
+        """Let go of the files when all is done that was asked for."""
+        self._run(self.files.close, lambda _: None)
+        self.runner.stop()
+
+    def _save_next(self) -> None:
+        while self.saving is None and self._queue:
+            batch = self._queue.popleft()
+            batch.queued = False
+            data = b"".join(batch.unsaved)
+            if batch.over or not data or not self.room.reserve(len(data)):
+                continue
+            if batch.over:  # it was the oldest, and gave way to itself
+                self.room.release(len(data))
+                continue
+            self.saving = batch
+            batch.reserved += len(data)
+            saved = partial(self._on_saved, batch, len(batch.unsaved), len(data))
+            self._run(partial(self.files.append, batch.key, data), saved)
+
+    def _on_saved(self, batch: Batch, count: int, size: int, result: Exception | None) -> None:
+        self.saving = None
+        self._note(result)
+        if result is None and not batch.over:
+            lines, batch.unsaved = batch.unsaved[:count], batch.unsaved[count:]
+            batch.stored += size
+            self.on_stored(lines)
+            self.save(batch)
+        elif not batch.over:  # else its room has been given back, and its removal follows
+            batch.reserved -= size
+            self.room.release(size)
+        if result is not None:  # the others would fail as well; the next failed try comes back to them
+            for other in self._queue:
+                other.queued = False
+            self._queue.clear()
+        self._save_next()
+        if self.saving is None:
+            self.on_idle()
+
+    def _note(self, result: object) -> None:
+        if isinstance(result, Exception):
+            what = result.strerror if isinstance(result, OSError) else None
+            self.on_error(f"its files in {self.files.spool_directory}: {what or type(result).__name__}")
+
+    def _run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        try:
+            self.runner.run(work, then)
+        except OSError as error:  # the system gives no thread
+            self.clock.callLater(0, then, error)

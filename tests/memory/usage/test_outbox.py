@@ -1,0 +1,398 @@
+"""Every event is delivered at least once or counted as lost, in order, and nobody waits for it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import fail
+from twisted.logger import capturedLogs
+
+from mgw.usage import outbox as outbox_module
+from mgw.usage.outbox import CLOSE_SECONDS, MAX_HELD_EVENTS, MAX_RETRY, Verdict
+from tests.support.outboxes import MemoryReceiver, OutboxHarness, line
+from tests.support.usage import OnDemand
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    with capturedLogs():
+        yield
+
+
+def lines(first: int, count: int) -> list[bytes]:
+    return [line(number) for number in range(first, first + count)]
+
+
+def test_events_of_one_interval_are_one_batch(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.record(0, 3)
+    harness.turn(0.5)
+    harness.record(3, 2)
+    assert not harness.receiver.tries
+    harness.turn(0.5)
+    assert [found for _, found in harness.receiver.delivered] == [lines(0, 5)]
+
+
+def test_a_full_batch_does_not_wait_for_the_interval(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.record(0, 25)
+    harness.turn()
+    assert [len(found) for _, found in harness.receiver.delivered] == [10, 10]
+    harness.turn(1)
+    assert harness.receiver.lines == lines(0, 25)
+
+
+def test_a_batch_of_large_events_is_not_too_large(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, batch_max=1000)
+    large = [b"x" * 65_000 + b"\n" for _ in range(100)]
+    harness.outbox.record_lines(large)
+    harness.turn(1)
+    sizes = [sum(map(len, found)) for _, found in harness.receiver.delivered]
+    assert harness.receiver.lines == large
+    assert max(sizes) <= outbox_module.MAX_BATCH_BYTES
+
+
+def test_a_failed_batch_is_tried_after_a_second_and_then_twice_as_late_each_time(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 10)
+    times: list[float] = []
+    for _ in range(2000):
+        if len(harness.receiver.tries) > len(times):
+            times.append(harness.clock.seconds())
+        harness.turn(1)
+    pauses = [after - before for before, after in pairwise(times)]
+    assert pauses[:10] == [1, 2, 4, 8, 16, 32, 64, 128, 256, MAX_RETRY]
+    assert set(pauses[10:]) == {MAX_RETRY}
+    assert len(set(harness.receiver.keys)) == 1
+    assert all(found == lines(0, 10) for _, found in harness.receiver.tries)
+
+
+def test_after_a_success_the_pauses_begin_anew(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 10)
+    harness.turn(1)
+    harness.turn(2)
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(4)
+    harness.receiver.verdict = Verdict.RETRY
+    tries = len(harness.receiver.tries)
+    harness.record(10, 10)
+    harness.turn()
+    harness.turn(1)
+    assert len(harness.receiver.tries) == tries + 2
+
+
+def test_batches_arrive_in_order_though_the_first_fails(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 35)
+    harness.turn(1)
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(2)
+    harness.turn(1)
+    assert harness.receiver.lines == lines(0, 35)
+    assert harness.outbox.dropped == 0
+    assert not harness.stored()
+
+
+def test_events_join_a_batch_that_waits_but_never_one_that_was_tried(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    for number in range(6):
+        harness.record(number)
+        harness.outbox.flush()
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(1)
+    harness.turn()
+    assert [len(found) for _, found in harness.receiver.delivered] == [1, 5]
+    assert harness.receiver.lines == lines(0, 6)
+
+
+def test_a_refused_batch_is_dropped_and_counted_and_the_next_is_tried(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.REFUSED
+    harness.record(0, 10)
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.record(10, 10)
+    harness.turn()
+    assert harness.receiver.lines == lines(10, 10)
+    assert (harness.outbox.dropped, harness.outbox.errors) == (10, 0)
+
+
+def test_a_batch_is_on_disk_before_it_is_answered(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, receiver=MemoryReceiver(hanging=True))
+    harness.record(0, 10)
+    assert harness.stored() == lines(0, 10)
+    harness.receiver.go_on()
+    assert not harness.stored()
+
+
+def test_only_the_owner_can_read_what_is_stored(tmp_path: Path) -> None:
+    os.umask(0o022)
+    harness = OutboxHarness(tmp_path / "spool", receiver=MemoryReceiver(hanging=True))
+    harness.record(0, 10)
+    modes = {
+        path: stat.S_IMODE(path.stat().st_mode)
+        for path in [tmp_path / "spool", *tmp_path.rglob("spool/**/*")]
+    }
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+
+
+def test_a_batch_that_need_not_wait_is_in_no_file_unless_it_is_saved_first(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, save_first=False, receiver=MemoryReceiver(hanging=True))
+    harness.record(0, 10)
+    assert not harness.stored()
+    harness.record(10, 10)  # this one waits
+    assert harness.stored() == lines(10, 10)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.receiver.go_on()
+    assert harness.stored() == lines(0, 20)
+
+
+def test_a_killed_process_loses_no_batch_and_its_successor_uses_the_same_keys(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 20)
+    harness.turn(1)
+    harness.record(20, 5)  # of the last interval
+    harness.crash()
+    before = harness.receiver.tries[0]
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.restart()
+    harness.turn()
+    assert harness.receiver.lines == lines(0, 20)
+    assert harness.receiver.delivered[0] == before
+    assert not harness.stored()
+
+
+def test_a_line_that_a_killed_process_wrote_in_part_is_left_out(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 10)
+    harness.crash()
+    (file,) = tmp_path.glob("events/test/*/*.jsonl")
+    file.write_bytes(file.read_bytes()[:-5])
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.restart()
+    assert harness.receiver.lines == lines(0, 9)
+
+
+def test_a_living_owner_keeps_its_batches(tmp_path: Path) -> None:
+    one = OutboxHarness(tmp_path)
+    one.receiver.verdict = Verdict.RETRY
+    one.record(0, 10)
+    other = OutboxHarness(tmp_path)
+    assert not other.receiver.tries
+    one.stop()
+    other.turn(outbox_module.TAKE_OVER_SECONDS)
+    assert other.receiver.lines == lines(0, 10)
+
+
+def test_a_stop_delivers_what_waits(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.record(0, 25)
+    harness.stop()
+    assert harness.receiver.lines == lines(0, 25)
+    assert harness.lost == 0
+    assert not list(tmp_path.glob("events/test/*/*"))
+
+
+@pytest.mark.parametrize("save_first", [True, False])
+def test_a_stop_stores_what_cannot_be_delivered(tmp_path: Path, save_first: bool) -> None:
+    harness = OutboxHarness(tmp_path, save_first=save_first)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 25)
+    harness.stop()
+    assert harness.lost == 0
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.restart()
+    harness.turn()
+    assert harness.receiver.lines == lines(0, 25)
+
+
+@pytest.mark.parametrize("save_first", [True, False])
+def test_a_stop_does_not_wait_long_for_a_receiver_that_is_silent(tmp_path: Path, save_first: bool) -> None:
+    harness = OutboxHarness(tmp_path, save_first=save_first, receiver=MemoryReceiver(hanging=True))
+    harness.record(0, 25)
+    began = harness.clock.seconds()
+    harness.stop()
+    assert harness.clock.seconds() - began <= CLOSE_SECONDS
+    assert harness.lost == 0
+    assert harness.stored() == lines(0, 25)
+
+
+def test_a_stop_ends_in_time_though_the_disk_hangs_and_counts_what_is_lost(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, runner=OnDemand(), receiver=MemoryReceiver(hanging=True))
+    harness.record(0, 25)
+    harness.stop()
+    assert harness.clock.seconds() <= CLOSE_SECONDS + 0.2
+    assert harness.lost == 25
+
+
+def test_an_event_behind_the_end_is_counted_as_lost(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.stop()
+    harness.record(0, 3)
+    assert harness.outbox.dropped == 3
+
+
+def test_without_room_the_oldest_batches_go_and_are_counted(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, max_bytes=10 * len(line(0)) * 3)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 100)
+    assert harness.stored() == lines(70, 30)
+    assert harness.outbox.dropped == 70
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(1)
+    assert harness.receiver.lines == lines(70, 30)
+    assert harness.room.used == 0
+
+
+def test_a_batch_that_is_being_tried_does_not_give_way(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path, max_bytes=10 * len(line(0)) * 2, receiver=MemoryReceiver(hanging=True))
+    harness.record(0, 10)
+    harness.record(10, 30)
+    assert harness.stored() == [*lines(0, 10), *lines(30, 10)]
+    harness.receiver.go_on()
+    assert harness.receiver.lines == lines(0, 10)
+    assert harness.outbox.dropped == 20
+
+
+def test_the_room_is_that_of_all_sinks_and_the_oldest_batch_of_any_goes(tmp_path: Path) -> None:
+    one, other = OutboxHarness(tmp_path / "a"), OutboxHarness(tmp_path / "b")
+    other.outbox.room.outboxes.remove(other.outbox)
+    room = other.outbox.room = other.outbox._store.room = one.room
+    room.outboxes.append(other.outbox)
+    room.max_bytes = 10 * len(line(0)) * 2
+    one.receiver.verdict = other.receiver.verdict = Verdict.RETRY
+    one.record(0, 10)
+    other.clock.advance(5)
+    other.record(10, 20)
+    assert (one.outbox.dropped, other.outbox.dropped) == (10, 0)
+
+
+def test_a_disk_that_fails_keeps_no_event_from_a_receiver_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("no directory")
+    harness = OutboxHarness(tmp_path)
+    harness.record(0, 25)
+    harness.turn(1)
+    assert harness.receiver.lines == lines(0, 25)
+    assert harness.outbox.dropped == 0
+    assert harness.outbox.errors > 0
+
+
+def test_with_neither_disk_nor_receiver_memory_is_bounded_and_losses_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("no directory")
+    harness = OutboxHarness(tmp_path, batch_max=100)
+    harness.receiver.verdict = Verdict.RETRY
+    for first in range(0, MAX_HELD_EVENTS * 2, 100):
+        harness.record(first, 100)
+    assert harness.outbox.waiting <= MAX_HELD_EVENTS + 100
+    assert harness.outbox.waiting + harness.outbox.dropped == MAX_HELD_EVENTS * 2
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(1)
+    assert len(harness.receiver.lines) + harness.outbox.dropped == MAX_HELD_EVENTS * 2
+
+
+def test_a_disk_that_hangs_bounds_memory_too(tmp_path: Path) -> None:
+    thread = OnDemand()
+    harness = OutboxHarness(tmp_path, batch_max=100, runner=thread, receiver=MemoryReceiver(hanging=True))
+    for first in range(0, MAX_HELD_EVENTS * 2, 100):
+        harness.record(first, 100)
+    assert harness.outbox.waiting <= MAX_HELD_EVENTS + 200
+    assert harness.outbox.waiting + harness.outbox.dropped == MAX_HELD_EVENTS * 2
+    assert len(thread.waiting) <= 3
+
+
+def test_a_deleted_file_is_counted_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.receiver.verdict = Verdict.RETRY
+    harness.record(0, 30)
+    min(tmp_path.glob("events/test/*/*.jsonl"), key=lambda file: file.name).unlink()
+    harness.receiver.verdict = Verdict.DELIVERED
+    harness.turn(1)
+    assert harness.receiver.lines == lines(10, 20)
+    assert harness.outbox.dropped == 10
+
+
+def test_a_bug_in_a_try_is_a_failed_try(tmp_path: Path) -> None:
+    harness = OutboxHarness(tmp_path)
+    harness.outbox.deliver = lambda key, lines: fail(ValueError("canary"))
+    with capturedLogs() as logs:
+        harness.record(0, 10)
+    assert "ValueError" in str(logs)
+    assert "canary" not in str(logs)
+    harness.outbox.deliver = harness.receiver.deliver
+    harness.turn(1)
+    assert harness.receiver.lines == lines(0, 10)
+
+
+STEPS = st.one_of(
+    st.integers(1, 25).map(lambda count: ("record", count)),
+    st.sampled_from([0.1, 1, 3, 400]).map(lambda seconds: ("wait", seconds)),
+    st.sampled_from(Verdict).map(lambda verdict: ("receiver", verdict)),
+    st.just(("stop", 0)),
+    st.just(("crash", 0)),
+)
+
+
+@given(steps=st.lists(STEPS, max_size=25), save_first=st.booleans(), batches=st.sampled_from([3, 1000]))
+@settings(max_examples=150, deadline=None)
+def test_every_event_is_delivered_or_counted_whatever_happens(
+    steps: list[tuple[str, float | Verdict]], save_first: bool, batches: int
+) -> None:
+    with TemporaryDirectory() as folder:
+        harness = OutboxHarness(
+            Path(folder), save_first=save_first, max_bytes=batches * 10 * len(line(0)), batch_max=10
+        )
+        play(harness, steps)
+        harness.receiver.verdict = Verdict.DELIVERED
+        for _ in range(3):
+            harness.turn(MAX_RETRY)
+        found = harness.receiver.lines
+        lost = harness.lost + harness.outbox.dropped
+        assert len(found) == len(set(found)), "delivered twice"
+        assert found == sorted(found)
+        assert len(found) + lost == play.recorded - play.killed  # type: ignore[attr-defined]
+        tried: dict[str, list[bytes]] = {}
+        for key, batch in harness.receiver.tries:
+            assert tried.setdefault(key, batch) == batch, "a key that names two batches"
+        assert harness.receiver.keys == sorted(harness.receiver.keys)
+        assert not harness.stored()
+        assert harness.room.used == 0
+
+
+def play(harness: OutboxHarness, steps: list[tuple[str, float | Verdict]]) -> None:
+    """Play the steps; what a kill may take is what no file held, which was there for a second at most."""
+    recorded = killed = 0
+    for what, value in steps:
+        match what, value:
+            case "record", int(count):
+                harness.record(recorded, count)
+                recorded += count
+            case "wait", int() | float():
+                harness.turn(float(value))
+            case "receiver", Verdict():
+                harness.receiver.verdict = value
+            case "stop", _:
+                harness.stop()
+                harness.restart()
+            case "crash", _:
+                harness.turn()
+                harness.lost += harness.outbox.dropped
+                killed += harness.outbox.waiting - len(harness.stored())
+                assert harness.outbox.waiting - len(harness.stored()) <= 9  # no full batch
+                harness.crash()
+                harness.restart()
+    play.recorded, play.killed = recorded, killed  # type: ignore[attr-defined]

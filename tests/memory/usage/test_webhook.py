@@ -1,0 +1,191 @@
+"""What a webhook's receiver is sent, and what its answers mean."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from pathlib import Path
+
+import pytest
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
+
+from mgw.config.hooks import WebhookSettings
+from mgw.secret import Secret
+from mgw.usage.outbox import DELIVERED, Outbox, Result, Verdict
+from mgw.usage.sinks import SinkTools
+from mgw.usage.sinks.webhook import Webhook, WebhookSink, open_sink
+from mgw.usage.spool_room import SpoolRoom
+from tests.support.deferreds import result_of
+from tests.support.token_endpoints import TokenHosts, TokenPost
+from tests.support.usage import AtOnce
+
+ORIGIN = "http://receiver.example"
+SECRET = Secret("canary-signing-secret")
+LINES = [b'{"request_id":"1"}\n', b'{"request_id":"2"}\n']
+KEY = "00064459417182401c80b8a2"
+
+
+def webhook(hosts: TokenHosts) -> Webhook:
+    headers = ((b"Authorization", b"Bearer canary-token"),)
+    return Webhook(hosts.agent, hosts.clock, b"http://receiver.example/in?x=canary", headers, SECRET, 10.0)
+
+
+def attempt(status: int = 200, headers: str = "") -> tuple[TokenPost, Result]:
+    """Deliver the lines to a receiver that answers so."""
+    hosts = TokenHosts()
+    done = webhook(hosts).deliver(KEY, LINES)
+    post = hosts.newest(ORIGIN)
+    post.answer(b"canary answer", status, headers)
+    return post, result_of(done)
+
+
+def test_a_batch_is_a_json_array_of_its_events() -> None:
+    post, result = attempt()
+    assert result is DELIVERED
+    assert post.line == b"POST /in?x=canary"
+    assert post.header(b"content-type") == b"application/json"
+    assert json.loads(post.body) == [{"request_id": "1"}, {"request_id": "2"}]
+
+
+def test_the_signature_is_that_of_the_body() -> None:
+    post, _ = attempt()
+    expected = hmac.new(b"canary-signing-secret", post.body, hashlib.sha256).hexdigest()
+    assert post.header(b"x-gateway-signature") == b"sha256=" + expected.encode()
+
+
+def test_without_a_secret_nothing_is_signed() -> None:
+    hosts = TokenHosts()
+    hook = webhook(hosts)
+    hook.secret = None
+    _ = hook.deliver(KEY, LINES)
+    assert hosts.newest(ORIGIN).header(b"x-gateway-signature") is None
+
+
+def test_the_key_of_the_batch_and_the_operators_headers_are_sent() -> None:
+    post, _ = attempt()
+    assert post.header(b"idempotency-key") == KEY.encode()
+    assert post.header(b"authorization") == b"Bearer canary-token"
+
+
+def test_each_try_of_a_batch_sends_the_same() -> None:
+    hosts = TokenHosts()
+    hook = webhook(hosts)
+    requests = [hook.request(KEY, LINES), hook.request(KEY, LINES)]
+    assert requests[0] == requests[1]
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_any_2xx_is_the_end_of_it(status: int) -> None:
+    hosts = TokenHosts()
+    done = webhook(hosts).deliver(KEY, LINES)
+    hosts.newest(ORIGIN).answer(b"", status)
+    assert result_of(done) is DELIVERED
+
+
+@pytest.mark.parametrize("status", [300, 301, 302, 307, 400, 401, 404, 409, 429, 500, 503])
+def test_any_other_status_is_tried_again_and_no_redirect_is_followed(status: int) -> None:
+    hosts = TokenHosts()
+    done = webhook(hosts).deliver(KEY, LINES)
+    hosts.newest(ORIGIN).answer(b"", status, "Location: http://elsewhere.example/\r\n")
+    assert result_of(done) == Result(Verdict.RETRY, f"the receiver answered {status}")
+    assert set(hosts.endpoints) == {ORIGIN}
+
+
+def test_410_ends_the_batch() -> None:
+    _, result = attempt(410)
+    assert result.verdict is Verdict.REFUSED
+
+
+def test_silence_ends_in_time_and_closes_the_connection() -> None:
+    hosts = TokenHosts()
+    done = webhook(hosts).deliver(KEY, LINES)
+    hosts.clock.advance(9.9)
+    assert not done.called
+    hosts.clock.advance(0.2)
+    assert result_of(done) == Result(Verdict.RETRY, "no answer within 10 s")
+    assert hosts.newest(ORIGIN).connection.aborted
+
+
+def test_an_answer_that_breaks_off_is_tried_again() -> None:
+    hosts = TokenHosts()
+    done = webhook(hosts).deliver(KEY, LINES)
+    connection = hosts.newest(ORIGIN).connection
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+    connection.close()
+    assert result_of(done).verdict is Verdict.RETRY
+
+
+def test_an_endless_answer_is_not_read_to_its_end() -> None:
+    hosts = TokenHosts()
+    done = webhook(hosts).deliver(KEY, LINES)
+    connection = hosts.newest(ORIGIN).connection
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 100_000)
+    assert result_of(done) is DELIVERED
+    assert connection.aborted
+
+
+def sink_to(hosts: TokenHosts, folder: Path, **more: object) -> WebhookSink:
+    """A sink whose settings have been loaded."""
+    tools = SinkTools(
+        hosts.clock,
+        lambda reactor, name: AtOnce(),
+        lambda seconds: (hosts.agent, hosts.agent.close),
+        str(folder),
+        SpoolRoom(1024 * 1024),
+        hosts.clock.seconds,
+    )
+    settings = WebhookSettings.model_validate({"url": "http://receiver.example/in?x=canary", **more})
+    return open_sink(settings, tools)
+
+
+def test_a_failing_receiver_is_told_of_in_the_log_without_anything_secret(tmp_path: Path) -> None:
+    hosts = TokenHosts()
+    sink = sink_to(hosts, tmp_path, secret=SECRET, headers={"Authorization": Secret("canary-header")})
+    with capturedLogs() as logs:
+        sink.record_lines([b'{"model":"canary"}\n'])
+        hosts.clock.advance(1)
+        hosts.newest(ORIGIN).answer(b"canary answer", 500)
+        hosts.clock.advance(1)
+        hosts.newest(ORIGIN).answer(b"canary answer", 500)
+    assert [log["reason"] for log in logs] == ["the receiver answered 500"]
+    assert "canary" not in str(logs)
+    assert "canary" not in repr(sink)
+    assert (sink.errors, sink.dropped) == (2, 0)
+
+
+def test_a_batch_goes_to_the_receiver_when_it_is_full_or_due(tmp_path: Path) -> None:
+    hosts = TokenHosts()
+    sink = sink_to(hosts, tmp_path, batch_max=2, flush_seconds=5.0)
+    sink.record_lines(LINES * 2)
+    hosts.newest(ORIGIN).answer(b"")
+    hosts.clock.advance(0)
+    hosts.newest(ORIGIN).answer(b"")
+    assert [len(json.loads(post.body)) for post in hosts.posts(ORIGIN)] == [2, 2]
+    sink.record_lines(LINES[:1])
+    hosts.clock.advance(4)
+    assert len(hosts.posts(ORIGIN)) == 2
+    hosts.clock.advance(1)
+    assert len(hosts.posts(ORIGIN)) == 3
+
+
+def test_closing_delivers_and_closes_the_connections(tmp_path: Path) -> None:
+    hosts = TokenHosts()
+    sink = sink_to(hosts, tmp_path)
+    sink.record_lines(LINES)
+    closed = sink.close()
+    hosts.newest(ORIGIN).answer(b"")
+    hosts.clock.advance(0)
+    assert closed.called
+    assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_options_of_the_settings_reach_the_outbox(tmp_path: Path) -> None:
+    sink = sink_to(TokenHosts(), tmp_path, batch_max=7, flush_seconds=2.0)
+    assert isinstance(sink.outbox, Outbox)
+    options = sink.outbox.options
+    assert (options.batch_max, options.flush_seconds, options.save_first) == (7, 2.0, True)
+    assert isinstance(sink.outbox.clock, Clock)
+    assert isinstance(sink.close(), Deferred)
