@@ -1,10 +1,10 @@
 """The first event of a stream that is passed on, held back until it is whole: it may be an error.
 
 Providers tell some of their overloads as the first event of a stream that began with a good status.  Where a
-request may be tried again, such a stream counts as a response of the status that its error stands for, if that
+request may be tried again, such a stream counts as a response of the status that its error stands for, if it
 is one of ``retries.statuses``; until then nothing of it, not even its head, has gone to the client.  Anything
-else passes as it came, and so does a first event that grows large: nothing is held for longer than it takes to
-know.  Of a JSON array that arrives in pieces (Gemini's streams without ``alt=sse``) the first element counts.
+else passes as it came, and so does a first event that grows large: nothing is held for longer than it takes
+to know.  Of an array that arrives in pieces (Gemini's streams without ``alt=sse``) the first element counts.
 """
 
 from __future__ import annotations
