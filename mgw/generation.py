@@ -207,7 +207,8 @@ def _credentials(
                 found[name] = credentials_of(provider, sources)
             elif provider.profile in profiles:
                 profile, store = profiles[provider.profile], config.credential_store
-                found[name] = sources.subscriptions.source(provider, profile, store)
+                client = sources.client(provider.proxy)
+                found[name] = sources.subscriptions.source(provider, profile, store, client)
         except ValueError as error:
             problems.append(str(error))
     return found
@@ -221,7 +222,7 @@ def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
         return TokenClient(agent, reactor, agent.close)
 
     threads = StoreThreads(DaemonThreads(reactor, "mgw-credentials", THREADS))
-    subscriptions = Subscriptions(open_client(None), reactor, time, threads.run, random)
+    subscriptions = Subscriptions(reactor, time, threads.run, random)
     return CredentialSources(reactor, open_client, subscriptions)
 
 

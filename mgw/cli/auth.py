@@ -19,6 +19,7 @@ from typing import Any, Final
 from mgw.check import read_or_tell, reader_of
 from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile
+from mgw.config.proxy import ProxyAddress
 from mgw.config.settings import Config
 from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
 from mgw.generation import read_profiles
@@ -63,6 +64,11 @@ class Setup:
             raise CallError(f"name the profile with --profile (known: {known})")
         return found[0]
 
+    def proxy_for(self, entry: str) -> ProxyAddress | None:
+        """Return the proxy of the first provider that uses an entry: its endpoints are behind it, too."""
+        users = [one for one in self.config.providers.values() if entry in one.subscriptions]
+        return users[0].proxy if users else None
+
 
 def run(said: argparse.Namespace) -> int:
     """Run one of the commands; return the exit status."""
@@ -95,7 +101,7 @@ def log_in(setup: Setup, said: argparse.Namespace) -> int:
     profile = setup.profiles[name]
     way = Way.DEVICE if said.device else Way.PASTE if said.paste else Way.BROWSER
     _check_way(name, profile, way.value)
-    entry = run_login(name, profile, way, said.timeout)
+    entry = run_login(name, profile, way, said.timeout, setup.proxy_for(said.name))
     if isinstance(entry, str):
         return _tell(entry, _FAILED)
     return _keep(setup, said.name, entry, "logged in")
@@ -165,7 +171,7 @@ def log_out(setup: Setup, said: argparse.Namespace) -> int:
         if profile is not None and profile.revocation.url is not None and not said.keep_tokens:
             from mgw.cli.login import revoke  # Twisted is slow to import
 
-            problem = revoke(entry.profile, profile, entry)
+            problem = revoke(entry.profile, profile, entry, setup.proxy_for(said.name))
             if problem is not None:
                 sys.stderr.write(f"mgw auth: the tokens were not revoked: {problem}\n")
         setup.store.update(partial(_remove, said.name))

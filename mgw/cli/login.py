@@ -19,6 +19,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from mgw.config.profile import Profile
+from mgw.config.proxy import ProxyAddress
 from mgw.credentials.subscription.login import (
     AuthorizationRequest,
     DeviceLogin,
@@ -39,6 +40,9 @@ _LOOPBACK: Final = "127.0.0.1"
 _reactor: Any = default_reactor  # Any: a reactor has no one type
 
 
+_Flow = Callable[[ProfileEndpoints, Profile], Coroutine[Deferred[Any], Any, StoredCredential]]
+
+
 class Way(Enum):
     """How somebody logs in."""
 
@@ -47,22 +51,27 @@ class Way(Enum):
     DEVICE = "device"
 
 
-def log_in(name: str, profile: Profile, way: Way, seconds: float) -> StoredCredential | str:
+def log_in(
+    name: str, profile: Profile, way: Way, seconds: float, proxy: ProxyAddress | None
+) -> StoredCredential | str:
     """Return the entry of a login, or what went wrong.
 
     :param seconds: for all of it.
+    :param proxy: on the way to the profile's endpoints.
     """
-    flows: dict[Way, Callable[[str, Profile], Coroutine[Deferred[Any], Any, StoredCredential]]] = {
+    flows: dict[
+        Way, Callable[[ProfileEndpoints, Profile], Coroutine[Deferred[Any], Any, StoredCredential]]
+    ] = {
         Way.BROWSER: _with_browser,
         Way.PASTE: _with_paste,
         Way.DEVICE: _with_device,
     }
-    return _run(flows[way](name, profile), seconds)
+    return _run(flows[way](_endpoints(name, profile, proxy), profile), seconds)
 
 
-def revoke(name: str, profile: Profile, entry: StoredCredential) -> str | None:
+def revoke(name: str, profile: Profile, entry: StoredCredential, proxy: ProxyAddress | None) -> str | None:
     """Give tokens back; return what went wrong, if anything did."""
-    found = _run(_endpoints(name, profile).revoke(entry), 2 * REQUEST_SECONDS)
+    found = _run(_endpoints(name, profile, proxy).revoke(entry), 2 * REQUEST_SECONDS)
     return found if isinstance(found, str) else None
 
 
@@ -90,12 +99,12 @@ def _run(work: Coroutine[Deferred[Any], Any, T], seconds: float) -> T | str:
     return results[0] if results else "interrupted"
 
 
-def _endpoints(name: str, profile: Profile) -> ProfileEndpoints:
+def _endpoints(name: str, profile: Profile, proxy: ProxyAddress | None) -> ProfileEndpoints:
     limits = UpstreamLimits(connect=REQUEST_SECONDS, first_byte=REQUEST_SECONDS, idle=REQUEST_SECONDS)
-    return ProfileEndpoints(TokenClient(build_agent(_reactor, limits), _reactor), name, profile)
+    return ProfileEndpoints(TokenClient(build_agent(_reactor, limits, proxy=proxy), _reactor), name, profile)
 
 
-async def _with_browser(name: str, profile: Profile) -> StoredCredential:
+async def _with_browser(endpoints: ProfileEndpoints, profile: Profile) -> StoredCredential:
     """Wait on a port of this machine for the browser to come back (RFC 8252 7.3)."""
     redirect = profile.redirect
     page = _RedirectPage()
@@ -110,12 +119,12 @@ async def _with_browser(name: str, profile: Profile) -> StoredCredential:
         page.waiter = RedirectWaiter(request, redirect.path)
         _show(f"Open this page in a browser on this machine and log in:\n\n{request.url}\n")
         code = await page.waiter.code
-        return await _endpoints(name, profile).log_in(request.grant(code), time.time())
+        return await endpoints.log_in(request.grant(code), time.time())
     finally:
         await _closed(port)
 
 
-async def _with_paste(name: str, profile: Profile) -> StoredCredential:
+async def _with_paste(endpoints: ProfileEndpoints, profile: Profile) -> StoredCredential:
     redirect = profile.redirect
     address = redirect.pasted_url or f"http://{redirect.host}:{redirect.port}{redirect.path}"
     request = AuthorizationRequest(profile, address)
@@ -124,14 +133,14 @@ async def _with_paste(name: str, profile: Profile) -> StoredCredential:
         "of the page that the browser was sent to (it may not load):"
     )
     line = await _read_line()
-    return await _endpoints(name, profile).log_in(request.grant(request.pasted_code(line)), time.time())
+    return await endpoints.log_in(request.grant(request.pasted_code(line)), time.time())
 
 
-async def _with_device(name: str, profile: Profile) -> StoredCredential:
+async def _with_device(endpoints: ProfileEndpoints, _: Profile) -> StoredCredential:
     def show(page: str, code: str) -> None:
         _show(f"Open {_printable(page)} on any device, and enter the code {_printable(code)}")
 
-    return await DeviceLogin(_endpoints(name, profile), _reactor, time.time, show).run()
+    return await DeviceLogin(endpoints, _reactor, time.time, show).run()
 
 
 class _RedirectPage(Resource):

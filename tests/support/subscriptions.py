@@ -50,7 +50,7 @@ class SubscriptionPlay:
 
     def another_process(self) -> Accounts:
         """Return what another process would know."""
-        return Accounts(self.store, self.hosts.client, self.clock, self.wall, run_inline, self.random)
+        return Accounts(self.store, self.clock, self.wall, run_inline, self.random)
 
     def random(self) -> float:
         return self.luck
@@ -71,7 +71,7 @@ class SubscriptionPlay:
         self.accounts.load()
 
     def login(self, name: str) -> Login:
-        return Login(name, "example", profile(self.text))
+        return Login(name, "example", profile(self.text), self.hosts.client)
 
     def source(
         self, names: Sequence[str], *, is_pool: bool = True, cloak: CloakMode = CloakMode.AUTO

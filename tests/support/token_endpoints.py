@@ -87,7 +87,7 @@ class TokenHosts:
         def wall() -> float:
             return WALL + seconds()
 
-        subscriptions = Subscriptions(self.client, self.clock, wall, run_inline, lambda: 0.5)
+        subscriptions = Subscriptions(self.clock, wall, run_inline, lambda: 0.5)
         self.sources = CredentialSources(self.clock, self._open_client, subscriptions, seconds, wall)
 
     def _open_client(self, proxy: ProxyAddress | None) -> TokenClient:

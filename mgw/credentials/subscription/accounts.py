@@ -68,6 +68,8 @@ class Login:
     name: str
     profile_name: str
     profile: Profile
+    client: TokenClient = field(repr=False)
+    """Asks its endpoints."""
 
 
 class _Pause(Struct, frozen=True):
@@ -88,7 +90,6 @@ class Accounts:
     """
 
     store: CredentialStore
-    client: TokenClient
     clock: IReactorTime
     wall: Callable[[], float]
     run: Runner
@@ -204,7 +205,7 @@ class Accounts:
             message = f"credential {login.name!r} cannot be refreshed now: mgw auth status {login.name}"
             raise _source_error(message)
         try:
-            endpoints = ProfileEndpoints(self.client, login.profile_name, login.profile)
+            endpoints = ProfileEndpoints(login.client, login.profile_name, login.profile)
             newer = await endpoints.refresh(entry, self.wall())
         except TokenRequestError as error:
             await self._note_failure(login, entry, error)

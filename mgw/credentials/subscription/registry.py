@@ -62,7 +62,6 @@ class Subscriptions:
     :param random: returns a number from 0 to 1.
     """
 
-    client: TokenClient
     clock: IReactorTime
     wall: Callable[[], float]
     run: Runner
@@ -74,17 +73,22 @@ class Subscriptions:
         """Return what is known of a store, which is read if it never was."""
         found = self._accounts.get(path)
         if found is None:
-            found = Accounts(CredentialStore(path), self.client, self.clock, self.wall, self.run, self.random)
+            found = Accounts(CredentialStore(path), self.clock, self.wall, self.run, self.random)
             found.load()
             self._accounts[path] = found
         return found
 
-    def source(self, provider: Provider, profile: Profile, store: str) -> SubscriptionSource:
-        """Return the credentials of a provider; accounts that rest go on resting."""
+    def source(
+        self, provider: Provider, profile: Profile, store: str, client: TokenClient
+    ) -> SubscriptionSource:
+        """Return the credentials of a provider; accounts that rest go on resting.
+
+        :param client: asks the profile's endpoints.
+        """
         names = provider.subscriptions
         pool = self._pools.setdefault((store, names), AccountPool(names, self.clock.seconds))
         assert provider.profile is not None, "a configuration that was loaded says it"
-        logins = [Login(name, provider.profile, profile) for name in names]
+        logins = [Login(name, provider.profile, profile, client) for name in names]
         cloak = provider.cloak or profile.cloak.mode
         return SubscriptionSource(
             provider.name, self.accounts(store), logins, pool, provider.pool is not None, cloak
