@@ -87,7 +87,9 @@ def test_the_signal_that_ended_it_is_its_status(start: Start, tmp_path: Path) ->
 
 @BOTH
 def test_its_cpu_counts_as_that_of_a_child(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text("import time\nwhile time.process_time() < 0.2: pass\n")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    (tmp_path / "script.py").write_text("import time\nwhile time.process_time() < 0.4: pass\n")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert start([str(tmp_path / "script.py")], tmp_path, {}).wait(WAIT_SECONDS) == 0
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before > 0.05
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # In both modes: the kernel shares out what it samples between the two.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime > 0.2

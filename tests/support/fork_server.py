@@ -251,10 +251,17 @@ def _serve(channel: socket.socket) -> _Program | None:
             os.waitpid(middle, 0)  # whose child is of the process that asked from now on
             channel.send(b"forked")
             continue
+        middle = os.getpid()
+        here, there = os.pipe()
         pid = os.fork()
         if pid:
             channel.send(b"%d" % pid)
             os._exit(0)
+        os.close(there)
+        os.read(here, 1)  # its end: the one in between has gone, or is about to
+        os.close(here)
+        while os.getppid() == middle:
+            os.sched_yield()
         channel.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
