@@ -25,7 +25,7 @@ NAMED_IN: Final = {
     "a provider kind": (r"azure_openai|AZURE_OPENAI", {"kinds.py", "vocabulary.py"}),
     "a sink of usage events": (
         r"Jsonl\w+|hooks\.jsonl",
-        # `mgw check` also asks whether the file can be written; the last says to editors what may stand together.
+        # `mgw check` also asks whether the file can be written; the last tells editors what goes together.
         {"usage/sinks/jsonl.py", "config/hooks.py", "check.py", "config/schema.py"},
     ),
     "a route": (r"fine_tuning", {"routing/openai_routes.py"}),
