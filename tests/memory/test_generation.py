@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from twisted.internet.testing import MemoryReactorClock
 
-from mgw.generation import build_generation
+from mgw.generation import Generation, build_generation
 from mgw.vocabulary import Effort, Family, ForcedTools
 from tests.support.configs import THREE_FAMILIES, config
 from tests.support.token_endpoints import TokenHosts
@@ -28,3 +31,61 @@ def test_an_operators_rows_stand_before_the_shipped_ones_and_inherit_the_rest() 
     pro = models.row("gemini-2.5-pro-preview", Family.GEMINI)
     assert (pro.budget, pro.off) == ((5, 10), False)
     assert models.row("house-7", Family.GEMINI).budget is None
+
+
+def built(text: str) -> Generation:
+    return build_generation(1, config(THREE_FAMILIES + text), MemoryReactorClock(), 0, TokenHosts().sources)
+
+
+def test_prices_come_from_the_configuration_or_from_a_file_and_are_off_without_both(tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text("rows:\n  - {model: gpt-5, provider: main, input: 2, output: 10}\n")
+    rows = "prices: {rows: [{model: gpt-5, provider: main, input: 2, output: 10}]}\n"
+    found = [built(text).prices for text in (rows, f"prices: {{file: {file}}}\n")]
+    assert None not in found
+    stated = [table.row("main", "gpt-5") for table in found if table is not None]
+    assert stated[0] == stated[1] is not None
+    assert built("").prices is None
+
+
+def test_mistakes_in_a_file_of_prices_are_told_like_those_of_the_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text(
+        "rows:\n  - {model: gpt-5, provider: mian, input: 2}\n  - {model: gpt-6}\n  - {model: a, inptu: 1}\n"
+    )
+    with pytest.raises(ValueError, match="rows") as refusal:
+        built(f"prices: {{file: {file}}}\n")
+    assert str(refusal.value).splitlines() == [
+        f"{file}:4: rows.2.inptu: unknown key, did you mean input?",
+    ]
+    file.write_text("rows:\n  - {model: gpt-5, provider: mian, input: 2}\n  - {model: gpt-6}\n")
+    with pytest.raises(ValueError, match="rows") as refusal:
+        built(f"prices: {{file: {file}}}\n")
+    known = "main, host, claude, gem, mute"
+    assert str(refusal.value).splitlines() == [
+        f"{file}:2: rows.0.provider: no provider is named 'mian', did you mean main? (known: {known})",
+        f"{file}:3: rows.1: a row without a price, expected at least one, such as input and output",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "1: expected a mapping of settings, found nothing"),
+        ("- 1\n", "1: expected a mapping of settings, found a list"),
+        ("row: []\n", "1: row: unknown key, did you mean rows?"),
+        ("{}\n", "1: rows: missing, expected a list of prices"),
+        ("rows: 5\n", "1: rows: expected a list, found the number 5"),
+    ],
+)
+def test_a_file_of_prices_has_rows_and_nothing_else(tmp_path: Path, text: str, problem: str) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="prices") as refusal:
+        built(f"prices: {{file: {file}}}\n")
+    assert str(refusal.value) == f"{file}:{problem}"
+
+
+def test_a_file_of_prices_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^prices\.file: .* cannot be read: No such file or directory$"):
+        built(f"prices: {{file: {tmp_path / 'none.yaml'}}}\n")

@@ -6,6 +6,7 @@ import pytest
 
 from mgw.check import final_addresses, warnings
 from mgw.config.load import parse
+from mgw.usage.prices import PriceTable
 
 
 def warnings_of(text: str) -> list[str]:
@@ -127,3 +128,36 @@ def test_keys_that_are_words_are_warned_about_and_not_quoted() -> None:
         "or a provider's error repeats it"
     )
     assert warnings_of(text) == [f"edge_auth: a key {rest}", f"providers.a: its key {rest}"]
+
+
+def unpriced(text: str) -> list[str]:
+    config = parse(text, "mgw.yaml", {})
+    assert config.prices is not None
+    return warnings(config, PriceTable(config.prices.rows))
+
+
+ROWS = "prices: {rows: [{model: 'gpt-*', input: 1}, {model: 'claude-*', provider: b, input: 1}]}\n"
+
+
+def test_models_that_no_price_fits_are_warned_about_by_provider() -> None:
+    text = (
+        "providers:\n  a: {kind: openai, models: [gpt-5, o9, claude-5]}\n"
+        "  b: {kind: anthropic, models: [claude-5]}\n"
+        "aliases: {one: b/claude-6, two: [a/gpt-6, b/other, b/other], three: a/o9}\n"
+    )
+    assert unpriced(text + ROWS) == [
+        "prices: no row fits o9, claude-5 of providers.a, whose requests will have no cost_usd",
+        "prices: no row fits other of providers.b, whose requests will have no cost_usd",
+    ]
+
+
+def test_many_models_without_a_price_are_not_all_named() -> None:
+    models = "[o1, o2, o3, o4, o5, o6, o7]"
+    (said,) = unpriced(
+        f"providers: {{a: {{kind: openai, models: {models}}}, b: {{kind: anthropic}}}}\n{ROWS}"
+    )
+    assert "no row fits o1, o2, o3, o4, o5 and 2 more of providers.a" in said
+
+
+def test_without_prices_no_price_is_missed() -> None:
+    assert warnings_of("providers: {a: {kind: openai, models: [o1]}}") == []

@@ -26,6 +26,7 @@ from mgw.routing.resolve import Resolver
 from mgw.routing.routes import ROUTES
 from mgw.upstream.client import Upstream
 from mgw.usage.event import UsageEvent
+from mgw.usage.prices import PriceTable
 from mgw.usage.record import SettledExchange
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders
@@ -112,6 +113,8 @@ class Pipeline:
     clock: Clock = field(default_factory=Clock)
     endpoint: MemoryEndpoint = field(default_factory=MemoryEndpoint)
     events: list[UsageEvent] = field(default_factory=list)
+    settled: list[SettledExchange] = field(default_factory=list)
+    """What the events are made of."""
     wheel: TimerWheel = field(init=False)
     reserve: Callable[[int], None] | None = None
     """Reserves memory for bodies."""
@@ -138,6 +141,7 @@ class Pipeline:
                 for name, provider in settings.providers.items()
             },
             Models(),
+            prices=None if settings.prices is None else PriceTable(settings.prices.rows),
         )
 
     @property
@@ -145,6 +149,7 @@ class Pipeline:
         return self.endpoint.connections[-1]
 
     def record(self, settled: SettledExchange) -> None:
+        self.settled.append(settled)
         self.events.append(settled.event())
 
     def ask(
@@ -165,7 +170,7 @@ class Pipeline:
             self.generation,
             self.clock,
             self.wheel,
-            lambda settled: self.events.append(settled.event()),
+            self.record,
             0.0,
         )
         exchange.offload = self.offload

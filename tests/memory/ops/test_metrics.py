@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -14,6 +16,7 @@ from twisted.internet.task import Clock
 from mgw.ops.metrics import BUCKETS, EDGE_REASONS, Metrics
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
+from mgw.usage.prices import Unpriced
 from tests.support.deferreds import result_of
 from tests.support.usage import MemorySink, event, exchange, settled_as
 
@@ -259,3 +262,27 @@ def test_lists_that_could_not_be_had_are_counted_by_provider() -> None:
     assert value(metrics, "mgw_live_list_failures_total", provider="main") == 2
     assert value(metrics, "mgw_live_list_failures_total", provider="other-host") == 0
     assert value(metrics, "mgw_live_list_failures_total", provider="other") == 1
+
+
+def test_costs_add_up_exactly_over_a_million_events() -> None:
+    metrics, count = metrics_after(), 1_000_000
+    one = structs.replace(exchange(), cost=100_000_001)
+    for _ in range(count // 1000):
+        metrics.record_all(repeat(one, 1000))
+    assert value(metrics, "mgw_cost_usd_total", provider="main") == 100_000.001
+
+
+def test_costs_are_counted_by_provider_and_what_has_none_by_what_is_missing() -> None:
+    metrics = metrics_after(event(cost_usd=0.5), event(cost_usd=0.0), event(provider="made up", cost_usd=1.5))
+    for reason in (Unpriced.PRICE, Unpriced.COUNT, Unpriced.COUNT):
+        metrics.record_all(iter([structs.replace(exchange(), unpriced=reason)]))
+    assert value(metrics, "mgw_cost_usd_total", provider="main") == 0.5
+    assert value(metrics, "mgw_cost_usd_total", provider="other") == 1.5
+    assert value(metrics, "mgw_unpriced_requests_total", provider="main", reason="price") == 1
+    assert value(metrics, "mgw_unpriced_requests_total", provider="main", reason="count") == 2
+
+
+def test_without_prices_there_are_no_costs() -> None:
+    metrics = metrics_after(event())
+    assert value(metrics, "mgw_cost_usd_total", provider="main") is None
+    assert value(metrics, "mgw_unpriced_requests_total", provider="main", reason="price") is None

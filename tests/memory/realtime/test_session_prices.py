@@ -1,0 +1,57 @@
+"""What a session costs: its minutes, and the tokens of the responses that ended in it (contract 7.12)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mgw.usage.event import Outcome
+from tests.support.configs import THREE_FAMILIES
+from tests.support.memory_sessions import closing, opened, spoken
+from tests.support.raw_sessions import close_frame
+
+BY_TOKENS = "prices: {rows: [{model: '*', input: 4, cache_read: 0.4, output: 16}]}\n"
+BY_MINUTES = "prices: {rows: [{model: '*', per_minute: 0.05}]}\n"
+BY_BOTH = "prices: {rows: [{model: '*', input: 4, cache_read: 0.4, output: 16, per_minute: 0.05}]}\n"
+DONE: dict[str, Any] = {  # Any: JSON
+    "type": "response.done",
+    "response": {
+        "usage": {
+            "total_tokens": 30,
+            "input_tokens": 20,
+            "output_tokens": 10,
+            "input_token_details": {"cached_tokens": 5},
+        }
+    },
+}
+TOKENS = 2 * (15 * 4 + 5 * 0.4 + 10 * 16) * 1e-6
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [(BY_TOKENS, TOKENS), (BY_MINUTES, 0.125), (BY_BOTH, TOKENS + 0.125), ("", None)],
+    ids=["tokens", "minutes", "both", "no prices"],
+)
+@pytest.mark.parametrize("leaves", [True, False], ids=["its client left", "its provider ended it"])
+def test_a_session_costs_what_was_counted_in_it(prices: str, cost: float | None, *, leaves: bool) -> None:
+    harness = opened(THREE_FAMILIES + prices)
+    for _ in range(2):
+        harness.provider.send(spoken(json.dumps(DONE).encode()))
+    harness.clock.advance(150)
+    if leaves:
+        harness.leave()
+    else:
+        harness.provider.send(closing(1000, b""))
+        harness.channel.dataReceived(close_frame(1000))
+    event = harness.event
+    assert event.status is (Outcome.CLIENT_ABORT if leaves else Outcome.OK)
+    assert (event.tokens_in, event.tokens_out, event.session_minutes) == (40, 20, 2.5)
+    assert event.cost_usd == (None if cost is None else pytest.approx(cost, abs=1e-12))
+
+
+def test_a_session_without_counts_has_no_price_by_the_token() -> None:
+    harness = opened(THREE_FAMILIES + BY_TOKENS)
+    harness.leave()
+    assert harness.event.cost_usd is None
