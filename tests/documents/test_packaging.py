@@ -12,7 +12,7 @@ import pytest
 from tests.support.waiting import WAIT_SECONDS
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ("mgw.yaml", "mgw-demo.yaml", "mgw.schema.json")
+EXAMPLES = ("mgw.yaml", "mgw-demo.yaml", "mgw.schema.json", "prices.example.yaml")
 
 
 @pytest.fixture(scope="module")

@@ -16,13 +16,14 @@ from docutils.nodes import literal_block
 
 from mgw.check import warnings
 from mgw.config.checks import CREDENTIAL_HEADERS
-from mgw.config.load import parse
+from mgw.config.load import parse, parse_prices
 from mgw.config.provider import CapabilitiesSettings
 from mgw.config.schema import schema_text
 from mgw.config.settings import Config
 from mgw.config.settings_base import known_keys
 from mgw.routing.routes import DENIABLE
 from mgw.secret import Secret
+from mgw.usage.prices import PriceTable
 from mgw.vocabulary import Capability, Family
 
 TABLES = ("timeouts.", "translation.models.")
@@ -93,7 +94,7 @@ def test_every_commented_setting_of_the_shipped_configuration_works() -> None:
     assert warnings(config) == []
 
 
-@pytest.mark.parametrize(("page", "least"), [("configuration", 6), ("models", 1)])
+@pytest.mark.parametrize(("page", "least"), [("configuration", 6), ("models", 1), ("cost", 2)])
 def test_every_example_of_a_document_works(page: str, least: int) -> None:
     document = publish_doctree((ROOT / "docs" / f"{page}.rst").read_text(encoding="utf-8"))
     blocks = [block.astext() for block in document.findall(literal_block)]
@@ -157,3 +158,13 @@ def test_the_room_loads_neither_twisted_nor_the_schema() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_shipped_prices_work_and_every_row_can_be_reached() -> None:
+    rows = parse_prices((ETC / "prices.example.yaml").read_text(encoding="utf-8"), "prices.yaml", ())
+    table = PriceTable(rows)
+    assert len(rows) >= 10
+    for row in rows:
+        found = table.row("main", row.model.replace("[5-8]", "6").replace("*", ""))
+        assert found is not None
+        assert found.match == row.model
