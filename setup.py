@@ -45,7 +45,7 @@ BENCH = [
 ]
 
 DOCUMENTS = sorted((HERE / "docs").glob("*.rst"))
-EXAMPLES = sorted(path.name for path in (HERE / "etc").glob("mgw*"))
+EXAMPLES = sorted(path.name for path in (HERE / "etc").iterdir())
 
 
 class BuildWithExamples(build_py):

@@ -16,7 +16,7 @@ MAX_PRICE: Final = 1_000_000
 DECIMALS: Final = 9
 _SMALLEST: Final = Decimal(1).scaleb(-DECIMALS)
 _EXPECTED: Final = f"a price in US dollars from 0 to {MAX_PRICE}, with at most {DECIMALS} decimals"
-_PARTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
+PARTS: Final = (("cache_read", "input"), ("cache_write", "input"), ("reasoning", "output"))
 """Prices of a part of the tokens, and the price of the others."""
 _ENOUGH: Final = ("input", "output", "per_image", "per_minute", "per_million_characters")
 """Prices of which a row needs one."""
@@ -44,7 +44,7 @@ class PriceRowSettings(Settings):
         json_schema_extra={
             "required": ["model"],
             "anyOf": [{"required": [price]} for price in _ENOUGH],
-            "dependentRequired": {part: [whole] for part, whole in _PARTS},
+            "dependentRequired": {part: [whole] for part, whole in PARTS},
         }
     )
 
@@ -116,6 +116,6 @@ def check_rows(rows: tuple[PriceRowSettings, ...], path: Path, context: LoadCont
         prices = set_keys(row) - {"model", "provider"}
         if not prices:
             context.report.add(here, "a row without a price, expected at least one, such as input and output")
-        for part, whole in _PARTS:
+        for part, whole in PARTS:
             if part in prices and whole not in prices:
                 context.report.add((*here, part), f"needs the price of the other tokens: set {whole} as well")

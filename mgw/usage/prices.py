@@ -24,7 +24,7 @@ from typing import Final
 from msgspec import Struct
 
 from mgw.canonical.reply import TokenUsage
-from mgw.config.prices import PriceRowSettings
+from mgw.config.prices import PARTS, PriceRowSettings
 from mgw.usage.event import Outcome
 from mgw.usage.record import ExchangeLabels, SessionCounts
 from mgw.vocabulary import Modality
@@ -69,6 +69,7 @@ class PriceRow(Struct, frozen=True):
     """Of a million tokens, as the next four."""
     output: int | None = None
     cache_read: int | None = None
+    """``None``, as for the next two: the same as the other tokens."""
     cache_write: int | None = None
     reasoning: int | None = None
     per_image: int | None = None
@@ -91,9 +92,15 @@ class PriceRow(Struct, frozen=True):
         total = 0
         if not (self.input is self.output is None):
             usage = taken.usage
-            reads, writes = (usage.cache_read, self.cache_read), (usage.cache_write, self.cache_write)
-            cost_in = _cost_of_tokens(usage.tokens_in, self.input, reads, writes)
-            cost_out = _cost_of_tokens(usage.tokens_out, self.output, (usage.reasoning, self.reasoning))
+            cost_in = _cost_of_tokens(
+                usage.tokens_in,
+                self.input,
+                usage.cache_read,
+                self.cache_read,
+                usage.cache_write,
+                self.cache_write,
+            )
+            cost_out = _cost_of_tokens(usage.tokens_out, self.output, usage.reasoning, self.reasoning)
             if cost_in is None or cost_out is None:
                 return None
             total = cost_in + cost_out
@@ -160,7 +167,9 @@ class PriceTable:
             labels.price = kept = self._price_of(labels)
         if kept.row is None:
             return None, Unpriced.PRICE
-        units = kept.row.exact_cost(kept.modality, _quantities(usage, session, characters))
+        text = kept.modality is _TEXT
+        taken = Quantities(usage) if text else _quantities(usage, session, characters)
+        units = kept.row.exact_cost(kept.modality, taken)
         return (None, Unpriced.COUNT) if units is None else (round_to_nanodollars(units), None)
 
     def _price_of(self, labels: ExchangeLabels) -> LabelPrice:
@@ -178,6 +187,7 @@ class LabelPrice(Struct, frozen=True):
     """``None``: nobody has said it."""
 
 
+_TEXT: Final = Modality.TEXT
 _PLATFORM: Final = Modality.PLATFORM.value
 
 
@@ -187,6 +197,9 @@ def _row_of(row: PriceRowSettings) -> PriceRow:
         for name, price in row
         if isinstance(price, Decimal)  # what is left are the names
     }
+    for part, whole in PARTS:  # what costs the same needs no split
+        if part in prices and prices[part] == prices[whole]:
+            del prices[part]
     return PriceRow(row.model, row.provider, **prices)
 
 
@@ -210,18 +223,28 @@ def _count_of_medium(modality: Modality, taken: Quantities) -> int | None:
 
 
 def _cost_of_tokens(
-    whole: int | None, price: int | None, *parts: tuple[int | None, int | None]
+    whole: int | None,
+    price: int | None,
+    one: int | None,
+    price_of_one: int | None,
+    other: int | None = None,
+    price_of_other: int | None = None,
 ) -> int | None:
     """Return what tokens of one direction cost, in units; ``None`` where that is unknown.
 
-    :param parts: counts of tokens that are among ``whole``, and their own prices.
+    :param one: how many of them have a price of their own, if that is stated; ``other`` likewise.
     """
     if price is None:  # not sold by the token, so there must be none
         return None if whole else 0
-    own = [(count, other) for count, other in parts if count and other is not None and other != price]
     if whole is None:
-        return 0 if price == 0 and not any(other for _, other in parts) else None
-    rest = whole - sum(count for count, _ in own)
+        return None if price or price_of_one or price_of_other else 0
+    rest, cost = whole, 0
+    if price_of_one is not None and one:
+        rest -= one
+        cost += one * price_of_one
+    if price_of_other is not None and other:
+        rest -= other
+        cost += other * price_of_other
     if rest < 0:  # the parts are more than the whole: one of the counts is wrong
         return None
-    return (rest * price + sum(count * other for count, other in own)) * _PER_TOKEN
+    return (cost + rest * price) * _PER_TOKEN

@@ -1,4 +1,4 @@
-"""What requests cost, in a gateway as an operator runs it: events, lines and metrics; new prices on SIGHUP."""
+"""What requests cost, in a gateway as an operator runs it: events, lines, metrics; new prices on SIGHUP."""
 
 from __future__ import annotations
 
