@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from mgw.config.load import parse_profile
 from mgw.config.profile import CloakMode, Profile
 from mgw.credentials.subscription.accounts import Accounts, Login
-from mgw.credentials.subscription.pool import AccountPool
+from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.exchange.offload import run_inline
@@ -65,7 +65,7 @@ class SubscriptionPlay:
             access_token=Secret(token or f"token-of-{name}"),
             refresh_token=Secret(f"refresh-of-{name}"),
             expires_at=self.wall() + 3600,
-            created_at=self.wall(),
+            created_at=self.wall() - 3600,
         )
         self.store.update(lambda entries: entries.update({name: replace(entry, **more)}))
         self.accounts.load()
@@ -74,8 +74,14 @@ class SubscriptionPlay:
         return Login(name, "example", profile(self.text), self.hosts.client)
 
     def source(
-        self, names: Sequence[str], *, is_pool: bool = True, cloak: CloakMode = CloakMode.AUTO
+        self,
+        names: Sequence[str],
+        *,
+        is_pool: bool = True,
+        cloak: CloakMode = CloakMode.AUTO,
+        rests: Rests | None = None,
     ) -> SubscriptionSource:
-        pool = AccountPool(names, self.clock.seconds)
+        """Return a source; ``rests`` are those of another source that has the same store."""
+        pool = AccountPool(names, rests or Rests(self.clock.seconds))
         logins = [self.login(name) for name in names]
         return SubscriptionSource("p", self.accounts, logins, pool, is_pool, cloak)

@@ -22,13 +22,21 @@ from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError  # noqa: A004  Twisted's own name
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from mgw.config.profile import Profile
-from mgw.credentials.subscription.store import CredentialStore, Entries, FileId, StoredCredential, StoreError
+from mgw.credentials.subscription.store import (
+    LOCK_SECONDS,
+    CredentialStore,
+    Entries,
+    FileId,
+    StoredCredential,
+    StoreError,
+)
 from mgw.credentials.subscription.token_exchange import ProfileEndpoints
 from mgw.credentials.token_request import TokenClient, TokenRequestError
 from mgw.errors import GatewayError, Reason
@@ -44,7 +52,11 @@ LEAD_SECONDS: Final = 300.0
 SPREAD: Final = 0.5
 """By how much of that time a refresh may begin earlier, so that not all accounts begin at once."""
 MARGIN_SECONDS: Final = 10.0
-"""A token that ends so soon is not sent any more."""
+"""A token that ends so soon, or in less than half of its life, is not sent any more."""
+LOCK_TRY_SECONDS: Final = 0.25
+"""How often an entry's lock is tried for that another process has: no thread waits for it."""
+STOP_SECONDS: Final = 30.0
+"""How long a stop waits: a refresh has its time limit, but a disk that stalls has none."""
 FIRST_PAUSE_SECONDS: Final = 30.0
 MAX_PAUSE_SECONDS: Final = 900.0
 """Between refreshes that fail; each pause is twice as long as the one before."""
@@ -81,6 +93,22 @@ class _Pause(Struct, frozen=True):
     """The refresh token that was used; another one ends the pause."""
 
 
+class _Unwritten(Struct, frozen=True):
+    """An entry that was refreshed and could not be written: its tokens are nowhere else."""
+
+    before: StoredCredential
+    """What the store has, unless somebody has changed it since."""
+    entry: StoredCredential
+
+    def replaces(self, found: StoredCredential | None) -> bool:
+        """Whether the entry is newer than what the store has: nobody has logged in or refreshed it since."""
+        before = self.before
+        return found is not None and (
+            (found.profile, found.access_token, found.refresh_token)
+            == (before.profile, before.access_token, before.refresh_token)
+        )
+
+
 @dataclass(slots=True)
 class Accounts:
     """What the store says.
@@ -97,8 +125,7 @@ class Accounts:
     problem: str | None = None
     """Why the store cannot be used at present."""
     _entries: Entries = field(default_factory=dict)
-    _unwritten: Entries = field(default_factory=dict, repr=False)
-    """Entries that were refreshed and could not be written: their tokens are nowhere else."""
+    _unwritten: dict[str, _Unwritten] = field(default_factory=dict, repr=False)
     _file_id: FileId | None = None
     _watched: Counter[Login] = field(default_factory=Counter)
     _due: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
@@ -107,7 +134,8 @@ class Accounts:
     _flights: SingleFlight[StoredCredential] = field(default_factory=SingleFlight)
     _timer: IDelayedCall | None = None
     _ticking: bool = False
-    _refreshing: int = 0
+    _refreshing: set[str] = field(default_factory=set)
+    _stopping: bool = False
     _idle: Deferred[None] | None = None
 
     def load(self) -> None:
@@ -139,11 +167,10 @@ class Accounts:
     def fresh(self, login: Login) -> StoredCredential | None:
         """Return an entry whose token can be sent now."""
         found = self.entry(login)
-        if found is None or (
-            found.expires_at is not None and found.expires_at - self.wall() < MARGIN_SECONDS
-        ):
-            return None
-        return found
+        if found is None or found.expires_at is None:
+            return found
+        margin = min(MARGIN_SECONDS, _life_of(found) / 2)
+        return None if found.expires_at - self.wall() <= margin else found
 
     def can_refresh(self, login: Login) -> bool:
         """Whether a refresh of an entry may succeed now."""
@@ -163,22 +190,36 @@ class Accounts:
 
         :raises GatewayError: ``CREDENTIAL_SOURCE``.
         """
-        return await self._flights.run(login.name, partial(self._refresh, login, refused))
+        refresh = partial(self._refresh, login, refused)
+        others = login.name in self._refreshing
+        entry = await self._flights.run(login.name, refresh)
+        if others and entry.access_token == refused:  # theirs did not know that it was refused
+            entry = await self._flights.run(login.name, refresh)
+        return entry
 
     async def stop(self) -> None:
-        """Watch nothing any more, and return when the refreshes that have begun are done."""
+        """Watch nothing any more, and return when the refreshes that have begun are done.
+
+        Who waits for another process to let go of an entry has not begun, and gives up.
+        """
+        self._stopping = True
         self._watched.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._refreshing:
-            self._idle = Deferred()
-            await self._idle
+        if not self._refreshing:
+            return
+        self._idle = Deferred()
+        try:
+            await self._idle.addTimeout(STOP_SECONDS, self.clock)
+        except TimeoutError:
+            names = ", ".join(sorted(self._refreshing))
+            _log.error("refreshes of {names} did not end; their tokens may be lost", names=names)
 
     async def _refresh(self, login: Login, refused: Secret | None) -> StoredCredential:
-        self._refreshing += 1
+        self._refreshing.add(login.name)
         try:
-            lock = await self.run(partial(self.store.lock, login.name))
+            lock = await self._lock(login.name)
             try:
                 return await self._refresh_locked(login, refused)
             finally:
@@ -187,11 +228,22 @@ class Accounts:
             self._note_problem(str(error))
             raise _source_error(str(error)) from None
         finally:
-            self._refreshing -= 1
+            self._refreshing.discard(login.name)
             idle = self._idle
             if idle is not None and not self._refreshing:
                 self._idle = None
                 idle.callback(None)
+
+    async def _lock(self, name: str) -> int:
+        """Take the lock of an entry, which another process may have as long as it talks to the provider."""
+        until = self.clock.seconds() + LOCK_SECONDS
+        while (lock := await self.run(partial(self.store.try_lock, name))) is None:
+            if self._stopping:
+                raise _source_error("the gateway is stopping")
+            if self.clock.seconds() >= until:
+                raise _source_error(str(self.store.locked_by_another()))
+            await deferLater(self.clock, LOCK_TRY_SECONDS)
+        return lock
 
     async def _refresh_locked(self, login: Login, refused: Secret | None) -> StoredCredential:
         self._take(await self.run(self._read))
@@ -211,24 +263,36 @@ class Accounts:
             await self._note_failure(login, entry, error)
             raise
         self._pauses.pop(login.name, None)
-        await self._write(login.name, newer)
+        await self._write(login.name, entry, newer)
         _log.info("credential {name} was refreshed", name=login.name)
         return newer
 
-    async def _write(self, name: str, entry: StoredCredential) -> None:
+    async def _write(self, name: str, before: StoredCredential, entry: StoredCredential) -> None:
         """Put an entry into the store; where it cannot be written, it is kept until it can."""
+        earlier = self._unwritten.get(name)
+        unwritten = _Unwritten(before if earlier is None else earlier.before, entry)
+        self._unwritten[name] = unwritten
         self._entries = {**self._entries, name: entry}
-        self._unwritten[name] = entry
+        await self._write_again(name, unwritten)
+
+    async def _write_again(self, name: str, unwritten: _Unwritten) -> None:
         try:
-            found = await self.run(partial(self._update, name, entry))
+            found = await self.run(partial(self._update, name, unwritten))
         except StoreError as error:
             self._note_problem(str(error))
-        else:
+            return
+        if self._unwritten.get(name) is unwritten:
             del self._unwritten[name]
-            self._take(found)
+        self._take(found)
 
-    def _update(self, name: str, entry: StoredCredential) -> tuple[FileId | None, Entries]:
-        entries = self.store.update(lambda entries: entries.update({name: entry}))
+    def _update(self, name: str, unwritten: _Unwritten) -> tuple[FileId | None, Entries]:
+        is_gone = self.store.file_id() is None
+
+        def change(entries: Entries) -> None:
+            if is_gone or unwritten.replaces(entries.get(name)):
+                entries[name] = unwritten.entry
+
+        entries = self.store.update(change)
         return self.store.file_id(), entries
 
     async def _note_failure(self, login: Login, entry: StoredCredential, error: TokenRequestError) -> None:
@@ -244,7 +308,7 @@ class Accounts:
         lost = error.error_code in _LOST_CODES
         _log.warn("credential {name} was not refreshed: {reason}", name=login.name, reason=error.message)
         failed = replace(entry, last_error=error.message, last_error_at=self.wall(), is_lost=lost)
-        await self._write(login.name, failed)
+        await self._write(login.name, entry, failed)
 
     def _read(self) -> tuple[FileId | None, Entries]:
         file_id = self.store.file_id()  # before: a change in between is noticed next time
@@ -252,7 +316,13 @@ class Accounts:
 
     def _take(self, found: tuple[FileId | None, Entries]) -> None:
         self._file_id, entries = found
-        self._entries = {**entries, **self._unwritten}
+        if self._file_id is not None:  # else nobody has changed it: it is not there
+            self._unwritten = {
+                name: unwritten
+                for name, unwritten in self._unwritten.items()
+                if unwritten.replaces(entries.get(name))
+            }
+        self._entries = {**entries, **{name: unwritten.entry for name, unwritten in self._unwritten.items()}}
         self.problem = None
 
     def _note_problem(self, problem: str) -> None:
@@ -266,8 +336,7 @@ class Accounts:
             return False
         known = self._due.get(login.name)
         if known is None or known[0] != entry.access_token:
-            began = entry.refreshed_at or entry.created_at
-            lead = min(LEAD_SECONDS, max(0.0, entry.expires_at - began) / 5)
+            lead = min(LEAD_SECONDS, _life_of(entry) / 5)
             known = (entry.access_token, entry.expires_at - lead * (1 + SPREAD * self.random()))
             self._due[login.name] = known
         return self.wall() >= known[1]
@@ -281,8 +350,8 @@ class Accounts:
             file_id = await self.run(self.store.file_id)
             if file_id != self._file_id or self.problem is not None:
                 self._take(await self.run(self._read))
-            for name, entry in list(self._unwritten.items()):
-                await self._write(name, entry)
+            for name, unwritten in list(self._unwritten.items()):
+                await self._write_again(name, unwritten)
         except StoreError as error:
             self._note_problem(str(error))
         for login in list(self._watched):
@@ -296,6 +365,12 @@ class Accounts:
             _log_unless_expected(result)
         if self._watched and self._timer is None:
             self._timer = self.clock.callLater(TICK_SECONDS, self._tick)
+
+
+def _life_of(entry: StoredCredential) -> float:
+    """Return for how many seconds an entry's token was good when it came."""
+    assert entry.expires_at is not None, "whoever asks has looked"
+    return max(0.0, entry.expires_at - (entry.refreshed_at or entry.created_at))
 
 
 def _source_error(message: str) -> GatewayError:

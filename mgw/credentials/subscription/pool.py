@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mgw.secret import Secret
+
 MAX_RESTS: Final = 4096
 """How many rests are remembered, as clients may invent models; of more, the first to end is forgotten."""
 
@@ -22,18 +24,79 @@ _WHOLE: Final = ""
 
 
 @dataclass(slots=True)
+class Rests:
+    """Which accounts of a store rest, and until when: what a provider says of an account counts in each pool.
+
+    :param now: returns seconds that never go back.
+    """
+
+    now: Callable[[], float]
+    refused: dict[str, Secret] = field(default_factory=dict, repr=False)
+    """The token with which an account rests as a whole."""
+    renewed: dict[str, tuple[Secret, float]] = field(default_factory=dict, repr=False)
+    """The token that came because the one before was refused, and when."""
+    _until: dict[tuple[str, str], float] = field(default_factory=dict)
+    """When each rest ends, by account and model."""
+
+    def rest(self, name: str, model: str | None, seconds: float) -> None:
+        """Let an account rest; a longer rest that it has already stays.
+
+        :param model: for which; ``None``: for all.
+        """
+        key = (name, _WHOLE if model is None else model)
+        until = self.now() + seconds
+        if until <= self._until.get(key, 0.0):
+            return
+        if key not in self._until and len(self._until) >= MAX_RESTS:
+            self._make_room()
+        self._until[key] = until
+
+    def end_rest(self, name: str) -> None:
+        """Use an account again that rested as a whole: it has another token."""
+        self._until.pop((name, _WHOLE), None)
+
+    def rest_of(self, name: str, model: str | None) -> float | None:
+        """Return the seconds for which an account still rests; ``None``: it does not."""
+        longest = self._seconds_left((name, _WHOLE))
+        if model is not None:
+            longest = max(longest, self._seconds_left((name, model)))
+        return longest if longest > 0 else None
+
+    def resting(self, names: Sequence[str]) -> dict[str, int]:
+        """Return for how many models each account rests at present, itself included."""
+        now, found = self.now(), dict.fromkeys(names, 0)
+        for (name, _), until in self._until.items():
+            if until > now and name in found:
+                found[name] += 1
+        return found
+
+    def _seconds_left(self, key: tuple[str, str]) -> float:
+        until = self._until.get(key)
+        if until is None:
+            return 0.0
+        left = until - self.now()
+        if left <= 0:
+            del self._until[key]
+        return left
+
+    def _make_room(self) -> None:
+        """Forget the rests that are over, or the one that ends first."""
+        now = self.now()
+        over = [key for key, until in self._until.items() if until <= now]
+        for key in over or [min(self._until, key=self._until.__getitem__)]:
+            del self._until[key]
+
+
+@dataclass(slots=True)
 class AccountPool:
     """The accounts of one provider, in turn.
 
     :param names: of their entries in the store.
-    :param now: returns seconds that never go back.
     """
 
     names: Sequence[str]
-    now: Callable[[], float]
+    rests: Rests
     _next: int = 0
-    _rests: dict[tuple[str, str], float] = field(default_factory=dict)
-    """When each rest ends, by account and model."""
 
     def pick(self, usable: Callable[[str], bool], model: str | None) -> str | None:
         """Return the account whose turn it is, or ``None`` where all that are usable rest.
@@ -45,60 +108,12 @@ class AccountPool:
         for step in range(count):
             position = (self._next + step) % count
             name = self.names[position]
-            if usable(name) and self.rest_of(name, model) is None:
+            if usable(name) and self.rests.rest_of(name, model) is None:
                 self._next = (position + 1) % count
                 return name
         return None
 
-    def rest(self, name: str, model: str | None, seconds: float) -> None:
-        """Let an account rest; a longer rest that it has already stays.
-
-        :param model: for which; ``None``: for all.
-        """
-        key = (name, _WHOLE if model is None else model)
-        until = self.now() + seconds
-        if until <= self._rests.get(key, 0.0):
-            return
-        if key not in self._rests and len(self._rests) >= MAX_RESTS:
-            self._make_room()
-        self._rests[key] = until
-
-    def end_rest(self, name: str) -> None:
-        """Use an account again that rested as a whole: it has another token."""
-        self._rests.pop((name, _WHOLE), None)
-
-    def rest_of(self, name: str, model: str | None) -> float | None:
-        """Return the seconds for which an account still rests; ``None``: it does not."""
-        longest = self._seconds_left((name, _WHOLE))
-        if model is not None:
-            longest = max(longest, self._seconds_left((name, model)))
-        return longest if longest > 0 else None
-
     def soonest(self, usable: Callable[[str], bool], model: str | None) -> float | None:
         """Return the seconds until the first usable account has rested; ``None``: none is usable."""
-        waits = [self.rest_of(name, model) or 0.0 for name in self.names if usable(name)]
+        waits = [self.rests.rest_of(name, model) or 0.0 for name in self.names if usable(name)]
         return min(waits, default=None)
-
-    def resting(self) -> dict[str, int]:
-        """Return for how many models each account rests at present, itself included."""
-        now, found = self.now(), dict.fromkeys(self.names, 0)
-        for (name, _), until in self._rests.items():
-            if until > now and name in found:
-                found[name] += 1
-        return found
-
-    def _seconds_left(self, key: tuple[str, str]) -> float:
-        until = self._rests.get(key)
-        if until is None:
-            return 0.0
-        left = until - self.now()
-        if left <= 0:
-            del self._rests[key]
-        return left
-
-    def _make_room(self) -> None:
-        """Forget the rests that are over, or the one that ends first."""
-        now = self.now()
-        over = [key for key, until in self._rests.items() if until <= now]
-        for key in over or [min(self._rests, key=self._rests.__getitem__)]:
-            del self._rests[key]

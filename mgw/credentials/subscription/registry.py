@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from mgw.config.profile import Profile
 from mgw.config.provider import Provider
 from mgw.credentials.subscription.accounts import Accounts, Login, Runner
-from mgw.credentials.subscription.pool import AccountPool
+from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
@@ -67,7 +67,9 @@ class Subscriptions:
     run: Runner
     random: Callable[[], float]
     _accounts: dict[str, Accounts] = field(default_factory=dict)
-    _pools: dict[tuple[str, tuple[str, ...]], AccountPool] = field(default_factory=dict)
+    _rests: dict[str, Rests] = field(default_factory=dict)
+    """Of the accounts in pools, by store: a pool with one account more, or another pool, knows them too."""
+    _pools: dict[tuple[str, tuple[str, ...], bool], AccountPool] = field(default_factory=dict)
 
     def accounts(self, path: str) -> Accounts:
         """Return what is known of a store, which is read if it never was."""
@@ -85,14 +87,22 @@ class Subscriptions:
 
         :param client: asks the profile's endpoints.
         """
-        names = provider.subscriptions
-        pool = self._pools.setdefault((store, names), AccountPool(names, self.clock.seconds))
+        pool = self._pool(store, provider.subscriptions, shares=provider.pool is not None)
         assert provider.profile is not None, "a configuration that was loaded says it"
-        logins = [Login(name, provider.profile, profile, client) for name in names]
+        logins = [Login(name, provider.profile, profile, client) for name in pool.names]
         cloak = provider.cloak or profile.cloak.mode
         return SubscriptionSource(
             provider.name, self.accounts(store), logins, pool, provider.pool is not None, cloak
         )
+
+    def _pool(self, store: str, names: tuple[str, ...], *, shares: bool) -> AccountPool:
+        """Return the pool of these accounts; one account alone has no rests that it shares."""
+        key = (store, names, shares)
+        if key not in self._pools:
+            now = self.clock.seconds
+            rests = self._rests.setdefault(store, Rests(now)) if shares else Rests(now)
+            self._pools[key] = AccountPool(names, rests)
+        return self._pools[key]
 
     def secrets(self) -> list[Secret]:
         """Return every token that is known."""

@@ -54,10 +54,6 @@ class SubscriptionSource:
         init=False, default_factory=dict, repr=False
     )
     """The credential that was made of an entry: the same object as long as the entry is the same."""
-    _renewed: dict[str, tuple[Secret, float]] = field(init=False, default_factory=dict, repr=False)
-    """The token that came because the one before was refused, and when."""
-    _refused: dict[str, Secret] = field(init=False, default_factory=dict, repr=False)
-    """The token with which an account rests as a whole."""
 
     def __post_init__(self) -> None:
         self._by_name = {login.name: login for login in self.logins}
@@ -120,16 +116,16 @@ class SubscriptionSource:
                 return None
             return await self._on_unauthorized(name, credential, refusal)
         model = refusal.model
-        if model is None or refusal.attempts >= self._most_attempts:
+        if model is None:
             return None
-        limits = self._by_name[name].profile.limits
+        limits, may_go_on = self._by_name[name].profile.limits, refusal.attempts < self._most_attempts
         if refusal.status == 403:
             if not means_no_entitlement(limits.no_entitlement, refusal.headers, refusal.body):
                 return None
-            self.pool.rest(name, model, limits.no_entitlement_rest_seconds)
-            return self.ready(None, model)
-        self.pool.rest(name, model, rest_seconds(refusal.headers, limits, self.accounts.wall()))
-        return await self.obtain(None, model)
+            self.pool.rests.rest(name, model, limits.no_entitlement_rest_seconds)
+            return await self._another(model) if may_go_on else None
+        self.pool.rests.rest(name, model, rest_seconds(refusal.headers, limits, self.accounts.wall()))
+        return await self.obtain(None, model) if may_go_on else None
 
     def refusable(self, status: int) -> bool:
         """A 401 always is; a limit, or a model that was not bought, where there may be another account."""
@@ -147,36 +143,50 @@ class SubscriptionSource:
         sent = credential.key
         if current is not None and current.access_token != sent:
             return self._credential(name)  # it has another token by now
-        if not self._is_new(name, sent, refusal):
-            try:
-                entry = await self.accounts.refresh(login, refused=sent)
-            except GatewayError:
-                pass  # the account rests, and the client gets what the provider said unless there is another
-            else:
-                self._renewed[name] = (entry.access_token, self.accounts.clock.seconds())
-                return self._credential(name)
-        if not self.is_pool:
+        newer = await self._renewed(login, sent, refusal)
+        if newer is not None or not self.is_pool:
+            return newer
+        self.pool.rests.rest(name, None, REFUSED_REST_SECONDS)
+        self.pool.rests.refused[name] = sent
+        return await self._another(refusal.model)
+
+    async def _renewed(self, login: Login, sent: Secret, refusal: Refusal) -> Credential | None:
+        """Return an account's credential with another token than the one refused, if one can be had."""
+        if self._is_new(login.name, sent, refusal):
             return None
-        self.pool.rest(name, None, REFUSED_REST_SECONDS)
-        self._refused[name] = sent
-        return self.ready(None, refusal.model)
+        try:
+            entry = await self.accounts.refresh(login, refused=sent)
+        except GatewayError:
+            return None  # the client gets what the provider said, unless there is another account
+        if entry.access_token == sent:
+            return None
+        self.pool.rests.renewed[login.name] = (entry.access_token, self.accounts.clock.seconds())
+        return self._credential(login.name)
 
     def _is_new(self, name: str, token: Secret, refusal: Refusal) -> bool:
         """Whether a token was got a moment ago because the one before was refused: another would not help."""
-        renewed = self._renewed.get(name)
+        renewed = self.pool.rests.renewed.get(name)
         if renewed is None or renewed[0] != token:
             return False
         age = self.accounts.clock.seconds() - renewed[1]
         return age < (RENEWED_SECONDS if refusal.renewed else NEW_SECONDS)
 
+    async def _another(self, model: str | None) -> Credential | None:
+        """Return the credential of another account, with a new token if need be, or ``None``."""
+        try:
+            return await self.obtain(None, model)
+        except GatewayError:
+            return None
+
     def _is_fresh(self, name: str) -> bool:
         entry = self.accounts.fresh(self._by_name[name])
         if entry is None:
             return False
-        refused = self._refused.get(name)
+        rests = self.pool.rests
+        refused = rests.refused.get(name)
         if refused is not None and refused != entry.access_token:
-            del self._refused[name]
-            self.pool.end_rest(name)
+            del rests.refused[name]
+            rests.end_rest(name)
         return True
 
     def _is_usable(self, name: str) -> bool:

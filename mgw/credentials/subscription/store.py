@@ -93,7 +93,7 @@ class CredentialStore:
         :raises StoreError: others may read the file, or it is none of ours.
         """
         try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -131,6 +131,18 @@ class CredentialStore:
 
     def lock(self, name: str | None) -> int:
         """Take a lock as :meth:`locked` does, and return its descriptor: closing it lets go."""
+        until = time.monotonic() + LOCK_SECONDS
+        while (lock := self.try_lock(name)) is None:
+            if time.monotonic() > until:
+                raise self.locked_by_another()
+            time.sleep(_TRY_AGAIN_SECONDS)
+        return lock
+
+    def try_lock(self, name: str | None) -> int | None:
+        """Take a lock if nobody has it, and return its descriptor; ``None``: somebody has.
+
+        :raises StoreError: there can be no lock.
+        """
         self._make_directory()
         path = self.path.with_name(self.path.name + ("" if name is None else f".{name}") + ".lock")
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -138,17 +150,18 @@ class CredentialStore:
             descriptor = os.open(path, flags, 0o600)
         except OSError as error:
             raise self._error(f"cannot be locked: {error.strerror}") from None
-        until = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if not isinstance(error, BlockingIOError) or time.monotonic() > until:
-                    os.close(descriptor)
-                    raise self._error(f"cannot be locked: {error.strerror}") from None
-                time.sleep(_TRY_AGAIN_SECONDS)
-            else:
-                return descriptor
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                return None
+            raise self._error(f"cannot be locked: {error.strerror}") from None
+        return descriptor
+
+    def locked_by_another(self) -> StoreError:
+        """Return the error of a lock that somebody has had for :data:`LOCK_SECONDS`."""
+        return self._error(f"cannot be locked: another process has kept its lock for {LOCK_SECONDS:g} s")
 
     def _write(self, entries: Entries) -> None:
         """Replace the file; a crash leaves the old one or the new one."""

@@ -11,14 +11,18 @@ from twisted.internet.defer import Deferred
 from mgw.credentials.subscription.accounts import (
     FIRST_PAUSE_SECONDS,
     LEAD_SECONDS,
+    LOCK_TRY_SECONDS,
     MAX_PAUSE_SECONDS,
+    STOP_SECONDS,
     TICK_SECONDS,
 )
-from mgw.credentials.subscription.store import StoredCredential
+from mgw.credentials.subscription.store import LOCK_SECONDS, StoredCredential
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret
 from tests.support.deferreds import result_of
 from tests.support.subscriptions import SubscriptionPlay
+
+REFUSED = Secret("token-of-work")
 
 
 @pytest.fixture
@@ -175,6 +179,136 @@ def test_tokens_that_cannot_be_written_are_used_and_written_later(play: Subscrip
     play.clock.advance(TICK_SECONDS)
     assert stored(play).refresh_token == Secret("rotated")
     assert play.accounts.problem is None
+
+
+def refreshed_without_writing(play: SubscriptionPlay) -> Path:
+    """Refresh an entry that cannot be written; return the directory that is in the way."""
+    play.put("work")
+    play.accounts.watch([play.login("work")])
+    refresh = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"), Secret("token-of-work")))
+    obstacle = play.store.path.with_name("store.json.new")
+    obstacle.mkdir()
+    play.hosts.newest().answer_token("newer", refresh_token="rotated")
+    assert result_of(refresh).access_token == Secret("newer")
+    return obstacle
+
+
+def test_a_login_is_not_overwritten_with_tokens_that_could_not_be_written_before_it(
+    play: SubscriptionPlay,
+) -> None:
+    refreshed_without_writing(play).rmdir()
+    play.put("work", "of-a-new-login", refresh_token=Secret("also-new"))
+    play.clock.advance(TICK_SECONDS)
+    assert stored(play).access_token == Secret("of-a-new-login")
+    fresh = play.accounts.fresh(play.login("work"))
+    assert fresh is not None
+    assert fresh.access_token == Secret("of-a-new-login")
+
+
+def test_a_logout_is_not_undone_by_tokens_that_could_not_be_written_before_it(play: SubscriptionPlay) -> None:
+    refreshed_without_writing(play).rmdir()
+    play.store.update(lambda entries: entries.clear())
+    play.clock.advance(TICK_SECONDS)
+    assert play.store.read() == {}
+    assert play.accounts.fresh(play.login("work")) is None
+
+
+def test_tokens_that_could_not_be_written_outlive_the_failure_of_a_process_without_them(
+    play: SubscriptionPlay,
+) -> None:
+    obstacle = refreshed_without_writing(play)
+    other = play.another_process()
+    other.load()
+    obstacle.rmdir()
+    late = Deferred.fromCoroutine(other.refresh(play.login("work"), Secret("token-of-work")))
+    play.hosts.newest().refuse("invalid_grant")
+    with pytest.raises(GatewayError):
+        result_of(late)
+    assert stored(play).is_lost
+    play.clock.advance(TICK_SECONDS)
+    assert (stored(play).refresh_token, stored(play).is_lost) == (Secret("rotated"), False)
+
+
+def test_tokens_that_could_not_be_written_outlive_the_disk_that_is_gone(play: SubscriptionPlay) -> None:
+    refreshed_without_writing(play).rmdir()
+    play.store.path.unlink()
+    play.clock.advance(TICK_SECONDS)
+    assert stored(play).refresh_token == Secret("rotated")
+
+
+def test_a_refresh_waits_for_the_lock_of_its_entry_by_the_clock_and_holds_up_no_other(
+    play: SubscriptionPlay,
+) -> None:
+    for name in ("work", "home"):
+        play.put(name)
+    with play.store.locked("work"):
+        waiting = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"), Secret("token-of-work")))
+        assert not play.hosts.posts()
+        other = Deferred.fromCoroutine(play.accounts.refresh(play.login("home"), Secret("token-of-home")))
+        play.hosts.newest().answer_token("newer-at-home")
+        assert result_of(other).access_token == Secret("newer-at-home")
+    play.clock.advance(LOCK_TRY_SECONDS)
+    play.hosts.newest().answer_token("newer")
+    assert result_of(waiting).access_token == Secret("newer")
+
+
+def test_a_lock_that_is_never_let_go_is_an_error(play: SubscriptionPlay) -> None:
+    play.put("work")
+    with play.store.locked("work"):
+        waiting = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"), Secret("token-of-work")))
+        play.clock.pump([LOCK_TRY_SECONDS] * int(LOCK_SECONDS / LOCK_TRY_SECONDS))
+        with pytest.raises(GatewayError, match="another process") as failed:
+            result_of(waiting)
+    assert failed.value.reason is Reason.CREDENTIAL_SOURCE
+
+
+def test_a_stop_does_not_wait_for_another_process(play: SubscriptionPlay) -> None:
+    play.put("work")
+    with play.store.locked("work"):
+        waiting = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"), Secret("token-of-work")))
+        stopped = Deferred.fromCoroutine(play.accounts.stop())
+        play.clock.advance(LOCK_TRY_SECONDS)
+        assert stopped.called
+        with pytest.raises(GatewayError, match="stopping"):
+            result_of(waiting)
+    assert not play.clock.getDelayedCalls()
+
+
+def test_a_stop_does_not_wait_for_ever(play: SubscriptionPlay) -> None:
+    play.put("work")
+    never: Deferred[int] = Deferred()
+    play.accounts.run = lambda work: never  # type: ignore[assignment,misc,return-value]  # noqa: ARG005
+    _ = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"))).addErrback(lambda _: None)
+    stopped = Deferred.fromCoroutine(play.accounts.stop())
+    play.clock.advance(STOP_SECONDS - 1)
+    assert not stopped.called
+    play.clock.advance(1)
+    assert stopped.called
+
+
+@pytest.mark.parametrize("lifetime", [5, 0, -3600])
+def test_a_token_that_lives_for_seconds_is_used_while_it_lives(play: SubscriptionPlay, lifetime: int) -> None:
+    play.put("work", expires_at=play.wall())
+    refresh = Deferred.fromCoroutine(play.accounts.refresh(play.login("work")))
+    play.hosts.newest().answer_token("short", expires_in=lifetime)
+    result_of(refresh)
+    assert play.accounts.fresh(play.login("work")) is not None
+    play.clock.advance(5)
+    assert play.accounts.fresh(play.login("work")) is None
+
+
+def test_who_was_refused_is_not_given_the_same_token_by_a_refresh_that_others_began(
+    play: SubscriptionPlay,
+) -> None:
+    play.put("work")
+    login = play.login("work")
+    with play.store.locked("work"):
+        waiting = [Deferred.fromCoroutine(play.accounts.refresh(login, old)) for old in (None, REFUSED)]
+    play.clock.advance(LOCK_TRY_SECONDS)
+    assert result_of(waiting[0]).access_token == REFUSED, "it was good for all that was known"
+    (post,) = play.hosts.posts()
+    post.answer_token("newer")
+    assert result_of(waiting[1]).access_token == Secret("newer")
 
 
 def test_a_store_that_is_open_to_others_gives_no_token_until_it_is_closed(play: SubscriptionPlay) -> None:

@@ -166,6 +166,54 @@ def test_who_was_refused_with_an_old_token_gets_the_one_that_is_there_by_now(
     assert not play.hosts.posts()
 
 
+@pytest.mark.parametrize("status", [401, 403, 429])
+def test_an_account_whose_token_has_ended_is_refreshed_before_a_request_fails(
+    play: SubscriptionPlay, status: int
+) -> None:
+    play.put("a", refresh_token=None)
+    play.put("b", expires_at=play.wall())
+    source = play.source(["a", "b"])
+    waiting = Deferred.fromCoroutine(source.refused(asked(source), refusal(status)))
+    play.hosts.newest().answer_token("newer")
+    assert account(result_of(waiting)) == "b"
+
+
+def test_a_refused_token_is_not_renewed_while_renewals_pause(play: SubscriptionPlay) -> None:
+    source = play.source(["a"], is_pool=False)
+    renewing = Deferred.fromCoroutine(source.refused(asked(source), refusal(401)))
+    play.hosts.newest().answer({"error": "server_error"}, 500)
+    assert result_of(renewing) is None
+    assert result_of(source.refused(asked(source), refusal(401))) is None
+    assert len(play.hosts.posts()) == 1
+    play.clock.advance(60)
+    _ = Deferred.fromCoroutine(source.refused(asked(source), refusal(401)))
+    assert len(play.hosts.posts()) == 2
+
+
+def test_an_endpoint_that_gives_the_refused_token_again_has_renewed_nothing(play: SubscriptionPlay) -> None:
+    source = play.source(["a"], is_pool=False)
+    renewing = Deferred.fromCoroutine(source.refused(asked(source), refusal(401)))
+    play.hosts.newest().answer_token("token-of-a")
+    assert result_of(renewing) is None
+    assert len(play.hosts.posts()) == 1
+
+
+def test_an_account_limited_at_the_last_attempt_rests_too(play: SubscriptionPlay) -> None:
+    source = play.source(["a", "b"])
+    assert result_of(source.refused(asked(source), refusal(headers=LIMITED, attempts=99))) is None
+    assert [account(asked(source)) for _ in range(2)] == ["b", "b"]
+
+
+def test_another_token_ends_the_rest_of_a_refused_account_after_a_reload_too(play: SubscriptionPlay) -> None:
+    play.put("a", refresh_token=None)
+    before = play.source(["a", "b"])
+    assert account(result_of(before.refused(asked(before), refusal(401)))) == "b"
+    after = play.source(["a", "b"], rests=before.pool.rests)
+    assert account(asked(after)) == "b"
+    play.put("a", "of-a-new-login")
+    assert {account(asked(after)) for _ in range(2)} == {"a", "b"}
+
+
 def test_one_account_alone_is_renewed_and_does_not_rest(play: SubscriptionPlay) -> None:
     source = play.source(["a"], is_pool=False)
     assert [source.refusable(status) for status in (401, 403, 429, 500)] == [True, False, False, False]
