@@ -22,6 +22,7 @@ from mgw.config.profile import Profile
 from mgw.config.proxy import ProxyAddress
 from mgw.config.settings import Config
 from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
+from mgw.credentials.subscription.token_exchange import header_text
 from mgw.generation import read_profiles
 from mgw.secret import Secret
 
@@ -200,22 +201,46 @@ def parse_import(content: bytes, at: str | None, profile: str, now: float) -> St
     access, refresh = _text(found, "access_token"), _text(found, "refresh_token")
     if access is None and refresh is None:
         raise CallError("what is to be imported has neither an access_token nor a refresh_token (see --at)")
-    scopes = found.get("scopes") or found.get("scope") or ()
-    details = found.get("details")
     return StoredCredential(
         profile=profile,
         access_token=Secret(access or ""),
         refresh_token=None if refresh is None else Secret(refresh),
         expires_at=_expiry(found, now) if access is not None else now,
-        account=_text(found, "account"),
-        scopes=tuple(scopes.split() if isinstance(scopes, str) else [str(scope) for scope in scopes]),
-        details={str(key): str(value) for key, value in details.items()} if isinstance(details, dict) else {},
+        account=_printed(found.get("account"), "account"),
+        scopes=_scopes(found.get("scopes") or found.get("scope") or []),
+        details=_details(found.get("details") or {}),
         created_at=now,
     )
 
 
+def _scopes(value: object) -> tuple[str, ...]:
+    """Take a list of scopes, or text with spaces between them."""
+    scopes = value.split() if isinstance(value, str) else value
+    if not isinstance(scopes, list):
+        raise CallError("scopes is neither a list nor text")
+    return tuple(found for scope in scopes if (found := _printed(scope, "scopes")) is not None)
+
+
+def _details(value: object) -> dict[str, str]:
+    """Take what stands in headers besides the tokens."""
+    if not isinstance(value, dict):
+        raise CallError("details is no object")
+    found = {str(name): _printed(detail, "details") for name, detail in value.items()}
+    return {name: detail for name, detail in found.items() if detail is not None}
+
+
+def _printed(value: object, name: str) -> str | None:
+    """Take a text or number that can stand in a header and on a terminal."""
+    if value is None or value == "":
+        return None
+    text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    if not header_text(text):
+        raise CallError(f"{name} is no text that can be sent in a header")
+    return text
+
+
 def _text(found: Mapping[str, Any], name: str) -> str | None:  # Any: JSON
-    """Return a text by its name, in either of the usual spellings."""
+    """Return a token by its name, in either of the usual spellings."""
     first, *rest = name.split("_")
     value = found.get(name, found.get(first + "".join(map(str.capitalize, rest))))
     if value is None:

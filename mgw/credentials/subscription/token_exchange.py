@@ -143,16 +143,19 @@ class ProfileEndpoints:
         account = self._profile.account
         found = {name: _value_at(fields, path) for name, path in account.details.items()}
         details = {**before.details, **{name: value for name, value in found.items() if value is not None}}
-        scope = fields.get("scope")
         return replace(
             before,
             access_token=token.access_token,
             refresh_token=token.refresh_token or before.refresh_token,
             expires_at=now + token.expires_in if "expires_in" in fields else None,
-            scopes=tuple(scope.split()) if isinstance(scope, str) else before.scopes or self._profile.scopes,
+            scopes=_scopes(fields.get("scope")) or before.scopes or self._profile.scopes,
             account=_value_at(fields, account.label) or before.account,
             details=details,
         )
+
+
+def _scopes(value: object) -> tuple[str, ...]:
+    return tuple(filter(None, map(header_text, value.split()))) if isinstance(value, str) else ()
 
 
 def _value_at(fields: Mapping[str, Any], path: Sequence[str]) -> str | None:
@@ -164,9 +167,13 @@ def _value_at(fields: Mapping[str, Any], path: Sequence[str]) -> str | None:
         value = value.get(key) if isinstance(value, dict) else None
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
-    text = str(value)
-    fits = 0 < len(text) <= MAX_DETAIL_CHARACTERS and all(" " <= letter <= "~" for letter in text)
-    return text.strip() if fits else None
+    return header_text(str(value)) or None
+
+
+def header_text(text: str) -> str:
+    """Return a text as it can stand in a header and on a terminal; empty where it cannot."""
+    fits = len(text) <= MAX_DETAIL_CHARACTERS and all(" " <= letter <= "~" for letter in text)
+    return text.strip() if fits else ""
 
 
 def _claims(token: object) -> dict[str, Any] | None:
