@@ -68,7 +68,7 @@ def obtain(generation: Generation, name: str = "p") -> Deferred[Any]:
 
 def accounts_used(generation: Generation, name: str = "p") -> set[str | None]:
     found = [generation.credentials[name].ready(None, "m") for _ in range(4)]
-    return {credential and credential.account for credential in found}
+    return {None if credential is None else credential.account for credential in found}
 
 
 def limit(generation: Generation, account: str, name: str = "p") -> None:
