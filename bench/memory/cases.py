@@ -112,6 +112,7 @@ def _relayed() -> list[Case]:
     answered = answer(CHAT, replace(chat(), answer=Assistant(words(200, 5))))
     said, said_like_vendors = _answered(answered), _answered(answered, _VENDOR_HEADERS)
     plain = _always(_post(CHAT, asked))
+    with_token = _always(_post(CHAT, body("chat", "tok/bench-model", 1024)))
 
     def traced(number: int) -> bytes:
         return _post(CHAT, asked, more=b"traceparent: 00-%032x-%016x-01\r\n" % (number + 1, number + 1))
@@ -124,6 +125,7 @@ def _relayed() -> list[Case]:
         Case("relayed 1 kB, 20 headers in the answer", plain, CHAT, said_like_vendors),
         Case("relayed 1 kB, a new traceparent each", traced, CHAT, said),
         Case("relayed 1 kB, a new unknown header each", unknown, CHAT, said),
+        Case("relayed 1 kB, a token of an endpoint", with_token, "token", said),
     ]
 
 

@@ -13,12 +13,15 @@ from typing import Any
 from bench.memory.reactor import LinesAtOnce, MemoryConnection, MemoryReactor
 from mgw.config.load import parse
 from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.renewed_token import RenewedToken
+from mgw.credentials.token_request import TokenResponse
 from mgw.ops.logs import LogFile
+from mgw.secret import Secret
 from mgw.service import GatewayService
 
 EDGE_KEY = "bench-edge-key"
-PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003}
-"""Where the provider of each wire is."""
+PORTS = {"chat": 4001, "anthropic": 4002, "gemini": 4003, "token": 4004}
+"""Where the provider of each wire is; the last is one of chat whose token comes from an endpoint."""
 
 _CONFIG = """
 providers:
@@ -29,10 +32,15 @@ providers:
     capabilities: {{realtime: true}}
   claude: {{kind: anthropic, base_url: "http://127.0.0.1:4002/v1", api_key: bench-upstream-key}}
   google: {{kind: gemini, base_url: "http://127.0.0.1:4003/v1beta", api_key: bench-upstream-key}}
+  tok: {{kind: openai_compat, base_url: "http://127.0.0.1:4004/v1", auth: bearer, api_key: bench-key}}
 edge_auth: {{enabled: true, keys: ["{edge_key}"]}}
 hooks:
   jsonl: {{output: "{events}"}}
 """
+
+
+async def _fetch_token() -> TokenResponse:
+    return TokenResponse(Secret("bench-upstream-token"), 3600.0)
 
 
 class MemoryGateway:
@@ -52,6 +60,7 @@ class MemoryGateway:
         self._service.startService()
         signal.signal(signal.SIGHUP, before)
         self.client = self.connect()
+        self._use_token("tok", RenewedToken(_fetch_token, "bench"))
 
     def connect(self) -> MemoryConnection:
         """Connect one more client."""
@@ -61,8 +70,8 @@ class MemoryGateway:
         """Return the newest connection to the provider of that wire."""
         return self.reactor.connections[PORTS[wire]]
 
-    def use_token(self, provider: str, token: CredentialProvider) -> None:
-        """Have a provider's credential come from somewhere else from now on."""
+    def _use_token(self, provider: str, token: CredentialProvider) -> None:
+        """Have a provider's credential come from a token source that asks nobody."""
         credentials: Any = self._service.server.generation.credentials  # Any: others only read it
         credentials[provider] = token
 
