@@ -48,12 +48,13 @@ class MemoryGateway:
 
     :param folder: where its process log and its events go, as ``mgw.log`` and ``usage.jsonl``; nowhere if
         none is given.
+    :param settings: more of its configuration.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, settings: str = "") -> None:
         events = os.devnull if folder is None else str(folder / "usage.jsonl")
         log = os.devnull if folder is None else str(folder / "mgw.log")
-        config = parse(_CONFIG.format(edge_key=EDGE_KEY, events=events), "mgw.yaml", {})
+        config = parse(_CONFIG.format(edge_key=EDGE_KEY, events=events) + settings, "mgw.yaml", {})
         self.reactor = MemoryReactor()
         self._service = GatewayService(config, lambda: config, self.reactor, LogFile(log), LinesAtOnce)
         before = signal.getsignal(signal.SIGHUP)

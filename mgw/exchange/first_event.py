@@ -165,8 +165,13 @@ class FirstEventFilter:
         if error is not None and error.status in self.target.provider.retries.statuses:
             self.error = error
             self.body = next((event.data for event in EventReader().feed(block)), block.strip())
-            broken = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
-            raise broken.because(Cause.UPSTREAM_ERROR_EVENT)
+            raise _broken()
+
+
+def _broken() -> GatewayError:
+    """Return the error of a stream; a variable of whoever raises it would hold itself by its traceback."""
+    error = GatewayError(Reason.UPSTREAM_BROKEN, "the upstream ended its stream with an error")
+    return error.because(Cause.UPSTREAM_ERROR_EVENT)
 
 
 def hold_first_event(
