@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from mgw.config.hooks import STANDARD_STREAMS
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError, dotted_path
@@ -102,14 +103,18 @@ def _spool(config: Config) -> list[str]:
 
 def _events_file(config: Config) -> list[str]:
     """Return what keeps usage events from being written; nothing is created."""
-    jsonl = config.hooks.jsonl
-    if jsonl is None or jsonl.output in ("stdout", "stderr"):
-        return []
-    file = Path(jsonl.output)
+    jsonl, sqlite = config.hooks.jsonl, config.hooks.sqlite
+    found = []
+    if jsonl is not None and jsonl.output not in STANDARD_STREAMS and not _can_write(Path(jsonl.output)):
+        found.append(f"hooks.jsonl.output: {redact(jsonl.output)} cannot be written")
+    if sqlite is not None and not _can_write(Path(sqlite.path)):
+        found.append(f"hooks.sqlite.path: {redact(sqlite.path)} cannot be written")
+    return found
+
+
+def _can_write(file: Path) -> bool:
     place = file if file.exists() else file.parent
-    if place.is_dir() is not file.exists() and os.access(place, os.W_OK):
-        return []
-    return [f"hooks.jsonl.output: {redact(jsonl.output)} cannot be written"]
+    return place.is_dir() is not file.exists() and os.access(place, os.W_OK)
 
 
 def _token_files(config: Config) -> list[str]:

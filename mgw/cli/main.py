@@ -1,4 +1,4 @@
-"""``mgw run|check|sim|auth|schema|example``: everything that the gateway does, without twistd's options.
+"""``mgw run|check|sim|auth|usage|schema|example``: all that the gateway does, without twistd's options.
 
 Each command imports what it needs, so that ``mgw --help`` does not wait for Twisted.
 """
@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     :param arguments: those behind the command's name; ``None``: this process's own.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
-    parser = _parser(is_auth=words[:1] == ["auth"])
+    parser = _parser("".join(words[:1]))
     said = parser.parse_args(words)
     command: _Command | None = said.command
     if command is None:
@@ -35,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser(*, is_auth: bool) -> argparse.ArgumentParser:
-    """Describe the command line; that of ``auth`` takes time to import, and nobody else waits for it."""
+def _parser(wanted: str) -> argparse.ArgumentParser:
+    """Describe the command line; what takes time to import is imported for the wanted command alone."""
     parser = argparse.ArgumentParser(
         prog="mgw",
         description="A multi-dialect model gateway.",
@@ -62,13 +62,18 @@ def _parser(*, is_auth: bool) -> argparse.ArgumentParser:
         default="127.0.0.1:8788",
         help="where to listen; port 0 picks a free one (%(default)s)",
     )
-    if is_auth:
+    if wanted == "auth":
         from mgw.cli.auth import add_commands
 
         auth = _add(commands, "auth", _auth, "log in to accounts of subscriptions, and keep them")
         add_commands(auth.add_subparsers(title="commands", metavar="COMMAND", required=True), _add_file)
     else:
         _add(commands, "auth", _auth, "log in to accounts of subscriptions, and keep them")
+    usage = _add(commands, "usage", _usage, "add up the usage events in the SQLite file of hooks.sqlite")
+    if wanted == "usage":
+        from mgw.cli.usage import add_arguments
+
+        add_arguments(usage, _DEFAULT_FILE)
     _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
     _add(commands, "example", _example, "print a configuration with every setting, explained")
     return parser
@@ -117,6 +122,12 @@ def _sim(said: argparse.Namespace) -> int:
 
 def _auth(_: argparse.Namespace) -> int:
     raise AssertionError("the parser wants one of the commands below it")
+
+
+def _usage(said: argparse.Namespace) -> int:
+    from mgw.cli.usage import report
+
+    return report(said)
 
 
 def _schema(_: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
 """The settings of ``hooks``, one class for each sink of usage events, and what they ask of one another.
 
-Source: contract 9.5 and 9.7.
+Source: contract 9.5, 9.7 and 9.9.
 """
 
 from __future__ import annotations
@@ -152,11 +152,29 @@ class WebhookSettings(Settings):
     timeout_seconds: Seconds = setting("Time limit for each request, in seconds", default=10.0)
 
 
+class SqliteSettings(Settings):
+    """Usage events in an SQLite file."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["path"]})
+
+    path: Text = required(
+        "The path of an SQLite file",
+        "Usage events are in its table ``usage_events``, with a column for each field. The file is made if "
+        "it is not there; ``mgw usage`` adds up what is in it.",
+    )
+    retention_days: Omittable[Days] = setting(
+        "How many days events are kept",
+        "Older ones are deleted at the start and every hour.",
+        shown="for ever",
+    )
+
+
 class HooksSettings(Settings):
     """Where usage events are sent."""
 
     jsonl: JsonlSettings | None = setting("Usage events as JSON lines")
     webhook: WebhookSettings | None = setting("Usage events to an HTTP endpoint")
+    sqlite: SqliteSettings | None = setting("Usage events in an SQLite file")
 
 
 def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:

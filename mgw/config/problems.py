@@ -87,10 +87,7 @@ def _component(part: str | int) -> str:
     return text if _PLAIN.fullmatch(text) else quote(text)
 
 
-NOT_AVAILABLE: Final[tuple[Path, ...]] = (
-    ("dashboard",),
-    ("hooks", "sqlite"),
-)
+NOT_AVAILABLE: Final[tuple[Path, ...]] = (("dashboard",),)
 """Keys."""
 
 NOT_AVAILABLE_MESSAGE: Final = "not available in this version"

@@ -1,0 +1,182 @@
+"""Usage events in a table of an SQLite file, which anybody can read meanwhile (``hooks.sqlite``)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from mgw.config.hooks import SqliteSettings
+from mgw.config.quoting import redact
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.usage.outbox import DELIVERED, Outbox, OutboxOptions, Result, Verdict
+from mgw.usage.sinks import SinkTools
+from mgw.usage.usage_table import PURGED_AT_ONCE, UsageTable
+
+BATCH_MAX: Final = 1000
+FLUSH_SECONDS: Final = 0.5
+PURGE_SECONDS: Final = 3600.0
+CLOSE_SECONDS: Final = 1.0
+"""How long the file may take to close."""
+DAY_SECONDS: Final = 86_400.0
+
+_log: Final = Logger()
+T = TypeVar("T")
+
+
+@dataclass(slots=True, eq=False)
+class Database:
+    """The table's thread, and what it is asked to do."""
+
+    clock: IReactorTime
+    wall: Callable[[], float]
+    runner: SerialRunner
+    table: UsageTable
+    retention_days: float | None
+    errors: int = 0
+    """Failures beside those of batches."""
+    _timer: IDelayedCall | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Open the file, and purge it now and every hour."""
+        if self.retention_days is None:
+            self._run(self.table.open, self._note)
+            return
+        self._timer = self.clock.callLater(PURGE_SECONDS, self.start)
+        self._purge()
+
+    def deliver(self, _: str, lines: list[bytes]) -> Deferred[Result]:
+        """Add a batch."""
+        done: Deferred[Result] = Deferred()
+
+        def on_added(lost: int | Exception) -> None:
+            if isinstance(lost, Exception):
+                done.callback(Result(Verdict.RETRY, _reason(lost)))
+            else:
+                done.callback(Result(Verdict.DELIVERED, "unreadable", lost) if lost else DELIVERED)
+
+        self._run(partial(self.table.add, lines), on_added)
+        return done
+
+    def reopen(self) -> None:
+        """Open the file anew, with the next batch."""
+        self._run(self.table.close, self._note)
+
+    def close(self) -> Deferred[None]:
+        """Close the file, for which there is a second."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        closed: Deferred[None] = Deferred()
+        limit = self.clock.callLater(CLOSE_SECONDS, closed.callback, None)
+
+        def on_closed(result: Exception | None) -> None:
+            self._note(result)
+            if limit.active():
+                limit.cancel()
+                closed.callback(None)
+
+        self._run(self.table.close, on_closed)
+        self.runner.stop()
+        return closed
+
+    def _purge(self) -> None:
+        assert self.retention_days is not None
+        before = self.wall() - self.retention_days * DAY_SECONDS
+        self._run(partial(self.table.purge, before), self._on_purged)
+
+    def _on_purged(self, result: int | Exception) -> None:
+        self._note(result)
+        if isinstance(result, int) and result >= PURGED_AT_ONCE and self._timer is not None:
+            self._purge()  # batches come in between
+
+    def _note(self, result: object) -> None:
+        if isinstance(result, Exception):
+            self.errors += 1
+            _log.error("usage events to hooks.sqlite: {reason}", reason=_reason(result))
+
+    def _run(self, work: Callable[[], T], then: Callable[[T | Exception], None]) -> None:
+        try:
+            self.runner.run(work, then)
+        except OSError as error:  # the system gives no thread
+            self.clock.callLater(0, then, error)
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong; SQLite's words speak of files and tables, never of values."""
+    if isinstance(error, sqlite3.Error):
+        return str(error)
+    return (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+
+
+@dataclass(slots=True)
+class SqliteSink:
+    """A usage sink that fills a table; :mod:`mgw.usage.outbox` states its rules."""
+
+    database: Database
+    outbox: Outbox
+    name: str = "sqlite"
+
+    @property
+    def errors(self) -> int:
+        """How many writes failed."""
+        return self.outbox.errors + self.database.errors
+
+    @property
+    def dropped(self) -> int:
+        """How many events were lost."""
+        return self.outbox.dropped
+
+    def record_lines(self, lines: Sequence[bytes]) -> None:
+        """Take lines, which are in the table after half a second."""
+        self.outbox.record_lines(lines)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self.outbox.flush()
+
+    def reopen(self) -> None:
+        """Open the file anew: it may have been renamed."""
+        self.database.reopen()
+
+    def close(self) -> Deferred[None]:
+        """Write what waits, store what cannot be written, and close the file."""
+        return self.outbox.close().addCallback(lambda _: self.database.close())
+
+
+def open_sink(settings: SqliteSettings, tools: SinkTools) -> SqliteSink:
+    """Begin to write to ``hooks.sqlite``.
+
+    :raises ValueError: the file cannot be there.  One that is locked or damaged is waited for.
+    """
+    path = os.path.abspath(settings.path)
+    problem = place_problem(path)
+    if problem is not None:
+        raise ValueError(f"hooks.sqlite.path: {redact(settings.path)} cannot be opened: {problem}")
+    database = Database(
+        tools.reactor, tools.wall, tools.runner("mgw-sqlite"), UsageTable(path), settings.retention_days
+    )
+    options = OutboxOptions(BATCH_MAX, FLUSH_SECONDS, save_first=False)
+    outbox = tools.outbox("sqlite", database.deliver, options)
+    database.start()
+    outbox.start()
+    return SqliteSink(database, outbox)
+
+
+def place_problem(path: str) -> str | None:
+    """Say why no file can be written there; the file itself is not opened (:mod:`mgw.usage.usage_table`)."""
+    file, folder = Path(path), Path(path).parent
+    if not folder.is_dir():
+        return "its directory does not exist"
+    if file.exists() and not file.is_file():
+        return "not a file"
+    if not os.access(file if file.exists() else folder, os.R_OK | os.W_OK):
+        return "permission denied"
+    return None

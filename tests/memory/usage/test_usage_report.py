@@ -1,0 +1,165 @@
+"""``mgw usage`` adds up what is in the table, as the events say it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgw.cli.main import main
+from mgw.usage.event import Outcome, encode
+from mgw.usage.usage_table import UsageTable
+from tests.support.usage import event
+
+DAY = 86_400.0
+FIRST = 1_769_860_800.0
+"""2026-01-31T12:00:00Z"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    path = tmp_path / "usage.db"
+    table = UsageTable(str(path))
+    events = [
+        event(request_id="1", time=FIRST, tokens_in=10, tokens_out=1, cost_usd=0.1),
+        event(request_id="2", time=FIRST + 1, tokens_in=20, tokens_out=2, cost_usd=0.2),
+        event(request_id="3", time=FIRST + DAY, tokens_in=40, tokens_out=4, provider="other", model="=sum"),
+        event(request_id="4", time=FIRST + 2 * DAY, status=Outcome.REJECTED, provider=None, tokens_in=None),
+    ]
+    table.add([encode(each) for each in events])
+    table.close()
+    return path
+
+
+def run(database: Path, *arguments: str, capsys: pytest.CaptureFixture[str]) -> Any:
+    assert main(["usage", "--database", str(database), "--format", "json", *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_sums_by_model(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run(database, capsys=capsys)
+    assert [(row["model"], row["requests"], row["failed"], row["tokens_in"]) for row in rows] == [
+        ("=sum", 1, 0, 40),
+        ("fast", 3, 1, 30),
+    ]
+
+
+def test_sums_by_several(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = run(database, "--by", "day,provider", capsys=capsys)
+    assert [(row["day"], row["provider"], row["requests"]) for row in rows] == [
+        ("2026-01-31", "main", 2),
+        ("2026-02-01", "other", 1),
+        ("2026-02-02", None, 1),
+    ]
+
+
+def test_money_adds_up_exactly_and_what_is_unknown_is_not_zero(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = run(database, "--by", "provider", capsys=capsys)
+    costs = {row["provider"]: row["cost_usd"] for row in rows}
+    assert costs == {"main": 0.3, "other": None, None: None}
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        (("--since", "2026-02-01"), 2),
+        (("--until", "2026-02-01"), 2),
+        (("--since", "2026-01-31T12:00:01Z", "--until", "2026-02-01T13:00:00+01:00"), 1),
+        (("--since", "2026-01-31T12:00:01", "--until", "2026-02-01T13:00:01+01:00"), 2),
+    ],
+)
+def test_times_limit_what_is_summed(
+    database: Path, capsys: pytest.CaptureFixture[str], limits: tuple[str, ...], found: int
+) -> None:
+    rows = run(database, "--by", "status", *limits, capsys=capsys)
+    assert sum(row["requests"] for row in rows) == found
+
+
+def test_a_time_may_be_that_long_ago(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    now = datetime.now(UTC).timestamp()
+    table = UsageTable(str(tmp_path / "usage.db"))
+    table.add([encode(event(request_id=str(days), time=now - days * DAY)) for days in (0.1, 1.5, 8)])
+    table.close()
+    found = [
+        run(tmp_path / "usage.db", "--by", "status", "--since", since, capsys=capsys)[0]["requests"]
+        for since in ("12h", "2d", "30d")
+    ]
+    assert found == [1, 2, 3]
+
+
+def test_csv_has_all_columns_and_no_formula(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["usage", "--database", str(database), "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["model"], row["tokens_in"], row["session_minutes"]) for row in rows] == [
+        ("'=sum", "40", ""),
+        ("fast", "30", ""),
+    ]
+
+
+def test_the_table_has_a_total_and_no_empty_columns(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["usage", "--database", str(database), "--by", "provider"]) == 0
+    assert capsys.readouterr().out == (
+        "provider  requests  failed  tokens_in  tokens_out  cost_usd\n"
+        "-                1       1          -           0         -\n"
+        "main             2       0         30           3       0.3\n"
+        "other            1       0         40           4         -\n"
+        "total            4       1         70           7       0.3\n"
+    )
+
+
+def test_a_file_of_an_older_version_has_unknown_sums(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = sqlite3.connect(tmp_path / "usage.db")
+    connection.execute("CREATE TABLE usage_events (request_id TEXT PRIMARY KEY, time TEXT, status TEXT)")
+    connection.execute("INSERT INTO usage_events VALUES ('1', '2026-01-01T00:00:00.000Z', 'ok')")
+    connection.commit()
+    connection.close()
+    (row,) = run(tmp_path / "usage.db", "--by", "client", capsys=capsys)
+    assert (row["client"], row["requests"], row["cost_usd"]) == (None, 1, None)
+
+
+def test_the_file_is_found_in_a_configuration_that_needs_an_environment(
+    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mgw.yaml"
+    config.write_text(f"edge_auth: {{keys_env: NOT_SET}}\nhooks: {{sqlite: {{path: {database}}}}}\n")
+    assert main(["usage", "-c", str(config), "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_reading_changes_nothing_and_waits_for_no_writer(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = UsageTable(str(database))
+    writer.add([encode(event(request_id="5"))])
+    assert len(run(database, capsys=capsys)) == 2
+    writer.add([encode(event(request_id="6"))])
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--by", "colour"), "--by: expected client, model, day, provider, status, found 'colour'"),
+        (("--since", "yesterday"), "not a time: 'yesterday'"),
+        (("--database", "/no/such.db"), "/no/such.db does not exist yet, or is no file"),
+        (("-c", "/no/such.yaml"), "/no/such.yaml cannot be read"),
+    ],
+)
+def test_what_cannot_be_reported_is_said(
+    database: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    source = () if arguments[0] in ("--database", "-c") else ("--database", str(database))
+    assert main(["usage", *source, *arguments]) == 1
+    assert said in capsys.readouterr().err
