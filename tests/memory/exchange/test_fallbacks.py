@@ -13,7 +13,8 @@ from twisted.internet.error import ConnectionRefusedError as RefusedError
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.source import MemoryBody
-from mgw.credentials.provider import ClientKey
+from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.static import StaticCredential
 from mgw.secret import Secret
 from mgw.usage.event import Outcome
 from mgw.usage.journal import FailureLog, ProviderFailure
@@ -467,3 +468,29 @@ def test_the_time_of_a_connection_that_was_closed_meanwhile_is_the_providers() -
     pipeline.connection.send(answered())
     assert len(pipeline.endpoint.connections) == 2
     assert value_of(client.headers, b"server-timing") == b"upstream;dur=750.0, gateway;dur=0.0"
+
+
+class Refused(StaticCredential):
+    """A source that knows no other credential, and notes how often it is told that a request was sent."""
+
+    def __init__(self, seen: list[int]) -> None:
+        super().__init__(Credential(b"Authorization", Secret("Bearer k"), "hash"))
+        self.seen = seen
+
+    def refusable(self, status: int) -> bool:
+        return status == 429
+
+    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+        self.seen.append(refusal.attempts)
+        return None
+
+
+def test_a_source_of_credentials_is_told_of_the_attempts_since_the_last_retry_or_fallback() -> None:
+    pipeline = Pipeline(CONFIG.replace("attempts: 0", "attempts: 1"))
+    seen: list[int] = []
+    pipeline.generation.credentials = dict.fromkeys(pipeline.generation.credentials, Refused(seen))
+    _ = pipeline.ask(body=asked("both"))
+    for _ in range(4):
+        pipeline.connection.send(answered(b"{}", b"429 No"))
+        pipeline.clock.advance(1)
+    assert (seen, pipeline.event().attempts) == ([1, 1, 1, 1], 4)
