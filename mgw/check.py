@@ -174,7 +174,7 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
         )
     if auth.keys and not auth.enabled:
         found.append("edge_auth.enabled: keys are set, but edge auth is off, so no client needs one")
-    if any(len(key.reveal()) < MIN_HIDDEN for key in auth.keys):
+    if any(len(key.reveal()) < MIN_HIDDEN for key in auth.secrets):
         found.append(f"edge_auth: a key has {_TOO_SHORT}")
     for provider in config.providers.values():
         found += _of_key(provider)

@@ -29,6 +29,7 @@ class Reason(Enum):
     HEAD_TOO_LARGE = ("head_too_large", 431)
     BODY_TOO_LARGE = ("body_too_large", 413)
     TOO_MANY_SESSIONS = ("too_many_sessions", 429)
+    CLIENT_LIMIT = ("client_limit", 429)
     NOT_IMPLEMENTED = ("not_implemented", 501)
     NO_ACCOUNT = ("no_account", 429)
     INTERNAL = ("internal", 500)

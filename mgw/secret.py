@@ -15,6 +15,8 @@ from typing import Final, final
 from urllib.parse import quote
 
 KEY_HASH_DIGITS: Final = 12
+DIGEST_PREFIX: Final = "sha256:"
+"""Begins what a client is called whose key has no name; names hold no colon."""
 MIN_HIDDEN: Final = 8
 """Characters from which on a key is hidden; a shorter one is a word, and texts are made of words."""
 

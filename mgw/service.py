@@ -26,6 +26,7 @@ from mgw import __version__
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.check import warnings
+from mgw.clients.client import ClientRegistry
 from mgw.config.authentication import secrets_of_credentials
 from mgw.config.hooks import secrets_of_hooks
 from mgw.config.problems import ConfigError
@@ -79,7 +80,8 @@ SWITCH_SECONDS: Final = 0.001
 
 def secrets_of(config: Config) -> list[Secret]:
     """Return every secret that a configuration holds."""
-    found = [*config.edge_auth.keys, *secrets_of_hooks(config.hooks)]
+    edge_auth = config.edge_auth
+    found = [*edge_auth.secrets, *edge_auth.digests, *secrets_of_hooks(config.hooks)]
     for provider in config.providers.values():
         found += secrets_of_credentials(provider)
         found += [Secret(value) for value in provider.headers.set.values() if value]
@@ -142,8 +144,9 @@ class GatewayService(Service):
             offload=self._work_threads.run,
             clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
-        self._metrics.reloaded(1, config.providers)
+        self._metrics.reloaded(1, config.providers, config.edge_auth.names)
         self._sinks = self._open_sinks(config)
+        registry = ClientRegistry()
         self.server = WebServer(
             generation=generation,
             app=build_app(self._operations().endpoints()),
@@ -152,7 +155,8 @@ class GatewayService(Service):
             observer=AccessObserver(self._records, self._metrics),
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
-            gate=EdgeGate(config.edge_auth),
+            gate=EdgeGate(config.edge_auth, registry),
+            registry=registry,
             offload=self._work_threads.run,
             sessions=Sessions(config.realtime.max_sessions),
         )
@@ -197,12 +201,13 @@ class GatewayService(Service):
         """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
-            observer = RedactingObserver(
-                textFileLogObserver(stream), lambda: [*self._secrets, *self._sources.secrets()]
-            )
+            observer = RedactingObserver(textFileLogObserver(stream), self._known_secrets)
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
             )
+
+    def _known_secrets(self) -> list[Secret]:
+        return [*self._secrets, *self._sources.secrets(), *self.server.gate.learned]
 
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.
@@ -261,12 +266,12 @@ class GatewayService(Service):
             _log.error("the configuration was not reloaded, the old one stays in use:\n{error}", error=error)
             return
         self._warn_of_restart(config)
-        self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets]))
+        self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets, *self.server.gate.learned]))
         self._sinks.tools.room.max_bytes = config.spool.max_bytes
         self._sinks.use(sinks)
         self.server.use(generation)
         self.channels.limits = channel_limits(config)
-        self._metrics.reloaded(generation.number, config.providers)
+        self._metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         self._event_loop.use(fast=config.fast_event_loop)
         _log.info("the configuration was reloaded: generation {number}", number=generation.number)
         self._warn(config)

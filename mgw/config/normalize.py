@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from mgw.config.authentication import settle_authentication
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
+from mgw.config.edge_auth import settle_edge_auth
 from mgw.config.environment import (
     CERT_VARIABLE,
     KEY_VARIABLE,
@@ -25,7 +26,6 @@ from mgw.config.proxy import ProxyAddress
 from mgw.config.quoting import quote, suggestion
 from mgw.config.settings import (
     Config,
-    EdgeAuthSettings,
     ProfileFileSettings,
     RoutesSettings,
     SpoolSettings,
@@ -34,7 +34,6 @@ from mgw.config.settings import (
 from mgw.config.settings_base import Settings, file_settings, set_keys
 from mgw.config.translation import TranslationSettings
 from mgw.kinds import KINDS, enumerated, kinds_where, of_chat
-from mgw.secret import Secret
 from mgw.vocabulary import DEFAULT_SPELLINGS, Family, Kind
 
 BlockT = TypeVar("BlockT", bound=Settings)
@@ -57,7 +56,7 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "providers": _providers(config, context),
         "defaults": _defaults(config.defaults, context),
         "aliases": _aliases(config.aliases, context),
-        "edge_auth": _edge_auth(config.edge_auth, context),
+        "edge_auth": settle_edge_auth(config.edge_auth, context),
         "routes": _routes(config.routes, context),
         "hooks": settle_hooks(config.hooks, context),
         "tls": _tls(config.tls, listen, context),
@@ -154,19 +153,6 @@ def _aliases(aliases: dict[str, tuple[str, ...]], context: LoadContext) -> dict[
             else:
                 context.report.add(place, f"expected <provider>/<model>, found {quote(target)}")
     return aliases
-
-
-def _edge_auth(edge_auth: EdgeAuthSettings, context: LoadContext) -> EdgeAuthSettings:
-    keys: list[Secret] = list(edge_auth.keys)
-    by_name = ("edge_auth", "keys_env")
-    if edge_auth.keys_env is not None:
-        keys += context.keys_from(edge_auth.keys_env, by_name)
-    excused = context.report.has_problem_below(("edge_auth", "keys")) or context.report.has_problem_below(
-        by_name
-    )
-    if edge_auth.enabled and not keys and not excused:
-        context.report.add(("edge_auth", "enabled"), "edge auth needs a key: set edge_auth.keys or keys_env")
-    return edge_auth.model_copy(update={"keys": tuple(dict.fromkeys(keys))})
 
 
 def _listen(listen: Listen | EndpointText, context: LoadContext) -> Listen | EndpointText:

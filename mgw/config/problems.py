@@ -57,6 +57,14 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
 )
 """Values at and below these never stand in a message: there a key stands, or may stand by mistake."""
 
+OF_NAMED_KEYS: Final = frozenset(
+    {
+        *("name", "key", "key_env", "sha256", "models"),
+        *("requests_per_minute", "tokens_per_minute", "max_in_flight"),
+    }
+)
+"""Settings below the secret place of edge keys; any other word there may be a key."""
+
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./-]+")
 
 
@@ -75,9 +83,13 @@ def is_among(path: Path, patterns: Iterable[Path]) -> bool:
 def dotted_path(path: Path) -> str:
     """Write a path as an operator reads it: one line, without what stands below a secret place."""
     return ".".join(
-        HIDDEN if isinstance(part, str) and is_among(path[:depth], SECRET_PLACES) else _component(part)
+        HIDDEN if _is_secret(part) and is_among(path[:depth], SECRET_PLACES) else _component(part)
         for depth, part in enumerate(path)
     )
+
+
+def _is_secret(part: str | int) -> bool:
+    return isinstance(part, str) and part not in OF_NAMED_KEYS
 
 
 def _component(part: str | int) -> str:

@@ -239,6 +239,9 @@ _RULES: Final[MappingProxyType[str, list[Schema]]] = MappingProxyType(
                 },
             }
         ],
+        "NamedKeySettings": [
+            {"oneOf": [{"required": [key]} for key in ("key", "key_env", "sha256")]},
+        ],
         "OAuthSettings": [
             _none_of_all(_in_a_form(name)) for name in ("client_id", "client_secret", "refresh_token")
         ],

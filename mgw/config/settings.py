@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.environment import (
     CERT_VARIABLE,
     KEY_VARIABLE,
@@ -24,7 +25,6 @@ from mgw.config.field_types import (
     DefaultNames,
     DiskBytes,
     DrainSeconds,
-    EdgeKey,
     MemoryBytes,
     Minutes,
     Name,
@@ -34,7 +34,6 @@ from mgw.config.field_types import (
     PublicUrl,
     Seconds,
     Text,
-    Variable,
 )
 from mgw.config.hooks import HooksSettings
 from mgw.config.listen import DEFAULT_LISTEN
@@ -64,21 +63,6 @@ class TimeoutsSettings(UpstreamTimeoutsSettings):
     client_headers: Seconds = setting("Until the headers of a request are complete", default=10.0)
     client_body_idle: Seconds = setting("Between two chunks of a request body", default=60.0)
     client_idle: Seconds = setting("Between two requests on a connection", default=90.0)
-
-
-class EdgeAuthSettings(Settings):
-    """Who may use the gateway."""
-
-    enabled: OnOff = setting(
-        "Whether clients need one of the gateway's own keys",
-        "If so, at least one must be configured.",
-        default=False,
-    )
-    keys: UniqueList[EdgeKey] = setting("Keys that clients may use", default=())
-    """Those of the environment included."""
-    keys_env: Omittable[Variable] = setting(
-        "The environment variable that holds further keys, separated by commas or white space"
-    )
 
 
 class ProfileFileSettings(Settings):

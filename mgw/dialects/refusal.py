@@ -43,6 +43,7 @@ CODES: Final = MappingProxyType(
         Reason.HEAD_TOO_LARGE: "headers_too_large",
         Reason.BODY_TOO_LARGE: "request_too_large",
         Reason.TOO_MANY_SESSIONS: "too_many_sessions",
+        Reason.CLIENT_LIMIT: "rate_limit_exceeded",
         Reason.NOT_IMPLEMENTED: "not_implemented",
         Reason.NO_ACCOUNT: "no_account_available",
         Reason.INTERNAL: "internal_error",

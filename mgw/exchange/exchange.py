@@ -16,6 +16,8 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.clients.client import Client
+from mgw.clients.limits import Place
 from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason
 from mgw.exchange.offload import Offload, run_inline
@@ -62,6 +64,8 @@ class Exchange(Struct, eq=False):
     """Takes what the usage event is made of; never raises."""
     wall: float
     """Unix seconds at which the head was complete."""
+    client: Client | None = None
+    """Whose edge key the request came with; ``None`` where nobody needs one."""
     started: float = 0.0
     """The clock's time of the same."""
     target: Target | None = None
@@ -98,6 +102,8 @@ class Exchange(Struct, eq=False):
     upstream_seconds: float = 0.0
     """How long the provider was waited for, up to the head of the client's response."""
     _waits_since: float | None = None
+    _place: Place | None = None
+    """Where the client has limits and the request was counted."""
     settled: bool = False
 
     def __post_init__(self) -> None:
@@ -107,6 +113,20 @@ class Exchange(Struct, eq=False):
     def __repr__(self) -> str:  # what went wrong may quote a provider
         return f"Exchange({self.request_id!r})"
 
+    def take_place(self) -> None:
+        """Count the request among those of its client.
+
+        :raises GatewayError: ``CLIENT_LIMIT``, where that is one too many.
+        """
+        if self.client is not None:
+            self._place = self.client.begin(self.started)
+
+    def _leave_place(self, place: Place, usage: TokenUsage, outcome: Outcome) -> None:
+        assert self.client is not None
+        assert self.client.counts is not None, "it has limits"
+        tokens = (usage.tokens_in or 0) + (usage.tokens_out or 0)
+        self.client.counts.end(place, self.clock.seconds(), tokens, refused=outcome is Outcome.REJECTED)
+
     def failed(self, error: Exception) -> None:
         """Settle: the request was refused or broke off, or there is a bug."""
         if isinstance(error, CancelledError):
@@ -115,6 +135,11 @@ class Exchange(Struct, eq=False):
             self.refused(error)
         else:
             self.refused(GatewayError(Reason.INTERNAL, "a bug"))
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether the client may use some models only."""
+        return self.client is not None and self.client.fits is not None
 
     @property
     def translated(self) -> bool:
@@ -165,9 +190,14 @@ class Exchange(Struct, eq=False):
         self.error = error
         if self.http_status is None:
             self.http_status = status
+        usage = NO_USAGE
         try:
-            self.record(self._settled(outcome))
+            settled = self._settled(outcome)
+            usage = settled.usage
+            self.record(settled)
         finally:
+            if self._place is not None:
+                self._leave_place(self._place, usage, outcome)
             self.generation.leave()
 
     def responded(self) -> None:
@@ -239,13 +269,14 @@ class Exchange(Struct, eq=False):
 
     def _settled(self, outcome: Outcome) -> SettledExchange:
         now, started, first, target = self.clock.seconds(), self.started, self.first_byte_at, self.target
+        client = None if self.client is None else self.client.name
         usage = NO_USAGE  # a count consumes nothing (contract 7.3)
         if self.route.metered:
             usage = self.usage() if self.counted is None else self.counted
         provider, upstream_model = (
             (None, None) if target is None else (target.provider.name, target.upstream_model)
         )
-        labels = labels_for(self.route, provider, self.asked_model, upstream_model, self.key_hash)
+        labels = labels_for(self.route, provider, self.asked_model, upstream_model, self.key_hash, client)
         cost = unpriced = None
         prices = self.generation.prices
         if prices is not None and self.route.metered:

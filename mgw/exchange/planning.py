@@ -30,7 +30,7 @@ from mgw.exchange.request import MAX_PREPARED, ClientRequest
 from mgw.exchange.response import BufferedResponse, FullResponse, Plan, read_body
 from mgw.exchange.rewritten_names import RenamedPassthrough
 from mgw.exchange.rewritten_urls import UrlRewriter, url_rewriter_for
-from mgw.exchange.target_resolution import resolve_target, rewrite_models
+from mgw.exchange.target_resolution import check_allowed, resolve_target, rewrite_models
 from mgw.exchange.translation import Translation, TranslationBuilder
 from mgw.routing.resolve import Target, check_capability
 from mgw.routing.route import ModelAt, Treatment
@@ -61,6 +61,9 @@ def plan_known(
         known = find_target(exchange.generation, route, request, asked)
         if known is None:
             return None
+        exchange.asked_model = asked
+        exchange.target = known if isinstance(known, Target) else known.target
+        check_allowed(exchange, exchange.target)
         if isinstance(known, Target):
             return _translate_known(exchange, request, known, body)
         prepared = known.request_for(request)
@@ -120,6 +123,7 @@ async def plan_fallback(
         exchange.retarget(target)
         try:
             check_capability(exchange.route, target)
+            check_allowed(exchange, target)
             opened = await open_body(exchange, request, body)
             if target.family is not exchange.route.family:
                 return await _translation(exchange, request, target, opened, keep=False)
@@ -195,7 +199,7 @@ async def _passthrough(
         keep_target(exchange.generation, route, request, prepared_target)
         return _passthrough_of(exchange, request, target, body, prepared=prepared)
     repeats = route.model_at is ModelAt.PATH and route.body_models and not body.nested
-    if repeats and target.upstream_model != request.path_model:
+    if repeats and (exchange.is_restricted or target.upstream_model != request.path_model):
         body = await find_nested_models(exchange, request, body.original)
     if has_foreign_history(exchange, body):
         body = await strip_foreign_history(exchange, body)

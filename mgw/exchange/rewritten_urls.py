@@ -6,15 +6,16 @@ message batches, where their origin is the provider's; these are the only edits 
 
 Google's SDK sends the chunks of an upload to the URL that the start of it gave, without any key.  So the URL
 that the gateway hands out carries a token: an HMAC over the provider, the path and the query with its upload
-id, valid for a day.  Its key is derived from the edge keys, so that all workers and hosts agree, and so that
-the token dies with the key that it stands for (contract 4.24).
+id, valid for a day.  Its key is derived from the digest of the client's edge key, of which the configuration
+may hold no more: so all workers and hosts agree, the token stands for exactly that key with its limits, and
+it dies with it (contract 4.24).
 """
 
 from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -28,7 +29,6 @@ from mgw.exchange.request import ClientRequest
 from mgw.routing.match import PROVIDER
 from mgw.routing.resolve import Target
 from mgw.routing.route import UrlRewrite
-from mgw.secret import Secret
 from mgw.upstream.address import address_of
 from mgw.wire.headers import RawHeaders
 from mgw.wire.json_spans import Edit, apply_edits, find_nested_strings
@@ -85,9 +85,9 @@ class UrlRewriter:
         if target is None:
             return value
         path, query = target
-        edge = self.exchange.generation.config.edge_auth
-        if edge.enabled and edge.keys:
-            token = upload_token(edge.keys, path + b"?" + (query or b""), self.now)
+        client = self.exchange.client
+        if client is not None:
+            token = upload_token(client.digest, path + b"?" + (query or b""), self.now)
             query = with_parameter(query, PARAMETER, token)
         return self._at(path, query).encode("latin-1")
 
@@ -138,27 +138,28 @@ def rewrites_body(rewriter: UrlRewriter | None) -> bool:
     return rewriter is not None and rewriter.exchange.route.url_rewrite is UrlRewrite.RESULTS_URL
 
 
-def upload_token(keys: Sequence[Secret], address: bytes, now: float) -> str:
-    """Return the token of an address; the first of the edge keys vouches for it.
+def upload_token(digest: bytes, address: bytes, now: float) -> str:
+    """Return the token of an address, which stands for the key with this SHA-256.
 
     :param address: the path and the query that it stands for, the provider among the parameters.
     :param now: unix seconds.
     """
     expires = int(now) + LIFETIME_SECONDS
-    return f"{expires}-{_token_mac(keys[0], address, expires)}"
+    return f"{expires}-{_token_mac(digest, address, expires)}"
 
 
-def is_valid_token(keys: Sequence[Secret], address: bytes, token: str, now: float) -> bool:
-    """Whether a token stands for one of the edge keys on this address; compared in constant time."""
+def key_of_token(digests: Iterable[bytes], address: bytes, token: str, now: float) -> bytes | None:
+    """Return the digest of the key that a token stands for on this address; compared in constant time."""
     match = _TOKEN.fullmatch(token)
     if match is None or int(match[1]) < now:
-        return False
-    is_valid = False
-    for key in keys:
-        is_valid |= hmac.compare_digest(_token_mac(key, address, int(match[1])), match[2])
-    return is_valid
+        return None
+    found = None
+    for digest in digests:
+        if hmac.compare_digest(_token_mac(digest, address, int(match[1])), match[2]):
+            found = digest
+    return found
 
 
-def _token_mac(key: Secret, address: bytes, expires: int) -> str:
-    derived = hmac.digest(key.reveal().encode("latin-1"), _PURPOSE, "sha256")
+def _token_mac(digest: bytes, address: bytes, expires: int) -> str:
+    derived = hmac.digest(digest, _PURPOSE, "sha256")
     return hmac.new(derived, b"%d\n%b" % (expires, address), sha256).hexdigest()

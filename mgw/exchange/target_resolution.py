@@ -64,13 +64,24 @@ def resolve_model(exchange: Exchange, request: ClientRequest, asked: str | None)
 
 
 def check_target(exchange: Exchange, target: Target) -> Target:
-    """Note where a request goes, and check that the provider may be asked.
+    """Note where a request goes, and check that the client may use it and the provider may be asked.
 
-    :raises GatewayError: as :func:`mgw.routing.resolve.check_capability` does.
+    :raises GatewayError: ``UNKNOWN_MODEL``, and as :func:`mgw.routing.resolve.check_capability` does.
     """
     exchange.target = target
+    check_allowed(exchange, target)
     check_capability(exchange.route, target)
     return target
+
+
+def check_allowed(exchange: Exchange, target: Target) -> None:
+    """Check that the client may use the model that leads to a target.
+
+    :raises GatewayError: ``UNKNOWN_MODEL``.
+    """
+    client, asked = exchange.client, target.asked_model
+    if client is not None and client.fits is not None and asked is not None:
+        client.check_model(asked, target.provider.name, target.upstream_model)
 
 
 def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, body: RequestBody) -> None:
@@ -80,20 +91,23 @@ def rewrite_models(exchange: Exchange, request: ClientRequest, target: Target, b
     """
     new = target.upstream_model
     if body.nested:
-        resolver = exchange.generation.resolver
-        body.rename_nested(_upstream_names(resolver, target, request.path_model, body))
+        body.rename_nested(_upstream_names(exchange, target, request.path_model, body))
     elif new is not None and exchange.route.model_at is not ModelAt.PATH:
         body.rename(new)
 
 
 def _upstream_names(
-    resolver: Resolver, target: Target, path_model: str | None, body: RequestBody
+    exchange: Exchange, target: Target, path_model: str | None, body: RequestBody
 ) -> dict[tuple[str | int, ...], str]:
     """Return what is to stand at the place of each nested model; some repeat the model of the path."""
+    resolver, client = exchange.generation.resolver, exchange.client
     asked = None if path_model is None else path_model.removeprefix(MODELS)
     new_at: dict[tuple[str | int, ...], str] = {}
     for path, nested in body.effective_models.items():
         kept, resolved = _resolve_name(resolver, nested.value)
+        if client is not None and client.fits is not None:
+            provider, model = (target.provider, nested.value) if resolved is None else resolved
+            client.check_model(nested.value, provider.name, model, nested.name)
         if nested.value.removeprefix(MODELS) == asked and target.upstream_model is not None:
             prefix = nested.value[: len(nested.value) - len(asked)]
             new_at[path] = prefix + target.upstream_model.removeprefix(MODELS)

@@ -100,7 +100,7 @@ def format_value(value: str | None) -> str:
 
 def usage_line(settled: SettledExchange) -> bytes:
     """Return the line of an exchange; what comes after its id, which is ours, is left out where unknown."""
-    names, key_hash = settled.labels.log_text or _render_labels(settled.labels)
+    names, keys = settled.labels.log_text or _render_labels(settled.labels)
     status, error, ttft_ms, attempts = settled.http_status, settled.error, settled.ttft_ms, settled.attempts
     usage, session, dropped = settled.usage, settled.session, settled.dropped_fields
     tokens_in, tokens_out, upstream_id = usage.tokens_in, usage.tokens_out, settled.upstream_request_id
@@ -119,7 +119,7 @@ def usage_line(settled: SettledExchange) -> bytes:
         more += f" attempts={attempts}"
     if session is not None:
         more += _session_fields(session)
-    more += key_hash if settled.cost is None else f" cost_usd={usd_text(settled.cost)}{key_hash}"
+    more += keys if settled.cost is None else f" cost_usd={usd_text(settled.cost)}{keys}"
     if upstream_id is not None:
         more += f" upstream_request_id={upstream_id if _plain(upstream_id) else format_value(upstream_id)}"
     if dropped:
@@ -147,8 +147,9 @@ def _render_labels(labels: ExchangeLabels) -> tuple[str, str]:
         f"dialect={labels.dialect} route={labels.route} provider={format_value(labels.provider)} "
         f"model={format_value(labels.model)} upstream_model={format_value(labels.upstream_model)}"
     )
-    key_hash = "" if labels.key_hash is None else f" key_hash={format_value(labels.key_hash)}"
-    labels.log_text = names, key_hash
+    keys = "" if labels.key_hash is None else f" key_hash={format_value(labels.key_hash)}"
+    keys += "" if labels.client is None else f" client={format_value(labels.client)}"
+    labels.log_text = names, keys
     return labels.log_text
 
 

@@ -39,7 +39,7 @@ from mgw.ops.exposition import CounterTable, Exposition, HistogramTable, Table
 from mgw.ops.session_metrics import SessionMetrics
 from mgw.usage.event import Outcome
 from mgw.usage.journal import SinkCounts
-from mgw.usage.record import SettledExchange
+from mgw.usage.record import NO_CLIENT, OTHER_CLIENT, SettledExchange
 
 BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
@@ -48,6 +48,7 @@ BUCKETS: Final = (
 """Upper bounds in seconds: a count of tokens takes milliseconds, a long response ten minutes."""
 NONE: Final = "none"
 OTHER: Final = "other"
+_UNNAMED: Final = frozenset({NO_CLIENT, OTHER_CLIENT})
 EDGE_REASONS: Final = frozenset({"key", "origin"})
 PART_SECONDS: Final = 0.0005
 """How long a turn of the reactor may render."""
@@ -72,7 +73,7 @@ class _Timings:
 
 @dataclass(slots=True)
 class _TokenCounts:
-    """The tokens of one provider."""
+    """The tokens of one client at one provider."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -104,8 +105,8 @@ class _Row:
     count: int = 0
 
 
-_Labels = tuple[str, str, str, str]
-_Key = tuple[str, str | None, int, Outcome]
+_Labels = tuple[str, str, str, str, str]
+_Key = tuple[str, str | None, int, Outcome, str]
 
 
 def _zero() -> int:
@@ -140,6 +141,8 @@ class Metrics:
     """The names of the rows of the route table."""
     providers: set[str] = field(default_factory=set)
     """Every provider that was ever configured; see :meth:`reloaded`."""
+    named_clients: set[str] = field(default_factory=set)
+    """The names of all keys that ever were configured."""
     requests_in_flight: Callable[[], int] = _zero
     sessions_in_flight: Callable[[], int] = _zero
     bodies_held: Callable[[], Mapping[str, int]] = _no_bodies
@@ -167,7 +170,7 @@ class Metrics:
     _known: dict[_Key, _Row] = field(default_factory=dict, repr=False)
     _rows: dict[_Labels, _Row] = field(default_factory=dict, repr=False)
     _timings: dict[tuple[str, str], _Timings] = field(default_factory=dict, repr=False)
-    _tokens: dict[str, _TokenCounts] = field(default_factory=dict, repr=False)
+    _tokens: dict[tuple[str, str], _TokenCounts] = field(default_factory=dict, repr=False)
     _exposition_for: Callable[[bytes | None], Exposition] = field(
         default_factory=lambda: lru_cache(maxsize=2)(Exposition), repr=False
     )
@@ -186,7 +189,8 @@ class Metrics:
         known = self._known
         for settled in rows:
             labels, usage = settled.labels, settled.usage
-            key = (labels.route, labels.provider, (settled.http_status or 0) // 100, settled.outcome)
+            hundreds = (settled.http_status or 0) // 100
+            key = (labels.route, labels.provider, hundreds, settled.outcome, labels.client_label)
             row = known.get(key)
             if row is None:
                 row = self._row_of(key)
@@ -218,8 +222,9 @@ class Metrics:
         """Do nothing; the numbers stay readable."""
         return succeed(None)
 
-    def reloaded(self, generation: int, providers: Iterable[str]) -> None:
-        """A configuration is in use, the first one included."""
+    def reloaded(self, generation: int, providers: Iterable[str], clients: Iterable[str] = ()) -> None:
+        """A configuration is in use, the first one included; ``clients`` are the names of its keys."""
+        self.named_clients.update(clients)
         self._generation = generation
         self._reload_ok = 1
         self.providers.update(providers)
@@ -296,17 +301,19 @@ class Metrics:
             return render()
 
     def _row_of(self, key: _Key) -> _Row:
-        route, provider, hundreds, outcome = key
+        route, provider, hundreds, outcome, client = key
+        is_named = client in _UNNAMED or client in self.named_clients
         known = route in self.routes and (provider is None or provider in self.providers) and hundreds < 10
         names = (route if route in self.routes else OTHER, self._provider_label(provider))
         hundreds = hundreds if 1 <= hundreds <= 5 else 0
-        labels = (*names, f"{hundreds}xx" if hundreds else OTHER, outcome.value)
+        client = client if is_named else OTHER
+        labels = (*names, f"{hundreds}xx" if hundreds else OTHER, outcome.value, client)
         row = self._rows.get(labels)
         if row is None:
             timings = self._timings.setdefault(names, _Timings())
-            tokens = self._tokens.setdefault(names[1], _TokenCounts())
+            tokens = self._tokens.setdefault((names[1], client), _TokenCounts())
             row = self._rows[labels] = _Row(timings, tokens)
-        if known:  # what a client might have made up is never a key here
+        if known and is_named:  # what a client might have made up is never a key here
             self._known[key] = row
         return row
 
@@ -321,7 +328,7 @@ class Metrics:
         family = CounterMetricFamily(
             "mgw_requests",
             "Requests that left a usage event.",
-            labels=("route", "provider", "status_class", "outcome"),
+            labels=("route", "provider", "status_class", "outcome", "client"),
         )
         return CounterTable(family, [(labels, row.count) for labels, row in self._rows.items()])
 
@@ -337,13 +344,13 @@ class Metrics:
         family = CounterMetricFamily(
             "mgw_tokens",
             "Tokens reported by providers; in includes cached tokens, out includes reasoning tokens.",
-            labels=("provider", "direction"),
+            labels=("provider", "direction", "client"),
         )
         return CounterTable(
             family,
             [
-                ((provider, direction), count)
-                for provider, counts in self._tokens.items()
+                ((provider, direction, client), count)
+                for (provider, client), counts in self._tokens.items()
                 for direction, count in counts.rows()
             ],
         )

@@ -22,6 +22,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.prepared_request import upstream_target
 from mgw.exchange.request import ClientRequest
 from mgw.exchange.response import FullResponse
+from mgw.exchange.target_resolution import check_allowed
 from mgw.exchange.upstream_headers import forwarded_headers, provider_headers, secrets_sent
 from mgw.realtime.handshake import ClientHandshake
 from mgw.realtime.upstream_socket import Answer, SwitchedUpstream, UpstreamRefusal, connect_socket
@@ -82,6 +83,7 @@ def _next_target(exchange: Exchange, attempts: Attempts) -> Target | None:
         target = attempts.begin_fallback()
         try:
             check_capability(exchange.route, target)
+            check_allowed(exchange, target)
         except GatewayError:
             continue
         return target

@@ -355,7 +355,8 @@ class Session:
             return False
         if route.model_at is ModelAt.MESSAGE or self._messages.replaces_http:
             return True
-        return target is not None and target.upstream_model != target.asked_model  # they repeat it at most
+        is_renamed = target is not None and target.upstream_model != target.asked_model
+        return is_renamed or self.exchange.is_restricted  # else they repeat it at most
 
     def _meter(self, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -371,7 +372,7 @@ class Session:
             return payload
         target, asked = self.exchange.target, found[-1].value
         assert target is not None
-        if repeat_marker is not None and asked != target.asked_model:
+        if repeat_marker is not None and asked != target.asked_model and not self.exchange.is_restricted:
             return payload
         try:
             new = self._upstream_model(asked)
@@ -383,7 +384,7 @@ class Session:
     def _upstream_model(self, asked: str) -> str:
         """Return the provider's name of a model that a message asks for.
 
-        :raises GatewayError: it is another provider's.
+        :raises GatewayError: it is another provider's, or the client may not use it.
         """
         exchange = self.exchange
         target, resolver = exchange.target, exchange.generation.resolver
@@ -393,6 +394,9 @@ class Session:
         if target.upstream_model is not None and bare == (target.asked_model or "").removeprefix(MODELS):
             return kept + target.upstream_model.removeprefix(MODELS)
         named = resolver.find(bare)
+        if exchange.client is not None:
+            provider, model = named or (target.provider, asked)
+            exchange.client.check_model(asked, provider.name, model)
         if named is None:
             return asked
         provider, model = named

@@ -64,14 +64,25 @@ class Catalog:
 
         :raises GatewayError: ``UNKNOWN_MODEL`` for every other id.
         """
+        provider, _ = self._find(name)
+        return CatalogEntry(
+            id=name, capabilities=_shown(provider), created=self._created, owned_by=provider.name
+        )
+
+    def _find(self, name: str) -> tuple[Provider, str]:
         found = self._resolver.find(name) or self._resolver.find(name.removeprefix("models/"))
         if found is None:
             message = f"no model is named {name[:200]!r}; use an alias or <provider>/<model>"
             raise GatewayError(Reason.UNKNOWN_MODEL, message, param="model")
-        provider, _ = found
-        return CatalogEntry(
-            id=name, capabilities=_shown(provider), created=self._created, owned_by=provider.name
-        )
+        return found
+
+    def target_of(self, name: str) -> tuple[str, str]:
+        """Return the provider and its model that an id of an entry stands for.
+
+        :raises GatewayError: as :meth:`entry` does.
+        """
+        found = self._find(name)
+        return found[0].name, found[1]
 
     def with_live(self, live: Mapping[str, Iterable[ListedModel]]) -> tuple[CatalogEntry, ...]:
         """Return every entry, and behind them what providers list themselves, in the configuration's order.

@@ -80,6 +80,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes_out: int | None = None
     frames_in: int | None = None
     frames_out: int | None = None
+    client: str | None = None
+    """Whose key it was: its name, else the first digits of its digest."""
     error: str | None = None
     """Why it did not end well: one word (:func:`mgw.dialects.refusal.word_of`)."""
     upstream_request_id: str | None = None

@@ -17,6 +17,7 @@ from msgspec.json import Encoder
 
 from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.routing.route import Route, Treatment
+from mgw.secret import DIGEST_PREFIX
 from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ MAX_SHARED: Final = 512
 """How many labels are kept for exchanges to come: a client can make up any number of models."""
 MAX_SHARED_CHARS: Final = 256
 """Labels with a longer name of a model are not kept."""
+NO_CLIENT: Final = "none"
+OTHER_CLIENT: Final = "other"
 _ENCODER: Final = Encoder()
 
 
@@ -41,12 +44,20 @@ class ExchangeLabels:
     modality: str
     transport: Literal["http", "websocket"]
     key_hash: str | None
+    client: str | None = None
+    client_label: str = field(init=False, repr=False)
+    """The same, where it is a name; else a word that says what it is."""
     json_text: Raw | None = field(default=None, init=False, repr=False)
-    """The fields above but the last, as :func:`encode_settled` writes them; ``None`` until it does."""
+    """The fields above up to the transport, as :func:`encode_settled` writes them; ``None`` until it does."""
     log_text: tuple[str, str] | None = field(default=None, init=False, repr=False)
-    """The same, and the last field, as :func:`mgw.ops.logs.usage_line` writes them."""
+    """The same, and the key's hash and the client, as :func:`mgw.ops.logs.usage_line` writes them."""
     price: LabelPrice | None = field(default=None, init=False, repr=False)
     """What the model costs; ``None`` until the table of prices was asked."""
+
+    def __post_init__(self) -> None:
+        client = self.client
+        is_named = client is not None and not client.startswith(DIGEST_PREFIX)
+        self.client_label = NO_CLIENT if client is None else client if is_named else OTHER_CLIENT
 
 
 class SessionCounts(Struct, frozen=True, gc=False):
@@ -117,6 +128,7 @@ class SettledExchange(Struct, frozen=True, gc=False):
             bytes_out=session.bytes_out,
             frames_in=session.frames_in,
             frames_out=session.frames_out,
+            client=labels.client,
             error=self.error,
             upstream_request_id=self.upstream_request_id,
         )
@@ -160,6 +172,7 @@ class _Line(Struct, omit_defaults=True):
     attempts: int | None = None
     key_hash: str | None = None
     dropped_fields: tuple[str, ...] | None = None
+    client: str | None = None
     error: str | None = None
     upstream_request_id: str | None = None
 
@@ -177,12 +190,17 @@ class _Labels(Struct, kw_only=True, omit_defaults=True):
 
 
 def labels_for(
-    route: Route, provider: str | None, model: str | None, upstream_model: str | None, key_hash: str | None
+    route: Route,
+    provider: str | None,
+    model: str | None,
+    upstream_model: str | None,
+    key_hash: str | None,
+    client: str | None = None,
 ) -> ExchangeLabels:
     """Return the labels of these values, which exchanges share while they are among those asked for last."""
     if model is not None and len(model) > MAX_SHARED_CHARS:
-        return _labels_of(route, provider, model, upstream_model, key_hash)
-    return _shared_labels(route, provider, model, upstream_model, key_hash)
+        return _labels_of(route, provider, model, upstream_model, key_hash, client)
+    return _shared_labels(route, provider, model, upstream_model, key_hash, client)
 
 
 def encode_settled(settled: SettledExchange) -> bytes:
@@ -209,6 +227,7 @@ def encode_settled(settled: SettledExchange) -> bytes:
                 settled.attempts,
                 labels.key_hash,
                 settled.dropped_fields,
+                labels.client,
                 settled.error,
                 settled.upstream_request_id,
             )
@@ -237,7 +256,12 @@ def _render_labels(labels: ExchangeLabels) -> Raw:
 
 
 def _labels_of(
-    route: Route, provider: str | None, model: str | None, upstream_model: str | None, key_hash: str | None
+    route: Route,
+    provider: str | None,
+    model: str | None,
+    upstream_model: str | None,
+    key_hash: str | None,
+    client: str | None,
 ) -> ExchangeLabels:
     return ExchangeLabels(
         route.family.value,
@@ -248,6 +272,7 @@ def _labels_of(
         route.modality.value,
         "websocket" if route.treatment is Treatment.REALTIME else "http",
         key_hash,
+        client,
     )
 
 

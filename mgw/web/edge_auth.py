@@ -16,10 +16,11 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
-from mgw.config.settings import EdgeAuthSettings
+from mgw.clients.client import Client, ClientRegistry
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.credentials.provider import ClientKey
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.rewritten_urls import PARAMETER, is_valid_token
+from mgw.exchange.rewritten_urls import PARAMETER, key_of_token
 from mgw.families import AUTHORIZATION, FAMILIES, KEY_HEADERS
 from mgw.secret import Secret
 from mgw.vocabulary import Family
@@ -63,6 +64,8 @@ class Caller(Struct, frozen=True):
     """The headers, without any that repeats an edge key where no credential belongs."""
     flaw: str | None = None
     """What is wrong with a credential that could not be used."""
+    client: Client | None = None
+    """Whose edge key opened the gate; ``None`` where nobody needs one."""
 
 
 class Upload(Struct, frozen=True):
@@ -76,7 +79,8 @@ class Upload(Struct, frozen=True):
 class _Found(Struct):
     """What the carriers of one request hold."""
 
-    opened: bool
+    client: Client | None = None
+    """Whose key is among them, the first of several."""
     own: ClientKey | None = None
     flaw: str | None = None
 
@@ -84,12 +88,19 @@ class _Found(Struct):
 class EdgeGate:
     """The edge keys of one configuration, compared in constant time."""
 
-    def __init__(self, settings: EdgeAuthSettings) -> None:
+    def __init__(self, settings: EdgeAuthSettings, registry: ClientRegistry | None = None) -> None:
         self._closed = settings.enabled
-        self._keys = settings.keys
-        values = [key.reveal().encode("latin-1") for key in settings.keys]
-        self._digests = frozenset(sha256(value).digest() for value in values)
-        """Looked up by what nobody can steer: the time tells nothing of a key, however many there are."""
+        self._clients = (registry or ClientRegistry()).clients_of(settings)
+        """By digest, which nobody can steer: the time tells nothing of a key, however many there are."""
+        self._unseen = {digest for digest, client in self._clients.items() if not client.is_known}
+        """Those of keys that nobody has sent yet."""
+        self.learned: list[Secret] = []
+        """Keys that were configured by their digests, and have been sent since."""
+        self._hide([key.reveal().encode("latin-1") for key in settings.secrets])
+
+    def _hide(self, values: list[bytes]) -> None:
+        """Know these keys where they stand among other words, too."""
+        self._values = values
         self._secrets = [value for value in values if len(value) >= _SHORTEST_SECRET]
         words = b"|".join(map(re.escape, self._secrets))
         self._occurs = re.compile(words).search  # a pattern of literals is a fast one
@@ -111,36 +122,37 @@ class EdgeGate:
         :param upload: where the route is one of uploads: then the query may hold a token.
         :raises GatewayError: ``EDGE_KEY`` where a key is wanted and none fits.
         """
-        found = _Found(opened=not self._closed)
+        found, token_client = _Found(), None
         if upload is not None and raw_query is not None:
-            raw_query, good = self._without_token(raw_query, upload)
-            found.opened = found.opened or good
+            raw_query, token_client = self._without_token(raw_query, upload)
         others = self._read_headers(family, headers, found)
         if carried is not None:
             self._read_key(family, b"Sec-WebSocket-Protocol", carried, found)
         if raw_query is not None:
             raw_query = self._read_query(family, raw_query, found)
-        if not found.opened:
+        client = found.client or token_client
+        if client is None and self._closed:
             message = _WANTED if found.flaw is None else f"{_WANTED}; {found.flaw}"
             raise GatewayError(Reason.EDGE_KEY, message)
         said = b"\n".join(others)
         plain = b"%" not in said and b"+" not in said and self._occurs(said) is None  # as nearly always
         if self._secrets and not plain and any(map(self._mentions, _readings(said))):
             headers = [pair for pair in headers if not self._repeats(*pair)]
-        return Caller(found.own, raw_query, headers, found.flaw)
+        return Caller(found.own, raw_query, headers, found.flaw, client if self._closed else None)
 
     def repeats_key(self, values: Sequence[bytes]) -> bool:
         """Whether one of these values of headers, which carry no credential, repeats an edge key."""
         return bool(self._secrets) and any(map(self._mentions, _readings(b"\n".join(values))))
 
-    def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, bool]:
-        """Take the token out of a query; return the rest, and whether the token is good for this address."""
+    def _without_token(self, raw_query: bytes, upload: Upload) -> tuple[bytes | None, Client | None]:
+        """Take the token out of a query; return the rest, and for whom the token opens this address."""
         token = query_value(raw_query, PARAMETER)
         if token is None:
-            return raw_query, False
+            return raw_query, None
         rest = without_parameter(raw_query, _TOKEN)
         address = upload.raw_path + b"?" + (rest or b"")
-        return rest, is_valid_token(self._keys, address, token, upload.now)
+        digest = key_of_token(self._clients, address, token, upload.now)
+        return rest, None if digest is None else self._clients[digest]
 
     def _read_headers(self, family: Family, headers: RawHeaders, found: _Found) -> list[bytes]:
         """Read the carriers among the headers, and return the values of the others."""
@@ -153,8 +165,10 @@ class EdgeGate:
             value, scheme = _carried(family, name, raw_value)
             if value is None:
                 continue
-            if self._fits(value):
-                found.opened = True
+            client = self._client_of(value)
+            if client is not None:
+                if found.client is None or scheme is not None:
+                    found.client = client
                 continue
             flaw = self._flaw_of(value, name)
             if flaw is not None:
@@ -181,7 +195,7 @@ class EdgeGate:
         if name == FAMILIES[family].key_parameter:
             self._read_key(family, b"?%b=" % name, unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
             return True
-        if not self._digests:
+        if not self._clients:
             return False
         if any(map(self._mentions, _readings(field))):  # in its name, too
             return True
@@ -192,8 +206,9 @@ class EdgeGate:
     def _read_key(self, family: Family, carrier: bytes, value: bytes, found: _Found) -> None:
         if not value:
             return
-        if self._fits(value):
-            found.opened = True
+        client = self._client_of(value)
+        if client is not None:
+            found.client = found.client or client
             return
         flaw = self._flaw_of(value, carrier)
         if flaw is not None:
@@ -201,8 +216,18 @@ class EdgeGate:
         elif found.own is None:
             found.own = ClientKey(Secret(value.decode("latin-1")), None, family)
 
+    def _client_of(self, value: bytes) -> Client | None:
+        """Return whose key a value is."""
+        digest = sha256(value).digest()
+        client = self._clients.get(digest)
+        if digest in self._unseen:
+            self._unseen.discard(digest)
+            self.learned.append(Secret(value.decode("latin-1")))
+            self._hide([*self._values, value])
+        return client
+
     def _fits(self, value: bytes) -> bool:
-        return sha256(value).digest() in self._digests
+        return sha256(value).digest() in self._clients
 
     def _wraps(self, value: bytes) -> bool:
         """Whether a value is an edge key, as it is or with something around it."""

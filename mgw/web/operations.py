@@ -110,15 +110,29 @@ class Operations:
         :raises GatewayError: ``UNKNOWN_MODEL`` for an id that resolves neither by alias nor by prefix.
         """
         server_request = request.server_request
-        entry = self.generation().catalog.entry(server_request.matched.model or "")
+        catalog, name = self.generation().catalog, server_request.matched.model or ""
+        entry = catalog.entry(name)
+        client = server_request.caller.client
+        if client is not None:
+            client.check_model(name, *catalog.target_of(name))
         dialect = dialect_of(server_request.matched.route.dialect)
         _send(server_request, 200, JSON, dialect.render_entry(entry))
 
     async def _entries(
         self, server_request: ServerRequest, query: Mapping[str, str]
     ) -> Sequence[CatalogEntry]:
-        """Return what is listed; upstreams are asked where the client wants that."""
-        generation = self.generation()
+        """Return what is listed, as far as the client may use it."""
+        generation, client = self.generation(), server_request.caller.client
+        entries = await self._all_entries(generation, server_request, query)
+        if client is None or client.fits is None:
+            return entries
+        target_of = generation.catalog.target_of
+        return [entry for entry in entries if client.may_use(entry.id, *target_of(entry.id))]
+
+    async def _all_entries(
+        self, generation: Generation, server_request: ServerRequest, query: Mapping[str, str]
+    ) -> Sequence[CatalogEntry]:
+        """Return everything that is listed; upstreams are asked where the client wants that."""
         catalog = generation.catalog
         live = "live" in query
         if live and query["live"].lower() not in _ON:

@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.spool import Spool
+from mgw.clients.client import ClientRegistry
 from mgw.dialects.refusal import word_of
 from mgw.errors import GatewayError, Reason, forget_frames
 from mgw.exchange.exchange import Exchange
@@ -124,6 +125,8 @@ class WebServer:
     spool: Spool
     """Keeps large bodies on disk."""
     gate: EdgeGate
+    registry: ClientRegistry = field(default_factory=ClientRegistry)
+    """What clients have used of their limits."""
     offload: Offload = run_inline
     """Does what large bodies cost."""
     request_ids: RequestIds = field(default_factory=RequestIds)
@@ -151,7 +154,7 @@ class WebServer:
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
-        self.gate = EdgeGate(generation.config.edge_auth)
+        self.gate = EdgeGate(generation.config.edge_auth, self.registry)
         self._admitted.clear()
         self.sessions.max_sessions = generation.config.realtime.max_sessions
         spool = generation.config.spool
@@ -194,6 +197,8 @@ class WebServer:
         request = self._open(channel, admitted, head.content_length)
         try:
             self._check(request)
+            if caller.client is not None and request.exchange is not None:
+                request.exchange.take_place()
             request.admit_body()
         except GatewayError as error:
             request.refuse(error)
@@ -213,6 +218,9 @@ class WebServer:
         try:
             if self.draining:
                 raise _draining()
+            client = admitted.caller.client
+            if client is not None and client.counts is not None and request.exchange is not None:
+                request.exchange.take_place()
             if content_length > admitted.max_body_bytes:
                 request.check_length(content_length)
         except GatewayError as error:
@@ -225,8 +233,9 @@ class WebServer:
         request_id, exchange, route = self.request_ids.take(), None, admitted.matched.route
         if not route.is_local:
             record = self.observer.record
+            client, wall = admitted.caller.client, self.wall()
             exchange = Exchange(
-                request_id, route, self.generation, self.clock, self.wheel, record, self.wall()
+                request_id, route, self.generation, self.clock, self.wheel, record, wall, client
             )
         request = ServerRequest(self, channel, admitted, request_id, exchange, content_length)
         self._requests[request] = None
@@ -235,13 +244,17 @@ class WebServer:
     def _open_session(self, channel: GatewayChannel, admitted: AdmittedHead) -> UpgradeRequest:
         request_id, record = self.request_ids.take(), self.observer.record
         route, wall = admitted.matched.route, self.wall()
-        exchange = Exchange(request_id, route, self.generation, self.clock, self.wheel, record, wall)
+        exchange = Exchange(
+            *(request_id, route, self.generation, self.clock, self.wheel, record, wall),
+            client=admitted.caller.client,
+        )
         exchange.offload = self.offload
         request = UpgradeRequest(self, channel, admitted, request_id, exchange)
         self._requests[request] = None
         try:
             self._check(request)
             self._check_origin(admitted)
+            exchange.take_place()
         except GatewayError as error:
             request.refuse(error)
         return request

@@ -16,7 +16,13 @@ from mgw.routing.routes import DENIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^\.\. code:: yaml\n\n((?:(?:    .*)?\n)+)", re.MULTILINE)
-PAGES = ("README.rst", "docs/providers.rst", "docs/credentials.rst", "docs/coming-from-litellm.rst")
+PAGES = (
+    "README.rst",
+    "docs/providers.rst",
+    "docs/credentials.rst",
+    "docs/keys.rst",
+    "docs/coming-from-litellm.rst",
+)
 
 
 def blocks() -> Iterator[tuple[str, str]]:

@@ -38,7 +38,7 @@ CALLS: Final = {
     "session, opened and closed": 1269.4,
 }
 """The most calls of each: 3 % above what was counted.  Lower the bar when the number falls."""
-SESSION_BYTES: Final = 10_750
+SESSION_BYTES: Final = 11_140
 """The most that an open session keeps, but for its transports: 3 % above what was counted."""
 
 

@@ -25,7 +25,11 @@ defaults: {{openai_dialect: main, anthropic_dialect: claude, gemini_dialect: gem
 aliases: {{fast: main/gpt-b, smart: claude/claude-x, quick: gem/gemini-x}}
 routes: {{deny: [completions]}}
 max_body_bytes: 4096
-edge_auth: {{enabled: true, keys: ["{EDGE}", edge]}}
+edge_auth:
+  enabled: true
+  keys:
+    - {{name: alice, key: "{EDGE}", models: ["*[!c]"], tokens_per_minute: 1000000, max_in_flight: 100}}
+    - edge
 """
 RETRYING: Final = (
     TEXT.replace("fast: main/gpt-b", "fast: [main/gpt-b, own/m, claude/claude-y]")

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from mgw.bodies.source import BodySource
+from mgw.clients.client import Client, ClientRegistry
 from mgw.config.settings import Config
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import ClientKey
@@ -172,6 +173,7 @@ class Pipeline:
             self.wheel,
             self.record,
             0.0,
+            client=_client_of(self.generation.config),
         )
         exchange.offload = self.offload
         if self.reserve is not None:
@@ -198,3 +200,9 @@ class Pipeline:
     def event(self) -> UsageEvent:
         (event,) = self.events
         return event
+
+
+def _client_of(config: Config) -> Client | None:
+    """Return the client with the first of the edge keys, if one is needed."""
+    clients = ClientRegistry().clients_of(config.edge_auth) if config.edge_auth.enabled else {}
+    return next(iter(clients.values()), None)

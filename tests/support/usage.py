@@ -57,6 +57,7 @@ def settled_as(wanted: UsageEvent) -> SettledExchange:
         wanted.modality,
         wanted.transport,
         wanted.key_hash,
+        wanted.client,
     )
     return SettledExchange(
         labels,

@@ -44,10 +44,10 @@ def plain_usage_line(event: UsageEvent) -> bytes:
     if event.session_minutes is not None:
         line += f" session_minutes={event.session_minutes:.3f}"
     line += _cost_field(event.cost_usd)
-    if event.key_hash is not None:
-        line += f" key_hash={format_value(event.key_hash)}"
-    if event.upstream_request_id is not None:
-        line += f" upstream_request_id={format_value(event.upstream_request_id)}"
+    for name in ("key_hash", "client", "upstream_request_id"):
+        value = getattr(event, name)
+        if value is not None:
+            line += f" {name}={format_value(value)}"
     if event.dropped_fields:
         line += f" dropped_fields={format_value(','.join(event.dropped_fields))}"
     return f"{line}\n".encode()

@@ -15,7 +15,8 @@ from twisted.python.failure import Failure
 
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import Spool
-from mgw.config.settings import EdgeAuthSettings
+from mgw.clients.client import ClientRegistry
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.http.head_key import key_of_head
 from mgw.ops.live_models import LiveModels
@@ -101,6 +102,9 @@ class WebServerHarness:
             LiveModels(probe, lambda _: None),
             ProviderHealth(probe),
         )
+        edge_auth, registry = self.generation.config.edge_auth, ClientRegistry()
+        if not edge_auth.enabled:
+            edge_auth = EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))
         self.server = WebServer(
             generation=self.generation,
             app=build_app(operations.endpoints()),
@@ -109,7 +113,8 @@ class WebServerHarness:
             observer=self.observer,
             budget=BodyBudget(self.generation.config.spool.body_memory),
             spool=Spool(mkdtemp(), at_once, BodyBudget(2**32, place="on disk"), self.clock),
-            gate=EdgeGate(EdgeAuthSettings(enabled=True, keys=(Secret("edge"),))),
+            gate=EdgeGate(edge_auth, registry),
+            registry=registry,
         )
         self.factory = ChannelFactory(self.server, self.clock, LIMITS)
         self.connect()

@@ -38,6 +38,7 @@ TYPES: Final = MappingProxyType(
         Reason.HEAD_TOO_LARGE: "invalid_request_error",
         Reason.BODY_TOO_LARGE: "request_too_large",
         Reason.TOO_MANY_SESSIONS: "rate_limit_error",
+        Reason.CLIENT_LIMIT: "rate_limit_error",
         Reason.NOT_IMPLEMENTED: "api_error",
         Reason.NO_ACCOUNT: "rate_limit_error",
         Reason.INTERNAL: "api_error",

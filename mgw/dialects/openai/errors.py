@@ -39,6 +39,7 @@ TYPES: Final = MappingProxyType(
         Reason.HEAD_TOO_LARGE: "invalid_request_error",
         Reason.BODY_TOO_LARGE: "invalid_request_error",
         Reason.TOO_MANY_SESSIONS: "rate_limit_error",
+        Reason.CLIENT_LIMIT: "rate_limit_error",
         Reason.NOT_IMPLEMENTED: "not_implemented",
         Reason.NO_ACCOUNT: "rate_limit_error",
         Reason.INTERNAL: "server_error",

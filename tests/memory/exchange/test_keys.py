@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.config.settings import EdgeAuthSettings
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate

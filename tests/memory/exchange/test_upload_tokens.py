@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 
-from mgw.config.settings import EdgeAuthSettings
+from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.errors import GatewayError, Reason
-from mgw.exchange.rewritten_urls import is_valid_token, upload_token
+from mgw.exchange.rewritten_urls import key_of_token, upload_token
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import Caller, EdgeGate, Upload
@@ -16,7 +18,8 @@ PATH = b"/upload/v1beta/files"
 QUERY = b"upload_id=abc&upload_protocol=resumable&provider=gem"
 NOW = 1_800_000_000.0
 DAY_SECONDS = 24 * 3600
-TOKEN = upload_token(KEYS, PATH + b"?" + QUERY, NOW).encode()
+DIGESTS = [sha256(key.reveal().encode()).digest() for key in KEYS]
+TOKEN = upload_token(DIGESTS[0], PATH + b"?" + QUERY, NOW).encode()
 
 
 def admit(
@@ -87,8 +90,8 @@ def test_a_token_lives_and_dies_with_its_key() -> None:
 
 def test_a_token_tells_nothing_of_its_key() -> None:
     assert b"edge" not in TOKEN
-    assert is_valid_token(KEYS, PATH + b"?" + QUERY, TOKEN.decode(), NOW)
+    assert key_of_token(DIGESTS, PATH + b"?" + QUERY, TOKEN.decode(), NOW) == DIGESTS[0]
 
 
 def test_an_expiry_without_end_is_no_token() -> None:
-    assert not is_valid_token(KEYS, PATH, "9" * 400 + "-" + "0" * 64, NOW)
+    assert key_of_token(DIGESTS, PATH, "9" * 400 + "-" + "0" * 64, NOW) is None

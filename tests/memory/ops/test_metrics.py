@@ -42,12 +42,15 @@ def families(metrics: Metrics) -> dict[str, Metric]:
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
-    """The one sample of that name and these labels; ``None`` if there is none."""
+    """The one sample of that name and these labels; ``None`` if there is none.
+
+    Nobody has a name where no client is given.
+    """
     found = [
         sample.value
         for family in families(metrics).values()
         for sample in family.samples
-        if sample.name == name and sample.labels == labels
+        if sample.name == name and sample.labels in (labels, {"client": "none", **labels})
     ]
     assert len(found) < 2
     return found[0] if found else None
@@ -124,10 +127,30 @@ def test_labels_and_memory_are_bounded_whatever_comes() -> None:
     )
     found = {tuple(sample.labels.values()) for sample in families(metrics)["mgw_requests"].samples}
     assert found == {
-        ("ok", "other", "other", status_class)  # as the parser sorts them: outcome, provider, route, status
+        # as the parser sorts them: client, outcome, provider, route, status
+        ("none", "ok", "other", "other", status_class)
         for status_class in ("1xx", "2xx", "3xx", "4xx", "5xx", "other")
     }
     assert not metrics._known
+
+
+def test_ten_thousand_invented_clients_are_one_label() -> None:
+    metrics = metrics_after(*(event(client=f"client-{number}") for number in range(10_000)))
+    found = {sample.labels["client"] for sample in families(metrics)["mgw_requests"].samples}
+    assert found == {"other"}
+    assert len(metrics._known) == 0
+
+
+@pytest.mark.parametrize(
+    ("client", "label"), [("alice", "alice"), ("sha256:0123456789ab", "other"), (None, "none")]
+)
+def test_requests_and_tokens_are_counted_by_the_names_of_keys(client: str | None, label: str) -> None:
+    metrics = metrics_after()
+    metrics.reloaded(2, ["main"], ["alice"])
+    metrics.record_all(iter([exchange(client=client, tokens_in=3)] * 2))
+    labels = {"route": "chat", "provider": "main", "status_class": "2xx", "outcome": "ok"}
+    assert value(metrics, "mgw_requests_total", **labels, client=label) == 2
+    assert value(metrics, "mgw_tokens_total", provider="main", direction="in", client=label) == 6
 
 
 def test_a_request_without_a_provider_or_a_status_is_counted_so() -> None:

@@ -41,6 +41,7 @@ WITHOUT_SESSION = st.fixed_dictionaries(
         "attempts": st.none() | st.integers(0, 9),
         "key_hash": MAYBE_TEXT,
         "dropped_fields": st.none() | st.lists(WILD, min_size=1, max_size=3).map(tuple),
+        "client": MAYBE_TEXT,
         "error": MAYBE_TEXT,
         "upstream_request_id": MAYBE_TEXT,
         "cost_usd": st.none() | st.integers(0, 10**15).map(lambda nanodollars: nanodollars / 10**9),

@@ -73,7 +73,7 @@ class OperationsHarness(Providers):
             server=SimpleNamespace(wall=lambda: 0.0),
             head=SimpleNamespace(headers=headers),
             matched=self.generation.table.match("GET", path, query, headers),
-            caller=SimpleNamespace(key=key, raw_query=query),
+            caller=SimpleNamespace(key=key, raw_query=query, client=None),
         )
         endpoint = self.operations.endpoints()[server_request.matched.route.name]
         # The endpoints read nothing else of a request.

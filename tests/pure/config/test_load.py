@@ -140,7 +140,7 @@ def test_edge_keys_come_from_the_file_and_the_environment_each_once() -> None:
     edge_auth = config_of(
         ONE + "edge_auth: {enabled: true, keys: [a, b, a], keys_env: KEYS}", KEYS="c, a\n d,,"
     ).edge_auth
-    assert [key.reveal() for key in edge_auth.keys] == ["a", "b", "c", "d"]
+    assert [key.reveal() for key in edge_auth.secrets] == ["a", "b", "c", "d"]
     assert edge_auth.enabled
 
 

@@ -44,7 +44,10 @@ VARIABLES = (
     "WEBHOOK_AUTHORIZATION",
     "WEBHOOK_SECRET",
 )
-ENVIRON = dict.fromkeys(VARIABLES, "a-long-key") | {"PROXY_ADDRESS": "http://u:p@proxy.example:3128"}
+ENVIRON = dict.fromkeys(VARIABLES, "a-long-key") | {
+    "ALICE_KEY": "a-longer-key",
+    "PROXY_ADDRESS": "http://u:p@proxy.example:3128",
+}
 """What the shipped configuration needs when all of it is on."""
 
 

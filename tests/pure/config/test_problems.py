@@ -109,7 +109,10 @@ def test_a_file_that_is_no_mapping_is_refused() -> None:
         ("timeouts: 5", "expected a mapping, found the number 5"),
         ("edge_auth: {enabled: 'true'}", "expected true or false, found text"),
         ("edge_auth: {keys: abc}", "expected a list, found text"),
-        ("edge_auth: {keys: [123]}", "expected text (put the key in quotes), found a number"),
+        (
+            "edge_auth: {keys: [123]}",
+            "expected text (put the key in quotes) or a mapping with a name, found a number",
+        ),
         ("hooks: {jsonl: {}}", "missing, expected stdout, stderr or the path of a file"),
         ("hooks: {jsonl: {output: ''}}", "expected text, found empty text"),
         ("spool: {body_memory: 512M}", "without a unit (512 MiB is 536870912), found text"),

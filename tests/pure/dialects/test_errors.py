@@ -137,6 +137,14 @@ TABLE: dict[Reason, tuple[int, str, str | None, str, str, str]] = {
         "RESOURCE_EXHAUSTED",
         "TOO_MANY_SESSIONS",
     ),
+    Reason.CLIENT_LIMIT: (
+        429,
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "rate_limit_error",
+        "RESOURCE_EXHAUSTED",
+        "RATE_LIMIT_EXCEEDED",
+    ),
     Reason.NOT_IMPLEMENTED: (
         501,
         "not_implemented",

@@ -53,6 +53,7 @@ FIELDS = [
     "bytes_out",
     "frames_in",
     "frames_out",
+    "client",
     "error",
     "upstream_request_id",
 ]

@@ -1,0 +1,120 @@
+"""A client that has one of the gateway's own keys: its name, its models, its limits.
+
+The clients of a configuration are made with it.  What they have used outlives it: :class:`ClientRegistry`
+belongs to the process and keeps the counts by the names of the keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import translate
+from math import ceil
+
+from msgspec import Struct
+
+from mgw.clients.limits import ClientCounts, Limits, LocalCounts, Place, Shortage
+from mgw.config.edge_auth import EdgeAuthSettings, NamedKeySettings, digest_of
+from mgw.errors import GatewayError, Reason
+from mgw.secret import DIGEST_PREFIX, KEY_HASH_DIGITS, Secret
+
+_MODELS = "models/"
+
+
+class Client(Struct, eq=False, frozen=True):
+    """A client that has a key."""
+
+    name: str
+    """As events call it: the key's name, else the first digits of its digest."""
+    digest: bytes
+    """The SHA-256 of its key."""
+    is_known: bool = True
+    """Whether the key itself is known, not its digest alone."""
+    fits: Callable[[str], object] | None = None
+    """Whether one of its patterns fits a model, in lower case; ``None``: it may use every one."""
+    counts: ClientCounts | None = None
+    """``None``: it has no limits."""
+
+    def __repr__(self) -> str:  # the digest is worth a token of uploads
+        return f"Client({self.name!r})"
+
+    def may_use(self, asked: str, provider: str | None, model: str | None) -> bool:
+        """Whether it may use a model.
+
+        :param asked: the name that the request says.
+        :param provider: of what it stands for, if that is known; ``model`` likewise.
+        """
+        fits = self.fits
+        if fits is None or fits(asked.removeprefix(_MODELS).lower()):
+            return True
+        if provider is None or model is None:
+            return False
+        return bool(fits(f"{provider}/{model.removeprefix(_MODELS)}".lower()))
+
+    def check_model(self, asked: str, provider: str | None, model: str | None, param: str = "model") -> None:
+        """Refuse a model that it may not use, which stands in ``param``.
+
+        :raises GatewayError: ``UNKNOWN_MODEL``.
+        """
+        if not self.may_use(asked, provider, model):
+            message = f"no model is named {asked[:200]!r} for this key: ask for one that GET /v1/models lists"
+            raise GatewayError(Reason.UNKNOWN_MODEL, message, param=param)
+
+    def begin(self, now: float) -> Place | None:
+        """Count a request that begins.
+
+        :raises GatewayError: ``CLIENT_LIMIT``, where it is one too many; nothing is counted then.
+        """
+        if self.counts is None:
+            return None
+        found = self.counts.begin(now)
+        if isinstance(found, Shortage):
+            message = f"this key has reached its limit: {found.limit} is {found.most}"
+            raise GatewayError(Reason.CLIENT_LIMIT, message, retry_after=float(max(1, ceil(found.seconds))))
+        return found
+
+
+class ClientRegistry:
+    """The counts of all clients, by their names."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, LocalCounts] = {}
+
+    def clients_of(self, settings: EdgeAuthSettings) -> Mapping[bytes, Client]:
+        """Return the clients of a configuration by the digests of their keys; its limits hold from now on."""
+        before, self._counts = self._counts, {}
+        found: dict[bytes, Client] = {}
+        for key in settings.keys:
+            client = _unnamed(key) if isinstance(key, Secret) else self._named(key, before)
+            found[client.digest] = client
+        return found
+
+    def _named(self, key: NamedKeySettings, before: Mapping[str, LocalCounts]) -> Client:
+        assert key.sha256 is not None, "a named key was given its digest"
+        counts = None
+        if key.is_limited:
+            limits = Limits(key.requests_per_minute, key.tokens_per_minute, key.max_in_flight)
+            counts = before.get(key.name)
+            if counts is None:
+                counts = LocalCounts(limits)
+            else:
+                counts.use(limits)
+            self._counts[key.name] = counts
+        fits = None if key.models is None else _matcher(key.models)
+        return Client(key.name, bytes.fromhex(key.sha256.reveal()), key.key is not None, fits, counts)
+
+
+def _unnamed(key: Secret) -> Client:
+    digest = digest_of(key)
+    return Client(f"{DIGEST_PREFIX}{digest[:KEY_HASH_DIGITS]}", bytes.fromhex(digest))
+
+
+def _matcher(patterns: tuple[str, ...]) -> Callable[[str], object]:
+    """Return whether one of these patterns fits a text."""
+    if not patterns:
+        return _never
+    return re.compile("|".join(map(translate, patterns))).match
+
+
+def _never(_: str) -> None:
+    """No model at all."""

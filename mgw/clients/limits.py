@@ -1,0 +1,115 @@
+"""How much one client may do, and how much of that it has used."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from mgw.clients.window import Entry, SlidingWindow
+
+BUSY_SECONDS: Final = 1.0
+"""After which a client may try again that has too many requests in flight."""
+
+
+class Limits(Struct, frozen=True):
+    """What one client may do; ``None``: as much as it likes."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    max_in_flight: int | None = None
+
+
+class Place(Struct, eq=False):
+    """A request that was counted."""
+
+    window: SlidingWindow | None = None
+    """Of requests, if there is one."""
+    entry: Entry | None = None
+    """Of that window."""
+
+
+class Shortage(Struct, frozen=True):
+    """A request that was not."""
+
+    limit: str
+    """The setting that stands against it."""
+    most: int
+    """Its value."""
+    seconds: float
+    """After which it would be admitted, if nothing else happens until then."""
+
+
+class ClientCounts(Protocol):
+    """How much of its limits one client has used; several processes may share it."""
+
+    def begin(self, now: float) -> Place | Shortage:
+        """Count a request that begins, or say what stands against it: then nothing is counted."""
+        ...
+
+    def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
+        """Count the end of a request, and the tokens that it took.
+
+        :param refused: by the gateway: then it never counted.
+        """
+        ...
+
+
+class LocalCounts:
+    """The counts of a client of this process alone."""
+
+    __slots__ = ("_in_flight", "_limits", "_requests", "_tokens")
+
+    def __init__(self, limits: Limits) -> None:
+        self._in_flight = 0
+        self._requests: SlidingWindow | None = None
+        self._tokens: SlidingWindow | None = None
+        self.use(limits)
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are under way."""
+        return self._in_flight
+
+    def use(self, limits: Limits) -> None:
+        """Obey other limits from now on; what was counted stays."""
+        self._limits = limits
+        self._requests = _limited(self._requests, limits.requests_per_minute, counts_single=True)
+        self._tokens = _limited(self._tokens, limits.tokens_per_minute, counts_single=False)
+
+    def begin(self, now: float) -> Place | Shortage:
+        """Count a request that begins, or say what stands against it longest."""
+        shortage = self._shortage(now)
+        if shortage is not None:
+            return shortage
+        self._in_flight += 1
+        requests = self._requests
+        return Place() if requests is None else Place(requests, requests.add(now, 1))
+
+    def end(self, place: Place, now: float, tokens: int, *, refused: bool) -> None:
+        """Count the end of a request, and the tokens that it took."""
+        self._in_flight -= 1
+        if refused and place.window is not None and place.entry is not None:
+            place.window.take_back(place.entry)
+        if tokens and self._tokens is not None:
+            self._tokens.add(now, tokens)
+
+    def _shortage(self, now: float) -> Shortage | None:
+        limits, found = self._limits, None
+        if limits.max_in_flight is not None and self._in_flight >= limits.max_in_flight:
+            found = Shortage("max_in_flight", limits.max_in_flight, BUSY_SECONDS)
+        for name, window in (("requests_per_minute", self._requests), ("tokens_per_minute", self._tokens)):
+            seconds = 0.0 if window is None else window.wait(now)
+            if window is not None and seconds > (0.0 if found is None else found.seconds):
+                found = Shortage(name, window.limit, seconds)
+        return found
+
+
+def _limited(window: SlidingWindow | None, limit: int | None, *, counts_single: bool) -> SlidingWindow | None:
+    """Return the window of a limit: the one before, where there is one."""
+    if limit is None:
+        return None
+    if window is None:
+        return SlidingWindow(limit, counts_single=counts_single)
+    window.limit = limit
+    return window

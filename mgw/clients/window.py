@@ -1,0 +1,102 @@
+"""A sliding window: how much there was in the last 60 seconds.
+
+What is added counts from its own moment until exactly 60 s later, so no 60 s hold more than the limit,
+wherever they begin.  The window keeps one entry for each addition.  To bound its memory, additions within
+10 ms share an entry where there can be many: such an entry counts until 60 s after its last addition, up to
+10 ms too long for the first of them, and never too short.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+SECONDS: Final = 60.0
+MAX_EXACT: Final = 6000
+"""Up to this limit each addition of a single unit has its own entry."""
+SHARED_SECONDS: Final = 0.01
+"""How far apart the additions of one entry are at most, beyond that: so there are some 6000 entries."""
+
+
+class Entry:
+    """Some additions to a window, which cease to count at one moment."""
+
+    __slots__ = ("amount", "began", "expires")
+
+    def __init__(self, now: float) -> None:
+        self.began = now
+        self.expires = now + SECONDS
+        self.amount = 0
+
+
+class SlidingWindow:
+    """What was added in the last 60 seconds.
+
+    :param limit: there is room while the sum is below it.
+    :param counts_single: all additions are of 1, and only where there is room.
+    """
+
+    __slots__ = ("_counts_single", "_entries", "_total", "limit")
+
+    def __init__(self, limit: int, *, counts_single: bool) -> None:
+        self.limit = limit
+        self._counts_single = counts_single
+        self._total = 0
+        self._entries: deque[Entry] = deque()
+
+    @property
+    def entries(self) -> int:
+        """How many entries it keeps."""
+        return len(self._entries)
+
+    def wait(self, now: float) -> float:
+        """Return how many seconds pass until there is room, if nothing is added; 0: there is some."""
+        self._expire(now)
+        excess = self._total - self.limit
+        if excess < 0:
+            return 0.0
+        for entry in self._entries:
+            excess -= entry.amount
+            if excess < 0:
+                return entry.expires - now
+        return 0.0
+
+    def add(self, now: float, amount: int) -> Entry:
+        """Count something, and return the entry that holds it."""
+        self._expire(now)
+        entries = self._entries
+        few = len(entries) < 2 * MAX_EXACT  # those taken back may linger
+        exact = self._counts_single and self.limit <= MAX_EXACT and few
+        if entries and not exact and now - entries[-1].began < SHARED_SECONDS:
+            entry = entries[-1]
+            entry.expires = max(entry.expires, now + SECONDS)
+        else:
+            entry = Entry(now)
+            entries.append(entry)
+        entry.amount += amount
+        self._total += amount
+        return entry
+
+    def take_back(self, entry: Entry) -> None:
+        """Count one less in an entry; nothing happens where it has ceased to count."""
+        if not entry.amount:
+            return
+        entry.amount -= 1
+        self._total -= 1
+        entries = self._entries
+        while entries and not entries[-1].amount:
+            entries.pop()
+
+    def _expire(self, now: float) -> None:
+        entries = self._entries
+        if entries and entries[-1].began > now:  # somebody has set the clock back
+            self._shift(entries[-1].began - now)
+        while entries and entries[0].expires <= now:
+            entry = entries.popleft()
+            self._total -= entry.amount
+            entry.amount = 0
+
+    def _shift(self, seconds: float) -> None:
+        for entry in self._entries:
+            entry.began -= seconds
+            entry.expires -= seconds

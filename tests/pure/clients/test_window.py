@@ -1,0 +1,163 @@
+"""A sliding window: never more than the limit in any 60 s, and room again at the soonest moment."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.clients.limits import Limits, LocalCounts, Place, Shortage
+from mgw.clients.window import MAX_EXACT, SECONDS, SHARED_SECONDS, SlidingWindow
+
+TICKS = st.integers(0, 40 * 64)
+"""Between two requests, in 64ths of a second: floats that add up without error."""
+MOST_ENTRIES = 3 * MAX_EXACT + 2
+
+
+def in_any_minute(times: list[float]) -> int:
+    """Return the most of these moments that lie within 60 s, wherever those begin."""
+    return max((sum(start <= time < start + SECONDS for time in times) for start in times), default=0)
+
+
+@given(limit=st.integers(1, 5), steps=st.lists(TICKS, max_size=60))
+def test_no_minute_holds_more_requests_than_the_limit(limit: int, steps: list[int]) -> None:
+    counts, now, admitted = LocalCounts(Limits(requests_per_minute=limit)), 0.0, []
+    for ticks in steps:
+        now += ticks / 64
+        if isinstance(counts.begin(now), Place):
+            admitted.append(now)
+    assert in_any_minute(admitted) <= limit
+
+
+@given(limit=st.integers(1, 5), steps=st.lists(TICKS, min_size=1, max_size=60))
+def test_a_refused_request_is_told_the_soonest_moment_at_which_it_is_admitted(
+    limit: int, steps: list[int]
+) -> None:
+    window, now = SlidingWindow(limit, counts_single=True), 0.0
+    for ticks in steps:
+        now += ticks / 64
+        seconds = window.wait(now)
+        if seconds:
+            tick = 1 / 64
+            assert window.wait(now + seconds - tick) == tick
+            assert window.wait(now + seconds) == 0
+            now += seconds
+        window.add(now, 1)
+
+
+@given(
+    limit=st.integers(1, 1000),
+    steps=st.lists(st.tuples(TICKS, st.integers(0, 900)), max_size=60),
+)
+def test_requests_wait_until_the_tokens_of_a_minute_are_below_the_limit(
+    limit: int, steps: list[tuple[int, int]]
+) -> None:
+    counts, now = LocalCounts(Limits(tokens_per_minute=limit)), 0.0
+    taken: list[tuple[float, int]] = []
+    for ticks, tokens in steps:
+        now += ticks / 64
+        held = sum(count for time, count in taken if now - time < SECONDS)
+        found = counts.begin(now)
+        assert isinstance(found, Place) == (held < limit)
+        if isinstance(found, Shortage):
+            now += found.seconds
+            assert sum(count for time, count in taken if now - time < SECONDS) < limit
+            found = counts.begin(now)
+        assert isinstance(found, Place)
+        counts.end(found, now, tokens, refused=False)
+        taken.append((now, tokens))
+
+
+@given(events=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=60), limit=st.integers(1, 4))
+def test_no_more_requests_are_in_flight_than_the_limit(events: list[tuple[bool, bool]], limit: int) -> None:
+    counts = LocalCounts(Limits(max_in_flight=limit))
+    open_places: list[Place] = []
+    for begins, refused in events:
+        if begins:
+            found = counts.begin(0.0)
+            assert isinstance(found, Place) == (len(open_places) < limit)
+            if isinstance(found, Place):
+                open_places.append(found)
+            else:
+                assert found.seconds == 1.0
+        elif open_places:
+            counts.end(open_places.pop(), 0.0, 7, refused=refused)
+        assert counts.in_flight == len(open_places)
+
+
+@given(fates=st.lists(st.tuples(TICKS, st.booleans()), max_size=60), limit=st.integers(1, 5))
+def test_a_refused_request_fills_no_window(fates: list[tuple[int, bool]], limit: int) -> None:
+    counts, now = LocalCounts(Limits(requests_per_minute=limit)), 0.0
+    kept: list[float] = []
+    for ticks, refused in fates:
+        now += ticks / 64
+        found = counts.begin(now)
+        assert isinstance(found, Place) == (sum(now - time < SECONDS for time in kept) < limit)
+        if isinstance(found, Place):
+            counts.end(found, now, 0, refused=refused)
+            if not refused:
+                kept.append(now)
+
+
+def test_the_longest_wait_of_several_limits_is_told() -> None:
+    counts = LocalCounts(Limits(requests_per_minute=1, tokens_per_minute=10, max_in_flight=1))
+    place = counts.begin(0.0)
+    assert isinstance(place, Place)
+    counts.end(place, 30.0, 10, refused=False)
+    assert counts.begin(40.0) == Shortage("tokens_per_minute", 10, 50.0)
+    assert counts.begin(89.0) == Shortage("tokens_per_minute", 10, 1.0)
+    assert isinstance(counts.begin(90.0), Place)
+    assert counts.begin(90.0) == Shortage("requests_per_minute", 1, 60.0)
+
+
+def test_a_window_of_millions_takes_the_memory_of_a_few_thousand_entries() -> None:
+    window = SlidingWindow(10**9, counts_single=True)
+    for number in range(90_000):
+        window.add(number / 1000, 1)  # a thousand a second
+    assert window.entries <= SECONDS / SHARED_SECONDS + 1
+
+
+def test_requests_that_are_taken_back_take_no_memory() -> None:
+    window = SlidingWindow(MAX_EXACT, counts_single=True)
+    for number in range(100_000):
+        first, second = window.add(number / 2000, 1), window.add(number / 2000, 1)
+        window.take_back(first)
+        if number % 100:
+            window.take_back(second)
+    assert window.entries <= MOST_ENTRIES
+
+
+def test_a_shared_entry_never_ceases_to_count_too_early() -> None:
+    window = SlidingWindow(MAX_EXACT + 1, counts_single=True)
+    window.add(0.0, MAX_EXACT)
+    window.add(0.005, 1)
+    assert window.wait(60.0) == pytest.approx(0.005)
+    assert window.wait(60.005) == 0
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait_longer_than_a_minute() -> None:
+    window = SlidingWindow(1, counts_single=True)
+    window.add(10_000.0, 1)
+    assert window.wait(500.0) == SECONDS
+    assert window.wait(560.0) == 0
+
+
+def test_other_limits_leave_what_was_counted() -> None:
+    counts = LocalCounts(Limits(requests_per_minute=1))
+    assert isinstance(counts.begin(0.0), Place)
+    counts.use(Limits(requests_per_minute=2))
+    assert isinstance(counts.begin(1.0), Place)
+    assert counts.begin(2.0) == Shortage("requests_per_minute", 2, 58.0)
+    counts.use(Limits(requests_per_minute=1))
+    assert counts.begin(2.0) == Shortage("requests_per_minute", 1, 59.0)
+
+
+def test_a_window_that_is_gone_is_not_mistaken_for_a_new_one() -> None:
+    counts = LocalCounts(Limits(requests_per_minute=1))
+    before = counts.begin(0.0)
+    counts.use(Limits())
+    counts.use(Limits(requests_per_minute=1))
+    assert isinstance(counts.begin(1.0), Place)
+    assert isinstance(before, Place)
+    counts.end(before, 2.0, 0, refused=True)
+    assert isinstance(counts.begin(2.0), Shortage)
