@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -55,7 +56,7 @@ MARGIN_SECONDS: Final = 10.0
 """A token that ends so soon, or in less than half of its life, is not sent any more."""
 LOCK_TRY_SECONDS: Final = 0.25
 """How often an entry's lock is tried for that another process has: no thread waits for it."""
-STOP_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 25.0
 """How long a stop waits: a refresh has its time limit, but a disk that stalls has none."""
 FIRST_PAUSE_SECONDS: Final = 30.0
 MAX_PAUSE_SECONDS: Final = 900.0
@@ -148,14 +149,13 @@ class Accounts:
     def watch(self, logins: Iterable[Login]) -> None:
         """Keep these entries fresh from now on."""
         self._watched.update(logins)
-        if self._timer is None and not self._ticking and self._watched:
-            self._timer = self.clock.callLater(TICK_SECONDS, self._tick)
+        self._tick_later()
 
     def unwatch(self, logins: Iterable[Login]) -> None:
         """Leave these entries to others."""
         self._watched.subtract(logins)
         self._watched = +self._watched
-        if not self._watched and self._timer is not None:
+        if not self._watched and not self._unwritten and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
@@ -207,14 +207,19 @@ class Accounts:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if not self._refreshing:
-            return
-        self._idle = Deferred()
-        try:
-            await self._idle.addTimeout(STOP_SECONDS, self.clock)
-        except TimeoutError:
-            names = ", ".join(sorted(self._refreshing))
-            _log.error("refreshes of {names} did not end; their tokens may be lost", names=names)
+        with suppress(TimeoutError):
+            await Deferred.fromCoroutine(self._finish()).addTimeout(STOP_SECONDS, self.clock)
+        names = ", ".join(sorted({*self._refreshing, *self._unwritten}))
+        if names:
+            _log.error("what is new of {names} could not be written, and is lost", names=names)
+
+    async def _finish(self) -> None:
+        """Wait for the refreshes that have begun, and try once more to write what could not be written."""
+        if self._refreshing:
+            self._idle = Deferred()
+            await self._idle
+        for name, unwritten in list(self._unwritten.items()):
+            await self._write_again(name, unwritten)
 
     async def _refresh(self, login: Login, refused: Secret | None) -> StoredCredential:
         self._refreshing.add(login.name)
@@ -280,6 +285,7 @@ class Accounts:
             found = await self.run(partial(self._update, name, unwritten))
         except StoreError as error:
             self._note_problem(str(error))
+            self._tick_later()
             return
         if self._unwritten.get(name) is unwritten:
             del self._unwritten[name]
@@ -363,7 +369,13 @@ class Accounts:
         self._ticking = False
         if isinstance(result, Failure):
             _log_unless_expected(result)
-        if self._watched and self._timer is None:
+        self._tick_later()
+
+    def _tick_later(self) -> None:
+        """Look again in a while, if there is anything to look after."""
+        if self._stopping or self._ticking or self._timer is not None:
+            return
+        if self._watched or self._unwritten:
             self._timer = self.clock.callLater(TICK_SECONDS, self._tick)
 
 

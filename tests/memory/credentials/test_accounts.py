@@ -236,6 +236,25 @@ def test_tokens_that_could_not_be_written_outlive_the_disk_that_is_gone(play: Su
     assert stored(play).refresh_token == Secret("rotated")
 
 
+def test_tokens_that_could_not_be_written_are_written_though_nobody_watches_them(
+    play: SubscriptionPlay,
+) -> None:
+    obstacle = refreshed_without_writing(play)
+    play.accounts.unwatch(list(play.accounts._watched))
+    play.clock.advance(TICK_SECONDS)
+    obstacle.rmdir()
+    play.clock.advance(TICK_SECONDS)
+    assert stored(play).refresh_token == Secret("rotated")
+    assert not play.clock.getDelayedCalls()
+
+
+def test_tokens_that_could_not_be_written_are_tried_again_at_the_stop(play: SubscriptionPlay) -> None:
+    refreshed_without_writing(play).rmdir()
+    result_of(play.accounts.stop())
+    assert stored(play).refresh_token == Secret("rotated")
+    assert not play.clock.getDelayedCalls()
+
+
 def test_a_refresh_waits_for_the_lock_of_its_entry_by_the_clock_and_holds_up_no_other(
     play: SubscriptionPlay,
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from mgw.config.profile import CloakMode
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.errors import GatewayError, Reason
+from mgw.secret import Secret, key_hash
 from mgw.wire.headers import RawHeaders
 from tests.support.deferreds import refusal_of
 from tests.support.pipelines import Pipeline, RecordingChannel, answered
@@ -267,8 +268,15 @@ def play(tmp_path: Path) -> SubscriptionPlay:
     return play
 
 
-def pooled(play: SubscriptionPlay) -> Pipeline:
-    pipeline = Pipeline(PROVIDERS, clock=play.clock)
+ALIAS = """
+  spare: {kind: anthropic, base_url: "https://spare.example/v1", api_key: sk-ant-0004}
+aliases:
+  smart: [claude/m, spare/n]
+"""
+
+
+def pooled(play: SubscriptionPlay, more: str = "") -> Pipeline:
+    pipeline = Pipeline(PROVIDERS + more.lstrip("\n"), clock=play.clock)
     pipeline.generation.credentials = {
         **pipeline.generation.credentials,
         "claude": play.source(["a", "b"]),
@@ -292,12 +300,30 @@ def test_a_limited_account_is_left_for_another_before_the_client_hears_of_it(pla
     pipeline = pooled(play)
     client = ask_messages(pipeline)
     pipeline.connection.send(LIMITED)
-    assert (
-        tokens(pipeline) == [b"token-of-a", b"token-of-b"] or pipeline.connection.received.count(b"POST") == 2
-    )
     pipeline.connection.send(answered(ANSWER))
     assert (client.status, client.body) == (200, ANSWER)
-    assert pipeline.event().attempts == 2
+    assert tokens(pipeline) == [b"token-of-a", b"token-of-b"]
+    sent = [connection.received for connection in pipeline.endpoint.connections]
+    assert b"".join(sent).count(MESSAGES.replace(b"claude/m", b"m")) == 2, "byte for byte the same"
+    event = pipeline.event()
+    assert (event.attempts, event.key_hash) == (2, key_hash("b")), "the account that answered"
+
+
+def test_where_all_rest_the_next_target_of_an_alias_is_asked(play: SubscriptionPlay) -> None:
+    pipeline = pooled(play, ALIAS)
+    client, _ = pipeline.ask("/v1/messages", MESSAGES.replace(b"claude/m", b"smart"))
+    pipeline.connection.send(LIMITED)
+    pipeline.connection.send(LIMITED)
+    assert not client.started
+    pipeline.connection.send(answered(ANSWER))
+    assert (client.status, client.body) == (200, ANSWER)
+    event = pipeline.event()
+    assert (event.provider, event.upstream_model, event.attempts) == ("spare", "n", 3)
+    assert event.key_hash == key_hash(Secret("sk-ant-0004"))
+    again, _ = pipeline.ask("/v1/messages", MESSAGES.replace(b"claude/m", b"smart"))
+    pipeline.connection.send(answered(ANSWER))
+    assert again.status == 200
+    assert len(tokens(pipeline)) == 2, "nothing more was sent with the accounts"
 
 
 def test_where_all_rest_nothing_is_sent_and_the_client_is_told_when(play: SubscriptionPlay) -> None:
