@@ -142,6 +142,7 @@ class ServerHandshake:
         self._protocol.dataReceived(b"\r\n".join((_REQUEST, *lines, b"", b"")))
         offered = [name.strip() for value in values_of(headers, _OFFER) for name in value.split(b",")]
         if self._protocol.decision is None or not all(map(_IS_TOKEN, offered)):
+            self.close()
             raise GatewayError(
                 Reason.MALFORMED,
                 "the WebSocket handshake is not valid: Sec-WebSocket-Key has to be 16 bytes in base64, and "
@@ -158,6 +159,10 @@ class ServerHandshake:
         response = self._transport.take()
         assert response, "Autobahn has taken the decision"
         return response
+
+    def close(self) -> None:
+        """Let go of it, accepted or not."""
+        vars(self._protocol).clear()  # what Autobahn has not finished refers to itself in several ways
 
 
 class ClientHandshake:

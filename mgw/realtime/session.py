@@ -168,10 +168,11 @@ class Session:
         from mgw.realtime.handshake import ServerHandshake  # not before anybody wants a session
 
         handshake = ServerHandshake(self.request.headers)
-        if self.exchange.route.model_at is ModelAt.MESSAGE:
-            await self._open_by_message(handshake)
-        else:
-            await self._open_by_request(handshake)
+        by_message = self.exchange.route.model_at is ModelAt.MESSAGE
+        try:
+            await (self._open_by_message if by_message else self._open_by_request)(handshake)
+        finally:
+            handshake.close()
 
     def _on_opened(self, _: None) -> None:
         self._opening = None
@@ -257,8 +258,7 @@ class Session:
             return answer
         what = f"refused the session with status {answer.status}"
         cause = Cause.UPSTREAM_4XX if answer.status < 500 else Cause.UPSTREAM_5XX
-        name = (exchange.target or target).provider.name
-        raise upstream_broken(name, what, Phase.HEAD, cause)
+        raise upstream_broken((exchange.target or target).provider.name, what, Phase.HEAD, cause)
 
     def _check_for_realtime(self) -> None:
         """Have clients fall back to HTTP where the provider that they would get has no sessions."""

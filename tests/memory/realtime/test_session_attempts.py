@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from bench.memory.measure import collector_off
 from tests.support.memory_sessions import RESPONSES, SessionHarness
 from tests.support.raw_sessions import TEXT, frame
 
@@ -97,3 +100,16 @@ def test_a_first_message_goes_to_the_next_target_with_its_model() -> None:
     harness.channel.dataReceived(frame(TEXT, b'{"type":"response.create","model":"both"}'))
     (sent,) = harness.provider_frames()
     assert b'"model":"voice-b"' in sent.payload
+
+
+@pytest.mark.parametrize("answer", [BUSY, b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"])
+def test_a_refused_session_leaves_nothing_of_its_handshake_to_the_collector(answer: bytes) -> None:
+    with collector_off():
+        for _ in range(3):
+            harness = SessionHarness(PATH, CONFIG)
+            harness.provider.send(answer)
+            if answer is BUSY:
+                harness.provider.send(answer)
+            assert harness.take_head().startswith(answer[:12])
+        left = {type(one).__name__ for one in gc.get_objects()}
+    assert not {"_ServerProtocol", "_ClientProtocol"} & left
