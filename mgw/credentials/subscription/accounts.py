@@ -229,7 +229,7 @@ class Accounts:
                 return await self._refresh_locked(login, refused)
             finally:
                 os.close(lock)
-        except StoreError as error:
+        except (StoreError, OSError) as error:  # or the system gives no thread
             self._note_problem(str(error))
             raise _source_error(str(error)) from None
         finally:
@@ -283,7 +283,7 @@ class Accounts:
     async def _write_again(self, name: str, unwritten: _Unwritten) -> None:
         try:
             found = await self.run(partial(self._update, name, unwritten))
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             self._note_problem(str(error))
             self._tick_later()
             return
@@ -358,7 +358,7 @@ class Accounts:
                 self._take(await self.run(self._read))
             for name, unwritten in list(self._unwritten.items()):
                 await self._write_again(name, unwritten)
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             self._note_problem(str(error))
         for login in list(self._watched):
             due = self.entry(login)

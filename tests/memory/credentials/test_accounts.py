@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from mgw.credentials.subscription.accounts import (
     FIRST_PAUSE_SECONDS,
@@ -253,6 +253,23 @@ def test_tokens_that_could_not_be_written_are_tried_again_at_the_stop(play: Subs
     result_of(play.accounts.stop())
     assert stored(play).refresh_token == Secret("rotated")
     assert not play.clock.getDelayedCalls()
+
+
+def test_where_the_system_gives_no_thread_the_source_has_failed(play: SubscriptionPlay) -> None:
+    play.put("work")
+    runs = play.accounts.run
+    play.accounts.run = lambda work: fail(OSError("no thread"))
+    with pytest.raises(GatewayError, match="no thread") as failed:
+        result_of(play.accounts.refresh(play.login("work")))
+    assert failed.value.reason is Reason.CREDENTIAL_SOURCE
+    play.accounts.run = runs
+    refresh = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"), Secret("token-of-work")))
+    play.accounts.run = lambda work: fail(OSError("no thread"))
+    play.hosts.newest().answer_token("newer", refresh_token="rotated")
+    assert result_of(refresh).access_token == Secret("newer"), "it is there, though not written"
+    play.accounts.run = runs
+    play.clock.advance(TICK_SECONDS)
+    assert stored(play).refresh_token == Secret("rotated")
 
 
 def test_a_refresh_waits_for_the_lock_of_its_entry_by_the_clock_and_holds_up_no_other(

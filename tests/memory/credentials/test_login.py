@@ -106,6 +106,41 @@ def test_the_page_of_a_login_takes_one_answer() -> None:
     assert result_of(waiter.code) == Secret("c-1")
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"error": "access_denied", "error_description": "canary"}, "access_denied"),
+        ({"error": "access_denied", "code": "canary"}, "access_denied"),
+        ({"error": "\x1b[2Jcanary"}, "for a reason of its own"),
+        ({"code": "can ary"}, "no code"),
+        ({"code": "canary" * 1000}, "no code"),
+    ],
+)
+def test_a_redirect_without_a_code_ends_the_login_and_repeats_nothing(
+    fields: dict[str, str], said: str
+) -> None:
+    one = request()
+    waiter = RedirectWaiter(one, "/callback")
+    answer = urlencode({"state": asked(one)["state"], **fields}).encode()
+    foreign = urlencode({"state": "another", **fields}).encode()
+    assert waiter.on_request(b"GET", b"/callback", foreign)[0] == 400, "any page may send a browser here"
+    assert not waiter.code.called
+    status, page = waiter.on_request(b"GET", b"/callback", answer)
+    assert (status, "canary" in page) == (200, False)
+    with pytest.raises(LoginError, match=said) as failed:
+        result_of(waiter.code)
+    assert "canary" not in str(failed.value)
+
+
+def test_a_redirect_after_the_login_was_given_up_does_no_harm() -> None:
+    one = request()
+    waiter = RedirectWaiter(one, "/callback")
+    _ = waiter.code.addErrback(lambda _: None)
+    waiter.code.cancel()
+    answer = urlencode({"code": "late", "state": asked(one)["state"]}).encode()
+    assert waiter.on_request(b"GET", b"/callback", answer)[0] == 200
+
+
 class DevicePlay(SubscriptionPlay):
     """A login with a code for another device."""
 
