@@ -394,3 +394,12 @@ def test_what_an_account_is_called_is_found_in_the_response(play: SubscriptionPl
     play.hosts.newest().answer_token("newer", user={"email": "a@b.c"}, id_token=f"x.{claims}.y")
     entry = result_of(refresh)
     assert (entry.account, entry.details) == ("a@b.c", {"account_id": "17"})
+
+
+def test_what_no_terminal_can_show_is_not_kept_of_a_response(play: SubscriptionPlay) -> None:
+    play.text += "account: {label: [name], details: {id: [x]}}\n"
+    play.put("work", scopes=("a",))
+    refresh = Deferred.fromCoroutine(play.accounts.refresh(play.login("work"), Secret("token-of-work")))
+    play.hosts.newest().answer_token("newer", name="\x1b[2J", x="1\r\nX-Injected: 1", scope="\x1b[2J b")
+    entry = result_of(refresh)
+    assert (entry.account, entry.details, entry.scopes) == (None, {}, ("b",))

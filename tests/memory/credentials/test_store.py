@@ -88,6 +88,14 @@ def test_a_link_in_the_place_of_the_store_is_refused(store: CredentialStore) -> 
         store.read()
 
 
+def test_a_pipe_in_the_place_of_the_store_holds_up_nobody(store: CredentialStore) -> None:
+    put(store, "work")
+    store.path.unlink()
+    os.mkfifo(store.path, 0o600)
+    with pytest.raises(StoreError, match="no regular file"):
+        store.read()
+
+
 @pytest.mark.parametrize(
     "content",
     [
