@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 from hashlib import sha256
+from types import FrameType
 
 import pytest
 
+from mgw.clients.client import ClientRegistry
 from mgw.usage.event import Outcome
 from tests.memory.web.test_admission import known, reload, serve, upstream_heads
 from tests.support.channels import get, post
-from tests.support.configs import THREE_FAMILIES
+from tests.support.configs import THREE_FAMILIES, config
 from tests.support.exchanges import JSON
 from tests.support.memory_sessions import LIVE, RESPONSES, SETUP, SessionHarness
 from tests.support.pipelines import answered
@@ -268,6 +271,70 @@ def test_windows_survive_a_reload_by_the_name_of_the_key() -> None:
     assert status(serve(harness, ask("key-slow"))) == 429
     reload(harness, TEXT.replace("name: slow", "name: quick"))
     assert status(serve(harness, ask("key-slow"))) == 200
+
+
+def calls_of(harness: WebServerHarness, key: str) -> int:
+    """Return how many Python functions a request calls whose head and target are known."""
+    for _ in range(3):
+        assert status(serve(harness, ask(key, "fast"))) == 200
+    harness.connect()
+    count = 0
+
+    def on_call(_frame: FrameType, what: str, _value: object) -> None:
+        nonlocal count
+        count += what == "call"
+
+    sys.setprofile(on_call)
+    harness.channel.dataReceived(ask(key, "fast"))
+    harness.connection.send(answered())
+    sys.setprofile(None)
+    assert harness.status() == 200
+    harness.leave()
+    return count
+
+
+def test_a_name_costs_a_request_nothing_and_models_next_to_nothing() -> None:
+    harness = server()
+    plain = calls_of(harness, "plain")
+    assert calls_of(harness, LONG) == plain
+    assert calls_of(harness, "edge") <= plain + 2
+
+
+def test_of_two_keys_the_one_in_authorization_counts() -> None:
+    harness = server()
+    for headers in (("x-api-key: plain", "Authorization: Bearer edge"), ("x-api-key: edge",)):
+        serve(harness, post(body("fast"), *headers, JSON, path=CHAT))
+    assert [event.client for event in harness.observer.events] == ["alice", "alice"]
+
+
+def test_live_models_are_those_of_the_key() -> None:
+    harness = server()
+    harness.connect()
+    listing = get("/v1/models?live=1", "x-api-key: edge", method="GET")
+    harness.send(listing)
+    harness.clock.advance(4)  # nobody answers in time
+    assert b"main/gpt-c" in harness.received()
+    assert b"main/gpt-b" not in harness.received()
+
+
+def test_nothing_prints_a_key_or_its_digest() -> None:
+    settings = config(TEXT).edge_auth
+    registry = ClientRegistry()
+    clients = registry.clients_of(settings)
+    printed = repr((settings, list(clients.values()), registry, harness_objects()))
+    for key in ("edge", "key-busy", "plain", LONG):
+        digest = sha256(key.encode())
+        assert digest.hexdigest() not in printed
+        assert repr(digest.digest()) not in printed
+    for key in ("key-busy", "key-slow", "key-token", "key-nobody", LONG):
+        assert key not in printed
+
+
+def harness_objects() -> list[object]:
+    """What holds clients in a running server."""
+    harness = server()
+    serve(harness, ask(LONG))
+    return [harness.observer.events, harness.server.gate, harness.server.registry]
 
 
 def test_a_request_of_an_older_configuration_gives_its_place_back() -> None:
