@@ -314,7 +314,7 @@ def test_the_metrics_add_up_the_tokens_of_the_events(day: Day) -> None:
                 for event in day.events
                 if event.get("provider") == provider
             )
-            key = frozenset({("provider", provider), ("direction", direction)})
+            key = frozenset({("provider", provider), ("direction", direction), ("client", "other")})
             assert day.metrics["mgw_tokens_total", key] == said > 0
 
 

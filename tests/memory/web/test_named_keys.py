@@ -398,6 +398,28 @@ def test_a_later_message_cannot_name_another_model() -> None:
     assert b"model_not_found" in harness.received()
 
 
+@pytest.mark.parametrize(
+    ("fields", "first_byte"),
+    [(b'"model":"gpt-b"', 0x88), (b'"model":"main/gpt-b"', 0x88), (b'"voice":"a"', 0x81)],
+)
+def test_a_session_cannot_be_changed_to_another_model(fields: bytes, first_byte: int) -> None:
+    harness = SessionHarness("/v1/realtime?model=gpt-c", TEXT)
+    harness.switch()
+    harness.take_head()
+    before = len(harness.provider.received)
+    harness.channel.dataReceived(frame(0x81, b'{"type":"session.update","session":{%b}}' % fields))
+    assert harness.provider.received[before] == first_byte  # a close frame, or the message
+    assert (b"no model is named" in harness.received()) == (first_byte == 0x88)
+
+
+def test_a_session_does_not_fall_back_to_a_target_that_the_key_may_not_use() -> None:
+    aliases = TEXT.replace("  fast: main/gpt-b", "  both: [main/gpt-c, main/voice-b]\n  fast: main/gpt-b")
+    harness = SessionHarness("/v1/realtime?model=both", aliases)
+    harness.provider.send(b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n")
+    assert harness.take_head().startswith(b"HTTP/1.1 503 ")
+    assert len(upstream_heads(harness)) == 1
+
+
 def test_a_session_is_one_request_in_flight_for_its_length() -> None:
     _, harness = session_status("/v1/realtime?model=gpt-c", "max_in_flight: 1, ")
     harness.switch()
