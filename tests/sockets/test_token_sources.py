@@ -10,6 +10,7 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from websockets.sync.client import connect
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.google_keys import authorized_user, external_account, write_json
 from tests.support.operations import ask
-from tests.support.raw_client import CHAT, asking
+from tests.support.raw_client import CHAT, RawClient, asking, request
 from tests.support.raw_upstream import start_upstream
 from tests.support.simulator import SeenRequest, SimulatorProcess
 from tests.support.waiting import WAIT_SECONDS, wait_until
@@ -155,6 +156,26 @@ def test_every_mode_gets_a_token_and_another_where_it_is_refused(
     assert [name for name, _ in refused.headers if name != "Sec-WebSocket-Key"] == [
         name for name, _ in taken.headers if name != "Sec-WebSocket-Key"
     ]
+    assert len(simulator.token_requests()) == 1
+
+
+def test_an_upload_on_disk_is_sent_again_exactly(
+    gateway: GatewayProcess, simulator: SimulatorProcess
+) -> None:
+    chat(gateway, "client")
+    simulator.revoke_tokens()
+    simulator.clear()
+    part = b'--b\r\nContent-Disposition: form-data; name="%b"%b\r\n\r\n%b\r\n'
+    file = bytes(range(256)) * 16 * 1024  # 4 MiB, above what stays in memory
+    body = part % (b"purpose", b"", b"batch") + part % (b"file", b'; filename="f"', file) + b"--b--\r\n"
+    form = request(body, b"Content-Type: multipart/form-data; boundary=b", path="/v1/files?provider=client")
+    with RawClient(gateway.port) as client:
+        client.send(form)
+        answer = client.read_response()
+    assert answer.status == 200, answer.body
+    refused, taken = to_provider(simulator)
+    assert (refused.status, taken.status) == (401, 200)
+    assert refused.body_sha256 == taken.body_sha256 == sha256(body).hexdigest()
     assert len(simulator.token_requests()) == 1
 
 
