@@ -48,7 +48,6 @@ BUCKETS: Final = (
 """Upper bounds in seconds: a count of tokens takes milliseconds, a long response ten minutes."""
 NONE: Final = "none"
 OTHER: Final = "other"
-_UNNAMED: Final = frozenset({NO_CLIENT, OTHER_CLIENT})
 EDGE_REASONS: Final = frozenset({"key", "origin"})
 PART_SECONDS: Final = 0.0005
 """How long a turn of the reactor may render."""
@@ -141,8 +140,8 @@ class Metrics:
     """The names of the rows of the route table."""
     providers: set[str] = field(default_factory=set)
     """Every provider that was ever configured; see :meth:`reloaded`."""
-    named_clients: set[str] = field(default_factory=set)
-    """The names of all keys that ever were configured."""
+    clients_known: set[str] = field(default_factory=lambda: {NO_CLIENT, OTHER_CLIENT})
+    """The names of all keys that ever were configured, and the words for clients without one."""
     requests_in_flight: Callable[[], int] = _zero
     sessions_in_flight: Callable[[], int] = _zero
     bodies_held: Callable[[], Mapping[str, int]] = _no_bodies
@@ -224,7 +223,7 @@ class Metrics:
 
     def reloaded(self, generation: int, providers: Iterable[str], clients: Iterable[str] = ()) -> None:
         """A configuration is in use, the first one included; ``clients`` are the names of its keys."""
-        self.named_clients.update(clients)
+        self.clients_known.update(clients)
         self._generation = generation
         self._reload_ok = 1
         self.providers.update(providers)
@@ -302,11 +301,11 @@ class Metrics:
 
     def _row_of(self, key: _Key) -> _Row:
         route, provider, hundreds, outcome, client = key
-        is_named = client in _UNNAMED or client in self.named_clients
+        is_named = client in self.clients_known
         known = route in self.routes and (provider is None or provider in self.providers) and hundreds < 10
         names = (route if route in self.routes else OTHER, self._provider_label(provider))
         hundreds = hundreds if 1 <= hundreds <= 5 else 0
-        client = client if is_named else OTHER
+        client = client if is_named else OTHER_CLIENT
         labels = (*names, f"{hundreds}xx" if hundreds else OTHER, outcome.value, client)
         row = self._rows.get(labels)
         if row is None:
@@ -346,14 +345,12 @@ class Metrics:
             "Tokens reported by providers; in includes cached tokens, out includes reasoning tokens.",
             labels=("provider", "direction", "client"),
         )
-        return CounterTable(
-            family,
-            [
-                ((provider, direction, client), count)
-                for (provider, client), counts in self._tokens.items()
-                for direction, count in counts.rows()
-            ],
-        )
+        rows = [
+            ((provider, direction, client), count)
+            for (provider, client), counts in self._tokens.items()
+            for direction, count in counts.rows()
+        ]
+        return CounterTable(family, rows)
 
     def _latency(self) -> Table:
         family = HistogramMetricFamily(

@@ -337,11 +337,7 @@ class Session:
         limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
         reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
         direction = RewritingDirection(
-            reader,
-            write,
-            relay.on_direction_end,
-            self._rewrite,
-            self.memory,
+            *(reader, write, relay.on_direction_end, self._rewrite, self.memory),
             first_only=messages.first_only,
         )
         direction.passes_others = not messages.replaces_http
