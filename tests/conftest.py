@@ -10,12 +10,17 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from twisted.logger import globalLogBeginner
 
 from tests.support.doors import Door, use_door
 
 # A machine that is busy with something else is no reason to fail: the suite has a time limit of its own.
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+
+# Until its log begins, a process keeps events by the ten thousand, and all that they refer to; the oldest
+# make room for the newest, so that a test would let go of what another one has left.
+globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
 
 # What is compiled is kept: without it every gateway that a test starts would compile the whole of mgw again.
 sys.dont_write_bytecode = False
