@@ -57,7 +57,7 @@ NO_CREDENTIAL: Final = Credential(b"", Secret(""), "")
 """Sent without any header."""
 
 
-class Refusal(Struct, frozen=True):
+class CredentialRefusal(Struct, frozen=True):
     """What an upstream answered to a request whose credential it may have refused."""
 
     status: int
@@ -94,7 +94,7 @@ class CredentialProvider(Protocol):
         ...
 
     def refused(
-        self, credential: Credential, refusal: Refusal
+        self, credential: Credential, refusal: CredentialRefusal
     ) -> Coroutine[Deferred[Any], Any, Credential | None]:
         """Return another credential after the upstream refused one, or ``None`` to pass the response on."""
         ...

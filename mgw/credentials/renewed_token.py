@@ -25,7 +25,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.reactor.single_flight import SingleFlight
 from mgw.secret import Secret
@@ -87,7 +87,7 @@ class RenewedToken:
             _ = self._renewed().addCallback(self._note_failure)
         return credential
 
-    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         """Return a newer token than the one refused; asks for one if there is none.
 
         ``None`` where none is to be had, so that the client gets the upstream's own 401.

@@ -6,7 +6,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from mgw.credentials.provider import NO_CREDENTIAL, ClientKey, Credential, CredentialProvider, Refusal
+from mgw.credentials.provider import (
+    NO_CREDENTIAL,
+    ClientKey,
+    Credential,
+    CredentialProvider,
+    CredentialRefusal,
+)
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KindRow
 from mgw.secret import Secret, key_hash
@@ -20,7 +26,7 @@ class _SingleCredential:
     async def refused(
         self,
         credential: Credential,  # noqa: ARG002  the interface's
-        refusal: Refusal,  # noqa: ARG002  the interface's
+        refusal: CredentialRefusal,  # noqa: ARG002  the interface's
     ) -> Credential | None:
         """There is no other credential."""
         return None
@@ -186,7 +192,7 @@ class OptionalCredential:
                 raise
             return NO_CREDENTIAL
 
-    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         """Return another credential where there was one."""
         if credential is NO_CREDENTIAL:
             return None

@@ -9,7 +9,7 @@ from typing import Final
 
 from twisted.internet.interfaces import IReactorTime
 
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
 
@@ -62,7 +62,7 @@ class TokenFile:
     async def refused(
         self,
         credential: Credential,
-        refusal: Refusal,  # noqa: ARG002  the interface's
+        refusal: CredentialRefusal,  # noqa: ARG002  the interface's
     ) -> Credential | None:
         """Return a newer token if the file holds one (contract 3.13)."""
         self._file_id = None

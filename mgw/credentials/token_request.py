@@ -33,7 +33,7 @@ from twisted.web.iweb import IAgent
 
 from mgw import __version__
 from mgw.errors import GatewayError, Reason
-from mgw.reactor.own_requests import OwnRequest, WholeResponse, send_request
+from mgw.reactor.own_requests import OwnRequest, OwnResponse, send_request
 from mgw.secret import Secret
 
 REQUEST_SECONDS: Final = 20.0
@@ -295,7 +295,7 @@ def _request(
     return OwnRequest(method, url.encode("ascii"), (_ACCEPT, _USER_AGENT, *headers), body)
 
 
-def _read(response: WholeResponse, name: str) -> JsonResponse:
+def _read(response: OwnResponse, name: str) -> JsonResponse:
     status = response.status
     if status in _REDIRECTS:
         what = "a redirect, and those are not followed: set the URL of the endpoint itself"

@@ -36,7 +36,7 @@ from msgspec import Struct
 
 from mgw.canonical.reply import UpstreamError
 from mgw.config.resilience import RetriesSettings
-from mgw.credentials.provider import ClientKey, Refusal
+from mgw.credentials.provider import ClientKey, CredentialRefusal
 from mgw.errors import Cause, GatewayError, Reason
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.request import ClientRequest
@@ -56,13 +56,13 @@ _FORBIDDEN: Final = 403
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
 
 
-def refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> Refusal:
+def refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
     """Return what a source of credentials is told of a response; a count uses up nothing of a model."""
     counts = exchange.route.treatment is Treatment.COUNT
     model = None if counts or exchange.target is None else exchange.target.upstream_model
     body = response.arrived if response.status == _FORBIDDEN else b""
     attempts = exchange.attempts - exchange.given_up
-    return Refusal(response.status, response.headers, model, body, counts, attempts, renewed)
+    return CredentialRefusal(response.status, response.headers, model, body, counts, attempts, renewed)
 
 
 class Trouble(Struct, frozen=True):

@@ -16,7 +16,7 @@ from twisted.web.client import ResponseFailed
 
 from mgw import __version__
 from mgw.config.provider import Provider
-from mgw.credentials.provider import Credential, Refusal
+from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.errors import GatewayError
 from mgw.generation import Generation
 from mgw.reactor.own_requests import OwnRequest, send_request
@@ -89,7 +89,7 @@ class ModelListRequest:
             return result
         self._renewed = True
         provider = self.generation.credentials[self.provider.name]
-        another = await provider.refused(self.credential, Refusal(UNAUTHORIZED))
+        another = await provider.refused(self.credential, CredentialRefusal(UNAUTHORIZED))
         if another is None:
             return result
         self.credential = another

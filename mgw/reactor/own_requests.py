@@ -36,7 +36,7 @@ class OwnRequest(Struct, frozen=True):
         return f"OwnRequest({self.method})"
 
 
-class WholeResponse(Struct, frozen=True):
+class OwnResponse(Struct, frozen=True):
     """A response with all of its body."""
 
     status: int
@@ -45,12 +45,12 @@ class WholeResponse(Struct, frozen=True):
     """``None``: larger than was allowed."""
 
     def __repr__(self) -> str:
-        return f"WholeResponse({self.status})"
+        return f"OwnResponse({self.status})"
 
 
 async def send_request(
     agent: IAgent, request: OwnRequest, max_bytes: int, clock: IReactorTime
-) -> WholeResponse:
+) -> OwnResponse:
     """Return the response to a request.  Cancelling closes the connection.
 
     :raises GatewayError: as the agent does.
@@ -72,7 +72,7 @@ async def send_request(
     )
     body = _BodyCollector(max_bytes)
     response.deliverBody(body)
-    return WholeResponse(response.code, response.headers, await body.whole)
+    return OwnResponse(response.code, response.headers, await body.whole)
 
 
 @implementer(IAgent)

@@ -7,7 +7,7 @@ from typing import Final
 
 from twisted.internet.task import deferLater
 
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.errors import GatewayError
 from mgw.exchange.attempts import (
     Attempts,
@@ -120,7 +120,9 @@ async def _dial_target(
         if not credentials.refusable(status) or is_settled:
             return _without_secrets(answer, target, credential)
         attempts = exchange.attempts - exchange.given_up
-        refusal = Refusal(status, answer.headers, model, answer.body, attempts=attempts, renewed=renewed)
+        refusal = CredentialRefusal(
+            status, answer.headers, model, answer.body, attempts=attempts, renewed=renewed
+        )
         another = await credentials.refused(credential, refusal)
         if another is None:
             return _without_secrets(answer, target, credential)

@@ -18,7 +18,7 @@ from math import ceil
 from typing import Final
 
 from mgw.config.profile import CloakMode
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.headers import ProfileHeaders
 from mgw.credentials.subscription.limits import means_no_entitlement, rest_seconds
@@ -103,7 +103,7 @@ class SubscriptionSource:
             found = self.ready(client_key, model)
         return found
 
-    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         """Let the account rest, or renew its token, and return what to go on with.
 
         :raises GatewayError: ``NO_ACCOUNT`` where the provider limits the last account that was awake.
@@ -136,7 +136,7 @@ class SubscriptionSource:
         self.accounts.unwatch(self.logins)
 
     async def _on_unauthorized(
-        self, name: str, credential: Credential, refusal: Refusal
+        self, name: str, credential: Credential, refusal: CredentialRefusal
     ) -> Credential | None:
         login = self._by_name[name]
         current = self.accounts.fresh(login)
@@ -150,7 +150,7 @@ class SubscriptionSource:
         self.pool.rests.refused[name] = sent
         return await self._another(refusal.model)
 
-    async def _renewed(self, login: Login, sent: Secret, refusal: Refusal) -> Credential | None:
+    async def _renewed(self, login: Login, sent: Secret, refusal: CredentialRefusal) -> Credential | None:
         """Return an account's credential with another token than the one refused, if one can be had."""
         if self._is_new(login.name, sent, refusal):
             return None
@@ -163,7 +163,7 @@ class SubscriptionSource:
         self.pool.rests.renewed[login.name] = (entry.access_token, self.accounts.clock.seconds())
         return self._credential(login.name)
 
-    def _is_new(self, name: str, token: Secret, refusal: Refusal) -> bool:
+    def _is_new(self, name: str, token: Secret, refusal: CredentialRefusal) -> bool:
         """Whether a token was got a moment ago because the one before was refused: another would not help."""
         renewed = self.pool.rests.renewed.get(name)
         if renewed is None or renewed[0] != token:

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from mgw.config.problems import ConfigError
 from mgw.config.provider import AuthMode
 from mgw.credentials import credentials_of
-from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RenewedToken
 from mgw.credentials.token_file import CHECK_SECONDS, TokenFile
 from mgw.errors import GatewayError, Reason
@@ -112,10 +112,10 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     first = result_of(tokens.obtain(None))
     assert tokens.refusable(401)
     assert not tokens.refusable(429)
-    assert result_of(tokens.refused(first, Refusal(401))) is None
+    assert result_of(tokens.refused(first, CredentialRefusal(401))) is None
     path.write_text("newer")
     os.utime(path, ns=(1, 1))
-    another = result_of(tokens.refused(first, Refusal(401)))
+    another = result_of(tokens.refused(first, CredentialRefusal(401)))
     assert another is not None
     assert shown(another) == (b"Authorization", "Bearer newer")
 

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
 from mgw.credentials import credentials_of
-from mgw.credentials.provider import Credential, CredentialProvider, Refusal
+from mgw.credentials.provider import Credential, CredentialProvider, CredentialRefusal
 from mgw.credentials.renewed_token import RENEW_SECONDS
 from mgw.credentials.token_request import TokenRequestError
 from mgw.secret import key_hash
@@ -225,6 +225,6 @@ def test_a_refused_token_is_replaced_by_a_new_one(hosts: TokenHosts) -> None:
     found = source(hosts, "client_id: me, client_secret: s1")
     waiting = obtain(found)
     hosts.newest().answer_token("a1")
-    refused = Deferred.fromCoroutine(found.refused(result_of(waiting), Refusal(401)))
+    refused = Deferred.fromCoroutine(found.refused(result_of(waiting), CredentialRefusal(401)))
     hosts.newest().answer_token("a2")
     assert token_of(refused) == "a2"

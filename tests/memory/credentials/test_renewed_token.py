@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 
-from mgw.credentials.provider import Credential, Refusal
+from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.renewed_token import RENEW_SECONDS, RETRY_SECONDS, RenewedToken
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.errors import GatewayError
 from mgw.secret import Secret
 from tests.support.deferreds import result_of
 
-UNAUTHORIZED = Refusal(401)
+UNAUTHORIZED = CredentialRefusal(401)
 
 
 @dataclass
@@ -240,7 +240,7 @@ def test_an_expired_token_is_no_answer_to_a_refusal(source: RenewedToken, endpoi
 
 def test_any_other_refusal_is_passed_on(source: RenewedToken, endpoint: Endpoint) -> None:
     credential = held(source, endpoint)
-    assert result_of(source.refused(credential, Refusal(403))) is None
+    assert result_of(source.refused(credential, CredentialRefusal(403))) is None
     assert len(endpoint.asked) == 1
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from twisted.internet.defer import Deferred
 
 from mgw.config.profile import CloakMode
-from mgw.credentials.provider import Credential, Refusal
+from mgw.credentials.provider import Credential, CredentialRefusal
 from mgw.credentials.subscription.source import NEW_SECONDS, REFUSED_REST_SECONDS, SubscriptionSource
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
@@ -43,8 +43,10 @@ def refusal(
     attempts: int = 1,
     counts_tokens: bool = False,
     body: bytes = b"",
-) -> Refusal:
-    return Refusal(status, headers or [], model, body, counts_tokens=counts_tokens, attempts=attempts)
+) -> CredentialRefusal:
+    return CredentialRefusal(
+        status, headers or [], model, body, counts_tokens=counts_tokens, attempts=attempts
+    )
 
 
 def asked(source: SubscriptionSource, model: str | None = "m") -> Credential:

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import MemoryReactorClock
 
-from mgw.credentials.provider import Refusal
+from mgw.credentials.provider import CredentialRefusal
 from mgw.credentials.subscription.store import CredentialStore, StoredCredential
 from mgw.errors import GatewayError, Reason
 from mgw.generation import Generation, build_generation
@@ -20,7 +20,7 @@ from tests.support.subscriptions import PROFILE
 from tests.support.token_endpoints import WALL, TokenHosts
 
 ONE = "auth: oauth2, oauth: {credentials: a, profile: example}"
-LIMITED = Refusal(429, [(b"Retry-After", b"60")], "m")
+LIMITED = CredentialRefusal(429, [(b"Retry-After", b"60")], "m")
 
 
 class Play:

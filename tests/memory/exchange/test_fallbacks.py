@@ -13,7 +13,7 @@ from twisted.internet.error import ConnectionRefusedError as RefusedError
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.bodies.source import MemoryBody
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.credentials.static import StaticCredential
 from mgw.secret import Secret
 from mgw.usage.event import Outcome
@@ -480,7 +480,7 @@ class Refused(StaticCredential):
     def refusable(self, status: int) -> bool:
         return status == 429
 
-    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         self.seen.append(refusal.attempts)
         return None
 

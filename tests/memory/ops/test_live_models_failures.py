@@ -10,7 +10,7 @@ import pytest
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionRefusedError as Refused
 
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.errors import GatewayError, Reason
 from mgw.ops.probes import MAX_RESPONSE_BYTES
 from tests.support.live_models import CLAUDE, ONE, LiveModelsHarness, ids
@@ -31,7 +31,7 @@ class NoAccount:
             raise GatewayError(self.reason, "canary")
         return await Deferred()
 
-    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         return None
 
     def refusable(self, status: int) -> bool:

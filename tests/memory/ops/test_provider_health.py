@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import CancelledError, Deferred
 
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.errors import GatewayError, Reason
 from mgw.ops.probes import MAX_RESPONSE_BYTES
 from mgw.ops.provider_health import HealthError, ProviderHealth
@@ -193,7 +193,7 @@ class Sourceless:
     async def obtain(self, client_key: ClientKey | None, model: str | None = None) -> Credential:
         raise GatewayError(self.reason, "canary")
 
-    async def refused(self, credential: Credential, refusal: Refusal) -> Credential | None:
+    async def refused(self, credential: Credential, refusal: CredentialRefusal) -> Credential | None:
         return None
 
     def refusable(self, status: int) -> bool:

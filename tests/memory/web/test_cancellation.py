@@ -15,7 +15,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ConnectingCancelledError
 
-from mgw.credentials.provider import ClientKey, Credential, Refusal
+from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
 from mgw.exchange.exchange import Exchange
 from mgw.exchange.pipeline import ExchangeRun
 from mgw.exchange.translation import Translation
@@ -50,7 +50,7 @@ class WaitingSource:
     async def obtain(self, _: ClientKey | None, __: str | None = None) -> Credential:
         return await self._wait() or CREDENTIAL
 
-    async def refused(self, _: Credential, __: Refusal) -> Credential | None:
+    async def refused(self, _: Credential, __: CredentialRefusal) -> Credential | None:
         return await self._wait()
 
     async def _wait(self) -> Credential | None:
