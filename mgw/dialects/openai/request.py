@@ -26,6 +26,7 @@ from mgw.dialects.dialect import (
     finish_parsing,
 )
 from mgw.dialects.fields import Fields, Ledger, open_request
+from mgw.dialects.openai.messages import parse_turns
 from mgw.dialects.openai.options import (
     parse_candidates,
     parse_max_tokens,
@@ -47,7 +48,7 @@ from mgw.dialects.openai.tools import (
     parse_tools,
     render_tools,
 )
-from mgw.dialects.openai.turns import parse_turns, render_turns
+from mgw.dialects.openai.turns import render_turns
 from mgw.dialects.refusal import no_messages
 from mgw.dialects.tool_names import ToolNames
 from mgw.errors import GatewayError, Reason
