@@ -53,14 +53,22 @@ _LONGEST_PAUSE: Final = 8.0
 _NOT_BEGUN: Final = frozenset({429, 503, 529})
 """Statuses that say that nothing was done."""
 _FORBIDDEN: Final = 403
+MAX_REASON_BYTES: Final = 16 * 1024
+"""So much of a body says why."""
 _NOT_REPEATED: Final = frozenset({Reason.CREDENTIAL_SOURCE, Reason.NO_ACCOUNT, Reason.OVERLOADED})
 
 
-def refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
-    """Return what a source of credentials is told of a response; a count uses up nothing of a model."""
+async def refusal_of(exchange: Exchange, response: UpstreamResponse, *, renewed: bool) -> CredentialRefusal:
+    """Return what a source of credentials is told of a response; a count uses up nothing of a model.
+
+    Why something is forbidden is said in the body, the beginning of which is waited for.
+    """
     counts = exchange.route.treatment is Treatment.COUNT
     model = None if counts or exchange.target is None else exchange.target.upstream_model
-    body = response.arrived if response.status == _FORBIDDEN else b""
+    body = b""
+    if response.status == _FORBIDDEN:
+        await response.read_ahead(MAX_REASON_BYTES)
+        body = response.arrived
     attempts = exchange.attempts - exchange.given_up
     return CredentialRefusal(response.status, response.headers, model, body, counts, attempts, renewed)
 

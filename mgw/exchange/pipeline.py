@@ -252,17 +252,22 @@ class ExchangeRun(WaitingRun):
         if not credentials.refusable(status) or is_settled:
             self._on_other_credential(None)
             return
-        refused = credentials.refused(credential, refusal_of(self._exchange, response, renewed=self._renewed))
-        self._run(refused, self._on_other_credential, self._on_no_other_credential)
+        asking = self._ask_for_another(credentials, credential, response)
+        self._run(asking, self._on_other_credential, self._on_no_other_credential)
+
+    async def _ask_for_another(
+        self, credentials: CredentialProvider, credential: Credential, response: UpstreamResponse
+    ) -> Credential | None:
+        refusal = await refusal_of(self._exchange, response, renewed=self._renewed)
+        return await credentials.refused(credential, refusal)
 
     def _on_other_credential(self, another: Credential | None) -> None:
         response, attempts = self._response, self._attempts
         assert response is not None
         if another is None:
-            retry_after = retry_after_of(response.headers)
-            trouble = (
-                None if attempts is None else trouble_of_status(response.status, retry_after, attempts.rule)
-            )
+            trouble = None
+            if attempts is not None:
+                trouble = trouble_of_status(response.status, retry_after_of(response.headers), attempts.rule)
             self._try_again(trouble, partial(self._respond, response))
             return
         self._renewed = self._renewed or response.status == _UNAUTHORIZED

@@ -199,6 +199,14 @@ class Connection(Protocol):
             self._reading_paused = False
             self._transport.resumeProducing()
 
+    def leave_unclaimed(self) -> None:
+        """Read nothing more until somebody takes the response, which must not last."""
+        reader = self._reader
+        if reader is not None and not reader.ended:
+            self.pause_reading()
+        if not self._closed:
+            self._deadline.start(UNCLAIMED_SECONDS)
+
     def pause_reading(self) -> None:
         """Read nothing more for now; the provider's silence does not count."""
         if not self._closed and not self._reading_paused:
@@ -341,9 +349,7 @@ class Connection(Protocol):
             response.fail(self._unreadable_response(reader.fault, Phase.BODY))
         sink.on_response(response)
         if self._response is response and not response.claimed:
-            if not reader.ended:
-                self.pause_reading()
-            self._deadline.start(UNCLAIMED_SECONDS)
+            self.leave_unclaimed()
 
     def _fail_request(self, sink: ResponseSink, failure: GatewayError) -> None:
         self._sink = None

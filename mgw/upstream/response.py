@@ -8,13 +8,15 @@ The body flows from the connection to one :class:`BodyReceiver`, at the receiver
        +-------- cancel ---------+--> nothing any more
        +----- discard_rest ------+--> nothing any more, while the connection may still see the response's end
 
-Until a receiver is there, and while it is paused, nothing is read: only what the last read gave is held.
+Until a receiver is there, and while it is paused, nothing is read: only what the last read gave is held.  One
+who decides by the beginning of a body has that read ahead; it stays there for the receiver.
 """
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.errors import GatewayError, Reason
@@ -46,6 +48,9 @@ class ResponseConnection(Protocol):
 
     def pause_reading(self) -> None:
         """Read nothing more for now."""
+
+    def leave_unclaimed(self) -> None:
+        """Read nothing more until somebody takes the response, which must not last."""
 
     def on_response_end(self) -> None:
         """The response was read to its end: the connection is free."""
@@ -81,6 +86,8 @@ class UpstreamResponse:
         "_delivering",
         "_error",
         "_paused",
+        "_read_ahead",
+        "_read_ahead_bytes",
         "_reader",
         "_receiver",
         "all_delivered",
@@ -97,6 +104,8 @@ class UpstreamResponse:
         self._error: GatewayError | None = None
         self._paused = True
         self._delivering = False
+        self._read_ahead: Deferred[None] | None = None
+        self._read_ahead_bytes = 0
         self.all_delivered = False
         """Whether the piece that the receiver is given, or was given last, is the last one of the body."""
 
@@ -120,8 +129,8 @@ class UpstreamResponse:
 
     @property
     def claimed(self) -> bool:
-        """Whether somebody was there to read the body, or no longer wants it."""
-        return self._receiver is not None or self._connection is None
+        """Whether somebody was there to read the body, or its beginning, or no longer wants it."""
+        return self._receiver is not None or self._connection is None or self._read_ahead is not None
 
     @property
     def paused(self) -> bool:
@@ -137,6 +146,32 @@ class UpstreamResponse:
     def flowing(self) -> bool:
         """Whether somebody reads what comes, as it comes."""
         return not self._paused and self._receiver is not _NULL_RECEIVER
+
+    def read_ahead(self, max_bytes: int) -> Deferred[None]:
+        """Read the beginning of the body, which stays there.
+
+        Fires when so much has arrived, or all there is, in order or not: the provider's silence ends it, too.
+        Cancelling leaves the response as it is.
+        """
+        assert self._receiver is None, "nobody takes the body yet"
+        self._read_ahead_bytes = max_bytes
+        done: Deferred[None] = Deferred(lambda _: self._stop_read_ahead())
+        self._read_ahead = done
+        if self._has_read_ahead():
+            self._stop_read_ahead()
+            done.callback(None)
+        elif self._connection is not None:
+            self._connection.resume_reading()
+        return done
+
+    def _has_read_ahead(self) -> bool:
+        is_all = self._reader.ended or self._error is not None or self._connection is None
+        return is_all or sum(map(len, self._reader.pieces)) >= self._read_ahead_bytes
+
+    def _stop_read_ahead(self) -> None:
+        self._read_ahead = None
+        if self._connection is not None:
+            self._connection.leave_unclaimed()
 
     def deliver_body(self, receiver: BodyReceiver) -> None:
         """Deliver the body to ``receiver`` from now on, and before this returns what has already arrived."""
@@ -213,6 +248,11 @@ class UpstreamResponse:
 
     def deliver_pending(self) -> None:
         """Called by the connection when more was read: deliver it, unless paused."""
+        if self._read_ahead is not None and self._has_read_ahead():
+            done = self._read_ahead
+            self._stop_read_ahead()
+            done.callback(None)
+            return
         if self._paused or self._delivering:
             return  # a receiver that resumes while it takes a piece gets the next one from the loop below
         self._delivering = True

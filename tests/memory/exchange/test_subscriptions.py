@@ -372,6 +372,44 @@ def test_a_403_is_judged_by_the_body_that_came_with_it(play: SubscriptionPlay) -
     assert pipeline.event().attempts == 2
 
 
+FORBIDDEN = answered(b'{"error":"You are not ENTITLED"}', b"403 Forbidden")
+BODY_OF_FORBIDDEN = FORBIDDEN.index(b"{")
+
+
+@pytest.mark.parametrize("cut", [BODY_OF_FORBIDDEN, BODY_OF_FORBIDDEN + 20, len(FORBIDDEN) - 1])
+def test_a_403_is_judged_by_a_body_that_comes_later(play: SubscriptionPlay, cut: int) -> None:
+    play.text += "limits: {no_entitlement: {words: [not entitled]}}\n"
+    pipeline = pooled(play)
+    client = ask_messages(pipeline)
+    pipeline.connection.send(FORBIDDEN[:cut])
+    assert len(tokens(pipeline)) == 1
+    pipeline.connection.send(FORBIDDEN[cut:])
+    assert len(set(tokens(pipeline))) == 2
+    pipeline.connection.send(answered(ANSWER))
+    assert client.status == 200
+
+
+def test_a_403_whose_body_breaks_off_is_handed_on_and_breaks_off(play: SubscriptionPlay) -> None:
+    play.text += "limits: {no_entitlement: {words: [not entitled]}}\n"
+    pipeline = pooled(play)
+    client = ask_messages(pipeline)
+    pipeline.connection.send(FORBIDDEN[: BODY_OF_FORBIDDEN + 5])
+    pipeline.connection.reset()
+    assert client.aborted or client.status == 502
+    assert pipeline.event().status == "upstream_error"
+    assert len(tokens(pipeline)) == 1
+
+
+def test_a_client_that_leaves_while_a_403_is_judged_ends_its_request(play: SubscriptionPlay) -> None:
+    play.text += "limits: {no_entitlement: {words: [not entitled]}}\n"
+    pipeline = pooled(play)
+    client, leave = pipeline.ask("/v1/messages", MESSAGES)
+    pipeline.connection.send(FORBIDDEN[:BODY_OF_FORBIDDEN])
+    leave.cancel()
+    assert pipeline.connection.aborted
+    assert not client.finished
+
+
 def test_headers_of_the_profile_are_sent(play: SubscriptionPlay) -> None:
     play.text += "headers: {merge: {anthropic-beta: [ours]}}\n" + CLOAK
     pipeline = pooled(play)
