@@ -27,7 +27,7 @@ from mgw.config.translation import ModelRowSettings
 from mgw.credentials import credentials_of
 from mgw.credentials.provider import CredentialProvider
 from mgw.credentials.sources import CredentialSources
-from mgw.credentials.subscription.registry import THREADS, StoreThreads, Subscriptions
+from mgw.credentials.subscription.registry import THREADS, Subscriptions
 from mgw.credentials.subscription.rewrite import BodyRewrite
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
@@ -221,8 +221,8 @@ def build_sources(reactor: Any) -> CredentialSources:  # Any: as above
         agent = build_agent(reactor, _TOKEN_LIMITS, proxy=proxy)
         return TokenClient(agent, reactor, agent.close)
 
-    threads = StoreThreads(DaemonThreads(reactor, "mgw-credentials", THREADS))
-    subscriptions = Subscriptions(reactor, time, threads.run, random)
+    threads = DaemonThreads(reactor, "mgw-credentials", THREADS)
+    subscriptions = Subscriptions(reactor, time, threads.defer, random)
     return CredentialSources(reactor, open_client, subscriptions)
 
 

@@ -236,29 +236,9 @@ class DiskThreads:
 
         Fails with :class:`OSError` where the system gives no thread at all.
         """
-        if self._stopped:
-            return maybeDeferred(work)
-        done: Deferred[T] = Deferred(_ignore_cancel)
-
-        def on_result(result: T | Exception) -> None:
-            if done.called:  # whoever waited has left
-                return
-            if isinstance(result, Exception):
-                done.errback(result)
-            else:
-                done.callback(result)
-
-        try:
-            self._threads.run(work, on_result)
-        except OSError as error:
-            return fail(error)
-        return done
+        return maybeDeferred(work) if self._stopped else self._threads.defer(work)
 
     def stop(self) -> None:
         """Let the threads end when they have done what was given so far."""
         self._stopped = True
         self._threads.stop()
-
-
-def _ignore_cancel(_: Deferred[T]) -> None:
-    """Work that has begun is finished, whether or not somebody waits for it."""

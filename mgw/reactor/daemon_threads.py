@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Protocol, TypeVar
 
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IReactorFromThreads
 
 T = TypeVar("T")
@@ -57,6 +58,28 @@ class DaemonThreads:
         if len(self._threads) < self.max_threads:
             self._start_threads()
         self._queue.put(attempt)
+
+    def defer(self, work: Callable[[], T], /) -> Deferred[T]:
+        """Run ``work`` in a thread, and fire with what it returns or raises.
+
+        Cancelling leaves it: it is finished, whether or not somebody waits.  Fails with :class:`OSError` as
+        :meth:`run` does.
+        """
+        done: Deferred[T] = Deferred(lambda _: None)
+
+        def on_result(result: T | Exception) -> None:
+            if done.called:  # whoever waited has left
+                return
+            if isinstance(result, Exception):
+                done.errback(result)
+            else:
+                done.callback(result)
+
+        try:
+            self.run(work, on_result)
+        except OSError as error:
+            return fail(error)
+        return done
 
     def stop(self) -> None:
         """Let the threads end when the work given so far is done."""

@@ -111,11 +111,13 @@ def values_of(pairs: RawHeaders, lower_name: bytes) -> list[bytes]:
 _NUMBER: Final = re.compile(rb"[ \t]*[0-9]+(?:\.[0-9]+)?[ \t]*").fullmatch
 
 
-def retry_after_of(pairs: RawHeaders) -> float | None:
+def retry_after_of(pairs: RawHeaders, now: float | None = None) -> float | None:
     """Return how many seconds a response asks for before another try, or ``None``: it does not say.
 
     ``retry-after-ms`` comes first, as in the vendors' SDKs.  ``Retry-After`` may be a number of seconds or a
     date (RFC 9110 10.2.3), which counts from the ``Date`` of the response: clocks may differ.
+
+    :param now: unix seconds, for a response without a date.
     """
     milliseconds, value = value_of(pairs, b"retry-after-ms"), value_of(pairs, b"retry-after")
     if milliseconds is not None and _NUMBER(milliseconds):
@@ -124,8 +126,9 @@ def retry_after_of(pairs: RawHeaders) -> float | None:
         return None
     if _NUMBER(value):
         return float(value)
-    then, now = _date(value), _date(value_of(pairs, b"date") or b"")
-    return None if then is None or now is None else max(then - now, 0.0)
+    then, sent = _date(value), _date(value_of(pairs, b"date") or b"")
+    since = now if sent is None else sent
+    return None if then is None or since is None else max(then - since, 0.0)
 
 
 def _date(value: bytes) -> float | None:

@@ -9,12 +9,11 @@ Source: RFC 9110 10.2.3 (``Retry-After``), RFC 3339.
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Final
 
 from mgw.config.profile import LimitsSettings, NoEntitlementSettings, ResetFormat
-from mgw.wire.headers import RawHeaders, value_of
+from mgw.wire.headers import RawHeaders, retry_after_of, value_of
 
 MAX_REST_SECONDS: Final = 31 * 86400.0
 """What says more than that is read wrongly."""
@@ -26,8 +25,8 @@ def rest_seconds(headers: RawHeaders, limits: LimitsSettings, now: float) -> flo
 
     :param now: unix seconds.
     """
-    stated = value_of(headers, b"retry-after")
-    seconds = None if stated is None else _retry_after(stated.decode("latin-1").strip(), now)
+    stated = retry_after_of(headers, now)
+    seconds = None if stated is None else _checked(stated)
     for header in limits.reset_headers if seconds is None else ():
         value = value_of(headers, header.name.encode("latin-1"))
         if value is not None:
@@ -48,15 +47,6 @@ def means_no_entitlement(settings: NoEntitlementSettings, headers: RawHeaders, b
         return True
     text = body.decode("utf-8", "replace").lower()
     return any(word in text for word in settings.words)
-
-
-def _retry_after(text: str, now: float) -> float | None:
-    if text.isascii() and text.isdigit():
-        return _checked(float(text))
-    try:
-        return _checked(parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _until(text: str, form: ResetFormat, now: float) -> float | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.config.profile import Profile
@@ -16,42 +15,12 @@ from mgw.credentials.subscription.pool import AccountPool, Rests
 from mgw.credentials.subscription.source import SubscriptionSource
 from mgw.credentials.subscription.store import CredentialStore
 from mgw.credentials.token_request import TokenClient
-from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.secret import Secret
 
 T = TypeVar("T")
 
 THREADS = 4
 """One that waits for a lock keeps the others from nothing."""
-
-
-class StoreThreads:
-    """Where files are read and locks are waited for."""
-
-    def __init__(self, threads: DaemonThreads) -> None:
-        self._threads = threads
-
-    def run(self, work: Callable[[], T], /) -> Deferred[T]:
-        """Fire with what ``work`` returns or raises; work that has begun is finished."""
-        done: Deferred[T] = Deferred(lambda _: None)
-
-        def on_result(result: T | Exception) -> None:
-            if done.called:  # whoever waited has left
-                return
-            if isinstance(result, Exception):
-                done.errback(result)
-            else:
-                done.callback(result)
-
-        try:
-            self._threads.run(work, on_result)
-        except OSError as error:
-            done.errback(error)
-        return done
-
-    def stop(self) -> None:
-        """Let the threads end when they have done what was given so far."""
-        self._threads.stop()
 
 
 @dataclass(slots=True)

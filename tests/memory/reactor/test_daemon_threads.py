@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from threading import Event, current_thread, get_ident
 from typing import Any
 
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.task import Clock
 from zope.interface import implementer
@@ -63,6 +64,28 @@ def test_what_work_raises_comes_back_and_the_thread_goes_on() -> None:
     reactor.turn()
     thread.stop()
     assert results == [trouble, "next"]
+
+
+def test_a_deferred_fires_with_what_work_returns_or_raises() -> None:
+    reactor, results = Turns(), list[object]()
+    thread = DaemonThreads(reactor, "test")
+    _ = thread.defer(lambda: "done").addBoth(results.append)
+    _ = thread.defer(lambda: 1 // 0).addErrback(lambda failure: results.append(failure.type))
+    reactor.turn()
+    reactor.turn()
+    thread.stop()
+    assert results == ["done", ZeroDivisionError]
+
+
+def test_work_is_finished_though_whoever_waited_has_left() -> None:
+    reactor, done, results = Turns(), list[str](), list[object]()
+    thread = DaemonThreads(reactor, "test")
+    waiting = thread.defer(lambda: done.append("done"))
+    _ = waiting.addErrback(lambda failure: results.append(failure.type))
+    waiting.cancel()
+    reactor.turn()
+    thread.stop()
+    assert (done, results) == (["done"], [CancelledError])
 
 
 def test_the_thread_does_not_keep_the_process_alive() -> None:
