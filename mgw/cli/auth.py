@@ -21,6 +21,7 @@ from mgw.config.checks import checked_entry_name
 from mgw.config.profile import Profile
 from mgw.config.proxy import ProxyAddress
 from mgw.config.settings import Config
+from mgw.credentials.subscription.login import Way, missing_for
 from mgw.credentials.subscription.store import CredentialStore, Entries, StoredCredential, StoreError
 from mgw.credentials.subscription.token_exchange import header_text
 from mgw.generation import read_profiles
@@ -28,6 +29,11 @@ from mgw.secret import Secret
 
 _WRONG_CALL: Final = 2
 _FAILED: Final = 1
+_WAYS: Final = {
+    Way.BROWSER: "a browser",
+    Way.PASTE: "a pasted code",
+    Way.DEVICE: "a code for another device",
+}
 _MAX_IMPORT_BYTES: Final = 1024 * 1024
 _MILLISECONDS: Final = 1e11
 """Numbers above are unix milliseconds; as seconds they would be in the year 5138."""
@@ -95,13 +101,12 @@ def run(said: argparse.Namespace) -> int:
 
 def log_in(setup: Setup, said: argparse.Namespace) -> int:
     """``mgw auth login NAME``."""
-    from mgw.cli.login import Way  # Twisted is slow to import
-    from mgw.cli.login import log_in as run_login
+    from mgw.cli.login import log_in as run_login  # Twisted is slow to import
 
     name = setup.profile_for(said.name, said.profile)
     profile = setup.profiles[name]
     way = Way.DEVICE if said.device else Way.PASTE if said.paste else Way.BROWSER
-    _check_way(name, profile, way.value)
+    _check_way(name, profile, way)
     entry = run_login(name, profile, way, said.timeout, setup.proxy_for(said.name))
     if isinstance(entry, str):
         return _tell(entry, _FAILED)
@@ -266,22 +271,17 @@ def _expiry(found: Mapping[str, Any], now: float) -> float | None:  # Any: JSON
     return seconds / 1000 if seconds > _MILLISECONDS else seconds
 
 
-def _check_way(name: str, profile: Profile, way: str) -> None:
+def _check_way(name: str, profile: Profile, way: Way) -> None:
     """Refuse a login for which the profile says too little."""
-    if way == "device":
-        if profile.device.url is None:
-            raise CallError(f"profile {name!r} has no device.url, so --device cannot be used")
-        return
-    if profile.authorization.url is None:
-        raise CallError(f"profile {name!r} has no authorization.url; try --device")
-    if way == "paste" and profile.redirect.pasted_url is None and not profile.redirect.port:
-        raise CallError(f"profile {name!r} needs redirect.pasted_url or redirect.port for --paste")
+    missing = missing_for(way, profile)
+    if missing is not None:
+        instead = "" if way is Way.DEVICE else "; try --device"
+        raise CallError(f"profile {name!r} has no {missing}, which a login with {_WAYS[way]} needs{instead}")
 
 
 def _keep(setup: Setup, name: str, entry: StoredCredential, did: str) -> int:
     with setup.store.locked(name):
-        before = setup.store.read().get(name)
-        setup.store.update(lambda entries: entries.update({name: entry}))
+        before, _ = setup.store.put(name, entry)
     whose = f" ({entry.account})" if entry.account else ""
     instead = ", instead of the one that was there" if before is not None else ""
     sys.stdout.write(f"{did}: {name}{whose}{instead}; kept in {setup.store.path}\n")
@@ -291,7 +291,7 @@ def _keep(setup: Setup, name: str, entry: StoredCredential, did: str) -> int:
 def _row(name: str, entry: StoredCredential, now: float) -> dict[str, Any]:  # Any: JSON
     """Describe an entry without its tokens."""
     left = None if entry.expires_at is None else entry.expires_at - now
-    can_refresh = entry.refresh_token is not None and not entry.is_lost
+    can_refresh = entry.can_be_refreshed
     if entry.is_lost and (left is None or left <= 0):
         state = "refused by the provider: log in again"
     elif left is None:
@@ -304,7 +304,6 @@ def _row(name: str, entry: StoredCredential, now: float) -> dict[str, Any]:  # A
         )
     else:
         state = "expired: log in again"
-    usable = left is None or left > 0 or can_refresh
     return {
         "name": name,
         "profile": entry.profile,
@@ -312,7 +311,7 @@ def _row(name: str, entry: StoredCredential, now: float) -> dict[str, Any]:  # A
         "scopes": list(entry.scopes),
         "expires": _moment(entry.expires_at),
         "refreshable": can_refresh,
-        "usable": usable,
+        "usable": entry.is_usable(now),
         "state": state,
         "last_error": entry.last_error,
     }

@@ -6,7 +6,6 @@ import select
 import sys
 import time
 from collections.abc import Callable, Coroutine
-from enum import Enum
 from html import escape
 from typing import Any, Final, TypeVar
 
@@ -25,9 +24,11 @@ from mgw.credentials.subscription.login import (
     DeviceLogin,
     LoginError,
     RedirectWaiter,
+    Way,
+    pasted_redirect,
 )
 from mgw.credentials.subscription.store import StoredCredential
-from mgw.credentials.subscription.token_exchange import ProfileEndpoints
+from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
 from mgw.credentials.token_request import REQUEST_SECONDS, TokenClient
 from mgw.errors import GatewayError
 from mgw.upstream.agent import build_agent
@@ -41,14 +42,6 @@ _reactor: Any = default_reactor  # Any: a reactor has no one type
 
 
 _Flow = Callable[[ProfileEndpoints, Profile], Coroutine[Deferred[Any], Any, StoredCredential]]
-
-
-class Way(Enum):
-    """How somebody logs in."""
-
-    BROWSER = "browser"
-    PASTE = "paste"
-    DEVICE = "device"
 
 
 def log_in(
@@ -125,9 +118,7 @@ async def _with_browser(endpoints: ProfileEndpoints, profile: Profile) -> Stored
 
 
 async def _with_paste(endpoints: ProfileEndpoints, profile: Profile) -> StoredCredential:
-    redirect = profile.redirect
-    address = redirect.pasted_url or f"http://{redirect.host}:{redirect.port}{redirect.path}"
-    request = AuthorizationRequest(profile, address)
+    request = AuthorizationRequest(profile, pasted_redirect(profile))
     _show(
         f"Open this page in any browser and log in:\n\n{request.url}\n\nThen paste the code, or the address "
         "of the page that the browser was sent to (it may not load):"
@@ -137,8 +128,8 @@ async def _with_paste(endpoints: ProfileEndpoints, profile: Profile) -> StoredCr
 
 
 async def _with_device(endpoints: ProfileEndpoints, _: Profile) -> StoredCredential:
-    def show(page: str, code: str) -> None:
-        _show(f"Open {_printable(page)} on any device, and enter the code {_printable(code)}")
+    def show(code: DeviceCode) -> None:
+        _show(f"Open {code.whole_page or code.page} on any device, and enter the code {code.user_code}")
 
     return await DeviceLogin(endpoints, _reactor, time.time, show).run()
 
@@ -197,8 +188,3 @@ def _poll_line(stop: list[bool]) -> str:
 def _show(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
-
-
-def _printable(text: str) -> str:
-    """Return a vendor's text as a terminal may show it."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:2000])

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -135,7 +135,8 @@ class Accounts:
     _flights: SingleFlight[StoredCredential] = field(default_factory=SingleFlight)
     _timer: IDelayedCall | None = None
     _ticking: bool = False
-    _refreshing: set[str] = field(default_factory=set)
+    _under_way: Counter[str] = field(default_factory=Counter)
+    """The entries that are refreshed, or written anew, and how often at the same time."""
     _stopping: bool = False
     _idle: Deferred[None] | None = None
 
@@ -175,7 +176,7 @@ class Accounts:
     def can_refresh(self, login: Login) -> bool:
         """Whether a refresh of an entry may succeed now."""
         found = self.entry(login)
-        if found is None or found.refresh_token is None or found.is_lost:
+        if found is None or not found.can_be_refreshed:
             return False
         pause = self._pauses.get(login.name)
         return pause is None or pause.until <= self.clock.seconds() or pause.token != found.refresh_token
@@ -191,14 +192,24 @@ class Accounts:
         :raises GatewayError: ``CREDENTIAL_SOURCE``.
         """
         refresh = partial(self._refresh, login, refused)
-        others = login.name in self._refreshing
+        others = login.name in self._under_way
         entry = await self._flights.run(login.name, refresh)
         if others and entry.access_token == refused:  # theirs did not know that it was refused
             entry = await self._flights.run(login.name, refresh)
         return entry
 
+    async def keep(self, name: str, entry: StoredCredential) -> None:
+        """Put what a login gave into the store, in place of what is there; it is used from then on.
+
+        Its tokens are nowhere else, so whoever is cancelled only leaves: the entry is written all the same.
+
+        :raises StoreError: it cannot be written; or ``OSError``, as there is no thread.
+        :raises GatewayError: another process does not let go of the entry.
+        """
+        await self._flights.run((name, entry.access_token), partial(self._keep, name, entry))
+
     async def stop(self) -> None:
-        """Watch nothing any more, and return when the refreshes that have begun are done.
+        """Watch nothing any more, and return when the refreshes and writes that have begun are done.
 
         Who waits for another process to let go of an entry has not begun, and gives up.
         """
@@ -209,33 +220,50 @@ class Accounts:
             self._timer = None
         with suppress(TimeoutError):
             await Deferred.fromCoroutine(self._finish()).addTimeout(STOP_SECONDS, self.clock)
-        names = ", ".join(sorted({*self._refreshing, *self._unwritten}))
+        names = ", ".join(sorted({*self._under_way, *self._unwritten}))
         if names:
             _log.error("what is new of {names} could not be written, and is lost", names=names)
 
     async def _finish(self) -> None:
         """Wait for the refreshes that have begun, and try once more to write what could not be written."""
-        if self._refreshing:
+        if self._under_way:
             self._idle = Deferred()
             await self._idle
         for name, unwritten in list(self._unwritten.items()):
             await self._write_again(name, unwritten)
 
     async def _refresh(self, login: Login, refused: Secret | None) -> StoredCredential:
-        self._refreshing.add(login.name)
-        try:
-            lock = await self._lock(login.name)
+        with self._counted(login.name):
             try:
-                return await self._refresh_locked(login, refused)
+                lock = await self._lock(login.name)
+                try:
+                    return await self._refresh_locked(login, refused)
+                finally:
+                    os.close(lock)
+            except (StoreError, OSError) as error:  # or the system gives no thread
+                self._note_problem(str(error))
+                raise _source_error(str(error)) from None
+
+    async def _keep(self, name: str, entry: StoredCredential) -> StoredCredential:
+        with self._counted(name):
+            lock = await self._lock(name)
+            try:
+                self._take(await self.run(partial(self._put, name, entry)))
             finally:
                 os.close(lock)
-        except (StoreError, OSError) as error:  # or the system gives no thread
-            self._note_problem(str(error))
-            raise _source_error(str(error)) from None
+            return entry
+
+    @contextmanager
+    def _counted(self, name: str) -> Iterator[None]:
+        """Let :meth:`stop` wait for what is done with an entry."""
+        self._under_way[name] += 1
+        try:
+            yield
         finally:
-            self._refreshing.discard(login.name)
+            self._under_way[name] -= 1
+            self._under_way = +self._under_way
             idle = self._idle
-            if idle is not None and not self._refreshing:
+            if idle is not None and not self._under_way:
                 self._idle = None
                 idle.callback(None)
 
@@ -315,6 +343,10 @@ class Accounts:
         _log.warn("credential {name} was not refreshed: {reason}", name=login.name, reason=error.message)
         failed = replace(entry, last_error=error.message, last_error_at=self.wall(), is_lost=lost)
         await self._write(login.name, entry, failed)
+
+    def _put(self, name: str, entry: StoredCredential) -> tuple[FileId | None, Entries]:
+        _, entries = self.store.put(name, entry)
+        return self.store.file_id(), entries
 
     def _read(self) -> tuple[FileId | None, Entries]:
         file_id = self.store.file_id()  # before: a change in between is noticed next time

@@ -9,9 +9,10 @@ import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from twisted.internet.defer import Deferred
@@ -20,21 +21,59 @@ from twisted.internet.task import deferLater
 
 from mgw.config.profile import Profile
 from mgw.credentials.subscription.store import StoredCredential
-from mgw.credentials.subscription.token_exchange import ProfileEndpoints
+from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
 from mgw.credentials.token_request import TokenRequestError
 from mgw.secret import Secret
 
-DEVICE_INTERVAL: Final = 5.0
-"""Between two polls, where the endpoint names no interval (RFC 8628 3.2)."""
 SLOWER: Final = 5.0
 """How much longer the interval is after each ``slow_down`` (RFC 8628 3.5)."""
-MIN_INTERVAL: Final = 0.05
-MAX_DEVICE_SECONDS: Final = 1800.0
 _LONGEST_CODE: Final = 4096
+_FOREIGN: Final = "the answer belongs to another login: its state is not the one that was sent"
 
 
 class LoginError(Exception):
     """The login came to nothing; the text says why, without a code or a token."""
+
+
+class ForeignAnswerError(LoginError):
+    """What came back belongs to another login, or to none."""
+
+
+class LoginRefusedError(LoginError):
+    """Somebody, or the vendor, said no."""
+
+
+class LoginExpiredError(LoginError):
+    """Nobody approved the login in time."""
+
+
+class Way(Enum):
+    """How somebody logs in."""
+
+    BROWSER = "browser"
+    """The browser is sent back to a port of this machine."""
+    PASTE = "paste"
+    """Somebody pastes what the browser got."""
+    DEVICE = "device"
+    """Somebody types in a code on another device."""
+
+
+def missing_for(way: Way, profile: Profile) -> str | None:
+    """Return the setting that a profile would need for a login; ``None``: it has all."""
+    redirect = profile.redirect
+    if way is Way.DEVICE:
+        return "device.url" if profile.device.url is None else None
+    if profile.authorization.url is None:
+        return "authorization.url"
+    if way is Way.PASTE and redirect.pasted_url is None and not redirect.port:
+        return "redirect.pasted_url or redirect.port"
+    return None
+
+
+def pasted_redirect(profile: Profile) -> str:
+    """Return where the browser is sent if somebody pastes what it got; often, nobody answers there."""
+    redirect = profile.redirect
+    return redirect.pasted_url or f"http://{redirect.host}:{redirect.port}{redirect.path}"
 
 
 @dataclass(slots=True)
@@ -74,9 +113,9 @@ class AuthorizationRequest:
         """
         fields = dict(parse_qsl(query, keep_blank_values=True))
         if not compare_digest(fields.get("state", "").encode(), self._state.encode()):
-            raise LoginError("the answer belongs to another login: its state is not the one that was sent")
+            raise ForeignAnswerError(_FOREIGN)
         if "error" in fields:
-            raise LoginError(f"the login was refused ({_word(fields['error'])})")
+            raise LoginRefusedError(f"the login was refused ({_word(fields['error'])})")
         return _checked_code(fields.get("code", ""))
 
     def pasted_code(self, text: str) -> Secret:
@@ -89,7 +128,9 @@ class AuthorizationRequest:
             return self.code_in(urlsplit(text).query)
         code, mark, state = text.partition("#")
         if mark and not compare_digest(state.encode(), self._state.encode()):
-            raise LoginError("the code belongs to another login: its state is not the one that was sent")
+            raise ForeignAnswerError(
+                "the code belongs to another login: its state is not the one that was sent"
+            )
         return _checked_code(code)
 
     def grant(self, code: Secret) -> dict[str, str | Secret]:
@@ -114,34 +155,43 @@ class DeviceLogin:
     endpoints: ProfileEndpoints
     clock: IReactorTime
     wall: Callable[[], float]
-    show: Callable[[str, str], None]
+    show: Callable[[DeviceCode], None]
 
     async def run(self) -> StoredCredential:
-        """Return the entry, once somebody has approved.
+        """Return the entry, once somebody has approved.  Cancelling ends the polls.
 
         :raises LoginError: nobody does, or it is refused.
         :raises TokenRequestError: the endpoints cannot be asked.
         """
-        said = await self.endpoints.ask_for_device_code()
-        page = said.get("verification_uri_complete")
-        self.show(str(page if isinstance(page, str) else said["verification_uri"]), str(said["user_code"]))
-        interval = max(MIN_INTERVAL, _number(said.get("interval"), DEVICE_INTERVAL))
-        until = self.clock.seconds() + min(
-            _number(said.get("expires_in"), MAX_DEVICE_SECONDS), MAX_DEVICE_SECONDS
-        )
-        code = Secret(said["device_code"])
-        while self.clock.seconds() < until:
+        code = await self.endpoints.ask_for_device_code()
+        until = self.clock.seconds() + code.seconds
+        self.show(code)
+        interval = code.interval
+        while (left := until - self.clock.seconds()) >= interval:
             await deferLater(self.clock, interval)
             try:
-                return await self.endpoints.poll_device(code, self.wall())
+                return await self.endpoints.poll_device(code.secret, self.wall())
             except TokenRequestError as error:
-                if error.error_code == "slow_down":
-                    interval += SLOWER
-                elif error.response_status is None or error.response_status >= 500:
-                    interval *= 2  # RFC 8628 3.5: whoever does not answer is asked less often
-                elif error.error_code != "authorization_pending":
-                    raise LoginError(f"the login was refused: {error.message}") from None
-        raise LoginError("nobody approved the login in time")
+                interval = _interval_after(error, interval)
+        if left > 0:
+            await deferLater(self.clock, left)
+        raise LoginExpiredError("nobody approved the login in time")
+
+
+def _interval_after(error: TokenRequestError, interval: float) -> float:
+    """Return the seconds until the next poll.
+
+    :raises LoginError: there is none.
+    """
+    if error.error_code == "slow_down":
+        return interval + SLOWER
+    if error.response_status in (None, 429) or (error.response_status or 0) >= 500:
+        return interval * 2  # RFC 8628 3.5: whoever does not answer is asked less often
+    if error.error_code == "authorization_pending":
+        return interval
+    if error.error_code == "expired_token":
+        raise LoginExpiredError("nobody approved the login in time") from None
+    raise LoginRefusedError(f"the login was refused: {error.message}") from None
 
 
 @dataclass(slots=True)
@@ -163,21 +213,13 @@ class RedirectWaiter:
             return 200, "This login is over. You can close this page."
         try:
             code = self.request.code_in(query.decode("latin-1"))
+        except ForeignAnswerError:
+            return 400, "This is no answer to the login that is waiting."
         except LoginError as error:
-            if "another login" in str(error):
-                return 400, "This is no answer to the login that is waiting."
             self.code.errback(error)
             return 200, "The login was refused. You can close this page."
         self.code.callback(code)
         return 200, "You are logged in. You can close this page."
-
-
-def _number(value: Any, otherwise: float) -> float:  # Any: JSON
-    return (
-        float(value)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-        else otherwise
-    )
 
 
 def _checked_code(text: str) -> Secret:

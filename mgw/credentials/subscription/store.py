@@ -62,6 +62,18 @@ class StoredCredential(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_lost: bool = False
     """The provider refuses the refresh token, so that somebody has to log in again."""
 
+    @property
+    def can_be_refreshed(self) -> bool:
+        """Whether there is a refresh token that the provider may accept."""
+        return self.refresh_token is not None and not self.is_lost
+
+    def is_usable(self, now: float) -> bool:
+        """Whether there is a token to send, or may be one.
+
+        :param now: unix seconds.
+        """
+        return self.expires_at is None or self.expires_at > now or self.can_be_refreshed
+
 
 Entries = dict[str, StoredCredential]
 FileId = tuple[int, int, int]
@@ -116,6 +128,22 @@ class CredentialStore:
             if entries != before or not self.path.exists():
                 self._write(entries)
             return entries
+
+    def put(self, name: str, entry: StoredCredential) -> tuple[StoredCredential | None, Entries]:
+        """Keep what a login gave; return the entry that was there, and what the entries are now.
+
+        The caller has the entry's lock (:meth:`locked`), so that no refresh of the old one comes in between.
+
+        :raises StoreError: as :meth:`update`.
+        """
+        before: list[StoredCredential | None] = []
+
+        def change(entries: Entries) -> None:
+            before.append(entries.get(name))
+            entries[name] = entry
+
+        entries = self.update(change)
+        return before[0], entries
 
     @contextmanager
     def locked(self, name: str | None) -> Iterator[None]:

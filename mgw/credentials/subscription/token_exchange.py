@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mgw.config.profile import Profile, TokenRequestStyle
@@ -26,10 +27,34 @@ from mgw.credentials.token_request import (
 from mgw.secret import Secret
 
 MAX_DETAIL_CHARACTERS: Final = 256
+DEVICE_INTERVAL: Final = 5.0
+"""Between two polls, where the endpoint names no interval (RFC 8628 3.2)."""
+MIN_INTERVAL: Final = 0.05
+MAX_DEVICE_SECONDS: Final = 1800.0
+_MAX_SHOWN_CHARACTERS: Final = 2000
 _ENCODINGS: Final = {TokenRequestStyle.FORM: Encoding.FORM, TokenRequestStyle.JSON: Encoding.JSON}
 _CLAIMS: Final = "id_token"
 
 Fields = Mapping[str, str | Secret]
+
+
+class DeviceCode(Struct, frozen=True):
+    """What a device authorization endpoint says (RFC 8628 3.2); its texts may be shown on a terminal."""
+
+    secret: Secret
+    """What the gateway polls with."""
+    user_code: str
+    page: str
+    """Where the code is typed in."""
+    whole_page: str | None
+    """The page that has the code already."""
+    seconds: float
+    """How long somebody may take."""
+    interval: float
+    """Seconds between two polls."""
+
+    def __repr__(self) -> str:
+        return f"DeviceCode({self.seconds:g} s)"
 
 
 class ProfileEndpoints:
@@ -79,8 +104,8 @@ class ProfileEndpoints:
         grant = "urn:ietf:params:oauth:grant-type:device_code"
         return await self.log_in({"grant_type": grant, "device_code": device_code}, now)
 
-    async def ask_for_device_code(self) -> dict[str, Any]:  # Any: JSON
-        """Return what the device authorization endpoint says (RFC 8628 3.2).
+    async def ask_for_device_code(self) -> DeviceCode:
+        """Return what the device authorization endpoint says.
 
         :raises TokenRequestError: it is an error, or misses something.
         """
@@ -92,14 +117,13 @@ class ProfileEndpoints:
             fields["scope"] = " ".join(self._profile.scopes)
         request = post_request(device.url, fields, (), Encoding.FORM)
         response = await self._client.ask(request, name)
-        found = response.fields or {}
         if not 200 <= response.status < 300:
             parse_token(response, name)  # says what it knows of an error
-        wanted = ("device_code", "user_code", "verification_uri")
-        missing = [field for field in wanted if not isinstance(found.get(field), str)]
-        if missing:
-            raise TokenRequestError(f"{name} answered {response.status} without {missing[0]}: check its URL")
-        return found
+        try:
+            return _device_code(response.fields or {})
+        except ValueError as error:
+            message = f"{name} answered {response.status} without {error}: check its URL"
+            raise TokenRequestError(message) from None
 
     async def revoke(self, entry: StoredCredential) -> None:
         """Give the tokens of an entry back (RFC 7009).
@@ -152,6 +176,45 @@ class ProfileEndpoints:
             account=_value_at(fields, account.label) or before.account,
             details=details,
         )
+
+
+def _device_code(fields: Mapping[str, Any]) -> DeviceCode:
+    """Take a device code.
+
+    :raises ValueError: it has no field of the name that is the error's text.
+    """
+    secret, user_code = fields.get("device_code"), fields.get("user_code")
+    page, whole_page = fields.get("verification_uri"), fields.get("verification_uri_complete")
+    if not isinstance(secret, str):
+        raise ValueError("device_code")
+    if not isinstance(user_code, str):
+        raise ValueError("user_code")
+    if not _is_page(page):
+        raise ValueError("verification_uri")
+    return DeviceCode(
+        Secret(secret),
+        _printable(user_code),
+        _printable(page),
+        _printable(whole_page) if _is_page(whole_page) else None,
+        _number(fields.get("expires_in"), MAX_DEVICE_SECONDS),
+        max(MIN_INTERVAL, _number(fields.get("interval"), DEVICE_INTERVAL)),
+    )
+
+
+def _is_page(value: object) -> TypeGuard[str]:
+    """Whether somebody may be sent there: of a ``javascript:`` address a page would make a trap."""
+    return isinstance(value, str) and value.lower().startswith(("http://", "https://"))
+
+
+def _printable(text: str) -> str:
+    """Return a vendor's text as a terminal may show it."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:_MAX_SHOWN_CHARACTERS])
+
+
+def _number(value: object, otherwise: float) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
+        return otherwise
+    return float(min(value, MAX_DEVICE_SECONDS))
 
 
 def _scopes(value: object) -> tuple[str, ...]:

@@ -14,10 +14,11 @@ from mgw.credentials.subscription.login import (
     AuthorizationRequest,
     DeviceLogin,
     LoginError,
+    LoginExpiredError,
     RedirectWaiter,
 )
 from mgw.credentials.subscription.store import StoredCredential
-from mgw.credentials.subscription.token_exchange import ProfileEndpoints
+from mgw.credentials.subscription.token_exchange import DeviceCode, ProfileEndpoints
 from mgw.credentials.token_request import TokenRequestError
 from mgw.secret import Secret
 from tests.support.deferreds import result_of
@@ -144,17 +145,17 @@ def test_a_redirect_after_the_login_was_given_up_does_no_harm() -> None:
 class DevicePlay(SubscriptionPlay):
     """A login with a code for another device."""
 
-    def begin(self) -> Deferred[StoredCredential]:
-        self.shown: list[tuple[str, str]] = []
+    def begin(self, expires_in: float = 60, interval: float = 4) -> Deferred[StoredCredential]:
+        self.shown: list[DeviceCode] = []
         endpoints = ProfileEndpoints(self.hosts.client, "example", profile(LOGIN))
-        device = DeviceLogin(endpoints, self.clock, self.wall, lambda *said: self.shown.append(said))
+        device = DeviceLogin(endpoints, self.clock, self.wall, self.shown.append)
         login = Deferred.fromCoroutine(device.run())
         said = {
             "device_code": "dc",
             "user_code": "UC",
             "verification_uri": "http://p",
-            "expires_in": 60,
-            "interval": 4,
+            "expires_in": expires_in,
+            "interval": interval,
         }
         self.hosts.newest().answer(said)
         return login
@@ -170,7 +171,8 @@ def play(tmp_path: Path) -> DevicePlay:
 
 def test_a_device_is_polled_as_often_as_the_endpoint_allows(play: DevicePlay) -> None:
     login = play.begin()
-    assert play.shown == [("http://p", "UC")]
+    assert play.shown == [DeviceCode(Secret("dc"), "UC", "http://p", None, 60.0, 4.0)]
+    assert "UC" not in repr(play.shown)
     play.clock.advance(3.9)
     assert play.polls() == 0
     play.clock.advance(0.1)
@@ -217,7 +219,55 @@ def test_a_device_that_nobody_approves_or_somebody_refuses_is_no_login(play: Dev
         result_of(login)
 
 
-@pytest.mark.parametrize("body", [b"<html>", {"device_code": "x"}, {"user_code": "x", "verification_uri": 1}])
+@pytest.mark.parametrize(
+    ("expires_in", "interval", "polls"), [(3, 5, 0), (12, 5, 2), (0, 5, 0), (10, 1800, 0), (1e300, 1e300, 1)]
+)
+def test_a_device_login_ends_with_its_code_and_never_asks_sooner_than_it_may(
+    play: DevicePlay, expires_in: float, interval: float, polls: int
+) -> None:
+    login = play.begin(expires_in=expires_in, interval=interval)
+    seconds = min(expires_in, 1800.0)
+    for second in range(int(seconds)):
+        assert not login.called, second
+        play.clock.advance(1)
+        if play.polls() and not play.hosts.newest().connection.over:
+            play.hosts.newest().refuse("authorization_pending")
+    with pytest.raises(LoginExpiredError):
+        result_of(login)
+    assert play.polls() == polls
+    assert not play.clock.getDelayedCalls()
+
+
+def test_a_device_code_that_the_provider_says_has_expired_is_told_from_one_that_was_refused(
+    play: DevicePlay,
+) -> None:
+    login = play.begin()
+    play.clock.advance(4)
+    play.hosts.newest().refuse("expired_token")
+    with pytest.raises(LoginExpiredError):
+        result_of(login)
+
+
+def test_an_endpoint_that_is_asked_too_often_is_asked_less_often(play: DevicePlay) -> None:
+    login = play.begin()
+    play.clock.advance(4)
+    play.hosts.newest().answer(b"slower", 429)
+    play.clock.advance(7.9)
+    assert play.polls() == 1
+    play.clock.advance(0.1)
+    play.hosts.newest().answer_token("t")
+    assert result_of(login).access_token == Secret("t")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>",
+        {"device_code": "x"},
+        {"user_code": "x", "verification_uri": 1},
+        {"device_code": "x", "user_code": "y", "verification_uri": "javascript:alert(1)"},
+    ],
+)
 def test_what_is_no_device_endpoint_is_said(play: DevicePlay, body: object) -> None:
     endpoints = ProfileEndpoints(play.hosts.client, "example", profile(LOGIN))
     asking = Deferred.fromCoroutine(endpoints.ask_for_device_code())
