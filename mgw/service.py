@@ -37,6 +37,7 @@ from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
 from mgw.generation import Generation, build_generation, build_sources
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessLog, AccessObserver, LogFile, RedactingObserver, UsageLog
+from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.process import (
@@ -49,6 +50,8 @@ from mgw.ops.process import (
     return_large_blocks,
 )
 from mgw.ops.provider_health import ProviderHealth
+from mgw.ops.provider_metrics import ProviderMetrics
+from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.reactor.event_loop import EventLoop
 from mgw.reactor.rate_limited_log import RateLimitedLog
@@ -136,17 +139,18 @@ class GatewayService(Service):
         self._records = RecordQueue(reactor, self._journal.record_all, AccessLog(lines).record_all)
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
-            requests_in_flight=lambda: self.server.in_flight,
-            sessions_in_flight=lambda: self.server.sessions.count,
-            bodies_held=lambda: {"memory": self.server.budget.held, "disk": self.server.spool.disk.held},
-            counts_by_sink=self._journal.counts_by_sink,
+            state=self._state_metrics(),
+            upstreams=ProviderMetrics(
+                lambda: self.server.generation.upstreams, lambda: self.server.generation.credentials
+            ),
+            loop_delay=LoopDelay(reactor),
             pause=self._pause,
             offload=self._work_threads.run,
-            clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
         )
         self._metrics.reloaded(1, config.providers, config.edge_auth.names)
         self._sinks = self._open_sinks(config)
         registry = ClientRegistry()
+        self._metrics.requests.clients.refusals = registry.shortages
         self.server = WebServer(
             generation=generation,
             app=build_app(self._operations().endpoints()),
@@ -161,6 +165,18 @@ class GatewayService(Service):
             sessions=Sessions(config.realtime.max_sessions),
         )
         self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
+
+    def _state_metrics(self) -> StateMetrics:
+        return StateMetrics(
+            requests_in_flight=lambda: self.server.in_flight,
+            sessions=lambda: (self.server.sessions.count, self.server.sessions.max_sessions),
+            clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
+            bodies_held=lambda: {"memory": self.server.budget.held, "disk": self.server.spool.disk.held},
+            draining=lambda: self.server.draining,
+            certificate_expires=lambda: None if self._certificate is None else self._certificate.expires,
+            counts_by_sink=self._journal.counts_by_sink,
+            events_stored=lambda: (self._sinks.tools.room.used, self._sinks.tools.room.max_bytes),
+        )
 
     def _operations(self) -> Operations:
         probe = ProviderProbe(self._reactor, provider_headers)
@@ -311,6 +327,7 @@ class GatewayService(Service):
         self._records.flush()
         await self._sources.stop()
         await self._sinks.close()
+        self._metrics.loop_delay.stop()
         self._event_loop.restore()
 
     def _begin(self) -> None:
@@ -319,6 +336,7 @@ class GatewayService(Service):
         collect_rarely()
         sys.setswitchinterval(SWITCH_SECONDS)
         self._event_loop.use(fast=self.server.generation.config.fast_event_loop)
+        self._metrics.loop_delay.start()
         on_signals(self._reactor, self.asked_to_stop, "SIGINT", "SIGTERM")
         _log.info(
             "mgw {version} has started (Python {python}, Twisted {twisted})",

@@ -89,6 +89,14 @@ class ClientRegistry:
             found[client.digest] = client
         return found
 
+    def shortages(self) -> list[tuple[str, str, int]]:
+        """Return each client and each limit that it has or had, and how often that stood against it."""
+        return [
+            (name, limit, count)
+            for name, counts in self._counts.items()
+            for limit, count in counts.shortages.items()
+        ]
+
     def _named(self, key: NamedKeySettings, before: Mapping[str, LocalCounts]) -> Client:
         assert key.sha256 is not None, "a named key was given its digest"
         counts = None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from mgw.clients.window import Entry, SlidingWindow
 
@@ -58,12 +60,13 @@ class ClientCounts(Protocol):
 class LocalCounts:
     """The counts of a client of this process alone."""
 
-    __slots__ = ("_in_flight", "_limits", "_requests", "_tokens")
+    __slots__ = ("_in_flight", "_limits", "_requests", "_shortages", "_tokens")
 
     def __init__(self, limits: Limits) -> None:
         self._in_flight = 0
         self._requests: SlidingWindow | None = None
         self._tokens: SlidingWindow | None = None
+        self._shortages: dict[str, int] = {}
         self.use(limits)
 
     @property
@@ -71,9 +74,17 @@ class LocalCounts:
         """How many requests are under way."""
         return self._in_flight
 
+    @property
+    def shortages(self) -> Mapping[str, int]:
+        """How many requests were not admitted, by the setting that stood against them."""
+        return self._shortages
+
     def use(self, limits: Limits) -> None:
         """Obey other limits from now on; what was counted stays."""
         self._limits = limits
+        for name, limit in asdict(limits).items():
+            if limit is not None:
+                self._shortages.setdefault(name, 0)
         self._requests = _limited(self._requests, limits.requests_per_minute, counts_single=True)
         self._tokens = _limited(self._tokens, limits.tokens_per_minute, counts_single=False)
 
@@ -81,6 +92,7 @@ class LocalCounts:
         """Count a request that begins, or say what stands against it longest."""
         shortage = self._shortage(now)
         if shortage is not None:
+            self._shortages[shortage.limit] += 1
             return shortage
         self._in_flight += 1
         requests = self._requests

@@ -54,6 +54,8 @@ class RenewedToken:
     fetch: TokenFetch
     key_hash: str
     monotonic: Callable[[], float] = time.monotonic
+    failures: int = 0
+    """How often a new token was asked for in vain."""
     _credential: Credential | None = field(default=None, repr=False)
     _renew_at: float = float("-inf")
     _expires_at: float = float("-inf")
@@ -125,6 +127,7 @@ class RenewedToken:
         try:
             token = await self.fetch()
         except TokenRequestError as error:
+            self.failures += 1
             self._retry_at = self.monotonic() + RETRY_SECONDS
             return error.copy()
         value = Secret(f"Bearer {token.access_token.reveal()}")

@@ -15,7 +15,12 @@ from itertools import accumulate
 from typing import Final, Protocol
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.utils import floatToGoString
 
 Labels = tuple[str, ...]
@@ -41,11 +46,11 @@ class Table(Protocol):
 
 
 @dataclass(slots=True)
-class CounterTable:
-    """A counter, or several of one name."""
+class ValueTable:
+    """Counters or gauges: one number for each set of labels."""
 
-    family: CounterMetricFamily
-    counts: Sequence[tuple[Labels, float]]
+    family: CounterMetricFamily | GaugeMetricFamily
+    values: Sequence[tuple[Labels, float]]
 
     def add_zeros(self, labels: Labels) -> None:
         """Add a row to the family."""
@@ -53,8 +58,8 @@ class CounterTable:
 
     def rows(self) -> Iterator[tuple[Labels, Sequence[float]]]:
         """Yield one number each."""
-        for labels, count in self.counts:
-            yield labels, (count,)
+        for labels, value in self.values:
+            yield labels, (value,)
 
 
 @dataclass(slots=True)

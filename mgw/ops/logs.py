@@ -170,6 +170,11 @@ class UsageLog:
         """How many lines, of both kinds, went because the stream was too slow or failed."""
         return self.lines.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many lines, of both kinds, are not written yet."""
+        return self.lines.waiting
+
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Write the lines of exchanges."""
         lines: list[bytes] = []

@@ -6,14 +6,14 @@ A session is no request of some seconds, so it is left out of the histograms of 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
-from mgw.ops.exposition import CounterTable, HistogramTable, Table
+from mgw.ops.exposition import HistogramTable, Table, ValueTable
 from mgw.usage.record import SessionCounts
 
 BUCKETS: Final = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0)
@@ -54,22 +54,19 @@ class SessionMetrics:
         for place, count in enumerate((session.bytes_in, session.bytes_out)):
             totals.payload_bytes[place] += count or 0
 
-    def lengths(self) -> Table:
-        """Return how long they lasted."""
+    def tables(self) -> Iterator[Table]:
+        """Yield all of it, each table with the numbers of the moment."""
+        yield self._lengths()
+        yield self._by_direction("mgw_session_frames", "Data frames", lambda totals: totals.frames)
+        what = "Bytes of payload"
+        yield self._by_direction("mgw_session_bytes", what, lambda totals: totals.payload_bytes)
+
+    def _lengths(self) -> Table:
         family = HistogramMetricFamily(
             "mgw_session_seconds", "Length of realtime sessions that have ended.", labels=("provider",)
         )
         rows = [((name,), tuple(one.lengths), one.seconds) for name, one in self._totals.items()]
         return HistogramTable(family, _BOUNDS, rows)
-
-    def frames(self) -> Table:
-        """Return how many frames went through them."""
-        return self._by_direction("mgw_session_frames", "Data frames", lambda totals: totals.frames)
-
-    def payload_bytes(self) -> Table:
-        """Return how many bytes of payload went through them."""
-        what = "Bytes of payload"
-        return self._by_direction("mgw_session_bytes", what, lambda totals: totals.payload_bytes)
 
     def _by_direction(self, name: str, what: str, counts: Callable[[_Totals], list[int]]) -> Table:
         family = CounterMetricFamily(
@@ -77,7 +74,7 @@ class SessionMetrics:
             f"{what} relayed in realtime sessions that have ended; in is from the client.",
             labels=("provider", "direction"),
         )
-        return CounterTable(
+        return ValueTable(
             family,
             [
                 ((provider, direction), count)

@@ -122,6 +122,11 @@ class Upstream:
         return self._pool.waiting
 
     @property
+    def max_connections(self) -> int | None:
+        """How many connections there may be; ``None``: as many as are needed."""
+        return self._pool.max_connections
+
+    @property
     def opened_total(self) -> int:
         """How many connections were made since the start."""
         return self._pool.opened_total

@@ -19,6 +19,7 @@ from traceback import extract_tb
 from typing import Any, Final, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -47,6 +48,11 @@ class _SinkBase(Protocol):
     @property
     def dropped(self) -> int:
         """How many events it took and lost."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many events it has not yet written or delivered; this is asked often."""
         ...
 
     def flush(self) -> None:
@@ -94,15 +100,19 @@ Sink = EventSink | RowSink | LineSink
 
 
 class SinkCounts(Struct, frozen=True):
-    """How many events one sink, or several of one name, got, failed and dropped."""
+    """How many events one sink, or several of one name, got, failed, dropped and still has."""
 
     events: int = 0
     errors: int = 0
     dropped: int = 0
+    waiting: int = 0
 
     def __add__(self, other: SinkCounts) -> SinkCounts:
         return SinkCounts(
-            self.events + other.events, self.errors + other.errors, self.dropped + other.dropped
+            self.events + other.events,
+            self.errors + other.errors,
+            self.dropped + other.dropped,
+            self.waiting + other.waiting,
         )
 
 
@@ -118,7 +128,8 @@ class _ActiveSink:
     failures: int = 0
 
     def counts(self) -> SinkCounts:
-        return SinkCounts(self.events, self.failures + self.sink.errors, self.sink.dropped)
+        sink = self.sink
+        return SinkCounts(self.events, self.failures + sink.errors, sink.dropped, sink.waiting)
 
 
 def _record_all_of(sink: Sink) -> Callable[[Iterator[SettledExchange]], None] | None:
@@ -206,7 +217,7 @@ class Journal:
         return self.replace(())
 
     def counts_by_sink(self) -> dict[str, SinkCounts]:
-        """Return the counts by name of sink; they only ever grow."""
+        """Return the counts by name of sink; but for what waits, they only ever grow."""
         found = dict(self._closed_counts)
         for entry in (*self._entries, *self._closing):
             found[entry.sink.name] = found.get(entry.sink.name, SinkCounts()) + entry.counts()
@@ -271,7 +282,8 @@ class Journal:
     def _remove(self, entry: _ActiveSink) -> None:
         self._closing.remove(entry)
         name = entry.sink.name
-        self._closed_counts[name] = self._closed_counts.get(name, SinkCounts()) + entry.counts()
+        counts = replace(entry.counts(), waiting=0)  # what was left is in files, or lost
+        self._closed_counts[name] = self._closed_counts.get(name, SinkCounts()) + counts
 
     def _on_failure(self, entry: _ActiveSink, error: BaseException) -> None:
         entry.failures += 1

@@ -139,6 +139,11 @@ class LineWriter:
         self._reports = RateLimitedLog(self.clock)
         self._output = ReopenableOutput(self.open_output)
 
+    @property
+    def waiting(self) -> int:
+        """How many lines are not written yet."""
+        return len(self._lines) + len(self._in_flight)
+
     def open(self) -> None:
         """Open the output now rather than with the first line, so that a bad path is known at start.
 

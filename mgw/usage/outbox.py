@@ -114,6 +114,8 @@ class Outbox:
     _waiting_bytes: int = 0
     _held_bytes: int = 0
     _held_events: int = 0
+    _batched_events: int = 0
+    """Of all batches."""
     _batches: deque[Batch] = field(default_factory=deque, repr=False)
     _in_flight: Batch | None = None
     _try: Deferred[Result] | None = None
@@ -192,7 +194,7 @@ class Outbox:
     @property
     def waiting(self) -> int:
         """How many events have not been delivered."""
-        return len(self._waiting) + sum(batch.count for batch in self._batches)
+        return len(self._waiting) + self._batched_events
 
     # Batches.
 
@@ -235,6 +237,7 @@ class Outbox:
             self._batches.append(batch)
         batch.unsaved += lines
         batch.count += len(lines)
+        self._batched_events += len(lines)
         batch.size += size
         if self.options.save_first or len(self._batches) > 1 or self._retry_timer is not None:
             self._store.save(batch)
@@ -265,6 +268,7 @@ class Outbox:
         lines, batch.unsaved = batch.unsaved, []
         batch.size -= self._release(lines)
         batch.count -= len(lines)
+        self._batched_events -= len(lines)
         self.dropped += len(lines)
         if not batch.count:
             self._finish(batch)
@@ -272,6 +276,7 @@ class Outbox:
     def _finish(self, batch: Batch) -> None:
         """Forget a batch, and delete its file."""
         self._batches.remove(batch)
+        self._batched_events -= batch.count
         self._release(batch.unsaved)
         batch.unsaved = []
         self._store.remove(batch)
@@ -299,6 +304,7 @@ class Outbox:
             return
         lines = result + batch.unsaved
         self.dropped += max(0, batch.count - len(lines))
+        self._batched_events += len(lines) - batch.count
         batch.count = len(lines)
         if lines:
             self._begin(batch, lines)
@@ -354,6 +360,7 @@ class Outbox:
         if self._ended:
             return
         self._batches = deque(sorted([*self._batches, *found], key=lambda batch: batch.key))
+        self._batched_events += sum(batch.count for batch in found)
         self.room.add(sum(batch.reserved for batch in found))
         self._advance()
 
@@ -400,6 +407,7 @@ class Outbox:
             self.dropped += len(batch.unsaved)
             self.room.release(batch.reserved)
         self._batches.clear()
+        self._batched_events = 0
         self.room.outboxes.remove(self)
         self._store.close()
         waiters, self._waiters = self._waiters, []

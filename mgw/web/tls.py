@@ -27,6 +27,8 @@ class RenewableCertificate:
     """TLS 1.2 or newer, for connections as of the last :meth:`renew`."""
 
     files: TlsSettings
+    expires: float = field(init=False)
+    """Unix seconds at which the certificate ends."""
     _context: SSL.Context = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ class RenewableCertificate:
         except SSL.Error as error:  # a key that OpenSSL deems too weak
             raise ValueError(f"tls: OpenSSL rejects {redact(files.cert_file)}: {_reasons(error)}") from None
         self.files = files
+        self.expires = chain[0].not_valid_after_utc.timestamp()
 
     def serverConnectionForTLS(
         self,

@@ -90,9 +90,8 @@ def test_events_lines_and_metrics_say_the_same_cost(gateway: GatewayProcess) -> 
     page = ask(gateway.port, "/metrics").body.decode()
     for provider in ("main", "claude"):
         total = sum(event["cost_usd"] for event in events[:5] if event["provider"] == provider)
-        (line,) = (
-            row for row in page.splitlines() if row.startswith(f'mgw_cost_usd_total{{provider="{provider}"')
-        )
+        start = f'mgw_cost_usd_total{{client="none",provider="{provider}"}}'
+        (line,) = (row for row in page.splitlines() if row.startswith(start))
         assert float(line.split()[-1]) == pytest.approx(total, abs=1e-12)
     assert 'mgw_unpriced_requests_total{provider="main",reason="price"} 1.0' in page
 

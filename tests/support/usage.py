@@ -156,6 +156,7 @@ class MemorySink:
     name: str = "memory"
     errors: int = 0
     dropped: int = 0
+    waiting: int = 0
     events: list[UsageEvent] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
     trouble: Exception | None = None

@@ -125,6 +125,8 @@ class Accounts:
     random: Callable[[], float]
     problem: str | None = None
     """Why the store cannot be used at present."""
+    failures: dict[str, int] = field(default_factory=dict)
+    """How often a new token for an entry was asked for in vain."""
     _entries: Entries = field(default_factory=dict)
     _unwritten: dict[str, _Unwritten] = field(default_factory=dict, repr=False)
     _file_id: FileId | None = None
@@ -339,6 +341,7 @@ class Accounts:
         )
         until = self.clock.seconds() + seconds * (1 + SPREAD * self.random())
         self._pauses[login.name] = _Pause(until, seconds, entry.refresh_token)
+        self.failures[login.name] = self.failures.get(login.name, 0) + 1
         lost = error.error_code in _LOST_CODES
         _log.warn("credential {name} was not refreshed: {reason}", name=login.name, reason=error.message)
         failed = replace(entry, last_error=error.message, last_error_at=self.wall(), is_lost=lost)

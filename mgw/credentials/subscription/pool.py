@@ -70,6 +70,11 @@ class Rests:
                 found[name] += 1
         return found
 
+    def resting_names(self) -> set[str]:
+        """Return the accounts that rest at present, as a whole or for some model."""
+        now = self.now()
+        return {name for (name, _), until in self._until.items() if until > now}
+
     def _seconds_left(self, key: tuple[str, str]) -> float:
         until = self._until.get(key)
         if until is None:

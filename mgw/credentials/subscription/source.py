@@ -69,6 +69,17 @@ class SubscriptionSource:
         """Whether any account has a token, or can get one."""
         return any(map(self._is_usable, self._by_name))
 
+    @property
+    def usable_accounts(self) -> int:
+        """How many accounts have a token, or can get one."""
+        return sum(map(self._is_usable, self._by_name))
+
+    @property
+    def failures(self) -> int:
+        """How often a new token for one of the accounts was asked for in vain."""
+        failures = self.accounts.failures
+        return sum(failures.get(name, 0) for name in self._by_name)
+
     def ready(
         self,
         client_key: ClientKey | None,  # noqa: ARG002  the interface's

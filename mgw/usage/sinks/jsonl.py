@@ -33,6 +33,11 @@ class JsonlSink:
         """How many events went because the output was too slow or failed."""
         return self.writer.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many events are not written yet."""
+        return self.writer.waiting
+
     def record_lines(self, lines: Sequence[bytes]) -> None:
         """Take lines, which are written within a twentieth of a second."""
         self.writer.write_all(lines)

@@ -134,6 +134,11 @@ class SqliteSink:
         """How many events were lost."""
         return self.outbox.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many events are not delivered yet, in memory and on disk."""
+        return self.outbox.waiting
+
     def record_lines(self, lines: Sequence[bytes]) -> None:
         """Take lines, which are in the table after half a second."""
         self.outbox.record_lines(lines)

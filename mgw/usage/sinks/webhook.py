@@ -92,6 +92,11 @@ class WebhookSink:
         """How many events were lost: refused with 410, or too old for the room on the disk."""
         return self.outbox.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many events are not delivered yet, in memory and on disk."""
+        return self.outbox.waiting
+
     def record_lines(self, lines: Sequence[bytes]) -> None:
         """Take lines, which are posted within ``flush_seconds``."""
         self.outbox.record_lines(lines)

@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 
 from mgw.errors import GatewayError, Reason
-from mgw.ops.exposition import CounterTable, Exposition, HistogramTable
+from mgw.ops.exposition import Exposition, HistogramTable, ValueTable
 from mgw.ops.metrics import PART_SECONDS, Metrics
 from tests.support.deferreds import result_of
 from tests.support.usage import exchange
@@ -64,7 +64,7 @@ def test_a_table_reads_as_the_library_writes_it(
     for _ in range(2):  # the second time with the rows of the first
         found = [
             *exposition.render_table(
-                CounterTable(CounterMetricFamily("mgw_c", "Counts \\ of.", labels=names), [*counters.items()])
+                ValueTable(CounterMetricFamily("mgw_c", "Counts \\ of.", labels=names), [*counters.items()])
             ),
             *exposition.render_table(
                 HistogramTable(

@@ -13,7 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
-from mgw.ops.metrics import BUCKETS, EDGE_REASONS, Metrics
+from mgw.clients.limits import Limits, LocalCounts
+from mgw.ops.metrics import EDGE_REASONS, Metrics
+from mgw.ops.request_metrics import BUCKETS
+from mgw.ops.state_metrics import StateMetrics
 from mgw.usage.event import Outcome, UsageEvent
 from mgw.usage.journal import Journal, SinkCounts
 from mgw.usage.prices import Unpriced
@@ -131,14 +134,14 @@ def test_labels_and_memory_are_bounded_whatever_comes() -> None:
         ("none", "ok", "other", "other", status_class)
         for status_class in ("1xx", "2xx", "3xx", "4xx", "5xx", "other")
     }
-    assert not metrics._known
+    assert not metrics.requests._known
 
 
 def test_ten_thousand_invented_clients_are_one_label() -> None:
     metrics = metrics_after(*(event(client=f"client-{number}") for number in range(10_000)))
     found = {sample.labels["client"] for sample in families(metrics)["mgw_requests"].samples}
     assert found == {"other"}
-    assert len(metrics._known) == 0
+    assert len(metrics.requests._known) == 0
 
 
 @pytest.mark.parametrize(
@@ -178,15 +181,17 @@ def test_counts_of_a_provider_outlive_the_configuration_that_named_it() -> None:
 
 def test_what_is_in_flight_is_asked_when_somebody_scrapes() -> None:
     flying = [3]
-    metrics = Metrics(frozenset(), requests_in_flight=lambda: flying[0], sessions_in_flight=lambda: 1)
+    state = StateMetrics(requests_in_flight=lambda: flying[0], sessions=lambda: (1, 9))
+    metrics = Metrics(frozenset(), state=state)
     assert value(metrics, "mgw_requests_in_flight") == 3
     flying[0] = 0
     assert value(metrics, "mgw_requests_in_flight") == 0
     assert value(metrics, "mgw_sessions_in_flight") == 1
+    assert value(metrics, "mgw_sessions_max") == 9
 
 
 def test_what_bodies_take_is_told_by_place() -> None:
-    metrics = Metrics(frozenset(), bodies_held=lambda: {"memory": 5, "disk": 7})
+    metrics = Metrics(frozenset(), state=StateMetrics(bodies_held=lambda: {"memory": 5, "disk": 7}))
     assert value(metrics, "mgw_request_body_bytes", place="memory") == 5
     assert value(metrics, "mgw_request_body_bytes", place="disk") == 7
 
@@ -220,17 +225,21 @@ def test_malformed_requests_are_counted() -> None:
 
 
 def test_the_fate_of_events_is_told_by_sink() -> None:
-    metrics = Metrics(
-        frozenset(), counts_by_sink=lambda: {"jsonl": SinkCounts(events=7, errors=2, dropped=1)}
-    )
+    counts = SinkCounts(events=7, errors=2, dropped=1, waiting=3)
+    state = StateMetrics(counts_by_sink=lambda: {"jsonl": counts}, events_stored=lambda: (40, 1000))
+    metrics = Metrics(frozenset(), state=state)
     assert value(metrics, "mgw_usage_events_total", sink="jsonl") == 7
     assert value(metrics, "mgw_usage_sink_errors_total", sink="jsonl") == 2
     assert value(metrics, "mgw_usage_events_dropped_total", sink="jsonl") == 1
+    assert value(metrics, "mgw_usage_events_waiting", sink="jsonl") == 3
+    assert value(metrics, "mgw_usage_spool_bytes") == 40
+    assert value(metrics, "mgw_usage_spool_max_bytes") == 1000
 
 
 def test_the_metrics_are_a_sink_of_the_journal_that_they_tell_of() -> None:
     journal = Journal(Clock())
-    metrics = Metrics(frozenset({"chat"}), {"main"}, counts_by_sink=journal.counts_by_sink)
+    state = StateMetrics(counts_by_sink=journal.counts_by_sink)
+    metrics = Metrics(frozenset({"chat"}), {"main"}, state)
     result_of(journal.replace([metrics, MemorySink()]))
     journal.record_all([exchange()])
     assert value(metrics, "mgw_usage_events_total", sink="metrics") == 1
@@ -309,3 +318,58 @@ def test_without_prices_there_are_no_costs() -> None:
     metrics = metrics_after(event())
     assert value(metrics, "mgw_cost_usd_total", provider="main") is None
     assert value(metrics, "mgw_unpriced_requests_total", provider="main", reason="price") is None
+
+
+def test_costs_are_counted_by_client() -> None:
+    metrics = metrics_after()
+    metrics.reloaded(2, ["main"], ["alice"])
+    metrics.record_all(
+        settled_as(event(client=client, cost_usd=0.25)) for client in ("alice", "alice", "mallory", None)
+    )
+    for client, cost in (("alice", 0.5), ("other", 0.25), ("none", 0.25)):
+        assert value(metrics, "mgw_cost_usd_total", provider="main", client=client) == cost
+
+
+def test_attempts_beyond_the_first_are_counted_for_the_provider_of_the_last() -> None:
+    metrics = metrics_after(
+        *(event(attempts=attempts) for attempts in (None, 0, 1, 3)),
+        event(attempts=2, provider="other-host", error="reset"),
+    )
+    assert value(metrics, "mgw_request_retries_total", provider="main") == 2
+    assert value(metrics, "mgw_request_retries_total", provider="other-host") == 1
+    assert value(metrics, "mgw_request_errors_total", provider="other-host", error="reset") == 1
+
+
+def test_limits_that_clients_reach_are_counted_by_limit() -> None:
+    counts = LocalCounts(Limits(requests_per_minute=2, max_in_flight=1))
+    metrics = metrics_after()
+    metrics.requests.clients.refusals = lambda: [
+        ("alice", limit, count) for limit, count in counts.shortages.items()
+    ]
+    for seconds in (0.0, 0.0, 0.0):
+        counts.begin(seconds)
+    labels = {"client": "alice"}
+    name = "mgw_client_limit_rejections_total"
+    assert value(metrics, name, limit="max_in_flight", **labels) == 2
+    assert value(metrics, name, limit="requests_per_minute", **labels) == 0
+    assert value(metrics, name, limit="tokens_per_minute", **labels) is None
+
+
+def test_a_reload_says_when_it_was() -> None:
+    metrics = Metrics(frozenset(), wall=lambda: 1_800_000_000.5)
+    metrics.reloaded(1, [])
+    assert value(metrics, "mgw_config_loaded_timestamp_seconds") == 1_800_000_000.5
+
+
+@pytest.mark.parametrize(("expires", "shown"), [(None, None), (1_900_000_000.0, 1_900_000_000.0)])
+def test_the_end_of_the_certificate_is_told_where_there_is_one(
+    expires: float | None, shown: float | None
+) -> None:
+    metrics = Metrics(frozenset(), state=StateMetrics(certificate_expires=lambda: expires))
+    assert value(metrics, "mgw_tls_certificate_expiry_timestamp_seconds") == shown
+
+
+def test_a_drain_shows() -> None:
+    metrics = Metrics(frozenset(), state=StateMetrics(draining=lambda: True))
+    assert value(metrics, "mgw_draining") == 1
+    assert value(Metrics(frozenset()), "mgw_draining") == 0

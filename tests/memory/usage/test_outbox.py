@@ -371,6 +371,7 @@ def test_every_event_is_delivered_or_counted_whatever_happens(
         assert harness.receiver.keys == sorted(harness.receiver.keys)
         assert not harness.stored()
         assert harness.room.used == 0
+        assert harness.outbox.waiting == 0
 
 
 def play(harness: OutboxHarness, steps: list[tuple[str, float | Verdict]]) -> None:

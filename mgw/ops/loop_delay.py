@@ -1,0 +1,63 @@
+"""How late the reactor is: whatever holds it up holds up everybody.
+
+Once a second a timer is due; how late it fires is what any other event would have waited at that moment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Final
+
+from prometheus_client.metrics_core import HistogramMetricFamily
+from prometheus_client.utils import floatToGoString
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from mgw.ops.exposition import HistogramTable, Table
+
+INTERVAL: Final = 1.0
+"""Seconds between two looks."""
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+"""Upper bounds in seconds."""
+_BOUNDS: Final = tuple(map(floatToGoString, (*BUCKETS, float("inf"))))
+
+
+@dataclass(slots=True)
+class LoopDelay:
+    """Measures from :meth:`start` to :meth:`stop`."""
+
+    clock: IReactorTime | None = None
+    """``None``: nothing is measured."""
+    _counts: list[int] = field(default_factory=lambda: [0] * len(_BOUNDS))
+    _total: float = 0.0
+    _due: float = 0.0
+    _timer: IDelayedCall | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Begin to measure."""
+        if self.clock is not None and self._timer is None:
+            self._wait(self.clock)
+
+    def stop(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def tables(self) -> tuple[Table]:
+        """Return the numbers of the moment."""
+        family = HistogramMetricFamily(
+            "mgw_event_loop_delay_seconds",
+            "How late a timer fired, measured once a second.",
+        )
+        return (HistogramTable(family, _BOUNDS, [((), tuple(self._counts), self._total)]),)
+
+    def _wait(self, clock: IReactorTime) -> None:
+        self._due = clock.seconds() + INTERVAL
+        self._timer = clock.callLater(INTERVAL, self._look, clock)
+
+    def _look(self, clock: IReactorTime) -> None:
+        late = max(0.0, clock.seconds() - self._due)
+        self._counts[bisect_left(BUCKETS, late)] += 1
+        self._total += late
+        self._wait(clock)

@@ -1,0 +1,119 @@
+"""Gauges and counters of what the gateway has of providers: connections, accounts, tokens.
+
+They are asked for when somebody scrapes, and belong to the configuration in use: after a reload, what counts
+begins at zero, and providers that are gone have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+
+from mgw.credentials.provider import CredentialProvider
+from mgw.credentials.renewed_token import RenewedToken
+from mgw.credentials.subscription.source import SubscriptionSource
+from mgw.ops.exposition import Labels, Table, ValueTable
+from mgw.upstream.client import Upstream
+
+
+def _no_upstreams() -> Mapping[str, Upstream]:
+    return {}
+
+
+def _no_credentials() -> Mapping[str, CredentialProvider]:
+    return {}
+
+
+@dataclass(slots=True)
+class ProviderMetrics:
+    """Where to ask, by name of provider."""
+
+    upstreams: Callable[[], Mapping[str, Upstream]] = _no_upstreams
+    credentials: Callable[[], Mapping[str, CredentialProvider]] = _no_credentials
+
+    def tables(self) -> Iterator[Table]:
+        """Yield all of it, each table with the numbers of the moment."""
+        yield self._connections()
+        yield _gauge(
+            "mgw_upstream_connections_max",
+            "Maximum number of connections to a provider; absent where there is none.",
+            [
+                ((name,), upstream.max_connections)
+                for name, upstream in self.upstreams().items()
+                if upstream.max_connections is not None
+            ],
+        )
+        yield self._opened()
+        yield _gauge(
+            "mgw_upstream_requests_waiting",
+            "Requests that wait for a connection to a provider.",
+            [((name,), upstream.waiting) for name, upstream in self.upstreams().items()],
+        )
+        yield from self._accounts()
+        yield self._token_failures()
+
+    def _connections(self) -> Table:
+        family = GaugeMetricFamily(
+            "mgw_upstream_connections",
+            "Connections to a provider, including those that are being made.",
+            labels=("provider", "state"),
+        )
+        rows: list[tuple[Labels, float]] = []
+        for name, upstream in self.upstreams().items():
+            rows += [((name, "active"), upstream.active), ((name, "idle"), upstream.idle)]
+        return ValueTable(family, rows)
+
+    def _opened(self) -> Table:
+        family = CounterMetricFamily(
+            "mgw_upstream_connections_opened",
+            "Connections made to a provider since the last reload.",
+            labels=("provider",),
+        )
+        rows = [((name,), upstream.opened_total) for name, upstream in self.upstreams().items()]
+        return ValueTable(family, rows)
+
+    def _accounts(self) -> Iterator[Table]:
+        sources = [
+            (name, source)
+            for name, source in self.credentials().items()
+            if isinstance(source, SubscriptionSource)
+        ]
+        resting = {id(source.pool.rests): source.pool.rests.resting_names() for _, source in sources}
+        yield _gauge(
+            "mgw_accounts",
+            "Subscription accounts of a provider.",
+            [((name,), len(source.pool.names)) for name, source in sources],
+        )
+        yield _gauge(
+            "mgw_accounts_usable",
+            "Accounts that have a token or can get one, resting ones included.",
+            [((name,), source.usable_accounts) for name, source in sources],
+        )
+        yield _gauge(
+            "mgw_accounts_resting",
+            "Accounts that rest for at least one model.",
+            [
+                ((name,), len(resting[id(source.pool.rests)].intersection(source.pool.names)))
+                for name, source in sources
+            ],
+        )
+
+    def _token_failures(self) -> Table:
+        family = CounterMetricFamily(
+            "mgw_token_refresh_failures",
+            "Attempts to get a new token for a provider that failed.",
+            labels=("provider",),
+        )
+        rows = [
+            ((name,), source.failures)
+            for name, source in self.credentials().items()
+            if isinstance(source, (RenewedToken, SubscriptionSource))
+        ]
+        return ValueTable(family, rows)
+
+
+def _gauge(name: str, text: str, rows: list[tuple[Labels, float]]) -> Table:
+    """Return a gauge for each provider."""
+    return ValueTable(GaugeMetricFamily(name, text, labels=("provider",)), rows)

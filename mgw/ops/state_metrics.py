@@ -1,0 +1,128 @@
+"""Gauges of the moment: what is in progress, what is held, and how much of the limits that takes.
+
+Nothing is counted for them: each is asked for when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from platform import python_version
+
+import twisted
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from mgw import __version__
+from mgw.usage.journal import SinkCounts
+
+
+def _zero() -> int:
+    return 0
+
+
+def _no() -> bool:
+    return False
+
+
+def _two_zeros() -> tuple[int, int]:
+    return 0, 0
+
+
+def _no_clients() -> tuple[int, int, int]:
+    return 0, 0, 0
+
+
+def _no_bodies() -> Mapping[str, int]:
+    return {"memory": 0, "disk": 0}
+
+
+def _no_sinks() -> Mapping[str, SinkCounts]:
+    return {}
+
+
+def _no_time() -> float | None:
+    return None
+
+
+@dataclass(slots=True)
+class StateMetrics:
+    """What the gateway is asked for, and the gauges of it."""
+
+    requests_in_flight: Callable[[], int] = _zero
+    sessions: Callable[[], tuple[int, int]] = _two_zeros
+    """Realtime sessions: open and allowed."""
+    clients: Callable[[], tuple[int, int, int]] = _no_clients
+    """Connections of clients: open, allowed, and refused so far."""
+    bodies_held: Callable[[], Mapping[str, int]] = _no_bodies
+    """Bytes of request bodies that are held, by where: ``memory``, ``disk``."""
+    draining: Callable[[], bool] = _no
+    certificate_expires: Callable[[], float | None] = _no_time
+    """Unix seconds at which the listener's certificate ends; ``None`` without TLS."""
+    counts_by_sink: Callable[[], Mapping[str, SinkCounts]] = _no_sinks
+    """What became of the events, by name of sink: the journal's."""
+    events_stored: Callable[[], tuple[int, int]] = _two_zeros
+    """Bytes of undelivered events on disk: used and allowed."""
+
+    def families(self) -> Iterator[Metric]:
+        """Yield all of it; there are few samples."""
+        yield from self._process()
+        yield from self._limits()
+        yield from self._sinks()
+
+    def _process(self) -> Iterator[Metric]:
+        gauge = GaugeMetricFamily
+        build = gauge(
+            "mgw_build_info",
+            "Versions of the gateway, Python and Twisted; always 1.",
+            labels=("version", "python", "twisted"),
+        )
+        build.add_metric((__version__, python_version(), twisted.__version__), 1)
+        yield build
+        yield gauge("mgw_draining", "1 while the gateway is stopping, else 0.", self.draining())
+        expiry = gauge(
+            "mgw_tls_certificate_expiry_timestamp_seconds",
+            "Unix time at which the certificate of the listener expires; absent without TLS.",
+        )
+        seconds = self.certificate_expires()
+        if seconds is not None:
+            expiry.add_metric((), seconds)
+        yield expiry
+
+    def _limits(self) -> Iterator[Metric]:
+        gauge = GaugeMetricFamily
+        yield gauge("mgw_requests_in_flight", "Requests in progress.", self.requests_in_flight())
+        sessions, allowed = self.sessions()
+        yield gauge("mgw_sessions_in_flight", "Realtime sessions in progress.", sessions)
+        yield gauge("mgw_sessions_max", "Maximum number of realtime sessions.", allowed)
+        bodies = gauge("mgw_request_body_bytes", "Bytes of request bodies currently held.", labels=("place",))
+        for place, held in self.bodies_held().items():
+            bodies.add_metric((place,), held)
+        yield bodies
+        connected, allowed, refused = self.clients()
+        yield gauge("mgw_client_connections", "Open client connections.", connected)
+        yield gauge("mgw_client_connections_max", "Maximum number of client connections.", allowed)
+        yield CounterMetricFamily(
+            "mgw_client_connections_refused",
+            "Client connections refused because the limit was reached.",
+            refused,
+        )
+
+    def _sinks(self) -> Iterator[Metric]:
+        gauge, counter, label = GaugeMetricFamily, CounterMetricFamily, ("sink",)
+        events = counter("mgw_usage_events", "Usage events handed to a sink.", labels=label)
+        errors = counter(
+            "mgw_usage_sink_errors", "Failures of a sink to open or write its output.", labels=label
+        )
+        dropped = counter("mgw_usage_events_dropped", "Events that a sink accepted but lost.", labels=label)
+        waiting = gauge(
+            "mgw_usage_events_waiting", "Events that a sink has not yet written or delivered.", labels=label
+        )
+        for name, counts in sorted(self.counts_by_sink().items()):
+            events.add_metric((name,), counts.events)
+            errors.add_metric((name,), counts.errors)
+            dropped.add_metric((name,), counts.dropped)
+            waiting.add_metric((name,), counts.waiting)
+        yield from (events, errors, dropped, waiting)
+        stored, allowed = self.events_stored()
+        yield gauge("mgw_usage_spool_bytes", "Bytes of undelivered usage events on disk.", stored)
+        yield gauge("mgw_usage_spool_max_bytes", "Maximum of mgw_usage_spool_bytes.", allowed)
