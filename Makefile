@@ -108,7 +108,7 @@ clean:
 	touch $@
 
 $(VENV)/run.stamp: setup.py
-	@.ci/install $(VENV) '$(PYTHON)' .
+	@.ci/install $(VENV) '$(PYTHON)' '.[dashboard]'
 	@touch $@
 
 $(VENV)/dev.stamp: setup.py

@@ -34,6 +34,7 @@ LINT = [
     "types-docutils",
     "types-PyYAML>=6.0.12",
 ]
+DASHBOARD = ["itsdangerous>=2.2,<3"]
 DOCS = ["docutils>=0.21,<1"]
 # Other gateways' converters and an exact tokenizer; they go into an environment of their own.
 BENCH = [
@@ -93,7 +94,7 @@ setup(
         ("share/doc/mgw", ["README.rst", "CHANGELOG.rst", *(f"docs/{path.name}" for path in DOCUMENTS)]),
     ],
     packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],
-    package_data={"mgw": ["py.typed"]},
+    package_data={"mgw": ["py.typed", "dashboard/static/*"]},
     include_package_data=True,
     install_requires=[
         "autobahn>=26.10.2,<27",
@@ -114,10 +115,11 @@ setup(
     ],
     extras_require={
         "bench": BENCH,
+        "dashboard": DASHBOARD,
         "docs": DOCS,
         "lint": LINT,
         "tests": TESTS,
-        "dev": [*DOCS, *LINT, *TESTS],
+        "dev": [*DASHBOARD, *DOCS, *LINT, *TESTS],
     },
     entry_points={"console_scripts": ["mgw = mgw.cli.main:main"]},
     zip_safe=False,

@@ -37,7 +37,7 @@ from mgw.reactor.daemon_threads import DaemonThreads
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
 from mgw.routing.resolve import Resolver
-from mgw.routing.routes import ROUTES
+from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import Upstream, UpstreamLimits, upstream_of
 from mgw.upstream.connect import ProxyNameError
@@ -179,7 +179,8 @@ def build_generation(
 
     catalog = Catalog(config, resolver, created, without_account)
     models = Models(_override(row) for row in config.translation.models)
-    table = RouteTable(ROUTES, config.routes.deny, families_of(config))
+    denied = config.routes.deny if config.dashboard.enabled else (*config.routes.deny, DASHBOARD_GROUP)
+    table = RouteTable(ROUTES, denied, families_of(config))
     release = sources.release
     return Generation(
         number,

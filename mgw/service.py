@@ -7,7 +7,7 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from platform import python_version
 from time import time
 from typing import TYPE_CHECKING, Any, Final
@@ -21,19 +21,19 @@ from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 from twisted.web.iweb import IAgent
+from twisted.web.server import Request
 
 from mgw import __version__
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
 from mgw.check import warnings
 from mgw.clients.client import ClientRegistry
-from mgw.config.authentication import secrets_of_credentials
-from mgw.config.hooks import secrets_of_hooks
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
+from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.exchange.offload import WorkThreads
-from mgw.exchange.upstream_headers import provider_headers, secrets_in_headers
+from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation, build_generation, build_sources
 from mgw.ops.live_models import LiveModels
 from mgw.ops.logs import AccessLog, AccessObserver, LogFile, RedactingObserver, UsageLog
@@ -56,7 +56,7 @@ from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.reactor.event_loop import EventLoop
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.realtime.sessions import Sessions
-from mgw.routing.routes import ROUTES
+from mgw.routing.routes import GUARDED_ROUTES, ROUTES
 from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import UpstreamLimits
@@ -66,30 +66,20 @@ from mgw.usage.open_sinks import OpenSinks, SinksByName
 from mgw.usage.record_queue import RecordQueue
 from mgw.usage.sinks import SinkTools
 from mgw.usage.spool_room import SpoolRoom
-from mgw.web.app import build_app
+from mgw.web.app import Endpoint, build_app, endpoint_of
 from mgw.web.edge_auth import EdgeGate
 from mgw.web.listener import ChannelFactory, channel_limits, listen_error, listening_endpoint, shown_address
 from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
+    from mgw.dashboard.app import Dashboard
     from mgw.web.tls import RenewableCertificate
 
 _log: Final = Logger()
 
 SWITCH_SECONDS: Final = 0.001
 """How long a thread that works on a large body may go on while the reactor wants to; Python's own is 5 ms."""
-
-
-def secrets_of(config: Config) -> list[Secret]:
-    """Return every secret that a configuration holds."""
-    edge_auth = config.edge_auth
-    found = [*edge_auth.secrets, *edge_auth.digests, *secrets_of_hooks(config.hooks)]
-    for provider in config.providers.values():
-        found += secrets_of_credentials(provider)
-        found += [Secret(value) for value in provider.headers.set.values() if value]
-        found += secrets_in_headers(provider)
-    return found
 
 
 class StartError(SystemExit, Exception):
@@ -153,18 +143,42 @@ class GatewayService(Service):
         self._metrics.requests.clients.refusals = registry.shortages
         self.server = WebServer(
             generation=generation,
-            app=build_app(self._operations().endpoints()),
+            app=build_app(self._endpoints()),
             clock=reactor,
             wall=time,
             observer=AccessObserver(self._records, self._metrics),
             budget=BodyBudget(config.spool.body_memory),
             spool=self._spool(config),
-            gate=EdgeGate(config.edge_auth, registry),
+            gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
             registry=registry,
             offload=self._work_threads.run,
             sessions=Sessions(config.realtime.max_sessions),
         )
         self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
+        self._dashboard: Dashboard | None = None
+        self._use_dashboard()
+
+    def _endpoints(self) -> Mapping[str, Endpoint]:
+        dashboard = endpoint_of(self._serve_dashboard)
+        return {**self._operations().endpoints(), **dict.fromkeys(GUARDED_ROUTES, dashboard)}
+
+    def _serve_dashboard(self, request: Request) -> Awaitable[None]:
+        assert self._dashboard is not None, "where it is off, nothing leads here"
+        return self._dashboard.serve(request)
+
+    def _use_dashboard(self) -> None:
+        """Have the dashboard follow the configuration; it is built when it is first wanted."""
+        config = self.server.generation.config
+        if self._dashboard is not None:
+            self._dashboard.use(config)
+        elif config.dashboard.enabled:
+            from mgw.dashboard.build import Surroundings, build_dashboard  # most gateways run without it
+
+            self._dashboard = build_dashboard(
+                Surroundings(
+                    self._reactor, time, lambda: self.server.generation, self.server.observer.edge_rejected
+                )
+            )
 
     def _state_metrics(self) -> StateMetrics:
         return StateMetrics(
@@ -223,7 +237,8 @@ class GatewayService(Service):
             )
 
     def _known_secrets(self) -> list[Secret]:
-        return [*self._secrets, *self._sources.secrets(), *self.server.gate.learned]
+        dashboard = [] if self._dashboard is None else self._dashboard.access.learned
+        return [*self._secrets, *self._sources.secrets(), *self.server.gate.learned, *dashboard]
 
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.
@@ -286,6 +301,7 @@ class GatewayService(Service):
         self._sinks.tools.room.max_bytes = config.spool.max_bytes
         self._sinks.use(sinks)
         self.server.use(generation)
+        self._use_dashboard()
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         self._event_loop.use(fast=config.fast_event_loop)
@@ -377,6 +393,8 @@ class GatewayService(Service):
         self.server.draining = True
         self.server.on_idle = idle
         self.channels.drain()
+        if self._dashboard is not None:
+            self._dashboard.drain()
         if not self.server.in_flight:
             idle()
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)

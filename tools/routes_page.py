@@ -9,7 +9,7 @@ from typing import Final
 from mgw.families import FAMILIES
 from mgw.routing.resolve import REQUIRED
 from mgw.routing.route import ANY_METHOD, BodyStorage, ModelAt, Route, Treatment, UrlRewrite
-from mgw.routing.routes import OPEN_ROUTES
+from mgw.routing.routes import GUARDED_ROUTES, OPEN_ROUTES
 from mgw.vocabulary import Capability, Family
 
 _HEAD: Final = """\
@@ -130,13 +130,19 @@ def _notes(routes: Sequence[Route]) -> str:
     return "; ".join(found)
 
 
+_WHO_MAY: Final = {
+    **dict.fromkeys(OPEN_ROUTES, "needs no key, even with edge auth"),
+    **dict.fromkeys(GUARDED_ROUTES, "its keys: `dashboard.rst <dashboard.rst>`_"),
+}
+
+
 def _notes_of(route: Route) -> Iterable[str]:
     if route.preferred:
         yield "first"
     if route.treatment is Treatment.REFUSE:
         yield "not implemented: 501"
-    if route.name in OPEN_ROUTES:
-        yield "needs no key, even with edge auth"
+    if route.name in _WHO_MAY:
+        yield _WHO_MAY[route.name]
     needed = REQUIRED.get(route.modality)
     if needed is not None and needed is not Capability.TEXT:
         yield f"needs ``{needed}``"

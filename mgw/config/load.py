@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from mgw.config.environment import LoadContext
 from mgw.config.normalize import normalize
 from mgw.config.prices import PriceFile, PriceRowSettings, check_rows
-from mgw.config.problems import NOT_AVAILABLE, NOT_AVAILABLE_MESSAGE, Path, Report, is_among
+from mgw.config.problems import Path, Report
 from mgw.config.profile import Profile, normalize_profile
 from mgw.config.quoting import HIDDEN, nearest_word, suggestion
 from mgw.config.settings import Config
@@ -156,9 +156,6 @@ def _known(fault: ErrorDetails) -> bool:
 
 def _unknown(path: Path, report: Report, block: type[Settings]) -> None:
     """Note an unknown key: by its name, if a setting could be named like that."""
-    if block is Config and is_among(path, NOT_AVAILABLE):
-        report.add(path, NOT_AVAILABLE_MESSAGE)
-        return
     above, last = path[:-1], str(path[-1])
     known = known_keys(block, above)
     meant = nearest_word(last, known)

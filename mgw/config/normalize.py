@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 
 from mgw.config.authentication import settle_authentication
 from mgw.config.checks import checked_header_name, checked_name, checked_provider_name, checked_text
+from mgw.config.dashboard import settle_dashboard
 from mgw.config.edge_auth import settle_edge_auth
 from mgw.config.environment import (
     CERT_VARIABLE,
@@ -57,6 +58,7 @@ def normalize(config: Config, context: LoadContext) -> Config:
         "defaults": _defaults(config.defaults, context),
         "aliases": _aliases(config.aliases, context),
         "edge_auth": settle_edge_auth(config.edge_auth, context),
+        "dashboard": settle_dashboard(config.dashboard, context),
         "routes": _routes(config.routes, context),
         "hooks": settle_hooks(config.hooks, context),
         "tls": _tls(config.tls, listen, context),

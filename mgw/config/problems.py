@@ -26,6 +26,8 @@ ANY: Final = "*"
 SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("edge_auth", "keys"),
     ("edge_auth", "keys_env"),
+    ("dashboard", "keys"),
+    ("dashboard", "keys_env"),
     ("providers", ANY, "api_key"),
     ("providers", ANY, "api_key_env"),
     ("providers", ANY, "base_url"),
@@ -98,11 +100,6 @@ def _component(part: str | int) -> str:
         return HIDDEN
     return text if _PLAIN.fullmatch(text) else quote(text)
 
-
-NOT_AVAILABLE: Final[tuple[Path, ...]] = (("dashboard",),)
-"""Keys."""
-
-NOT_AVAILABLE_MESSAGE: Final = "not available in this version"
 
 Mark = tuple[float, float]
 """Line and column, counted from 1."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
+from mgw.config.dashboard import DashboardSettings
 from mgw.config.edge_auth import EdgeAuthSettings
 from mgw.config.environment import (
     CERT_VARIABLE,
@@ -162,6 +163,9 @@ class Config(Settings):
     )
     tls: TlsSettings | None = setting("HTTPS on the listener")
     edge_auth: EmptyIfNull[EdgeAuthSettings] = setting("Who may use the gateway", default=EdgeAuthSettings())
+    dashboard: EmptyIfNull[DashboardSettings] = setting(
+        "The dashboard for operators, at ``/ui`` and ``/v1/dashboard``", default=DashboardSettings()
+    )
     public_url: Omittable[PublicUrl] = setting(
         "The gateway's address as clients see it",
         "Host, port if needed, and the path prefix that a proxy adds, if any. A trailing ``/`` is removed. "

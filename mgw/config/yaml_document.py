@@ -33,7 +33,7 @@ _NUMBERS: Final = frozenset({_TAG + "int", _TAG + "float"})
 _TEXTS: Final = frozenset({_TAG + name for name in ("str", "timestamp", "value", "merge")})
 _KEYS: Final = _TEXTS | {_TAG + "bool"}
 """YAML 1.1 reads ``off`` and its like as booleans; as a key it is the name of a setting."""
-_WHERE_KEYS_STAND: Final = frozenset({("providers",), ("edge_auth",), ("listen",)})
+_WHERE_KEYS_STAND: Final = frozenset({("providers",), ("edge_auth",), ("dashboard",), ("listen",)})
 _LONGEST_NUMBER: Final = 8
 """Characters; a longer number among providers may be a key in the wrong place."""
 

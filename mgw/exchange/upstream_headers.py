@@ -5,11 +5,10 @@ Source: contract 2.12, 3.8 and 5.5.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
-from typing import Final
 
 from mgw.config.provider import Provider
+from mgw.config.secrets import secrets_in_headers
 from mgw.credentials.provider import Credential
 from mgw.exchange.request import ClientRequest
 from mgw.families import FAMILIES
@@ -18,9 +17,6 @@ from mgw.routing.resolve import Target
 from mgw.secret import Secret
 from mgw.vocabulary import Family
 from mgw.wire.headers import RawHeaders, request_headers
-
-_CREDENTIAL_NAME: Final = re.compile("auth|key|token|secret|password|credential", re.IGNORECASE)
-"""Headers in which hosts take a credential beside those that the gateway knows."""
 
 
 def forwarded_headers(request: ClientRequest, client: Family, target: Target) -> RawHeaders:
@@ -57,16 +53,6 @@ def secrets_sent(provider: Provider, credential: Credential) -> tuple[Secret, ..
     """Return the operator's secrets that were sent, which no response may repeat."""
     key = () if credential.of_client else (credential.key,)
     return *key, *secrets_in_headers(provider)
-
-
-def secrets_in_headers(provider: Provider) -> list[Secret]:
-    """Return the credentials that the operator puts into headers, with their scheme and without it."""
-    found = []
-    for name, value in provider.headers.set.items():
-        if _CREDENTIAL_NAME.search(name):
-            _, blank, bare = value.rpartition(" ")
-            found += [Secret(value), Secret(bare)] if blank else [Secret(value)]
-    return found
 
 
 @lru_cache(maxsize=1024)  # as many as there are providers, at the most

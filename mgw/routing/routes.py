@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from mgw.routing.anthropic_routes import ANTHROPIC_ROUTES
 from mgw.routing.gemini_routes import GEMINI_ROUTES
 from mgw.routing.media_routes import MEDIA_ROUTES
 from mgw.routing.openai_routes import OPENAI_ROUTES
 from mgw.routing.realtime_routes import REALTIME_ROUTES
-from mgw.routing.route import ModelAt, Route, Treatment
+from mgw.routing.route import ANY_METHOD, ModelAt, Route, Treatment
 from mgw.routing.text_routes import TEXT_ROUTES
 from mgw.vocabulary import DialectName, Modality
 
@@ -24,6 +26,23 @@ _LOCAL: Final = Treatment.LOCAL
 _OPENAI: Final = DialectName.OPENAI
 _ANTHROPIC: Final = DialectName.ANTHROPIC
 _GEMINI: Final = DialectName.GEMINI
+
+DASHBOARD_GROUP: Final = "dashboard"
+"""The group of the dashboard's rows, by which they are switched off."""
+
+
+def _dashboard(name: str, path: str) -> Route:
+    """Return a row that is the dashboard's: which methods a path takes there, its own table says."""
+    row = Route(name, ANY_METHOD, path, _OPENAI, _PLATFORM, _NOWHERE, _LOCAL)
+    return replace(row, group=DASHBOARD_GROUP, max_body_bytes=64 * 1024)
+
+
+DASHBOARD_ROUTES: Final = (
+    _dashboard("dashboard_page", "/ui"),
+    _dashboard("dashboard_files", "/ui/{path}"),
+    _dashboard("dashboard_api", "/v1/dashboard/{path}"),
+)
+"""What the dashboard serves, which says itself who may come in."""
 
 LOCAL_ROUTES: Final = (
     Route("openai_models", "GET", "/v1/models", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
@@ -37,12 +56,16 @@ LOCAL_ROUTES: Final = (
     Route("readyz", "GET", "/readyz", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
     Route("provider_health", "GET", "/v1/health/providers", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
     Route("metrics", "GET", "/metrics", _OPENAI, _PLATFORM, _NOWHERE, _LOCAL),
+    *DASHBOARD_ROUTES,
 )
-"""What the gateway answers itself: the catalog and the operational routes (contract 4.5).  No usage event is
-left behind."""
+"""What the gateway answers itself: the catalog, the operational routes (contract 4.5) and the dashboard.
+No usage event is left behind."""
 
 OPEN_ROUTES: Final = frozenset({"root", "healthz", "readyz"})
 """What needs no edge key (contract 3.1)."""
+
+GUARDED_ROUTES: Final = frozenset(route.name for route in DASHBOARD_ROUTES)
+"""What checks by itself who may come in."""
 
 ROUTES: Final = (
     *TEXT_ROUTES,

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote_to_bytes
 
 from klein import Klein
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IAddress, IDelayedCall, IPullProducer, IPushProducer, IReactorTime
+from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http_headers import Headers
@@ -26,7 +28,7 @@ from twisted.web.server import Request
 from mgw.errors import GatewayError, Reason
 from mgw.exchange.serving import serve
 from mgw.http.request_head import RequestHead
-from mgw.http.response_writer import reason_phrase
+from mgw.http.response_writer import date_header, reason_phrase
 from mgw.routing.route import Route
 from mgw.web.channel import GatewayChannel
 from mgw.wire.headers import RawHeaders
@@ -104,7 +106,7 @@ class GatewayRequest(Request):
         self.startedWriting = 1
         self.code = status
         self.code_message = reason
-        self.response_channel.channel.start(status, reason, headers)
+        self.response_channel.start(status, reason, headers)
 
     def setResponseCode(self, code: int, message: bytes | None = None) -> None:
         """Set the status; Twisted knows fewer phrases."""
@@ -143,6 +145,8 @@ class RequestChannel:
 
     def __init__(self, channel: GatewayChannel) -> None:
         self.channel = channel
+        self.start = channel.start
+        """Sends the head of the response."""
         self.transport = transport = channel.transport
         assert transport is not None, "the request came by it"
         self._addresses = transport.getPeer(), transport.getHost()
@@ -153,7 +157,7 @@ class RequestChannel:
         """Start the response; the version is the channel's business."""
         if self._is_current():
             pairs = [(name, value) for name, values in headers.getAllRawHeaders() for value in values]
-            self.channel.start(int(code), reason, pairs)
+            self.start(int(code), reason, pairs)
 
     def write(self, data: bytes) -> None:
         """Send a piece of the body."""
@@ -264,6 +268,32 @@ def build_app(own: Mapping[str, Endpoint]) -> Klein:
     for name, endpoint in {**own, EXCHANGE: serve_exchange}.items():
         app.route(f"/{name}", endpoint=name)(endpoint)
     return app
+
+
+def endpoint_of(serve: Callable[[Request], Awaitable[None]]) -> Endpoint:
+    """Return the endpoint of what knows Twisted's requests alone.
+
+    The request has its body in ``content``, and headers of its response that say its id and the date.
+
+    :param serve: responds to it, or raises what the client is refused with.
+    """
+
+    async def endpoint(request: GatewayRequest) -> None:
+        server_request = request.server_request
+        body = server_request.take_body()
+        assert isinstance(body, bytes), "its rows keep bodies in memory"
+        request.body, request.content = body, BytesIO(body)
+        request.response_channel.start = server_request.response.start
+        headers = request.responseHeaders
+        headers.addRawHeader(b"X-Gateway-Request-Id", server_request.request_id.encode())
+        headers.addRawHeader(*date_header(server_request.server.wall()))
+        try:
+            await serve(request)
+        except CancelledError:
+            request.connectionLost(connectionDone)
+            raise
+
+    return endpoint
 
 
 def endpoint_name(route: Route) -> str:

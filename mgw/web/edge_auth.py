@@ -86,9 +86,17 @@ class _Found(Struct):
 
 
 class EdgeGate:
-    """The edge keys of one configuration, compared in constant time."""
+    """The edge keys of one configuration, compared in constant time.
 
-    def __init__(self, settings: EdgeAuthSettings, registry: ClientRegistry | None = None) -> None:
+    :param others: keys of the dashboard, which are no client's credential either.
+    """
+
+    def __init__(
+        self,
+        settings: EdgeAuthSettings,
+        registry: ClientRegistry | None = None,
+        others: Sequence[Secret] = (),
+    ) -> None:
         self._closed = settings.enabled
         self._clients = (registry or ClientRegistry()).clients_of(settings)
         """By digest, which nobody can steer: the time tells nothing of a key, however many there are."""
@@ -96,7 +104,9 @@ class EdgeGate:
         """Those of keys that nobody has sent yet."""
         self.learned: list[Secret] = []
         """Keys that were configured by their digests, and have been sent since."""
-        self._hide([key.reveal().encode("latin-1") for key in settings.secrets])
+        self._others = {sha256(key.reveal().encode("latin-1")).digest() for key in others}
+        """Those of keys that are the gateway's too, and open nothing here."""
+        self._hide([key.reveal().encode("latin-1") for key in (*settings.secrets, *others)])
 
     def _hide(self, values: list[bytes]) -> None:
         """Know these keys where they stand among other words, too."""
@@ -195,7 +205,7 @@ class EdgeGate:
         if name == FAMILIES[family].key_parameter:
             self._read_key(family, b"?%b=" % name, unquote_to_bytes(raw_value.replace(b"+", b" ")), found)
             return True
-        if not self._clients:
+        if not (self._clients or self._others):
             return False
         if any(map(self._mentions, _readings(field))):  # in its name, too
             return True
@@ -227,7 +237,8 @@ class EdgeGate:
         return client
 
     def _fits(self, value: bytes) -> bool:
-        return sha256(value).digest() in self._clients
+        digest = sha256(value).digest()
+        return digest in self._clients or digest in self._others
 
     def _wraps(self, value: bytes) -> bool:
         """Whether a value is an edge key, as it is or with something around it."""
@@ -244,6 +255,8 @@ class EdgeGate:
 
     def _flaw_of(self, value: bytes, carrier: bytes) -> str | None:
         """Say why a value, which is no edge key, is no credential; not whether an edge key is inside."""
+        if self._others and sha256(value).digest() in self._others:
+            return f"the credential {_shown(carrier)} is a key of the dashboard, which opens nothing else"
         if _PLAIN(value) is not None and not self._mentions(value):
             return None
         if not value:

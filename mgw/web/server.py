@@ -29,7 +29,7 @@ from mgw.reactor.deadline import TimerWheel
 from mgw.realtime.sessions import Sessions
 from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
-from mgw.routing.routes import EXPRESS_ROUTES, OPEN_ROUTES
+from mgw.routing.routes import EXPRESS_ROUTES, GUARDED_ROUTES, OPEN_ROUTES
 from mgw.usage.record import EndedRequest, SettledExchange
 from mgw.vocabulary import DialectName
 from mgw.web.admission import AdmittedHead, AdmittedHeads
@@ -154,7 +154,7 @@ class WebServer:
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation
-        self.gate = EdgeGate(generation.config.edge_auth, self.registry)
+        self.gate = EdgeGate(generation.config.edge_auth, self.registry, generation.config.dashboard.keys)
         self._admitted.clear()
         self.sessions.max_sessions = generation.config.realtime.max_sessions
         spool = generation.config.spool
@@ -348,7 +348,8 @@ class WebServer:
         family, upload = None, None
         if isinstance(matched, MatchedRoute):
             family = matched.route.family
-            if matched.route.name in OPEN_ROUTES:
+            is_guarded = matched.route.name in GUARDED_ROUTES and matched.fault is None
+            if is_guarded or matched.route.name in OPEN_ROUTES:
                 return Caller(None, None, head.headers)
             if matched.route.is_upload:
                 upload = Upload(split_target(head.target)[0], self.wall())

@@ -14,8 +14,6 @@ where the operator wants it so (``express: false``).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -26,6 +24,7 @@ from mgw.bodies.budget import Reservation
 from mgw.bodies.buffer import BodyBuffer
 from mgw.bodies.source import BodySource
 from mgw.bodies.spool import SpooledBody
+from mgw.clients.peers import is_trusted
 from mgw.config.settings import Config
 from mgw.dialects.refusal import word_of
 from mgw.errors import CLIENT_CLOSED, Cause, GatewayError, Reason, forget_frames
@@ -343,16 +342,3 @@ def own_address(config: Config, headers: RawHeaders, peer: str, *, secure: bool)
         said = value_of(headers, b"x-forwarded-proto") or b""
         secure = said.partition(b",")[0].strip().lower() == b"https"
     return f"{'https' if secure else 'http'}://{host.decode('ascii')}"
-
-
-def is_trusted(peer: str, proxies: Sequence[IPv4Network | IPv6Network]) -> bool:
-    """Whether a peer is one of the proxies whose word counts."""
-    if not proxies:
-        return False
-    try:
-        address = ip_address(peer.partition("%")[0])
-    except ValueError:  # a UNIX socket has no address
-        return False
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        address = address.ipv4_mapped
-    return any(address in network for network in proxies if network.version == address.version)

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pytest
 from twisted.internet.defer import Deferred
 
-from mgw.config.problems import NOT_AVAILABLE
 from mgw.config.schema import schema_text
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import UsageEvent
@@ -96,10 +95,3 @@ def test_the_readme_names_the_commands() -> None:
     readme = page("README.rst")
     assert not [command for command in COMMANDS if command not in readme]
     assert not [target for target in TARGETS if f"make {target}" not in readme]
-
-
-def test_what_is_not_built_is_named() -> None:
-    """An operator learns it before the first start."""
-    text = page("docs/index.rst").split("\nNot built yet\n")[1]
-    absent = {path[-1] for path in NOT_AVAILABLE}
-    assert not [name for name in absent if f"``{name}``" not in text and f".{name}``" not in text]

@@ -22,9 +22,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from mgw.config.problems import ConfigError
+from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.ops.logs import LogFile
-from mgw.service import GatewayService, StartError, secrets_of
+from mgw.service import GatewayService, StartError
 from mgw.web.channel import GatewayChannel
 from tests.support.certificates import authority, issue
 from tests.support.channels import channel_of, get, post

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mgw.web.server_request import is_trusted, own_address
+from mgw.clients.peers import is_trusted
+from mgw.web.server_request import own_address
 from mgw.wire.headers import RawHeaders
 from tests.support.configs import THREE_FAMILIES, config
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from mgw.config.dashboard import DashboardSettings
 from mgw.config.listen import EndpointText, Listen
 from mgw.config.load import parse
 from mgw.config.provider import AuthMode, Provider, UpstreamTimeoutsSettings
@@ -28,7 +29,8 @@ def provider_of(settings: str, **environ: str) -> Provider:
 def test_what_is_not_said_has_its_default() -> None:
     config = config_of(ONE)
     assert config == Config(
-        providers={"main": Provider(name="main", kind=Kind.OPENAI, base_url="https://api.openai.com/v1")}
+        providers={"main": Provider(name="main", kind=Kind.OPENAI, base_url="https://api.openai.com/v1")},
+        dashboard=DashboardSettings(enabled=True),
     )
     assert config.listen == Listen("127.0.0.1", 8787)
     assert config.max_body_bytes == 32 * 1024 * 1024

@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[3]
 ETC = ROOT / "etc"
 ONE = "providers: {main: {kind: openai}}\n"
 VARIABLES = (
+    "MGW_DASHBOARD_KEYS",
     "MGW_EDGE_KEYS",
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",

@@ -6,12 +6,8 @@ import pytest
 
 from mgw.config.load import parse
 from mgw.config.problems import (
-    ANY,
-    NOT_AVAILABLE,
-    NOT_AVAILABLE_MESSAGE,
     ConfigError,
     Problem,
-    dotted_path,
 )
 from mgw.kinds import KINDS
 from mgw.routing.resolve import REQUIRED
@@ -239,17 +235,6 @@ def test_two_spellings_of_one_default_are_refused() -> None:
 def test_a_providers_name_is_plain(name: str) -> None:
     (found,) = said_of(f"providers: {{'{name}': {{kind: openai}}}}")
     assert "a provider's name may contain only letters, digits" in found
-
-
-@pytest.mark.parametrize("place", NOT_AVAILABLE, ids=dotted_path)
-def test_a_setting_of_a_later_version_says_so(place: tuple[str | int, ...]) -> None:
-    text = "{a: 1}"
-    for part in reversed(place):
-        text = f"{{{'main' if part == ANY else part}: {text}}}"
-    found = [problem for problem in problems_of(text) if problem.message == NOT_AVAILABLE_MESSAGE]
-    assert [problem.path for problem in found] == [
-        dotted_path(place).replace(ANY, "main").replace("'main'", "main")
-    ]
 
 
 def test_a_wrong_override_names_its_variable() -> None:

@@ -1,0 +1,1 @@
+"""The dashboard for operators: its API, its feed and its pages."""

@@ -1,0 +1,179 @@
+"""Who may use the dashboard.
+
+With keys (its own, else those of edge auth): who has one, in a header or as the cookie of a session.  Without
+keys: clients on this machine that name it as such.  A request that a page of another origin sends is refused
+where it could do harm: a browser adds what it knows of the dashboard to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+from urllib.parse import urlsplit
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.web.server import Request
+
+from mgw.clients.peers import is_loopback, is_trusted
+from mgw.config.edge_auth import digest_of
+from mgw.config.settings import Config
+from mgw.dashboard.cookies import CookieSessions
+from mgw.dashboard.origins import Host, Origin, parse_host, parse_origin
+from mgw.errors import GatewayError, Reason
+from mgw.secret import Secret
+
+SAFE_METHODS: Final = frozenset({b"GET", b"HEAD"})
+_FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
+"""What proxies say of those whom they speak for, who may be anywhere."""
+_BEARER: Final = b"bearer"
+
+_WANTED: Final = "the dashboard needs a key: sign in at /ui, or send Authorization: Bearer <key>"
+_ONLY_LOCAL: Final = (
+    "without a key the dashboard answers only clients on the same machine, not behind a proxy: set "
+    "dashboard.keys or edge_auth"
+)
+_FOREIGN_HOST: Final = (
+    "without a key the dashboard answers only to localhost, 127.0.0.1 and [::1]: use one of these, or set "
+    "dashboard.keys"
+)
+_FOREIGN_ORIGIN: Final = (
+    "pages of another origin may not use the dashboard; if this is its own behind a proxy, set public_url"
+)
+
+
+@dataclass(slots=True)
+class Access:
+    """The rules of one process, by the configuration that it uses now.
+
+    :param rejected: counts a request whose ``key`` or ``origin`` does not fit.
+    """
+
+    sessions: CookieSessions
+    rejected: Callable[[str], None]
+    learned: list[Secret] = field(default_factory=list, repr=False)
+    """Keys that are configured by their digests, and have been sent."""
+    _config: Config | None = None
+    _digests: frozenset[bytes] = frozenset()
+    """By the digest, which nobody can steer: the time that a search takes tells nothing of a key."""
+    _unseen: set[bytes] = field(default_factory=set, repr=False)
+    _public: Origin | None = None
+    """That of the operator's ``public_url``."""
+
+    def use(self, config: Config) -> None:
+        """Keep the rules of this configuration from now on."""
+        edge, own = config.edge_auth, [bytes.fromhex(digest_of(key)) for key in config.dashboard.keys]
+        edges = edge.enabled and not own
+        known = {bytes.fromhex(digest_of(key)) for key in edge.secrets} if edges else set(own)
+        named = {bytes.fromhex(digest.reveal()) for digest in edge.digests} if edges else set()
+        self._config = config
+        self._digests, self._unseen = frozenset(known | named), named - known
+        url = urlsplit(config.public_url or "")
+        self._public = parse_origin(f"{url.scheme}://{url.netloc}")
+        self.sessions.use(self._digests)
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether a key is needed."""
+        return bool(self._digests)
+
+    def digest_of(self, key: bytes) -> bytes | None:
+        """Return the digest of a key that opens the dashboard."""
+        digest = sha256(key).digest()
+        if digest not in self._digests:
+            return None
+        if digest in self._unseen:
+            self._unseen.discard(digest)
+            secret = Secret(key.decode("latin-1"))
+            self.learned += [] if secret in self.learned else [secret]
+        return digest
+
+    def check(self, request: Request) -> None:
+        """Let a request in.
+
+        :raises GatewayError: ``EDGE_KEY`` or ``ORIGIN``.
+        """
+        self.check_origin(request)
+        if not self.has_keys:
+            self._check_local(request)
+        elif not (self._has_key(request) or self._has_session(request)):
+            raise self.refused("key", _WANTED)
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse what pages of other origins may not send, whoever looks at them.
+
+        :raises GatewayError: ``ORIGIN``.
+        """
+        stated = request.getHeader(b"origin")
+        if stated is None or self._is_own(stated.decode("latin-1"), request):
+            return
+        if request.method not in SAFE_METHODS or not self._has_key(request):
+            raise self.refused("origin", _FOREIGN_ORIGIN)
+
+    def refused(self, what: str, message: str) -> GatewayError:
+        """Count a refusal, and return it.
+
+        :param what: ``key`` or ``origin``.
+        """
+        self.rejected(what)
+        return GatewayError(Reason.EDGE_KEY if what == "key" else Reason.ORIGIN, message)
+
+    def is_secure(self, request: Request) -> bool:
+        """Whether the browser speaks TLS, be it with a proxy before us."""
+        if request.isSecure():
+            return True
+        config = self._config
+        if config is None:
+            return False
+        if config.public_url is not None:
+            return config.public_url.startswith("https:")
+        said = request.getHeader(b"x-forwarded-proto") or b""
+        trusted = is_trusted(peer_of(request), config.trusted_proxies)
+        return trusted and said.partition(b",")[0].strip().lower() == b"https"
+
+    def _check_local(self, request: Request) -> None:
+        peer = peer_of(request)
+        proxies = () if self._config is None else self._config.trusted_proxies
+        forwarded = any(request.requestHeaders.hasHeader(name) for name in _FORWARDED)
+        if forwarded or not is_loopback(peer) or is_trusted(peer, proxies):
+            raise self.refused("key", _ONLY_LOCAL)
+        host = _host_of(request)
+        if host is None or not host.is_loopback:
+            raise self.refused("origin", _FOREIGN_HOST)
+
+    def _has_key(self, request: Request) -> bool:
+        return any(self.digest_of(key) is not None for key in _keys_of(request))
+
+    def _has_session(self, request: Request) -> bool:
+        return self.sessions.is_open(request.getHeader(b"cookie"))
+
+    def _is_own(self, stated: str, request: Request) -> bool:
+        """Whether an origin is the dashboard's own, as the client or the operator names it."""
+        origin = parse_origin(stated)
+        if origin is None:
+            return False
+        secure = bool(request.isSecure())
+        host = _host_of(request)
+        return origin == self._public or (host is not None and origin.is_at(host, secure=secure))
+
+
+def peer_of(request: Request) -> str:
+    """Return the address that a request came from; empty for a UNIX socket."""
+    address = request.getClientAddress()
+    return str(address.host) if isinstance(address, IPv4Address | IPv6Address) else ""
+
+
+def _host_of(request: Request) -> Host | None:
+    stated = request.getHeader(b"host")
+    return None if stated is None else parse_host(stated.decode("latin-1"))
+
+
+def _keys_of(request: Request) -> list[bytes]:
+    """Return the keys that the headers of a request carry."""
+    found = []
+    for value in request.requestHeaders.getRawHeaders(b"authorization", ()):
+        scheme, _, key = value.partition(b" ")
+        if scheme.lower() == _BEARER:
+            found.append(key.strip(b" "))
+    return [*found, *request.requestHeaders.getRawHeaders(b"x-api-key", ())]

@@ -1,0 +1,110 @@
+"""Sessions of browsers: a signed random id in a cookie, in place of a key.
+
+An id is signed with a key that is derived from the one that the user signed in with: every process that has
+that key takes the cookie, and with the key its sessions go.  The cookie names it by the first digits of its
+digest, as events do.  Nothing is kept of a session but its end, where a user signs out.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Final
+
+from itsdangerous import BadSignature, TimestampSigner
+
+from mgw.secret import KEY_HASH_DIGITS
+
+COOKIE: Final = b"mgw_dashboard"
+SECONDS: Final = 12 * 60 * 60
+"""How long a session lasts."""
+MAX_ENDED: Final = 10_000
+"""How many ends of sessions are remembered; the oldest is forgotten then."""
+_ID_BYTES: Final = 16
+_LONGEST: Final = 200
+_MOST_COOKIES: Final = 8
+"""How many cookies of our name are looked at: pages of other paths and ports may have set some."""
+_PURPOSE: Final = b"mgw dashboard session"
+
+
+class _Signer(TimestampSigner):
+    """Signs with a time that comes from outside."""
+
+    def __init__(self, key: bytes, wall: Callable[[], float]) -> None:
+        super().__init__(key, salt=_PURPOSE, key_derivation="hmac", digest_method=sha256)
+        self._wall = wall
+
+    def get_timestamp(self) -> int:
+        return int(self._wall())
+
+
+@dataclass(slots=True)
+class CookieSessions:
+    """Who has signed in.
+
+    :param wall: returns unix seconds.
+    :param random: returns so many random bytes.
+    """
+
+    wall: Callable[[], float]
+    random: Callable[[int], bytes]
+    _signers: dict[str, _Signer] = field(default_factory=dict, repr=False)
+    """By the first digits of the digest of a key."""
+    _ended: dict[bytes, float] = field(default_factory=dict, repr=False)
+    """When what has been ended early would have ended anyway, by the id of the session."""
+
+    def use(self, digests: Iterable[bytes]) -> None:
+        """Take the sessions of these keys, and of no others, from now on."""
+        self._signers = {
+            _name_of(digest): _Signer(hmac.digest(digest, _PURPOSE, sha256), self.wall) for digest in digests
+        }
+
+    def begin(self, digest: bytes) -> bytes:
+        """Return the cookie of a new session, for whoever has the key of this digest."""
+        name = _name_of(digest)
+        session_id = self.random(_ID_BYTES).hex()
+        return self._signers[name].sign(f"{name}-{session_id}")
+
+    def is_open(self, header: bytes | None) -> bool:
+        """Whether a ``Cookie`` header holds a session that has not ended."""
+        return any(session not in self._ended for session in self._sessions_in(header))
+
+    def end(self, header: bytes | None) -> None:
+        """End the sessions that a ``Cookie`` header holds."""
+        now = self.wall()
+        for session in self._sessions_in(header):
+            if len(self._ended) >= MAX_ENDED:
+                self._forget(now)
+            self._ended[session] = now + SECONDS
+
+    def _forget(self, now: float) -> None:
+        """Make room: for what ended anyway, or else for the oldest."""
+        self._ended = {session: at for session, at in self._ended.items() if at > now}
+        while len(self._ended) >= MAX_ENDED:
+            del self._ended[next(iter(self._ended))]
+
+    def _sessions_in(self, header: bytes | None) -> list[bytes]:
+        found = [self._session_of(value) for value in _values(header or b"")]
+        return [session for session in found if session is not None]
+
+    def _session_of(self, cookie: bytes) -> bytes | None:
+        """Return the session that a cookie stands for, if it is signed and not too old."""
+        signer = self._signers.get(cookie.partition(b"-")[0].decode("latin-1"))
+        if signer is None or len(cookie) > _LONGEST:
+            return None
+        try:
+            return signer.unsign(cookie, max_age=SECONDS)
+        except BadSignature:
+            return None
+
+
+def _name_of(digest: bytes) -> str:
+    return digest.hex()[:KEY_HASH_DIGITS]
+
+
+def _values(header: bytes) -> list[bytes]:
+    """Return the values of our cookie in a ``Cookie`` header."""
+    pairs = (pair.strip().partition(b"=") for pair in header.split(b";"))
+    return [value for name, _, value in pairs if name == COOKIE][:_MOST_COOKIES]

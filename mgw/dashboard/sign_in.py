@@ -1,0 +1,140 @@
+"""Signing in with a key, which a browser gets a cookie for, and signing out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from twisted.web.server import Request
+
+from mgw.dashboard.access import Access, peer_of
+from mgw.dashboard.cookies import COOKIE, SECONDS
+from mgw.dashboard.responses import NO_STORE, body_of, send_nothing
+from mgw.errors import GatewayError, Reason
+from mgw.wire.headers import RawHeaders
+
+MAX_FAILURES: Final = 10
+"""How many sign-ins of one peer may fail in :data:`WINDOW_SECONDS`."""
+WINDOW_SECONDS: Final = 60.0
+MAX_PEERS: Final = 1_000
+"""Of how many peers failures are counted; the one that came first is forgotten then."""
+
+_MOST_FIELDS: Final = 16
+_FORM: Final = b"application/x-www-form-urlencoded"
+_TO_PAGE: Final = b"../ui"
+"""From ``/ui/login``; relative, since a proxy may serve us below a path."""
+_TO_PAGE_AFTER_FAILURE: Final = b"../ui#failed"
+_WRONG: Final = "this key does not open the dashboard"
+
+
+@dataclass(slots=True)
+class FailureCounts:
+    """How often sign-ins have failed lately, by peer.
+
+    :param now: returns seconds of a clock that never goes back.
+    """
+
+    now: Callable[[], float]
+    _times: dict[str, list[float]] = field(default_factory=dict)
+
+    def check(self, peer: str) -> None:
+        """Refuse a peer that has failed too often.
+
+        :raises GatewayError: ``CLIENT_LIMIT``.
+        """
+        times = self._recent(peer)
+        if len(times) >= MAX_FAILURES:
+            seconds = float(max(1, ceil(times[0] + WINDOW_SECONDS - self.now())))
+            message = f"too many failed sign-ins: try again in {seconds:.0f} s"
+            raise GatewayError(Reason.CLIENT_LIMIT, message, retry_after=seconds)
+
+    def add(self, peer: str) -> None:
+        """Count a failure."""
+        times = [*self._recent(peer), self.now()]
+        self._times.pop(peer, None)
+        if len(self._times) >= MAX_PEERS:
+            del self._times[next(iter(self._times))]
+        self._times[peer] = times
+
+    def _recent(self, peer: str) -> list[float]:
+        since = self.now() - WINDOW_SECONDS
+        return [time for time in self._times.get(peer, ()) if time > since]
+
+
+@dataclass(slots=True)
+class SignIn:
+    """The two paths of a browser's session."""
+
+    access: Access
+    failures: FailureCounts
+
+    async def login(self, request: Request) -> None:
+        """Begin a session for whoever sends a key, in a form or in JSON.
+
+        :raises GatewayError: for a page of another origin, a wrong key, or too many of them.
+        """
+        access, peer = self.access, peer_of(request)
+        access.check_origin(request)
+        if not access.has_keys:
+            access.check(request)
+            _send_done(request, [])
+            return
+        self.failures.check(peer)
+        digest = access.digest_of(_key_in(request))
+        if digest is not None:
+            _send_done(request, [self._cookie(access.sessions.begin(digest), SECONDS, request)])
+            return
+        self.failures.add(peer)
+        refusal = access.refused("key", _WRONG)
+        if not _is_form(request):
+            raise refusal
+        send_nothing(request, 303, [NO_STORE, (b"Location", _TO_PAGE_AFTER_FAILURE)])
+
+    async def logout(self, request: Request) -> None:
+        """End the session of a browser.
+
+        :raises GatewayError: for a page of another origin.
+        """
+        self.access.check_origin(request)
+        self.access.sessions.end(request.getHeader(b"cookie"))
+        _send_done(request, [self._cookie(b"", 0, request)])
+
+    def _cookie(self, value: bytes, seconds: int, request: Request) -> tuple[bytes, bytes]:
+        secure = b"; Secure" if self.access.is_secure(request) else b""
+        rules = b"; Max-Age=%d; Path=/; HttpOnly; SameSite=Strict%b" % (seconds, secure)
+        return b"Set-Cookie", COOKIE + b"=" + value + rules
+
+
+def _send_done(request: Request, headers: RawHeaders) -> None:
+    """Lead a form back to the page, and tell a script that it is done."""
+    if _is_form(request):
+        send_nothing(request, 303, [NO_STORE, (b"Location", _TO_PAGE), *headers])
+    else:
+        send_nothing(request, 204, [NO_STORE, *headers])
+
+
+def _is_form(request: Request) -> bool:
+    stated = request.getHeader(b"content-type") or b""
+    return stated.partition(b";")[0].strip().lower() == _FORM
+
+
+def _key_in(request: Request) -> bytes:
+    """Return the key that a form or JSON holds.
+
+    :raises GatewayError: ``MALFORMED``.
+    """
+    found: Any  # Any: JSON
+    if _is_form(request):
+        data = b"" if request.content is None else request.content.read()
+        try:
+            found = parse_qs(data.decode("latin-1"), max_num_fields=_MOST_FIELDS).get("key", [""])[0]
+        except ValueError:
+            raise GatewayError(Reason.MALFORMED, "the form has too many fields") from None
+    else:
+        found = body_of(request).get("key")
+    if not isinstance(found, str) or not found:
+        raise GatewayError(Reason.MALFORMED, "expected a key", param="key")
+    return found.strip().encode("latin-1", "replace")
