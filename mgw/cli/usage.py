@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import json
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,10 +14,12 @@ from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
+from mgw.cli.output import FORMATS, Cell, write_sums
 from mgw.config.problems import ConfigError, Report
 from mgw.config.yaml_document import read
+from mgw.usage.usage_sums import SUMS, sum_expression, time_condition
+from mgw.usage.usage_table import TABLE
 
-TABLE: Final = "usage_events"
 GROUPS: Final = MappingProxyType(
     {
         "client": ("client", "client"),
@@ -31,23 +30,7 @@ GROUPS: Final = MappingProxyType(
     }
 )
 """By what can be summed up: the column that this needs, and its value in SQL."""
-SUMS: Final = MappingProxyType(
-    {
-        "requests": ("request_id", "count(*)"),
-        "failed": ("status", "sum(status <> 'ok')"),
-        "tokens_in": ("tokens_in", "sum(tokens_in)"),
-        "tokens_out": ("tokens_out", "sum(tokens_out)"),
-        "cache_read_tokens": ("cache_read_tokens", "sum(cache_read_tokens)"),
-        "cache_write_tokens": ("cache_write_tokens", "sum(cache_write_tokens)"),
-        "reasoning_tokens": ("reasoning_tokens", "sum(reasoning_tokens)"),
-        "session_minutes": ("session_minutes", "round(sum(session_minutes), 3)"),
-        # Whole nanodollars, so that a million events add up to what they cost.
-        "cost_usd": ("cost_usd", "sum(cast(round(cost_usd * 1000000000) as integer)) / 1000000000.0"),
-    }
-)
-"""What is summed up, in the same way."""
 _AGO: Final = re.compile(r"(\d{1,5})([dh])")
-_Cell = str | int | float | None
 
 
 class UsageReportError(Exception):
@@ -74,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser, default_file: str) -> None:
     times = "a time such as 2026-01-31, 2026-01-31T12:00:00Z, 7d or 12h (that long ago); times are in UTC"
     parser.add_argument("--since", metavar="TIME", help=f"only events from then on: {times}")
     parser.add_argument("--until", metavar="TIME", help="only events before then")
-    parser.add_argument("--format", choices=tuple(_WRITERS), default="table", help="(%(default)s)")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(%(default)s)")
 
 
 def report(said: argparse.Namespace) -> int:
@@ -88,7 +71,7 @@ def report(said: argparse.Namespace) -> int:
     except UsageReportError as error:
         sys.stderr.write(f"mgw usage: {error}\n")
         return 1
-    sys.stdout.write(_WRITERS[said.format]((*groups, *SUMS), rows))
+    sys.stdout.write(write_sums(said.format, (*groups, *SUMS), rows, len(groups)))
     return 0
 
 
@@ -136,7 +119,7 @@ def _configured(file: str) -> Path:
     return Path(value)
 
 
-def _query(path: Path, groups: Sequence[str], since: str | None, until: str | None) -> list[list[_Cell]]:
+def _query(path: Path, groups: Sequence[str], since: str | None, until: str | None) -> list[list[Cell]]:
     if not path.is_file():
         raise UsageReportError(f"{path} does not exist yet, or is no file")
     uri = f"file:{quote(str(path.absolute()))}?mode=ro"
@@ -145,7 +128,8 @@ def _query(path: Path, groups: Sequence[str], since: str | None, until: str | No
             known = {row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})")}
             if not known:
                 raise UsageReportError(f"{path} has no table {TABLE}")
-            return [list(row) for row in connection.execute(*_statement(known, groups, since, until))]
+            found = connection.execute(*_statement(known, groups, since, until))
+            return [_shown(row, len(groups)) for row in found]
     except sqlite3.Error as error:
         raise UsageReportError(f"{path}: {error}") from None
 
@@ -154,70 +138,15 @@ def _statement(
     known: set[str], groups: Sequence[str], since: str | None, until: str | None
 ) -> tuple[str, tuple[str, ...]]:
     """Return the query; a column that the file does not have is unknown in each event."""
-    wanted = [*(GROUPS[name] for name in groups), *SUMS.values()]
-    values = ", ".join(value if column in known else "NULL" for column, value in wanted)
-    limits = [(f"time {sign} ?", time) for sign, time in ((">=", since), ("<", until)) if time is not None]
-    where = " AND ".join(condition for condition, _ in limits) or "1"
+    keys = [value if column in known else "NULL" for column, value in (GROUPS[name] for name in groups)]
+    values = ", ".join([*keys, *(sum_expression(name, known) for name in SUMS)])
+    where, times = time_condition(since, until)
     numbers = ", ".join(str(number + 1) for number in range(len(groups)))
     order = f" GROUP BY {numbers} ORDER BY {numbers}" if groups else ""
-    text = f"SELECT {values} FROM {TABLE} WHERE {where}{order}"  # noqa: S608 (nothing in it comes from outside)
-    return text, tuple(time for _, time in limits)
+    return f"SELECT {values} FROM {TABLE} WHERE {where}{order}", times  # noqa: S608 (nothing in it comes from outside)
 
 
-def _table(names: Sequence[str], rows: Iterable[Sequence[_Cell]]) -> str:
-    """Write columns for people; those that nobody has a value for are left out."""
-    listed = list(rows)
-    first_sum = len(names) - len(SUMS)
-    shown = [
-        index
-        for index in range(len(names))
-        if index < first_sum + 2 or any(row[index] is not None for row in listed)
-    ]
-    totals: list[_Cell] = ["total" if index == 0 and first_sum else "" for index in range(first_sum)]
-    for index in range(first_sum, len(names)):
-        found = [value for row in listed if isinstance(value := row[index], int | float)]
-        totals.append(sum(found) if found else None)
-    lines = [names, *listed, *([totals] if first_sum and listed else [])]
-    cells = [[_plain(line[index]) for index in shown] for line in lines]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "".join(
-        "  ".join(
-            cell.ljust(width) if index < first_sum else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for line in cells
-    )
-
-
-def _plain(value: _Cell) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.9f}".rstrip("0").rstrip(".")
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value))  # a client chose it
-
-
-def _csv(names: Sequence[str], rows: Iterable[Sequence[_Cell]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows([["" if value is None else _safe(value) for value in row] for row in rows])
-    return text.getvalue()
-
-
-def _safe(value: str | int | float) -> str | int | float:
-    """Keep a spreadsheet from taking a name that a client chose for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t")) else value
-
-
-def _json(names: Sequence[str], rows: Iterable[Sequence[_Cell]]) -> str:
-    found = [dict(zip(names, row, strict=True)) for row in rows]
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
-
-
-_WRITERS: Final[dict[str, Callable[[Sequence[str], Iterable[Sequence[_Cell]]], str]]] = {
-    "table": _table,
-    "csv": _csv,
-    "json": _json,
-}
+def _shown(row: Sequence[Any], keys: int) -> list[Cell]:  # Any: what SQLite has
+    """Return a row with its sums in the event's units."""
+    sums = zip(SUMS.values(), row[keys:], strict=True)
+    return [*row[:keys], *(found.shown(whole) for found, whole in sums)]

@@ -1,0 +1,262 @@
+"""Sums of usage events since the start, for a gateway without ``hooks.sqlite``.
+
+Told of each exchange, as a sink is, it keeps sums alone, by provider, model, client and status each: of whole
+minutes for :data:`MINUTES` minutes, of whole hours for :data:`HOURS` hours, and nothing of older events.
+Names that clients choose are bounded: in each of these times a field has at most :data:`MAX_KEYS` keys, and
+what more there are is ``other``.  No more than :data:`MAX_ROWS` rows are kept, some 15 MB: the oldest times
+go first.
+
+An event costs a look-up and a few additions: it is added to the row of its minute and labels, and a hundred
+such rows are added to those above in one go.  A query goes through all rows, in as many turns of the reactor
+as that takes; meanwhile nothing is moved from minutes to hours, so it meets each event once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Final
+
+from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.dashboard.usage_answer import (
+    BOUNDS,
+    BUCKETS,
+    LATENCY,
+    MAX_KEY_BYTES,
+    OTHER,
+    TTFT,
+    WIDTH,
+    Row,
+    UsageRows,
+    add_row,
+    render_usage,
+)
+from mgw.dashboard.usage_query import By, UsageQuery
+from mgw.usage.event import Outcome
+from mgw.usage.record import SettledExchange
+from mgw.usage.usage_sums import SUMS, THOUSANDTHS
+
+MINUTE: Final = 60
+HOUR: Final = 3600
+MINUTES: Final = 180
+HOURS: Final = 24 * 30
+MAX_KEYS: Final = 100
+MAX_ROWS: Final = 20_000
+MAX_WAITING: Final = 128
+"""So many rows of a minute and its labels wait for being added to those that are kept."""
+ROWS_MOVED: Final = 256
+"""About so many rows of minutes are added to hours at once."""
+ROWS_READ: Final = 128
+"""A query reads so many in a turn of the reactor."""
+_INDEX: Final = {name: index for index, name in enumerate(SUMS)}
+_TOKENS_IN, _TOKENS_OUT = _INDEX["tokens_in"], _INDEX["tokens_out"]
+_CACHE_READ, _CACHE_WRITE = _INDEX["cache_read_tokens"], _INDEX["cache_write_tokens"]
+_REASONING, _MINUTES, _COST = _INDEX["reasoning_tokens"], _INDEX["session_minutes"], _INDEX["cost_usd"]
+_NEW_ROW: Final = (0, 0, *[None] * (len(SUMS) - 2), *[0] * (WIDTH - len(SUMS)))
+_Labels = tuple[int, str | None, str | None, str | None, Outcome]
+"""The minute, the provider, the model, the client and how it ended."""
+_Keyed = dict[str | None, Row]
+
+
+@dataclass(slots=True)
+class _Span:
+    """The sums of one minute, or of one hour, by field and key."""
+
+    seconds: int
+    keyed: dict[By, _Keyed] = field(default_factory=lambda: {by: {} for by in By})
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.keyed.values()))
+
+    def add(self, by: By, key: str | None, row: Row) -> None:
+        rows = self.keyed[by]
+        if key not in rows and len(rows) >= MAX_KEYS:
+            key = OTHER
+        found = rows.get(key)
+        if found is None:
+            rows[key] = row.copy()
+        else:
+            add_row(found, row)
+
+
+@dataclass(slots=True, eq=False)
+class UsageMemory:
+    """The sums of one process; the module states its limits."""
+
+    wall: Callable[[], float]
+    """Unix seconds."""
+    pause: Callable[[], Awaitable[None]]
+    """Lets the reactor do other things."""
+    wanted: Callable[[], bool]
+    """Whether events are to be kept: not while they are in a file."""
+    _waiting: dict[_Labels, Row] = field(default_factory=dict, repr=False)
+    _minutes: dict[int, _Span] = field(default_factory=dict, repr=False)
+    """By the number of the minute."""
+    _hours: dict[int, _Span] = field(default_factory=dict, repr=False)
+    _rows: int = 0
+    _readers: int = 0
+
+    def record_all(self, rows: Iterable[SettledExchange]) -> None:
+        """Add exchanges."""
+        if not self.wanted():
+            return
+        waiting = self._waiting
+        for settled in rows:
+            labels = settled.labels
+            minute = int(settled.time * 1000) // 60_000
+            key = (minute, labels.provider, labels.model, labels.client, settled.outcome)
+            row = waiting.get(key)
+            if row is None:
+                row = waiting[key] = list(_NEW_ROW)
+            _count(row, settled)
+        if len(waiting) >= MAX_WAITING:
+            self._settle()
+
+    async def answer(self, query: UsageQuery) -> bytes:
+        """Return the answer in JSON; what a minute or an hour holds is counted at its start."""
+        query = query.in_whole_steps_of(MINUTE)
+        found = UsageRows()
+        self._settle()
+        self._readers += 1
+        try:
+            for number, (start, key, row) in enumerate(self._select(query), 1):
+                found.add(start // query.step, key if query.by else None, _cumulative(row))
+                if number % ROWS_READ == 0:
+                    await self.pause()
+        finally:
+            self._readers -= 1
+        for _ in found.fold():
+            await self.pause()
+        pieces = []
+        for piece in render_usage(query, "memory", found):
+            pieces.append(piece)
+            await self.pause()
+        return b"".join(pieces)
+
+    def _select(self, query: UsageQuery) -> Iterator[tuple[int, str | None, Row]]:
+        """Return the rows of a time, with the Unix seconds at which theirs begins."""
+        for spans in (self._hours, self._minutes):
+            for number, span in list(spans.items()):
+                start = number * span.seconds
+                if start * 1000 < query.until and (start + span.seconds) * 1000 > query.since:
+                    for key, row in list(span.keyed[query.by or By.STATUS].items()):
+                        yield start, key, row
+
+    def _settle(self) -> None:
+        """Add what waits to what is kept, and forget what is too old or too much."""
+        waiting, self._waiting = self._waiting, {}
+        now = int(self.wall())
+        for (minute, provider, model, client, outcome), row in waiting.items():
+            span = self._span_of(minute * MINUTE, now)
+            if span is None:
+                continue
+            before = span.rows
+            for by, key in (
+                (By.PROVIDER, provider),
+                (By.MODEL, model),
+                (By.CLIENT, client),
+                (By.STATUS, outcome.value),
+            ):
+                span.add(by, _clean(key), row)
+            self._rows += span.rows - before
+        if not self._readers:
+            self._move(now)
+            self._forget(now)
+
+    def _span_of(self, start: int, now: int) -> _Span | None:
+        """Return where events of a minute belong; ``None`` where they are too old."""
+        if start >= _minutes_begin(now) * MINUTE:
+            return self._minutes.setdefault(start // MINUTE, _Span(MINUTE))
+        if start // HOUR > now // HOUR - HOURS:
+            return self._hours.setdefault(start // HOUR, _Span(HOUR))
+        return None
+
+    def _move(self, now: int) -> None:
+        """Add the oldest minutes to their hours."""
+        moved = 0
+        first = _minutes_begin(now)
+        for minute in sorted(minute for minute in self._minutes if minute < first):
+            if moved >= ROWS_MOVED:
+                return
+            span = self._minutes.pop(minute)
+            hour = self._hours.setdefault(minute * MINUTE // HOUR, _Span(HOUR))
+            before = hour.rows
+            for by, rows in span.keyed.items():
+                for key, row in rows.items():
+                    hour.add(by, key, row)
+            self._rows += hour.rows - before - span.rows
+            moved += span.rows
+
+    def _forget(self, now: int) -> None:
+        last = now // HOUR - HOURS
+        for hour in [hour for hour in self._hours if hour <= last]:
+            self._rows -= self._hours.pop(hour).rows
+        while self._rows > MAX_ROWS:
+            spans = self._hours or self._minutes
+            self._rows -= spans.pop(min(spans)).rows
+
+
+def _minutes_begin(now: int) -> int:
+    """Return the first minute that is kept as such."""
+    return now // MINUTE - MINUTES
+
+
+def _count(row: Row, settled: SettledExchange) -> None:
+    """Add one exchange to a row of counts."""
+    row[0] += 1  # type: ignore[operator]  # a row begins with numbers
+    if settled.outcome is not Outcome.OK:
+        row[1] += 1  # type: ignore[operator]  # as above
+    if settled.usage is not NO_USAGE:
+        _count_tokens(row, settled.usage)
+    if settled.cost is not None:
+        row[_COST] = (row[_COST] or 0) + settled.cost
+    if settled.session is not None and settled.session.minutes is not None:
+        row[_MINUTES] = (row[_MINUTES] or 0) + _thousandths(settled.session.minutes)
+    if settled.labels.transport == "http":
+        _count_time(row, LATENCY, settled.latency_ms)
+        if settled.ttft_ms is not None:
+            _count_time(row, TTFT, settled.ttft_ms)
+
+
+def _count_tokens(row: Row, usage: TokenUsage) -> None:
+    if usage.tokens_in is not None:
+        row[_TOKENS_IN] = (row[_TOKENS_IN] or 0) + usage.tokens_in
+    if usage.tokens_out is not None:
+        row[_TOKENS_OUT] = (row[_TOKENS_OUT] or 0) + usage.tokens_out
+    if usage.cache_read is not None:
+        row[_CACHE_READ] = (row[_CACHE_READ] or 0) + usage.cache_read
+    if usage.cache_write is not None:
+        row[_CACHE_WRITE] = (row[_CACHE_WRITE] or 0) + usage.cache_write
+    if usage.reasoning is not None:
+        row[_REASONING] = (row[_REASONING] or 0) + usage.reasoning
+
+
+def _count_time(row: Row, start: int, milliseconds: float) -> None:
+    value = _thousandths(milliseconds)
+    row[start] += value  # type: ignore[operator]  # counts are numbers
+    row[start + 1 + bisect_left(BOUNDS, value)] += 1  # type: ignore[operator]  # as above
+
+
+def _thousandths(value: float) -> int:
+    """Return what the line of the event says, which has three decimals."""
+    return round(round(value, 3) * THOUSANDTHS)
+
+
+def _cumulative(row: Row) -> Row:
+    """Return a row whose counts are of all events up to each bound, as answers want them."""
+    counts: list[int] = row  # type: ignore[assignment]  # used where they are numbers
+    found = row.copy()
+    for start in (LATENCY + 1, TTFT + 1):
+        found[start : start + BUCKETS] = accumulate(counts[start : start + BUCKETS])
+    return found
+
+
+def _clean(key: str | None) -> str | None:
+    """Return a key as a table would have it."""
+    if key is None:
+        return None
+    text = key.encode("utf-8", "replace")
+    return OTHER if len(text) > MAX_KEY_BYTES else text.decode()

@@ -1,0 +1,119 @@
+"""What ``GET /v1/dashboard/usage`` is asked for: ``since``, ``until``, ``step`` and ``by``.
+
+Times are half-open, ``since <= time < until``.  A step begins at a multiple of its length, counted from 1970,
+so that the same event falls into the same step whenever somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from mgw.errors import GatewayError, Reason
+
+MAX_POINTS: Final = 1500
+DEFAULT_SECONDS: Final = 3600
+USUAL_POINTS: Final = 100
+"""At most so many points has a series whose step nobody asked for."""
+_DAY: Final = 86_400
+_ROUND_STEPS: Final = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200),
+)
+_MAX_STEP_DIGITS: Final = 9
+_MILLISECONDS: Final = 1000
+
+
+class By(StrEnum):
+    """By what can be summed up: each is a field of the event."""
+
+    PROVIDER = "provider"
+    MODEL = "model"
+    CLIENT = "client"
+    STATUS = "status"
+
+
+class UsageQuery(Struct, frozen=True):
+    """A query that makes sense."""
+
+    since: int
+    """Unix milliseconds."""
+    until: int
+    step: int
+    """Seconds."""
+    by: By | None = None
+
+    def in_whole_steps_of(self, seconds: int) -> UsageQuery:
+        """Return the query for who knows times no better than that: its step becomes a multiple of it."""
+        return replace(self, step=-(-self.step // seconds) * seconds)
+
+
+def parse_usage_query(parameters: Mapping[str, str], now: float) -> UsageQuery:
+    """Return what the parameters of a request ask for; others than these four are left alone.
+
+    :param now: Unix seconds.
+    :raises GatewayError: one of them is wrong.
+    """
+    until = int(now * _MILLISECONDS) if "until" not in parameters else _time("until", parameters["until"])
+    since = None if "since" not in parameters else _time("since", parameters["since"])
+    first = until - DEFAULT_SECONDS * _MILLISECONDS if since is None else since
+    if first >= until:
+        raise _wrong("since", "since has to be before until, which is now where it is not given")
+    step = _step(parameters["step"]) if "step" in parameters else _usual_step(until - first)
+    if since is None:
+        first -= first % (step * _MILLISECONDS)  # the first step is a whole one
+    points = (until - 1) // (step * _MILLISECONDS) - first // (step * _MILLISECONDS) + 1
+    if points > MAX_POINTS:
+        raise _wrong("step", f"step {step} makes {points} points, and at most {MAX_POINTS} can be had")
+    return UsageQuery(first, until, step, _by(parameters.get("by")))
+
+
+def rfc3339(milliseconds: int) -> str:
+    """Return Unix milliseconds as events have times."""
+    seconds, rest = divmod(milliseconds, _MILLISECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _time(name: str, text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError
+        seconds = moment.astimezone(UTC).replace(microsecond=0).timestamp()
+    except (ValueError, OverflowError):
+        # What a query holds is not repeated: it may be anything.
+        raise _wrong(
+            name, f"{name} has to be a time as in RFC 3339, such as 2026-01-31T12:00:00Z; a + is written %2B"
+        ) from None
+    return int(seconds) * _MILLISECONDS + moment.microsecond // 1000
+
+
+def _step(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_STEP_DIGITS and int(text) > 0:
+        return int(text)
+    raise _wrong("step", "step has to be a whole number of seconds, at least 1")
+
+
+def _by(text: str | None) -> By | None:
+    try:
+        return None if text is None else By(text)
+    except ValueError:
+        raise _wrong("by", f"by has to be one of {', '.join(By)}") from None
+
+
+def _usual_step(milliseconds: int) -> int:
+    """Return a round number of seconds that cuts the time into enough points for a chart."""
+    least = milliseconds / (USUAL_POINTS * _MILLISECONDS)
+    fitting = next((step for step in _ROUND_STEPS if step >= least), None)
+    return -int(-least // _DAY) * _DAY if fitting is None else fitting
+
+
+def _wrong(param: str, message: str) -> GatewayError:
+    return GatewayError(Reason.MALFORMED, message, param=param)

@@ -1,0 +1,224 @@
+"""What the dashboard says of usage events, from a file and from memory: the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.internet.defer import succeed
+
+from mgw.cli.main import main
+from mgw.dashboard.usage_memory import HOUR, MINUTE, MINUTES, UsageMemory
+from mgw.dashboard.usage_query import By, UsageQuery
+from mgw.dashboard.usage_sql import UsageFile
+from mgw.usage.event import NANODOLLARS, Outcome, UsageEvent, encode, nanodollars_of
+from mgw.usage.usage_table import UsageTable
+from tests.support.deferreds import result_of
+from tests.support.usage import AtOnce, event, settled_as
+
+NOW = 1_769_860_800
+"""2026-01-31T12:00:00Z"""
+SUMMED = ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+def memory_of(events: Sequence[UsageEvent], now: float = NOW) -> UsageMemory:
+    memory = UsageMemory(lambda: now, lambda: succeed(None), lambda: True)
+    memory.record_all(settled_as(each) for each in events)
+    return memory
+
+
+def from_memory(events: Sequence[UsageEvent], query: UsageQuery) -> Any:
+    return json.loads(result_of(memory_of(events).answer(query)))
+
+
+def write_file(path: Path, events: Sequence[UsageEvent]) -> None:
+    table = UsageTable(str(path))
+    table.open()
+    table.add([encode(each) for each in events])
+    table.close()
+
+
+def read_file(path: Path, query: UsageQuery) -> Any:
+    return json.loads(result_of(UsageFile(AtOnce()).answer(str(path), query)))
+
+
+def from_file(events: Sequence[UsageEvent], query: UsageQuery) -> Any:
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "usage.db")
+        write_file(path, events)
+        return read_file(path, query)
+
+
+def asked(hours: float, by: By | None = None, step: int = MINUTE) -> UsageQuery:
+    return UsageQuery(int((NOW - hours * HOUR) * 1000), NOW * 1000, step, by)
+
+
+counts = st.none() | st.integers(0, 2**40)
+times = st.floats(0, 1000) | st.floats(0, 1e7)
+names = (
+    st.none()
+    | st.sampled_from(["a", "b", "other", "a\ud800", "a?", "é" * 257, "'; --"])
+    | st.text(max_size=3)
+)
+drawn_events = st.lists(
+    st.builds(
+        event,
+        time=st.floats(NOW - 5 * HOUR, NOW + 30),
+        provider=st.none() | st.sampled_from(["main", "spare"]),
+        model=names.filter(lambda name: name is None or "\0" not in name),
+        client=st.none() | st.sampled_from(["team", "sha256:0123456789ab"]),
+        status=st.sampled_from(Outcome),
+        transport=st.sampled_from(["http", "websocket"]),
+        **dict.fromkeys(SUMMED, counts),
+        cost_usd=st.none() | st.integers(0, 10**12).map(lambda whole: whole / NANODOLLARS),
+        session_minutes=st.none() | st.floats(0, 600),
+        latency_ms=times,
+        ttft_ms=st.none() | times,
+    ),
+    max_size=30,
+).map(
+    lambda found: [
+        event(**{name: getattr(each, name) for name in each.__struct_fields__} | {"request_id": str(number)})
+        for number, each in enumerate(found)
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    drawn_events,
+    st.none() | st.sampled_from(By),
+    st.integers(0, 300),
+    st.integers(1, 300),
+    st.sampled_from([60, 120, 900, 3600, 7 * 86_400]),
+)
+def test_a_file_and_the_memory_say_the_same(
+    events: list[UsageEvent], by: By | None, minutes_ago: int, minutes: int, step: int
+) -> None:
+    since = NOW - minutes_ago * MINUTE
+    if minutes_ago > MINUTES:  # only the hour is known
+        since -= since % HOUR
+    until = min(since + minutes * MINUTE, NOW + HOUR)
+    if until < NOW - MINUTES * MINUTE:
+        until -= until % HOUR - HOUR
+    query = UsageQuery(since * 1000, until * 1000, step if minutes_ago <= MINUTES else max(step, HOUR), by)
+    found = from_file(events, query)
+    assert from_memory(events, query) == found | {"source": "memory"}
+    within = [each for each in events if since <= int(each.time * 1000) / 1000 < until]
+    assert found["totals"]["requests"] == len(within)
+
+
+@settings(deadline=None)
+@given(drawn_events, st.sampled_from(By))
+def test_the_series_and_the_groups_add_up_to_the_totals(events: list[UsageEvent], by: By) -> None:
+    answer = from_file(events, asked(5, by, HOUR))
+    for name in ("requests", "failed", *SUMMED):
+        whole = answer["totals"].get(name, 0)
+        assert sum(row.get(name, 0) for row in answer["series"]) == whole
+        assert sum(row.get(name, 0) for row in answer["groups"]) == whole
+
+
+@settings(deadline=None)
+@given(drawn_events)
+def test_the_lines_the_command_and_the_dashboard_agree(events: list[UsageEvent]) -> None:
+    lines = [json.loads(encode(each)) for each in events]
+    expected: dict[str, Any] = {}
+    for name in SUMMED:
+        values = [line[name] for line in lines if name in line]
+        expected[name] = sum(values) if values else None
+    costs = [nanodollars_of(line["cost_usd"]) for line in lines if "cost_usd" in line]
+    expected["cost_usd"] = sum(costs) / NANODOLLARS if costs else None
+    expected["requests"] = len(lines)
+    expected["failed"] = sum(line["status"] != "ok" for line in lines)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "usage.db")
+        write_file(path, events)
+        query = UsageQuery((NOW - 6 * HOUR) * 1000, (NOW + HOUR) * 1000, HOUR)
+        totals = read_file(path, query)["totals"]
+        (row,) = command(path)
+    assert {name: row[name] for name in expected} == expected
+    assert {name: totals.get(name) for name in expected} == expected
+    assert totals.get("session_minutes") == row["session_minutes"]
+
+
+def command(path: Path) -> Any:
+    """What ``mgw usage`` prints."""
+    import io
+    from contextlib import redirect_stdout
+
+    with redirect_stdout(io.StringIO()) as printed:
+        assert main(["usage", "--database", str(path), "--by", "", "--format", "json"]) == 0
+    return json.loads(printed.getvalue())
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file])
+def test_an_answer_has_what_was_asked_and_only_what_is_known(source: Any) -> None:
+    answer = source(
+        [event(time=NOW - 90.0, latency_ms=30.0, ttft_ms=None, cost_usd=0.000000001, model=None)],
+        asked(1, By.MODEL),
+    )
+    assert answer["since"] == "2026-01-31T11:00:00.000Z"
+    assert answer["until"] == "2026-01-31T12:00:00.000Z"
+    assert (answer["step"], answer["by"]) == (60, "model")
+    sums = {
+        "requests": 1,
+        "failed": 0,
+        "tokens_in": 12,
+        "tokens_out": 0,
+        "cost_usd": 1e-09,
+        "latency_ms": 30.0,
+        "latency_ms_p50": 37.5,
+        "latency_ms_p95": 48.75,
+    }
+    assert answer["totals"] == sums
+    assert answer["series"] == [{"time": "2026-01-31T11:58:00.000Z", **sums}]
+    assert answer["groups"] == [sums]
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file])
+def test_the_most_asked_keys_have_a_place_and_the_rest_is_other(source: Any) -> None:
+    events = [
+        event(request_id=f"{number}-{time}", model=f"m{number:02}", time=NOW - time)
+        for number in range(25)
+        for time in range(1, 3 + number)
+    ]
+    answer = source(events, asked(1, By.MODEL, HOUR))
+    keys = [row["key"] for row in answer["groups"]]
+    assert keys == [f"m{number:02}" for number in reversed(range(25))]
+    points = {row["key"]: row["requests"] for row in answer["series"]}
+    assert set(points) == {f"m{number:02}" for number in range(5, 25)} | {"other"}
+    assert points["other"] == sum(2 + number for number in range(5))
+
+
+@pytest.mark.parametrize("source", [from_memory, from_file])
+def test_a_session_has_no_latency(source: Any) -> None:
+    events = [event(time=NOW - 1.0, transport="websocket", latency_ms=600_000.0, session_minutes=10.0)]
+    totals = source(events, asked(1))["totals"]
+    assert totals["session_minutes"] == 10.0
+    assert "latency_ms" not in totals
+
+
+def test_without_a_file_or_a_table_the_answer_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    for name in ("empty.db", "none.db"):
+        answer = read_file(tmp_path / name, asked(1, By.MODEL))
+        assert answer["totals"] == {"requests": 0, "failed": 0}
+        assert (answer["series"], answer["groups"]) == ([], [])
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_more_than_a_thousand_keys_are_other(tmp_path: Path) -> None:
+    events = [event(request_id=f"{number}", model=f"m{number}", time=NOW - 1.0) for number in range(1005)]
+    path = tmp_path / "usage.db"
+    write_file(path, events)
+    answer = read_file(path, asked(1, By.MODEL))
+    assert len(answer["groups"]) == 1001
+    assert answer["groups"][-1]["key"] == "other"
+    assert answer["groups"][-1]["requests"] == 5
+    assert answer["totals"]["requests"] == 1005

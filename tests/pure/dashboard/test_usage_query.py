@@ -1,0 +1,108 @@
+"""What the dashboard's query for sums may say, and what it means."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mgw.dashboard.usage_query import (
+    MAX_POINTS,
+    USUAL_POINTS,
+    By,
+    UsageQuery,
+    parse_usage_query,
+    rfc3339,
+)
+from mgw.errors import GatewayError, Reason
+
+NOW = 1_769_860_812.5
+"""2026-01-31T12:00:12.500Z"""
+
+
+def parsed(**parameters: str) -> UsageQuery:
+    return parse_usage_query(parameters, NOW)
+
+
+def test_without_arguments_it_is_the_last_hour_by_the_minute() -> None:
+    query = parsed()
+    assert rfc3339(query.since) == "2026-01-31T11:00:00.000Z"
+    assert rfc3339(query.until) == "2026-01-31T12:00:12.500Z"
+    assert (query.step, query.by) == (60, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2026-01-31T10:00:00Z", "2026-01-31T10:00:00.000Z"),
+        ("2026-01-31T10:00:00.0259Z", "2026-01-31T10:00:00.025Z"),
+        ("2026-01-31T11:30:00+01:30", "2026-01-31T10:00:00.000Z"),
+        ("0999-01-01T00:00:00Z", "0999-01-01T00:00:00.000Z"),
+    ],
+)
+def test_a_time_is_read_to_the_millisecond(text: str, meant: str) -> None:
+    assert rfc3339(parsed(since=text).since) == meant
+
+
+@pytest.mark.parametrize(
+    ("since", "step"),
+    [
+        ("2026-01-31T12:00:11Z", 1),
+        ("2026-01-31T11:50:00Z", 10),
+        ("2026-01-31T06:00:00Z", 300),
+        ("2026-01-30T12:00:00Z", 900),
+        ("2026-01-24T12:00:00Z", 7200),
+        ("2026-01-01T12:00:00Z", 43_200),
+        ("2016-01-01T12:00:00Z", 37 * 86_400),
+    ],
+)
+def test_the_usual_step_is_a_round_number(since: str, step: int) -> None:
+    assert parsed(since=since).step == step
+
+
+@given(st.integers(min_value=1, max_value=9000 * 366 * 86_400_000))
+def test_the_usual_step_never_makes_more_points_than_a_chart_shows(milliseconds: int) -> None:
+    until = 253_402_300_799_000
+    query = parsed(since=rfc3339(until - milliseconds), until=rfc3339(until))
+    assert query.until - query.since <= query.step * 1000 * USUAL_POINTS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "param"),
+    [
+        ({"since": "yesterday"}, "since"),
+        ({"since": ""}, "since"),
+        ({"since": "2026-01-31T10:00:00"}, "since"),
+        ({"since": "2026-01-31T10:00:00 01:30"}, "since"),
+        ({"until": "9999-12-31T23:59:59-10:00"}, "until"),
+        ({"since": "2026-01-31T12:00:12.500Z"}, "since"),
+        ({"since": "2026-02-01T00:00:00Z"}, "since"),
+        ({"step": "0"}, "step"),
+        ({"step": "-60"}, "step"),
+        ({"step": "1.5"}, "step"),
+        ({"step": "²"}, "step"),
+        ({"step": "1000000000"}, "step"),
+        ({"step": "2"}, "step"),
+        ({"by": "day"}, "by"),
+        ({"by": "\udcff"}, "by"),
+    ],
+    ids=str,
+)
+def test_what_makes_no_sense_is_refused_and_not_repeated(arguments: dict[str, str], param: str) -> None:
+    with pytest.raises(GatewayError) as refused:
+        parsed(**arguments)
+    error = refused.value
+    assert (error.reason, error.param) == (Reason.MALFORMED, param)
+    assert "yesterday" not in error.message
+
+
+def test_points_are_counted_as_the_series_has_them() -> None:
+    since, until = "2026-01-31T10:00:00.500Z", "2026-01-31T10:25:00Z"
+    assert parsed(since=since, until=until, step="1").step == 1
+    with pytest.raises(GatewayError, match=f"step 1 makes {MAX_POINTS + 1} points"):
+        parsed(since=since, until="2026-01-31T10:25:00.001Z", step="1")
+
+
+@pytest.mark.parametrize("by", By)
+def test_all_that_can_be_summed_by_is_known(by: By) -> None:
+    assert parsed(by=by.value).by is by
