@@ -1,0 +1,169 @@
+/** A chart with its title, a legend that tells the values under the cursor, and a table of the same numbers. */
+
+import { h, fill, setText } from "./dom.js";
+import { UNKNOWN } from "./format.js";
+import { icon } from "./icons.js";
+import { makePlot, plotData, token } from "./plot.js";
+import { watchColours } from "./theme.js";
+
+/** @typedef {import("./chart_data.js").Line} Line */
+/**
+ * @typedef {object} Content
+ * @property {number[]} times
+ * @property {number} step
+ * @property {Line[]} lines
+ * @property {boolean} stacked
+ * @property {(value: number) => string} format
+ * @property {(values: (number | null)[]) => number | null} [total] what the legend tells when no point is pointed at
+ * @property {(unix: number) => string} moment
+ * @property {string} note beside the title, as "per minute"
+ */
+
+let charts = 0;
+
+export class Chart {
+  /**
+   * @param {string} title
+   * @param {AbortSignal} signal
+   * @param {(since: number, until: number) => void} onSelect
+   */
+  constructor(title, signal, onSelect) {
+    this.title = title;
+    this.onSelect = onSelect;
+    /** @type {Content | undefined} */
+    this.content = undefined;
+    /** @type {any} */
+    this.plot = undefined;
+    this.shape = "";
+    this.asTable = false;
+    const id = `chart-${(charts += 1)}`;
+    this.note = h("span", { class: "note" });
+    this.host = h("div", { class: "plot", role: "img" });
+    this.table = h("div", { class: "scroll plot-table", tabindex: "0", role: "region", "aria-label": `${title}, as a table`, hidden: true });
+    this.legend = h("ul", { class: "legend" });
+    this.toggle = h("button", { class: "quiet small", type: "button", "aria-pressed": "false", "aria-label": `${title} as a table`, title: "Show the numbers", on: { click: () => this.flip() } }, icon("table"));
+    this.empty = h("p", { class: "plot-empty", hidden: true }, "Nothing in this time.");
+    this.element = h(
+      "section", { class: "panel chart", "aria-labelledby": id },
+      h("div", { class: "panel-head" }, h("h2", { id }, title), this.note, this.toggle),
+      this.legend, this.host, this.empty, this.table,
+    );
+    const sizes = new ResizeObserver(() => this.resize());
+    sizes.observe(this.element);
+    watchColours(() => { this.shape = ""; this.draw(); }, signal);
+    signal.addEventListener("abort", () => { sizes.disconnect(); this.plot?.destroy(); }, { once: true });
+  }
+
+  /** @param {Content} content */
+  show(content) {
+    this.content = content;
+    setText(this.note, content.note);
+    this.draw();
+  }
+
+  draw() {
+    const content = this.content;
+    if (!content) return;
+    const isEmpty = !content.lines.some(({ values }) => values.some((value) => value));
+    this.empty.hidden = !isEmpty;
+    this.host.hidden = isEmpty || this.asTable;
+    this.table.hidden = isEmpty || !this.asTable;
+    this.toggle.hidden = isEmpty;
+    this.host.setAttribute("aria-label", this.summary(content));
+    this.drawLegend(content);
+    if (this.asTable && !isEmpty) this.drawTable(content);
+    else if (!isEmpty) this.drawPlot(content);
+  }
+
+  /** @param {Content} content */
+  drawPlot(content) {
+    const { times, lines, stacked, step } = content;
+    const shape = JSON.stringify([lines.map(({ key, colour }) => [key, colour]), stacked, step]);
+    if (this.plot && shape === this.shape) {
+      this.plot.setData(plotData(times, lines, stacked));
+      this.resize();
+      return;
+    }
+    this.plot?.destroy();
+    this.shape = shape;
+    this.plot = makePlot(this.host, times, lines, {
+      width: this.width(), height: this.height(), stacked, step,
+      format: (value) => /** @type {Content} */ (this.content).format(value),
+      onCursor: (index) => this.drawValues(index),
+      onSelect: this.onSelect,
+    });
+  }
+
+  /** @returns {number} */
+  width() {
+    return Math.max(200, Math.floor(this.element.clientWidth - 24));
+  }
+
+  /** @returns {number} */
+  height() {
+    return Number(token("--plot-height")) || 190;
+  }
+
+  resize() {
+    if (this.plot && !this.host.hidden && this.plot.width !== this.width()) this.plot.setSize({ width: this.width(), height: this.height() });
+  }
+
+  /** @param {Content} content */
+  drawLegend(content) {
+    const shape = JSON.stringify(content.lines.map(({ key, label, colour, dash }) => [key, label, colour, dash]));
+    if (this.legend.dataset.shape !== shape) {
+      this.legend.dataset.shape = shape;
+      fill(this.legend, content.lines.map((line) => {
+        const swatch = h("span", { class: `swatch${line.dash ? " dashed" : ""}` });
+        swatch.style.setProperty("--colour", `var(${line.colour})`);
+        return h("li", {}, swatch, h("span", { class: "name", title: line.label }, line.label), h("span", { class: "number" }));
+      }));
+    }
+    this.drawValues(this.plot?.cursor.idx ?? null);
+  }
+
+  /** @param {number | null} index of the point under the cursor */
+  drawValues(index) {
+    const content = this.content;
+    if (!content) return;
+    const at = index === null || this.host.hidden ? undefined : content.times[index];
+    setText(this.note, at === undefined ? content.note : content.moment(at));
+    content.lines.forEach((line, place) => {
+      const value = at === undefined ? content.total?.(line.values) : line.values[/** @type {number} */ (index)];
+      const element = this.legend.children[place]?.querySelector(".number");
+      if (element) setText(element, value === null || value === undefined ? (at === undefined ? "" : UNKNOWN) : content.format(value));
+    });
+  }
+
+  /** @param {Content} content */
+  drawTable({ times, lines, format, moment }) {
+    const { scrollTop } = this.table;
+    const rows = times.map((time, index) => h(
+      "tr", {}, h("th", { scope: "row" }, h("time", { datetime: new Date(time * 1000).toISOString(), title: new Date(time * 1000).toISOString() }, moment(time))),
+      lines.map(({ values }) => h("td", { class: "numeric" }, values[index] === null ? UNKNOWN : format(/** @type {number} */ (values[index])))),
+    )).reverse();
+    fill(this.table, h(
+      "table", {}, h("caption", { class: "unseen" }, this.title),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Time"), lines.map(({ label }) => h("th", { scope: "col", class: "numeric" }, label)))),
+      h("tbody", {}, rows),
+    ));
+    this.table.scrollTop = scrollTop;
+  }
+
+  /** @param {Content} content @returns {string} */
+  summary({ lines, format, times, note }) {
+    const parts = lines.map(({ label, values }) => {
+      const known = /** @type {number[]} */ (values.filter((value) => value !== null));
+      if (!known.length) return `${label}: none`;
+      return `${label}: from ${format(Math.min(...known))} to ${format(Math.max(...known))}`;
+    });
+    return `${this.title}, ${note}, ${times.length} points. ${parts.join("; ")}. The button beside the title shows a table.`;
+  }
+
+  flip() {
+    this.asTable = !this.asTable;
+    this.toggle.setAttribute("aria-pressed", String(this.asTable));
+    fill(this.toggle, icon(this.asTable ? "chart" : "table"));
+    this.draw();
+  }
+}

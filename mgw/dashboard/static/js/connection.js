@@ -1,0 +1,55 @@
+/** Whether the page is live: told in the bar, and as a notice when the figures are old. */
+
+import { fill, h, setText } from "./dom.js";
+import { moment } from "./format.js";
+
+const RELOAD_PAUSE = 10_000;
+const RELOADED = "mgw.reloaded";
+
+/**
+ * @param {HTMLElement} state
+ * @param {HTMLElement} notices
+ * @param {import("./feed.js").Feed} feed
+ * @param {AbortSignal} signal
+ * @returns {{ heard: (status: number) => void, showDraining: (draining: boolean) => void }}
+ */
+export function connectionState(state, notices, feed, signal) {
+  const lost = h("p", { class: "notice bad", hidden: true });
+  const draining = h("p", { class: "notice warn", hidden: true }, "The gateway is draining: it finishes what is under way and then stops.");
+  const refused = h("p", { class: "notice bad", hidden: true });
+  fill(notices, draining, refused, lost);
+  const words = h("span");
+  fill(state, h("span", { class: "dot", "aria-hidden": "true" }), words);
+  let reached = true;
+  let last = new Date();
+
+  function draw() {
+    const live = feed.state.value === "live";
+    const name = !reached ? "lost" : live ? "live" : "connecting";
+    if (state.dataset.state !== name) state.dataset.state = name;
+    setText(words, { lost: "Offline", live: "Live", connecting: "Connecting" }[name]);
+    lost.hidden = reached;
+    if (!reached) setText(lost, `The gateway cannot be reached. What you see is from ${moment(last)}; it goes on by itself when the gateway is back.`);
+  }
+  feed.state.watch(draw, signal);
+
+  return {
+    heard: (status) => {
+      if (status === 401) signInAgain();
+      reached = status !== 0;
+      if (reached && status < 400) last = new Date();
+      refused.hidden = status !== 403;
+      if (status === 403) setText(refused, "The gateway refuses this browser: without keys, the dashboard answers on the loopback interface alone.");
+      draw();
+    },
+    showDraining: (now) => { draining.hidden = !now; },
+  };
+}
+
+/** The page's own address answers with the sign-in page; not again and again, should it not. */
+function signInAgain() {
+  const before = Number(sessionStorage.getItem(RELOADED) ?? 0);
+  if (Date.now() - before < RELOAD_PAUSE) return;
+  sessionStorage.setItem(RELOADED, String(Date.now()));
+  location.reload();
+}

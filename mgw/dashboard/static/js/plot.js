@@ -1,0 +1,122 @@
+/** The options of uPlot for our charts: colours from the style sheet, axes, bars that are stacked, lines, a cursor. */
+
+import uPlot from "../vendor/uplot/uPlot.esm.js";
+import { stack } from "./chart_data.js";
+
+/** @typedef {import("./chart_data.js").Line} Line */
+/**
+ * @typedef {object} Look
+ * @property {number} width
+ * @property {number} height
+ * @property {boolean} stacked
+ * @property {number} step seconds of a point
+ * @property {(value: number) => string} format
+ * @property {(index: number | null) => void} onCursor
+ * @property {(since: number, until: number) => void} onSelect
+ */
+
+/** @param {string} name of a custom property @returns {string} */
+export function token(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/**
+ * @param {number[]} times
+ * @param {Line[]} lines
+ * @param {boolean} stacked
+ * @returns {any[]} what uPlot draws: of stacked lines the highest first, so that the lower ones cover it
+ */
+export function plotData(times, lines, stacked) {
+  return [times, ...(stacked ? stack(lines).reverse() : lines.map(({ values }) => values))];
+}
+
+/**
+ * @param {Line[]} lines
+ * @param {Look} look
+ * @returns {any}
+ */
+export function plotOptions(lines, look) {
+  const font = `11px ${getComputedStyle(document.body).fontFamily}`;
+  const axis = { font, stroke: token("--muted"), ticks: { show: false }, grid: { stroke: token("--grid"), width: 1 } };
+  return {
+    width: look.width,
+    height: look.height,
+    legend: { show: false },
+    padding: [8, 18, 0, 0],
+    cursor: {
+      y: false,
+      sync: { key: "charts" },
+      drag: { x: true, y: false, setScale: false },
+      points: { show: !look.stacked, size: 7 },
+    },
+    scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most > 0 ? most * 1.08 : 1] } },
+    axes: [
+      { ...axis, grid: { show: false }, values: AXIS_TIMES, space: 72, size: 26, gap: 6 },
+      { ...axis, size: (/** @type {any} */ _, /** @type {string[] | null} */ labels) => axisWidth(labels), gap: 6, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => look.format(value).replace(/\.0+(?=\D|$)/, "")) },
+    ],
+    series: [{}, ...seriesOf(lines, look)],
+    hooks: {
+      setCursor: [(/** @type {any} */ plot) => look.onCursor(plot.cursor.idx ?? null)],
+      setSelect: [(/** @type {any} */ plot) => select(plot, look)],
+    },
+  };
+}
+
+/** @param {Line[]} lines @param {Look} look @returns {any[]} */
+function seriesOf(lines, look) {
+  if (!look.stacked) {
+    return lines.map((line) => ({
+      stroke: token(line.colour), width: 1.75, dash: line.dash, spanGaps: false,
+      points: { show: true, filter: alone, size: 4, fill: token(line.colour) },
+    }));
+  }
+  const paths = /** @type {any} */ (uPlot).paths.bars({ size: [0.82, 48], align: 1 });
+  return [...lines].reverse().map((line) => ({ stroke: token(line.colour), fill: token(line.colour), width: 0, paths, points: { show: false } }));
+}
+
+/**
+ * Points are drawn only where a line would show nothing: at values without a neighbour.
+ * @param {any} plot
+ * @param {number} index of the series
+ * @returns {number[]}
+ */
+function alone(plot, index) {
+  const values = plot.data[index];
+  return values.flatMap((/** @type {number | null} */ value, /** @type {number} */ at) => (
+    value !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null ? [at] : []
+  ));
+}
+
+/** @param {any} plot @param {Look} look */
+function select(plot, look) {
+  const { left, width } = plot.select;
+  if (width < 4) return;
+  const since = plot.posToVal(left, "x");
+  const until = plot.posToVal(left + width, "x");
+  plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  look.onSelect(Math.floor(since), Math.ceil(Math.max(until, since + look.step)));
+}
+
+/** @param {string[] | null} labels @returns {number} */
+function axisWidth(labels) {
+  const longest = Math.max(0, ...(labels ?? []).map((label) => label.length));
+  return Math.max(34, longest * 6.4 + 12);
+}
+
+const AXIS_TIMES = [
+  [86_400, "{D} {MMM}", null, null, null, null, null, null, 1],
+  [21_600, "{D} {MMM} {HH} h", null, null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", null, null, null, null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", null, null, null, null, null, null, 1],
+];
+
+/**
+ * @param {HTMLElement} host
+ * @param {number[]} times
+ * @param {Line[]} lines
+ * @param {Look} look
+ * @returns {any} the plot, with `setData`, `setSize` and `destroy`
+ */
+export function makePlot(host, times, lines, look) {
+  return new /** @type {any} */ (uPlot)(plotOptions(lines, look), plotData(times, lines, look.stacked), host);
+}

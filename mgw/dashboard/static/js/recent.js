@@ -1,0 +1,58 @@
+/** What the feed brought lately: the last ended requests, and how many ended in each of the last seconds. */
+
+import { paced } from "./pace.js";
+import { Ring } from "./ring.js";
+
+export const KEPT = 500;
+export const SECONDS = 60;
+
+/** Events newest first, and a count for each second. */
+export class Recent {
+  /**
+   * @param {import("./feed.js").Feed} feed
+   * @param {AbortSignal} signal
+   */
+  constructor(feed, signal) {
+    /** @type {Ring<any>} */
+    this.events = new Ring(KEPT);
+    /** Ended requests by second of the Unix time, modulo {@link SECONDS}. */
+    this.buckets = Array.from({ length: SECONDS + 2 }, () => ({ second: 0, ended: 0, failed: 0 }));
+    /** @type {Set<() => void>} */
+    this.listeners = new Set();
+    const tell = paced(() => { for (const listener of [...this.listeners]) listener(); }, signal);
+    feed.on("usage", (event) => { this.add(event); tell(); }, signal);
+    feed.on("reset", () => { this.events.clear(); tell(); }, signal);
+  }
+
+  /** @param {any} event */
+  add(event) {
+    this.events.push(event);
+    const second = Math.floor(Date.now() / 1000);
+    const bucket = this.buckets[second % this.buckets.length];
+    if (bucket.second !== second) Object.assign(bucket, { second, ended: 0, failed: 0 });
+    bucket.ended += 1;
+    if (event.status !== "ok") bucket.failed += 1;
+  }
+
+  /**
+   * @returns {{ ended: number, failed: number }[]} the last whole seconds, oldest first
+   */
+  lastSeconds() {
+    const now = Math.floor(Date.now() / 1000);
+    return Array.from({ length: SECONDS }, (_, index) => {
+      const second = now - SECONDS + index;
+      const bucket = this.buckets[second % this.buckets.length];
+      return bucket.second === second ? bucket : { ended: 0, failed: 0 };
+    });
+  }
+
+  /**
+   * @param {() => void} listener called a few times a second at most
+   * @param {AbortSignal} signal
+   */
+  watch(listener, signal) {
+    this.listeners.add(listener);
+    signal.addEventListener("abort", () => this.listeners.delete(listener), { once: true });
+    listener();
+  }
+}

@@ -1,0 +1,79 @@
+/** Providers: health, credentials and accounts, a card for each. */
+
+import { h, fill, setText } from "../dom.js";
+import { facts, heading } from "../controls.js";
+import { count, percent, time } from "../format.js";
+import { link } from "../router.js";
+import { badge, chips } from "../status.js";
+
+const ORDER = ["failing", "unknown", "ok"];
+
+/**
+ * @param {HTMLElement} root
+ * @param {import("../main.js").App} app
+ * @param {AbortSignal} signal
+ */
+export function show(root, app, signal) {
+  const note = h("p", { class: "as-of" });
+  const empty = h("p", { class: "notice", hidden: true }, "No provider is configured. Add one under providers in the configuration and reload it with SIGHUP.");
+  const cards = h("div", { class: "cards" });
+  root.append(heading("Providers"), note, empty, cards);
+  /** @type {Map<string, { text: string, element: HTMLElement }>} */
+  const known = new Map();
+
+  app.profiles.watch((profiles) => {
+    if (!profiles) return;
+    const providers = [...profiles.providers].sort((one, other) => ORDER.indexOf(one.health?.state) - ORDER.indexOf(other.health?.state) || one.name.localeCompare(other.name));
+    const failing = providers.filter((provider) => provider.health?.state === "failing").length;
+    setText(note, `${providers.length} configured, ${failing ? `${failing} failing` : "none failing"}. Counts are since the gateway's start.`);
+    empty.hidden = providers.length > 0;
+    const elements = providers.map((provider) => {
+      const text = JSON.stringify(provider);
+      const old = known.get(provider.name);
+      const element = old?.element ?? h("article", { class: "panel card", "aria-label": provider.name });
+      if (old?.text !== text) fill(element, ...content(provider));
+      known.set(provider.name, { text, element });
+      return element;
+    });
+    if (elements.some((element, index) => cards.children[index] !== element) || cards.children.length !== elements.length) fill(cards, elements);
+  }, signal);
+  app.feed.on("health", () => app.refreshProfiles(), signal);
+}
+
+/** @param {any} provider @returns {(Node | null)[]} */
+function content({ name, kind, family, base_url, defaults, capabilities, health = {}, credentials }) {
+  const failure = health.last_failure;
+  return [
+    h("div", { class: "card-head" }, h("h2", {}, name), badge(health.state ?? "unknown")),
+    h("p", { class: "address" }, base_url),
+    facts([
+      ["Kind", family && family !== kind ? `${kind} (${family})` : kind],
+      ["Default for", defaults?.length ? defaults.join(", ") : undefined],
+      ["Requests", count(health.requests)],
+      ["Failed", health.requests ? h("span", {}, count(health.failed), h("span", { class: "aside" }, ` ${percent(health.failed / health.requests)}`)) : count(health.failed)],
+      ["Last success", health.last_success && time(health.last_success)],
+      ["Last failure", failure && h("span", {}, time(failure.time), h("span", { class: "aside" }, ` ${[failure.error, failure.http_status].filter(Boolean).join(", ")}`))],
+      ...(credentials ? credentialFacts(credentials) : []),
+    ]),
+    credentials?.accounts?.length ? accounts(credentials.accounts) : null,
+    capabilities?.length ? chips(capabilities) : null,
+  ];
+}
+
+/** @param {any} credentials @returns {[string, Node | string | undefined][]} */
+function credentialFacts({ mode, state, entry, key_hash, expires }) {
+  return [
+    ["Credentials", h("span", { class: "pair" }, mode, state && mode !== "none" ? badge(state) : "")],
+    ["Key", key_hash && h("code", {}, key_hash)],
+    ["Entry", entry && h("a", { href: link("sign-ins") }, entry)],
+    ["Expires", expires && time(expires)],
+  ];
+}
+
+/** @param {any[]} rows @returns {HTMLElement} */
+function accounts(rows) {
+  return h("div", { class: "accounts" }, h("h3", {}, "Accounts"), h("ul", {}, rows.map((account) => h(
+    "li", {}, h("span", { class: "name" }, account.name), badge(account.state),
+    account.rests_until ? h("span", { class: "aside" }, "until ", time(account.rests_until)) : account.expires ? h("span", { class: "aside" }, "expires ", time(account.expires)) : "",
+  ))));
+}

@@ -1,0 +1,77 @@
+/** Sign-ins: the entries of the credential store that are filled by signing in at a provider. */
+
+import { h, fill, setText } from "../dom.js";
+import { heading } from "../controls.js";
+import { badge, word } from "../status.js";
+import { Flow } from "./flow.js";
+
+/** @typedef {import("../main.js").App} App */
+
+const WORDS = /** @type {Record<string, string>} */ ({ device: "Sign in with a code", pkce: "Sign in with a browser" });
+
+/**
+ * @param {HTMLElement} root
+ * @param {App} app
+ * @param {AbortSignal} signal
+ */
+export function show(root, app, signal) {
+  const empty = h("p", { class: "notice", hidden: true }, "No provider signs in with OAuth. One does whose credentials have an OAuth profile in the configuration.");
+  const cards = h("div", { class: "cards" });
+  root.append(heading("Sign-ins"), h("p", { class: "as-of" }, "Accounts at providers that the gateway signs in to by itself. Tokens stay in its credential store."), empty, cards);
+  /** @type {Map<string, { element: HTMLElement, show: (login: any) => void }>} */
+  const known = new Map();
+
+  app.profiles.watch((profiles) => {
+    if (!profiles) return;
+    empty.hidden = profiles.logins.length > 0;
+    const entries = new Set(profiles.logins.map((/** @type {any} */ { entry }) => entry));
+    for (const [entry, { element }] of known) {
+      if (entries.has(entry)) continue;
+      element.remove();
+      known.delete(entry);
+    }
+    for (const login of profiles.logins) {
+      let card = known.get(login.entry);
+      if (!card) {
+        card = entryCard(login, app, signal);
+        known.set(login.entry, card);
+        cards.append(card.element);
+      }
+      card.show(login);
+    }
+  }, signal);
+}
+
+/**
+ * @param {any} login
+ * @param {App} app
+ * @param {AbortSignal} signal
+ * @returns {{ element: HTMLElement, show: (login: any) => void }}
+ */
+function entryCard({ entry, profile, flows }, app, signal) {
+  const state = h("span");
+  const actions = h("div", { class: "row-of-buttons" });
+  const flow = new Flow(entry, app, signal, (pending) => { actions.hidden = pending; });
+  for (const name of flows) {
+    actions.append(h("button", { type: "button", class: name === flows[0] ? "primary" : undefined, on: { click: () => flow.start(name) } }, WORDS[name] ?? `Sign in (${name})`));
+  }
+  const element = h(
+    "article", { class: "panel card", "aria-label": entry },
+    h("div", { class: "card-head" }, h("h2", {}, entry), state),
+    profile ? h("p", { class: "address" }, `Profile ${profile}`) : null,
+    flow.element,
+    flows.length ? actions : h("p", { class: "hint" }, "This entry cannot be signed in from here: use mgw login on the gateway's machine."),
+  );
+  flow.resume();
+  return {
+    element,
+    show: (login) => {
+      const [text] = [word(login.state)];
+      if (state.textContent !== text) fill(state, badge(login.state));
+      for (const button of actions.children) {
+        const words = WORDS[flows[[...actions.children].indexOf(button)]] ?? button.textContent;
+        setText(button, login.state === "signed_in" ? words.replace("Sign in", "Sign in again") : words);
+      }
+    },
+  };
+}
