@@ -94,7 +94,7 @@ setup(
         ("share/doc/mgw", ["README.rst", "CHANGELOG.rst", *(f"docs/{path.name}" for path in DOCUMENTS)]),
     ],
     packages=[*find_packages(include=["mgw", "mgw.*"]), "twisted.plugins"],
-    package_data={"mgw": ["py.typed", "dashboard/static/*"]},
+    package_data={"mgw": ["py.typed", "dashboard/static/**"]},
     include_package_data=True,
     install_requires=[
         "autobahn>=26.10.2,<27",

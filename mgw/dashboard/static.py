@@ -95,9 +95,14 @@ class StaticFiles:
 
 
 def read_files(folder: Path) -> StaticFiles:
-    """Read the files of a folder, but not of folders in it."""
-    paths = sorted(path for path in folder.iterdir() if path.suffix in TYPES and path.is_file())
-    return StaticFiles({path.name: StaticFile(TYPES[path.suffix], path.read_bytes()) for path in paths})
+    """Read the files of a folder and of the folders in it; a name has the folders, with slashes."""
+    paths = sorted(path for path in folder.rglob("*") if path.suffix in TYPES and path.is_file())
+    return StaticFiles(
+        {
+            path.relative_to(folder).as_posix(): StaticFile(TYPES[path.suffix], path.read_bytes())
+            for path in paths
+        }
+    )
 
 
 def _send(request: Request, status: int, file: StaticFile, headers: RawHeaders) -> None:

@@ -41,6 +41,13 @@ def test_the_wheel_holds_every_module_and_the_plugin(made: Path) -> None:
         assert (made / "lib" / file.relative_to(ROOT)).is_file(), file
 
 
+def test_the_wheel_holds_every_file_of_the_dashboard(made: Path) -> None:
+    files = [path for path in (ROOT / "mgw/dashboard/static").rglob("*") if path.is_file()]
+    assert len(files) > 40
+    for file in files:
+        assert (made / "lib" / file.relative_to(ROOT)).read_bytes() == file.read_bytes()
+
+
 def test_the_source_archive_holds_what_a_build_and_a_reader_need(made: Path) -> None:
     listed = set((made / "mgw.egg-info/SOURCES.txt").read_text(encoding="utf-8").splitlines())
     wanted = {"CHANGELOG.rst", "CONTRIBUTING.rst", "LICENSE", "Makefile", "MANIFEST.in", "README.rst"}
