@@ -68,6 +68,8 @@ class _Code:
     challenge: str = ""
     redirect_uri: str = ""
     denied: bool = False
+    until: float | None = None
+    """When it can no longer be exchanged, for a device."""
     polled_at: float | None = None
 
 
@@ -82,6 +84,7 @@ class Accounts:
     accounts: dict[str, Account] = field(default_factory=dict)
     expires_in: int = 3600
     interval: int = 5
+    device_expires_in: int = 600
     _codes: dict[str, _Code] = field(default_factory=dict)
     _serial: int = 0
 
@@ -168,7 +171,7 @@ class Accounts:
         """Begin the login on another device (RFC 8628 3.1)."""
         if not form.get("client_id"):
             raise OAuthError("invalid_request")
-        code = self._keep(_Code(None, form["client_id"]))
+        code = self._keep(_Code(None, form["client_id"], until=self.now() + self.device_expires_in))
         user_code = f"SIM-{code.rpartition('-')[2]}"
         page = f"http://{headers.get('host', 'localhost')}/login/device/approve"
         return json_response(
@@ -177,7 +180,7 @@ class Accounts:
                 "user_code": user_code,
                 "verification_uri": page,
                 "verification_uri_complete": f"{page}?user_code={user_code}",
-                "expires_in": 600,
+                "expires_in": self.device_expires_in,
                 "interval": self.interval,
             }
         )
@@ -214,6 +217,8 @@ class Accounts:
     def _poll(self, form: Mapping[str, str]) -> Response:
         code = self._codes.get(form.get("device_code", ""))
         if code is None or code.client_id != form.get("client_id"):
+            raise OAuthError("expired_token")
+        if code.until is not None and code.until <= self.now():
             raise OAuthError("expired_token")
         before, code.polled_at = code.polled_at, self.now()
         if code.account is None:
@@ -270,9 +275,10 @@ class Accounts:
         return UnaryResponse(b"")
 
     def _settle(self, query: Mapping[str, str]) -> Response:
-        """Set what holds for one account, ``?name=NAME``, or for all: ``?expires-in=``, ``?interval=``."""
+        """Set what holds for one account, ``?name=NAME``, or for all: ``?expires-in=`` and so on."""
         self.expires_in = int(query.get("expires-in", self.expires_in))
         self.interval = int(query.get("interval", self.interval))
+        self.device_expires_in = int(query.get("device-expires-in", self.device_expires_in))
         if "name" in query:
             account = self.accounts.setdefault(query["name"], Account())
             account.settings = {key: value for key, value in query.items() if key != "name"}
@@ -284,7 +290,7 @@ class Accounts:
     def _clear(self) -> Response:
         self.accounts.clear()
         self._codes.clear()
-        self.expires_in, self.interval = 3600, 5
+        self.expires_in, self.interval, self.device_expires_in = 3600, 5, 600
         return json_response({})
 
     def _as_json(self) -> dict[str, Any]:
