@@ -39,7 +39,7 @@ _API: Final = b"/v1/dashboard/"
 _OAUTH: Final = _API + b"oauth/"
 
 
-class Logins(Protocol):
+class LoginFlows(Protocol):
     """Log-ins of accounts to their vendors, by the entry of the credential store that they fill."""
 
     async def begin(self, entry: str, body: Mapping[str, Any]) -> tuple[int, Answer]:  # Any: JSON
@@ -78,7 +78,7 @@ class Dashboard:
     usage: Callable[[Query], Awaitable[Answer]] | None = None
     feed: Callable[[Request, Query], Awaitable[None]] | None = None
     """Writes events for as long as the client stays; sends its own head."""
-    logins: Logins | None = None
+    logins: LoginFlows | None = None
     openapi: bytes | None = None
     """The description of the API."""
     on_config: Sequence[Callable[[Config], None]] = ()
