@@ -164,3 +164,7 @@ class Direction:
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end(self)
+
+
+def ignore_messages(_: Sequence[Message]) -> None:
+    """Take the messages of a sender whom nobody meters."""

@@ -185,8 +185,8 @@ class SessionRelay:
             self._upstream.abort()
             self._finish()
 
-    def counts(self, minutes: float) -> SessionCounts:
-        """Return what has passed."""
+    def counts(self, minutes: float | None) -> SessionCounts:
+        """Return what has passed, in so many minutes."""
         into, out = self.to_upstream, self.to_client
         return SessionCounts(minutes, into.payload_bytes, out.payload_bytes, into.frames, out.frames)
 

@@ -30,7 +30,7 @@ from mgw.exchange.request import ClientRequest, ResponseChannel
 from mgw.exchange.response import send_full
 from mgw.exchange.target_resolution import MODEL, resolve_model
 from mgw.reactor.deadline import Deadline
-from mgw.realtime.direction import Direction
+from mgw.realtime.direction import Direction, ignore_messages
 from mgw.realtime.ending import Ending, Side, settle
 from mgw.realtime.first_message import FirstMessage, no_model
 from mgw.realtime.messages import (
@@ -40,7 +40,7 @@ from mgw.realtime.messages import (
     rewrite_models,
 )
 from mgw.realtime.relay import GOING_AWAY, POLICY_VIOLATION, RelayedConnection, SessionRelay, refusal_code
-from mgw.realtime.sessions import Sessions
+from mgw.realtime.sessions import SessionFacts, Sessions, facts_of
 from mgw.routing.route import ModelAt
 from mgw.upstream.failure import Phase, upstream_broken
 from mgw.vocabulary import Capability
@@ -160,6 +160,10 @@ class Session:
             self._relay.close(ending, GOING_AWAY, "the gateway is shutting down")
         elif self._first is not None:
             self._first.refuse(refusal)
+
+    def facts(self) -> SessionFacts:
+        """Return what is known of it now."""
+        return facts_of(self.exchange, None if self._relay is None else self._relay.counts(None))
 
     # Opening
 
@@ -323,17 +327,16 @@ class Session:
         stall = exchange.generation.config.timeouts.write_stall
         relay = SessionRelay(client, socket, exchange.wheel, stall, self._on_relay_end)
         relay.to_upstream = self._client_direction(relay, socket.write)
-        from_upstream = FrameReader(
-            masked=False, message_limit=_MAX_METERED_BYTES, markers=(self._messages.usage_marker,)
-        )
-        relay.to_client = Direction(from_upstream, client.write, self._meter, relay.on_direction_end)
+        marker = self._messages.usage_marker
+        reader = FrameReader(masked=False, message_limit=_MAX_METERED_BYTES, markers=(marker,))
+        relay.to_client = Direction(reader, client.write, self._meter, relay.on_direction_end)
         self._relay = relay
         return relay
 
     def _client_direction(self, relay: SessionRelay, write: Callable[[bytes], None]) -> Direction:
         messages = self._messages
         if not self._rewrites:
-            return Direction(FrameReader(masked=True), write, _ignore, relay.on_direction_end)
+            return Direction(FrameReader(masked=True), write, ignore_messages, relay.on_direction_end)
         limit = MAX_MESSAGE_BYTES if messages.replaces_http else FIRST_MESSAGE_BYTES
         reader = FrameReader(masked=True, message_limit=limit, head_marker=messages.repeat_marker)
         direction = RewritingDirection(
@@ -426,8 +429,7 @@ class Session:
         exchange, relay, target = self.exchange, self._relay, self.exchange.target
         assert relay is not None
         assert target is not None
-        usage = self._usage
-        exchange.counted = usage
+        exchange.counted = self._usage
         seconds = exchange.clock.seconds() - (self._started or exchange.started)
         exchange.session = relay.counts(seconds / 60)
         settle(exchange, ending, target.provider.name)
@@ -444,7 +446,3 @@ class Session:
         self.sessions.free_slot(self)
         self.memory.release_all()
         self._relay = self._first = None
-
-
-def _ignore(_: Sequence[Message]) -> None:
-    """What a client says is not metered."""

@@ -9,7 +9,7 @@ import pytest
 from twisted.internet.defer import Deferred, fail
 
 from mgw.errors import GatewayError, Reason
-from mgw.realtime.sessions import Sessions
+from mgw.realtime.sessions import SessionFacts, Sessions
 
 
 class Session:
@@ -17,6 +17,9 @@ class Session:
 
     def shut_down(self) -> None:
         raise AssertionError("nobody ends it")
+
+    def facts(self) -> SessionFacts:
+        raise AssertionError("nobody asks it")
 
 
 class Threads:

@@ -1,0 +1,272 @@
+"""The feed: who reads gets what happens, at its own pace, and nobody waits for it."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections.abc import Callable
+
+import pytest
+from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
+
+from mgw.dashboard.event_ring import ALL_KINDS, EventKind
+from mgw.dashboard.feed import COMMENT_SECONDS, MAX_WRITE_BYTES, parse_kinds
+from mgw.errors import GatewayError, Reason
+from tests.support.feeds import START, FeedClient, Note, make_feed, rows
+
+OPENING = f"retry: 2000\nid: {START}-0\n\n".encode()
+RESET = "event: reset\ndata: {}\n\n"
+
+
+def request_ids(client: FeedClient) -> list[str]:
+    """Return what has come, and ``reset`` where something is lost."""
+    return [
+        "reset" if event.kind == "reset" else json.loads(event.data)["request_id"]
+        for event in client.events()
+    ]
+
+
+def names(first: int, count: int) -> list[str]:
+    return [f"req_{number}" for number in range(first, first + count)]
+
+
+def test_a_response_begins_at_once_with_the_time_to_wait_and_where_it_begins() -> None:
+    clock = Clock()
+    client = FeedClient(make_feed(clock), clock)
+    head, _, body = client.raw().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    for line in (b"Content-Type: text/event-stream", b"Cache-Control: no-store", b"X-Accel-Buffering: no"):
+        assert line in head
+    assert body == OPENING
+
+
+def test_events_come_with_their_ids_and_kinds() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock)
+    feed.record_rows(rows(1, 1))
+    feed.publish(EventKind.LOG, Note("a line\nand another"))
+    usage, log = client.events()
+    assert (usage.id, usage.kind, json.loads(usage.data)["request_id"]) == (f"{START}-1", "usage", "req_1")
+    assert (log.id, log.kind, log.data) == (f"{START}-2", "log", '{"text":"a line\\nand another"}')
+
+
+def test_without_an_id_the_response_begins_with_what_happens_from_now_on() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    feed.record_rows(rows(1, 3))
+    client = FeedClient(feed, clock)
+    feed.record_rows(rows(4, 1))
+    assert request_ids(client) == names(4, 1)
+
+
+@pytest.mark.parametrize(
+    ("last_id", "expected"),
+    [
+        (f"{START}-4", names(5, 2)),
+        (f"{START}-6", []),
+        (f"{START}-1", names(2, 5)),
+        (f"{START}-0", ["reset", *names(2, 5)]),
+        (f"{START}-7", ["reset", *names(2, 5)]),
+        ("b2-4", ["reset", *names(2, 5)]),
+        ("nonsense", ["reset", *names(2, 5)]),
+    ],
+    ids=["held", "the newest", "the oldest held", "no longer held", "never given", "another start", "no id"],
+)
+def test_an_id_resumes_what_is_held_and_says_where_something_is_missing(
+    last_id: str, expected: list[str]
+) -> None:
+    clock = Clock()
+    feed = make_feed(clock, max_events=5)
+    feed.record_rows(rows(1, 6))
+    assert request_ids(FeedClient(feed, clock, last_id=last_id)) == expected
+
+
+def test_another_start_says_so_even_where_nothing_has_happened() -> None:
+    clock = Clock()
+    assert request_ids(FeedClient(make_feed(clock), clock, last_id="b2-4")) == ["reset"]
+
+
+def test_only_the_kinds_that_are_wanted_come() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock, kinds=frozenset({EventKind.LOG}))
+    feed.record_rows(rows(1, 3))
+    feed.publish(EventKind.LOG, Note("a line"))
+    assert [event.id for event in client.events()] == [f"{START}-4"]
+
+
+def test_a_comment_keeps_an_idle_response_open_and_says_how_far_it_is() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock, kinds=frozenset({EventKind.LOG}))
+    client.read()
+    feed.record_rows(rows(1, 100))
+    clock.advance(1)
+    assert client.raw() == b""
+    clock.advance(COMMENT_SECONDS - 1)
+    assert client.raw() == f":\nid: {START}-100\n\n".encode()
+    clock.advance(COMMENT_SECONDS)
+    assert client.raw().startswith(b":\n")
+
+
+def test_while_the_connection_is_full_nothing_is_written() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock)
+    client.read()
+    client.line.channel.pauseProducing()
+    feed.record_rows(rows(1, 10))
+    clock.pump([COMMENT_SECONDS] * 3)
+    assert client.raw() == b""
+    client.line.channel.resumeProducing()
+    assert request_ids(client) == names(1, 10)
+
+
+def test_a_reader_that_is_too_slow_loses_events_and_is_told() -> None:
+    clock = Clock()
+    feed = make_feed(clock, max_events=5)
+    client = FeedClient(feed, clock)
+    client.read()
+    client.line.channel.pauseProducing()
+    feed.record_rows(rows(1, 100))
+    client.line.channel.resumeProducing()
+    assert request_ids(client) == ["reset", *names(96, 5)]
+    feed.record_rows(rows(101, 1))
+    assert request_ids(client) == names(101, 1)
+
+
+def test_a_slow_reader_takes_nothing_from_the_others() -> None:
+    clock = Clock()
+    feed = make_feed(clock, max_events=5)
+    slow, quick = FeedClient(feed, clock), FeedClient(feed, clock)
+    slow.line.channel.pauseProducing()
+    found = []
+    for number in range(100):
+        feed.record_rows(rows(number, 1))
+        found += request_ids(quick)
+    assert found == names(0, 100)
+
+
+def test_one_write_is_bounded_and_a_connection_that_fills_up_is_left_alone() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock)
+    client.raw()
+    writes: list[int] = []
+    write: Callable[[bytes], None] = client.line.transport.write
+
+    def fill(data: bytes) -> None:
+        writes.append(len(data))
+        write(data)
+        client.line.channel.pauseProducing()
+
+    client.line.transport.write = fill  # type: ignore[method-assign]
+    client.line.channel._out._send = None
+    client.line.channel._out.transport = client.line.transport
+    feed.record_rows(rows(1, 1000))
+    client.read()
+    assert len(writes) == 1
+    assert MAX_WRITE_BYTES <= writes[0] < MAX_WRITE_BYTES + 2000
+
+
+def test_when_the_gateway_stops_the_responses_end_and_none_begins() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client, paused = FeedClient(feed, clock), FeedClient(feed, clock)
+    paused.line.channel.pauseProducing()
+    feed.close()
+    assert client.line.take().endswith(b"0\r\n\r\n")
+    assert client.results == paused.results == [None]
+    assert (feed.readers, clock.getDelayedCalls()[3:]) == (0, [])
+    assert FeedClient(feed, clock).error.reason is Reason.DRAINING
+
+
+def test_one_client_too_many_is_refused_until_another_leaves() -> None:
+    clock = Clock()
+    feed = make_feed(clock, max_readers=2)
+    first, _ = FeedClient(feed, clock), FeedClient(feed, clock)
+    error = FeedClient(feed, clock).error
+    assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 5.0)
+    first.leave()
+    assert FeedClient(feed, clock).results == []
+    assert feed.readers == 2
+
+
+def test_head_has_no_body_and_no_reader() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock, method="HEAD")
+    assert client.line.take().endswith(b"\r\n\r\n")
+    assert (client.results, feed.readers) == ([None], 0)
+
+
+def test_a_client_that_leaves_is_forgotten_at_once_and_leaves_no_timer() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock)
+    feed.record_rows(rows(1, 1))
+    client.leave()
+    assert feed.readers == 0
+    timers = [call for call in clock.getDelayedCalls() if call.func.__self__ is feed]  # type: ignore[attr-defined]
+    assert timers == []
+
+
+def test_what_a_client_leaves_behind_needs_no_collector() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock)
+    feed.record_rows(rows(1, 1))
+    client.read()
+    gone: list[object] = []
+    (kept,) = [weakref.ref(reader.done) for reader in feed._readers]
+    gc.collect()
+    gc.disable()
+    try:
+        client.leave()
+        gone.append(kept())
+    finally:
+        gc.enable()
+    assert gone == [None]
+
+
+def test_nobody_reads_and_nothing_waits() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    feed.record_rows(rows(1, 100))
+    feed.publish(EventKind.LOG, Note("a line"))
+    assert clock.getDelayedCalls() == []
+
+
+def test_a_bug_ends_the_response_of_one_reader_alone() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    broken, sound = FeedClient(feed, clock), FeedClient(feed, clock)
+    reader = next(iter(feed._readers))
+    reader.behind = None  # type: ignore[assignment]  # a bug
+    feed.record_rows(rows(1, 1))
+    with capturedLogs() as logs:
+        assert request_ids(sound) == names(1, 1)
+    assert broken.results == [None]
+    assert [log["log_namespace"] for log in logs] == ["mgw.dashboard.feed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        (None, ALL_KINDS),
+        ("", ALL_KINDS),
+        ("usage", {EventKind.USAGE}),
+        ("log, health,session,", {EventKind.LOG, EventKind.HEALTH, EventKind.SESSION}),
+    ],
+)
+def test_kinds_are_named_with_commas(text: str | None, kinds: frozenset[EventKind]) -> None:
+    assert parse_kinds(text) == kinds
+
+
+def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(GatewayError, match=r"usage, log, health, session.*'logs'") as refused:
+        parse_kinds("usage,logs")
+    assert (refused.value.reason, refused.value.param) == (Reason.MALFORMED, "kinds")
