@@ -189,6 +189,22 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
     return found
 
 
+def warnings_of_files(config: Config) -> list[str]:
+    """Return a sentence for more clients than this process may have files open for."""
+    from mgw.ops.process import FILES_PER_CLIENT, file_limit, max_clients_for  # with it comes Twisted
+
+    files, clients = file_limit(), config.max_clients
+    if clients is None or clients <= max_clients_for(files):
+        return []
+    needed = clients * FILES_PER_CLIENT
+    return [
+        (
+            f"max_clients: {clients} clients may need more than {needed} open files, and the process may "
+            f"open {files}: raise its limit (LimitNOFILE of systemd, ulimit -n)"
+        )
+    ]
+
+
 def final_addresses(config: Config) -> list[str]:
     """Return, per provider, the method and address of one call as it will go out."""
     return [

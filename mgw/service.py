@@ -7,7 +7,7 @@ Sinks, listeners and open connections outlive every configuration; all else hang
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from platform import python_version
 from time import time
 from typing import TYPE_CHECKING, Any, Final
@@ -21,17 +21,17 @@ from twisted.logger import ILogObserver, Logger, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 from twisted.web.iweb import IAgent
-from twisted.web.server import Request
 
 from mgw import __version__
 from mgw.bodies.budget import BodyBudget
 from mgw.bodies.spool import DiskThreads, Spool
-from mgw.check import warnings
+from mgw.check import warnings, warnings_of_files
 from mgw.clients.client import ClientRegistry
 from mgw.config.problems import ConfigError
 from mgw.config.quoting import redact
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
+from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.exchange.offload import WorkThreads
 from mgw.exchange.upstream_headers import provider_headers
 from mgw.generation import Generation, build_generation, build_sources
@@ -41,11 +41,8 @@ from mgw.ops.loop_delay import LoopDelay
 from mgw.ops.metrics import Metrics
 from mgw.ops.probes import ProviderProbe
 from mgw.ops.process import (
-    FILES_PER_CLIENT,
     AcceptErrorObserver,
     collect_rarely,
-    file_limit,
-    max_clients_for,
     on_signals,
     return_large_blocks,
 )
@@ -73,7 +70,6 @@ from mgw.web.operations import Operations
 from mgw.web.server import WebServer
 
 if TYPE_CHECKING:
-    from mgw.dashboard.app import Dashboard
     from mgw.web.tls import RenewableCertificate
 
 _log: Final = Logger()
@@ -139,6 +135,7 @@ class GatewayService(Service):
         )
         self._metrics.reloaded(1, config.providers, config.edge_auth.names)
         self._sinks = self._open_sinks(config)
+        self._dashboard = DashboardSwitch(self._surroundings())
         registry = ClientRegistry()
         self._metrics.requests.clients.refusals = registry.shortages
         self.server = WebServer(
@@ -155,30 +152,19 @@ class GatewayService(Service):
             sessions=Sessions(config.realtime.max_sessions),
         )
         self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
-        self._dashboard: Dashboard | None = None
-        self._use_dashboard()
+        self._dashboard.follow()
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            reactor=self._reactor,
+            wall=time,
+            generation=lambda: self.server.generation,
+            rejected=self._metrics.edge_rejected,
+        )
 
     def _endpoints(self) -> Mapping[str, Endpoint]:
-        dashboard = endpoint_of(self._serve_dashboard)
+        dashboard = endpoint_of(self._dashboard.serve)
         return {**self._operations().endpoints(), **dict.fromkeys(GUARDED_ROUTES, dashboard)}
-
-    def _serve_dashboard(self, request: Request) -> Awaitable[None]:
-        assert self._dashboard is not None, "where it is off, nothing leads here"
-        return self._dashboard.serve(request)
-
-    def _use_dashboard(self) -> None:
-        """Have the dashboard follow the configuration; it is built when it is first wanted."""
-        config = self.server.generation.config
-        if self._dashboard is not None:
-            self._dashboard.use(config)
-        elif config.dashboard.enabled:
-            from mgw.dashboard.build import Surroundings, build_dashboard  # most gateways run without it
-
-            self._dashboard = build_dashboard(
-                Surroundings(
-                    self._reactor, time, lambda: self.server.generation, self.server.observer.edge_rejected
-                )
-            )
 
     def _state_metrics(self) -> StateMetrics:
         return StateMetrics(
@@ -237,8 +223,12 @@ class GatewayService(Service):
             )
 
     def _known_secrets(self) -> list[Secret]:
-        dashboard = [] if self._dashboard is None else self._dashboard.access.learned
-        return [*self._secrets, *self._sources.secrets(), *self.server.gate.learned, *dashboard]
+        return [
+            *self._secrets,
+            *self._sources.secrets(),
+            *self.server.gate.learned,
+            *self._dashboard.secrets(),
+        ]
 
     def privilegedStartService(self) -> None:
         """Listen, while ports below 1024 may still be had.
@@ -301,7 +291,7 @@ class GatewayService(Service):
         self._sinks.tools.room.max_bytes = config.spool.max_bytes
         self._sinks.use(sinks)
         self.server.use(generation)
-        self._use_dashboard()
+        self._dashboard.follow()
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         self._event_loop.use(fast=config.fast_event_loop)
@@ -368,17 +358,8 @@ class GatewayService(Service):
 
     def _warn(self, config: Config) -> None:
         """Say what will hurt."""
-        for warning in warnings(config, self.server.generation.prices):
+        for warning in [*warnings(config, self.server.generation.prices), *warnings_of_files(config)]:
             _log.warn("{warning}", warning=warning)
-        files, clients = file_limit(), config.max_clients
-        if clients is not None and clients > max_clients_for(files):
-            _log.warn(
-                "max_clients: {clients} clients may need more than {needed} open files, and the process may "
-                "open {files}: raise its limit (LimitNOFILE of systemd, ulimit -n)",
-                clients=clients,
-                needed=clients * FILES_PER_CLIENT,
-                files=files,
-            )
 
     def _drain(self, seconds: float) -> Deferred[None]:
         """Refuse new work; fire when the last request has ended, or the time is up."""
@@ -393,8 +374,7 @@ class GatewayService(Service):
         self.server.draining = True
         self.server.on_idle = idle
         self.channels.drain()
-        if self._dashboard is not None:
-            self._dashboard.drain()
+        self._dashboard.drain()
         if not self.server.in_flight:
             idle()
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from os import urandom
-from typing import Any
 
 from mgw.config.dashboard import PAGES
 from mgw.credentials.provider import CredentialProvider
@@ -15,31 +13,18 @@ from mgw.dashboard.cookies import CookieSessions
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.sign_in import FailureCounts, SignIn
 from mgw.dashboard.static import read_files
-from mgw.generation import Generation
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the dashboard is told of the gateway around it."""
-
-    reactor: Any  # Any: a reactor has no one type
-    wall: Callable[[], float]
-    """Returns unix seconds."""
-    generation: Callable[[], Generation]
-    """Returns the one that new requests begin with."""
-    rejected: Callable[[str], None]
-    """Counts a request whose ``key`` or ``origin`` does not fit."""
+from mgw.dashboard.switch import Surroundings
 
 
 def build_dashboard(gateway: Surroundings) -> Dashboard:
-    """Return the dashboard of a gateway, which follows its configuration."""
+    """Return the dashboard of a gateway, which has yet to be told its configuration."""
     access = Access(CookieSessions(gateway.wall, urandom), gateway.rejected)
 
     def sources() -> Iterable[CredentialProvider]:
         return gateway.generation().credentials.values()
 
     logins = Logins(sources, gateway.reactor)
-    dashboard = Dashboard(
+    return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
         files=read_files(PAGES),
@@ -47,5 +32,3 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         on_config=(lambda _: logins.reloaded(),),
         on_drain=(logins.stop,),
     )
-    dashboard.use(gateway.generation().config)
-    return dashboard

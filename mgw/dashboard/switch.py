@@ -1,0 +1,60 @@
+"""The dashboard as the gateway holds it: there when the configuration wants it, and not imported before."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twisted.web.server import Request
+
+from mgw.generation import Generation
+from mgw.secret import Secret
+
+if TYPE_CHECKING:
+    from mgw.dashboard.app import Dashboard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What the dashboard is told of the gateway around it."""
+
+    reactor: Any  # Any: a reactor has no one type
+    wall: Callable[[], float]
+    """Returns unix seconds."""
+    generation: Callable[[], Generation]
+    """Returns the one that new requests begin with."""
+    rejected: Callable[[str], None]
+    """Counts a request whose ``key`` or ``origin`` does not fit."""
+
+
+@dataclass(slots=True)
+class DashboardSwitch:
+    """Builds the dashboard when a configuration first wants it; it stays, and follows all later ones."""
+
+    gateway: Surroundings
+    dashboard: Dashboard | None = field(default=None, init=False)
+
+    def follow(self) -> None:
+        """Follow the configuration that new requests begin with."""
+        config = self.gateway.generation().config
+        if self.dashboard is None and config.dashboard.enabled:
+            from mgw.dashboard.build import build_dashboard  # it has a cost, where nobody wants it
+
+            self.dashboard = build_dashboard(self.gateway)
+        if self.dashboard is not None:
+            self.dashboard.use(config)
+
+    def serve(self, request: Request) -> Awaitable[None]:
+        """Respond to a request; where the dashboard is off, no row of the route table leads here."""
+        assert self.dashboard is not None
+        return self.dashboard.serve(request)
+
+    def drain(self) -> None:
+        """End what would go on for ever."""
+        if self.dashboard is not None:
+            self.dashboard.drain()
+
+    def secrets(self) -> list[Secret]:
+        """Return keys that no configuration holds, and no log may show."""
+        return [] if self.dashboard is None else self.dashboard.access.learned
