@@ -174,6 +174,18 @@ def test_a_reload_cancels_what_has_gone_or_changed_and_nothing_else(play: LoginP
     assert play.state("work") == "cancelled"
 
 
+def test_a_reload_cancels_logins_to_another_store_and_where_two_profiles_are_meant(play: LoginPlay) -> None:
+    play.begin_paste("home")
+    play.begin_paste("work")
+    play.sources.append(other_profile(play, "another", BOTH))
+    play.logins.reloaded()
+    assert (play.state("home"), play.state("work")) == ("pending", "cancelled")
+    play.accounts = play.another_process()
+    play.sources = [play.source(play.names)]
+    play.logins.reloaded()
+    assert play.state("home") == "cancelled"
+
+
 def test_a_stop_cancels_all_and_waits_for_nothing(tmp_path: Path) -> None:
     play = LoginPlay(tmp_path, names=("home", "work", "third"))
     play.begin_paste("work")
