@@ -75,7 +75,13 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
 
         add_arguments(usage, _DEFAULT_FILE)
     _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
-    _add(commands, "example", _example, "print a configuration with every setting, explained")
+    example = _add(commands, "example", _example, "print a configuration with every setting, explained")
+    example.add_argument(
+        "name",
+        nargs="?",
+        default="mgw.yaml",
+        help="another file that comes with the gateway, as prometheus-alerts.yaml; a wrong name lists them",
+    )
     return parser
 
 
@@ -137,14 +143,19 @@ def _schema(_: argparse.Namespace) -> int:
     return 0
 
 
-def _example(_: argparse.Namespace) -> int:
-    """Print ``etc/mgw.yaml``: from the package where it is installed, else from the sources beside it."""
+def _example(said: argparse.Namespace) -> int:
+    """Print a file of ``etc``: from the package where it is installed, else from the sources beside it."""
     package = Path(mgw.__file__).parent
     for folder in (package / "etc", package.parent / "etc"):
-        file = folder / "mgw.yaml"
-        if file.is_file():
-            sys.stdout.write(file.read_text(encoding="utf-8"))
+        files = {file.name: file for file in folder.glob("*.*")}
+        if said.name in files:
+            sys.stdout.write(files[said.name].read_text(encoding="utf-8"))
             return 0
+        if files:
+            sys.stderr.write(
+                f"mgw example: no file is named {said.name}; there are {', '.join(sorted(files))}\n"
+            )
+            return 2
     raise SystemExit("mgw: the example configuration was not installed")
 
 

@@ -15,6 +15,7 @@ from mgw.config.schema import schema_text
 from mgw.ops.metrics import Metrics
 from mgw.usage.event import UsageEvent
 from tests.support.deferreds import result_of
+from tests.support.monitoring import labels_by_name, metrics_with_everything, page_of
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 Schema = dict[str, Any]  # Any: a JSON schema, as it was decoded
@@ -89,6 +90,14 @@ def test_the_page_on_metrics_has_every_metric_and_no_other() -> None:
     text = page("docs/metrics.rst")
     terms = re.findall(r"^``mgw_.*", text, re.MULTILINE)
     assert set(re.findall(r"``(mgw_\w+)", "\n".join(terms))) == named
+
+
+def test_the_page_on_metrics_has_the_labels_of_each(tmp_path: Path) -> None:
+    found = labels_by_name(page_of(metrics_with_everything(tmp_path)))
+    terms = "\n".join(re.findall(r"^``mgw_.*", page("docs/metrics.rst"), re.MULTILINE))
+    for name, labels in re.findall(r"``(mgw_\w+)(?:\{([^}]*)\})?``", terms):
+        of_name = found.get(name, found.get(f"{name}_count", frozenset()))
+        assert of_name == {label.strip() for label in labels.split(",") if label}, name
 
 
 def test_the_readme_names_the_commands() -> None:

@@ -97,6 +97,17 @@ def test_the_example_is_the_one_that_is_shipped_and_passes_the_check(tmp_path: P
     assert done.stdout.endswith("the configuration is valid\n")
 
 
+@pytest.mark.parametrize("name", ["grafana-dashboard.json", "prometheus-alerts.yaml", "prices.example.yaml"])
+def test_the_other_files_that_are_shipped_can_be_printed(name: str) -> None:
+    assert mgw("example", name).stdout == (ROOT / "etc" / name).read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_not_shipped_is_answered_with_those_that_are() -> None:
+    done = mgw("example", "../setup.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there are grafana-dashboard.json, " in done.stderr
+
+
 def test_the_schema_is_the_one_that_is_shipped() -> None:
     assert mgw("schema").stdout == (ROOT / "etc/mgw.schema.json").read_text(encoding="utf-8")
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from hashlib import sha256
 from http.client import HTTPConnection
 from typing import Any, Final
@@ -20,9 +21,10 @@ from google import genai
 from google.genai import errors
 
 from tests.support.deployment import Deployment, providers
-from tests.support.gateway import start_gateway
+from tests.support.gateway import GatewayProcess, start_gateway
+from tests.support.raw_upstream import RawUpstream, Turn, complete, start_upstream
 from tests.support.simulator import SimulatorProcess, start_simulator
-from tests.support.waiting import WAIT_SECONDS
+from tests.support.waiting import WAIT_SECONDS, wait_until
 
 SECRET: Final = "edge-canary-of-the-build-server-0001"
 KEYS: Final = ("edge-canary-alice", "edge-canary-narrow", "edge-canary-many")
@@ -97,9 +99,14 @@ def test_the_sdks_see_a_model_that_is_not_there(deployment: Deployment) -> None:
 
 def ask(deployment: Deployment, key: str) -> int:
     """Ask on a connection of its own, and return the status."""
+    return ask_gateway(deployment.gateway, key)
+
+
+def ask_gateway(gateway: GatewayProcess, key: str) -> int:
+    """Ask a gateway, likewise."""
     content = json.dumps({"model": "gpt-5", "messages": ASKED})
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    connection = HTTPConnection("127.0.0.1", deployment.gateway.port, timeout=WAIT_SECONDS)
+    connection = HTTPConnection("127.0.0.1", gateway.port, timeout=WAIT_SECONDS)
     with closing(connection):
         connection.request("POST", "/v1/chat/completions", content, headers)
         response = connection.getresponse()
@@ -143,3 +150,65 @@ def test_metrics_name_the_clients_and_nothing_says_a_key(deployment: Deployment)
     for key in keys:  # the log is searched at the end of every gateway
         assert key.encode() not in page + events
         assert sha256(key.encode()).hexdigest().encode() not in page + events
+
+
+LIMITED: Final = "edge-canary-limited"
+
+
+@contextmanager
+def held_gateway(limit: str) -> Iterator[tuple[GatewayProcess, RawUpstream, threading.Event]]:
+    """A gateway with a key of this limit, and a provider that answers when the event is set."""
+    go_on = threading.Event()
+
+    def answer_later(turn: Turn) -> None:
+        assert go_on.wait(WAIT_SECONDS)
+        complete(turn)
+
+    with start_upstream() as upstream:
+        upstream.begin(answer_later)
+        config = f"""
+providers: {{main: {{kind: openai, base_url: "{upstream.url}/v1", api_key: sk-canary}}}}
+defaults: {{openai_dialect: main}}
+edge_auth: {{enabled: true, keys: [{{name: limited, key: {LIMITED}, {limit}}}]}}
+"""
+        with start_gateway(config) as gateway:
+            yield gateway, upstream, go_on
+
+
+def rejections(gateway: GatewayProcess, limit: str) -> float:
+    name = f'mgw_client_limit_rejections_total{{client="limited",limit="{limit}"}}'
+    return gateway.metric(name, {"x-api-key": LIMITED})
+
+
+def test_of_64_connections_exactly_as_many_are_in_flight_as_allowed() -> None:
+    with held_gateway("max_in_flight: 3") as (gateway, upstream, go_on):
+        with ThreadPoolExecutor(CONNECTIONS) as threads:
+            asked = [threads.submit(ask_gateway, gateway, LIMITED) for _ in range(CONNECTIONS)]
+            wait_until(lambda: sum(each.done() for each in asked) >= CONNECTIONS - 3, "61 to be refused")
+            upstream.wait_for(lambda: len(upstream.turns) == 3, "the others to be in flight")
+            go_on.set()
+            assert Counter(each.result() for each in asked) == {200: 3, 429: CONNECTIONS - 3}
+        assert len(upstream.turns) == 3
+        assert rejections(gateway, "max_in_flight") == CONNECTIONS - 3
+        assert ask_gateway(gateway, LIMITED) == 200
+
+
+def test_the_tokens_of_64_connections_count_against_all_that_come_later() -> None:
+    spent = CONNECTIONS * 10  # what each response says
+    with held_gateway(f"tokens_per_minute: {spent}") as (gateway, upstream, go_on):
+        with ThreadPoolExecutor(CONNECTIONS) as threads:
+            asked = [threads.submit(ask_gateway, gateway, LIMITED) for _ in range(CONNECTIONS)]
+            upstream.wait_for(lambda: len(upstream.turns) == CONNECTIONS, "all to be in flight")
+            go_on.set()
+            assert Counter(each.result() for each in asked) == {200: CONNECTIONS}
+            late = Counter(threads.map(lambda _: ask_gateway(gateway, LIMITED), range(CONNECTIONS)))
+        assert late == {429: CONNECTIONS}
+        assert len(upstream.turns) == CONNECTIONS
+        assert rejections(gateway, "tokens_per_minute") == CONNECTIONS
+
+
+def test_one_token_less_than_the_limit_admits_one_more() -> None:
+    with held_gateway("tokens_per_minute: 11") as (gateway, upstream, go_on):
+        go_on.set()
+        assert [ask_gateway(gateway, LIMITED) for _ in range(3)] == [200, 200, 429]
+        assert len(upstream.turns) == 2

@@ -236,6 +236,25 @@ def test_tokens_count_when_they_are_known(express: str) -> None:
 
 
 @DOORS
+def test_a_window_ends_after_exactly_60_seconds(express: str) -> None:
+    harness = server(express)
+    for _ in range(2):
+        assert status(serve(harness, ask("key-slow"))) == 200
+    usage = b'{"usage":{"prompt_tokens":6,"completion_tokens":4,"total_tokens":10}}'
+    harness.connect()
+    harness.send(ask("key-token"))
+    harness.connection.send(answered(usage))
+    harness.leave()
+    harness.clock.advance(60 - 1 / 64)
+    for key in ("key-slow", "key-token"):
+        response = serve(harness, ask(key))
+        assert (status(response), retry_after(response)) == (429, 1)
+    harness.clock.advance(1 / 64)
+    for key in ("key-slow", "key-token"):
+        assert status(serve(harness, ask(key))) == 200
+
+
+@DOORS
 def test_a_request_in_flight_holds_its_place_until_it_ends(express: str) -> None:
     harness = server(express)
     harness.connect()

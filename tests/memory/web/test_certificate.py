@@ -1,0 +1,31 @@
+"""The certificate of the listener says when it ends, and a new one replaces it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mgw.config.settings import TlsSettings
+from mgw.web.tls import RenewableCertificate
+from tests.support.certificates import authority, issue
+
+DAY = timedelta(days=1).total_seconds()
+
+
+def test_the_end_is_that_of_the_certificate_in_use(tmp_path: Path) -> None:
+    by = authority(tmp_path)
+    now = datetime.now(UTC).timestamp()
+    files = []
+    for days in (1, 30):
+        issued = issue(by, f"{days}.example", days=days)
+        files.append(TlsSettings(cert_file=str(issued.cert_file), key_file=str(issued.key_file)))
+    certificate = RenewableCertificate(files[0])
+    assert certificate.expires == pytest.approx(now + DAY, abs=DAY / 2)
+    certificate.renew(files[1])
+    assert certificate.expires == pytest.approx(now + 30 * DAY, abs=DAY / 2)
+    broken = files[0].model_copy(update={"key_file": files[1].key_file})
+    with pytest.raises(ValueError, match="does not belong"):
+        certificate.renew(broken)
+    assert certificate.expires == pytest.approx(now + 30 * DAY, abs=DAY / 2)
