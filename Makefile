@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-agents lint format docs schema routes dist soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
+.PHONY: help run check test test-agents test-browser lint format docs schema routes dist soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench-rivals   install LiteLLM, Portkey and Autobahn for these measurements'
 	@echo 'make bench-memory   count what a request costs, without kernel or rivals, in half a minute'
 	@echo 'make test-agents   test coding agents with the gateway'
+	@echo 'make test-browser  test the dashboard in a browser'
 	@echo 'make clean    remove everything that make has created'
 	@echo
 	@echo 'This needs Python 3.11 or newer. To use another one than python3: make run PYTHON=python3.12'
@@ -39,6 +40,9 @@ check: $(VENV)/dev.stamp
 
 test-agents: $(VENV)/dev.stamp .agents/install.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/agents
+
+test-browser: $(VENV)/dev.stamp .browser/install.stamp
+	$(BIN)/python -m pytest tests/browser
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -91,11 +95,16 @@ dist: $(VENV)/run.stamp
 	rm -rf .venv-dist
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-dist .portkey .agents build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-dist .portkey .agents .browser build dist *.egg-info
 
 .agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json
 	mkdir -p .agents && cp $^ .agents/
 	npm ci --prefix .agents --ignore-scripts --no-audit --no-fund
+	touch $@
+
+.browser/install.stamp: tests/browser/package.json tests/browser/package-lock.json
+	mkdir -p .browser && cp $^ .browser/
+	npm ci --prefix .browser --ignore-scripts --no-audit --no-fund
 	touch $@
 
 .venv-bench/install.stamp: setup.py

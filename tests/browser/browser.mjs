@@ -1,0 +1,104 @@
+/** A browser for a scenario: pages whose errors are failures, and words for what scenarios ask of them. */
+
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const installed = createRequire(join(process.env.MGW_BROWSER, "package.json"));
+const { chromium } = installed("playwright-core");
+const AXE = installed.resolve("axe-core/axe.min.js");
+const FLAGS = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+/** What a browser says about an answer that the scenario wants. */
+const EXPECTED = /Failed to load resource|ERR_EMPTY_RESPONSE|ERR_CONNECTION/;
+
+export class Browser {
+  constructor(base, folder) {
+    this.base = base;
+    this.folder = folder;
+    this.problems = [];
+  }
+
+  async start() {
+    this.process = await chromium.launch({ executablePath: process.env.MGW_CHROMIUM, headless: true, args: FLAGS });
+  }
+
+  async stop() {
+    await this.process.close();
+    assert.deepEqual(this.problems, [], "the page complained");
+  }
+
+  /** Open the page at a view. */
+  async open(hash = "", { width = 1280, height = 900, scheme = "light", ...more } = {}) {
+    const context = await this.process.newContext({ viewport: { width, height }, colorScheme: scheme, bypassCSP: false, ...more });
+    const page = await context.newPage();
+    page.setDefaultTimeout(20_000);
+    page.on("pageerror", (error) => this.problems.push(error.stack));
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type()) && !EXPECTED.test(message.text())) this.problems.push(message.text());
+    });
+    page.on("request", (request) => {
+      if (!request.url().startsWith(this.base) && !request.url().startsWith("data:")) this.problems.push(`asked for ${request.url()}`);
+    });
+    await page.goto(`${this.base}/ui${hash}`);
+    return page;
+  }
+
+  /** Look at it later: the folder is said by MGW_SCREENSHOTS. */
+  async picture(page, name) {
+    if (this.folder) await page.screenshot({ path: join(this.folder, `${name}.png`), fullPage: true });
+  }
+
+  /** Ask for what is serious or critical, and fail with it. */
+  async audit(page, name) {
+    // by the driver's own door: the policy of the page lets no other script in
+    const session = await page.context().newCDPSession(page);
+    const { readFile } = await import("node:fs/promises");
+    await session.send("Runtime.evaluate", { expression: await readFile(AXE, "utf8") });
+    const run = { expression: "axe.run(document, { resultTypes: ['violations'] }).then(r => JSON.stringify(r.violations))", awaitPromise: true };
+    const { result } = await session.send("Runtime.evaluate", run);
+    const found = JSON.parse(result.value).filter(({ impact }) => ["serious", "critical"].includes(impact));
+    const said = found.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 4).map(({ html, failureSummary }) => `${html} ${failureSummary}`).join("\n    ")}`);
+    assert.deepEqual(said, [], `accessibility of ${name}`);
+  }
+
+  /** Tell the stub something. */
+  async stub(word, body) {
+    const response = await fetch(`${this.base}/stub/${word}`, { method: "POST", body: JSON.stringify(body) });
+    assert.equal(response.status, 200);
+  }
+}
+
+/** Wait until something is true of the page, and say what was not. */
+export async function until(what, check, seconds = 20) {
+  const end = Date.now() + seconds * 1000;
+  let last;
+  do {
+    try {
+      if (await check()) return;
+    } catch (error) {
+      last = error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  } while (Date.now() < end);
+  assert.fail(`waited in vain for: ${what}${last ? ` (${last.message})` : ""}`);
+}
+
+/** The text of a tile. */
+export async function tile(page, label) {
+  return page.locator(".tile", { has: page.locator(`dt:text-is("${label}")`) }).locator(".value").innerText();
+}
+
+/** The columns of a chart, by the names in its legend, read from its table. */
+export async function columns(page, title) {
+  const chart = page.locator(".chart", { has: page.locator(`h2:text-is("${title}")`) });
+  const toggle = chart.locator(`button[aria-label="${title} as a table"]`);
+  if ((await toggle.getAttribute("aria-pressed")) === "false") await toggle.click();
+  return chart.locator("table").evaluate((table) => {
+    const names = [...table.querySelectorAll("thead th")].slice(1).map((cell) => cell.textContent);
+    const rows = [...table.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")].map((cell) => cell.textContent));
+    return Object.fromEntries(names.map((name, index) => [name, rows.map((row) => row[index])]));
+  });
+}

@@ -1,0 +1,53 @@
+/** Tiles, charts and groups say what the API says, for each way of breaking it down. */
+
+import assert from "node:assert/strict";
+import { history, profiles } from "../samples.mjs";
+import { columns, tile, until } from "../browser.mjs";
+
+const add = (values) => values.reduce((total, value) => total + Number(value.replace(/[$,]/g, "")), 0);
+
+export default async function scenario(browser) {
+  await browser.stub("profiles", profiles());
+  await browser.stub("events", history());
+  const page = await browser.open();
+  await until("the totals", async () => (await tile(page, "Requests")) === "40");
+  assert.equal(await tile(page, "Failed"), "20%");
+  assert.equal(await tile(page, "Tokens in"), "40K");
+  assert.equal(await tile(page, "Tokens out"), "4,000");
+  assert.equal(await tile(page, "Cache hits"), "25%");
+  assert.equal(await tile(page, "Cost"), "$0.40");
+  assert.equal(await tile(page, "In flight"), "3");
+
+  const requests = await columns(page, "Requests");
+  assert.equal(add(requests.OK), 32);
+  assert.equal(add(requests["Upstream error"]), 8);
+  const tokens = await columns(page, "Tokens");
+  assert.deepEqual(Object.values(tokens).map(add), [10_000, 30_000, 4000]);
+  await browser.picture(page, "overview-tables");
+
+  for (const [by, first] of [["Client", "alice"], ["Model", "gpt-x"], ["Provider", "main"]]) {
+    await page.getByRole("button", { name: by, exact: true }).click();
+    await until(`groups by ${by}`, async () => (await columns(page, "Requests"))[first] !== undefined);
+    assert.equal(add((await columns(page, "Requests"))[first]), 20);
+    await until("the group's row", async () => /^20$/.test(await page.locator(".groups tbody tr", { hasText: first }).locator("td").nth(1).innerText()));
+  }
+  const groups = page.locator(".groups");
+  await groups.getByRole("button", { name: "Name" }).click();
+  assert.match(await groups.locator("tbody tr").first().innerText(), /^other/);
+  assert.equal(await groups.locator('th[aria-sort="descending"]').innerText(), "Name");
+
+  // a part of a chart that is marked becomes the range, and the browser's own way back leaves it
+  await page.locator('.chart button[aria-pressed="true"]').first().click();
+  const plot = await page.locator(".chart .u-over").first().boundingBox();
+  await page.mouse.move(plot.x + plot.width * 0.6, plot.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(plot.x + plot.width * 0.9, plot.y + 50, { steps: 5 });
+  await page.mouse.up();
+  await until("a custom range", () => page.url().includes("since="));
+  assert.equal(await page.getByRole("button", { name: "Custom" }).getAttribute("aria-pressed"), "true");
+  await page.goBack();
+  await until("the hour again", async () => (await page.getByRole("button", { name: "1 h", exact: true }).getAttribute("aria-pressed")) === "true");
+
+  await browser.stub("set", { source: "memory" });
+  await page.getByText("Set hooks.sqlite.path in the configuration").waitFor();
+}

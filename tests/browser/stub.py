@@ -1,0 +1,254 @@
+"""The dashboard's API with answers that a test chooses, so that the page can be shown what is rare.
+
+``POST /stub/events`` adds usage events and sends them through the feed, ``POST /stub/set`` changes what is
+true: ``key`` (none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``flow``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from mgw.config.dashboard import PAGES
+from mgw.dashboard.static import _POLICY, TYPES
+
+SUMMED: Final = ("tokens_in", "tokens_out", "cache_read_tokens", "reasoning_tokens", "cost_usd")
+TIMED: Final = ("latency_ms", "ttft_ms")
+COOKIE: Final = "mgw_dashboard=right"
+API: Final = "/v1/dashboard/"
+Json = dict[str, Any]  # Any: JSON
+
+
+def rfc3339(unix: float) -> str:
+    """Return a time as the API writes it."""
+    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def unix(text: str) -> float:
+    """Return the time that the API wrote."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def sums(events: list[Json]) -> Json:
+    """Return what the API says of some events."""
+    found: Json = {"requests": len(events), "failed": sum(event["status"] != "ok" for event in events)}
+    for name in SUMMED:
+        values = [event[name] for event in events if name in event]
+        if values:
+            found[name] = sum(values)
+    for name in TIMED:
+        values = sorted(event[name] for event in events if name in event)
+        if values:
+            found[name] = sum(values) / len(values)
+            found[f"{name}_p50"], found[f"{name}_p95"] = values[len(values) // 2], values[-1]
+    return found
+
+
+class State:
+    """What the stub answers with; ``changed`` guards it and wakes the feeds."""
+
+    def __init__(self) -> None:
+        self.changed = Condition()
+        self.set: Json = {"key": None, "up": True, "source": "sqlite", "draining": False}
+        self.events: list[Json] = []
+        self.feed: list[tuple[str, Json]] = []
+        self.profiles: Json = {}
+        self.flows: dict[str, Json] = {}
+
+    def newer(self, sent: int) -> list[tuple[str, Json]]:
+        """Return what came to the feed after so many, when there is something, but soon."""
+        with self.changed:
+            self.changed.wait_for(lambda: len(self.feed) > sent, 0.5)
+            return self.feed[sent:]
+
+    def usage(self, query: dict[str, str]) -> Json:
+        """Add the events up; the grid of steps is that of the API."""
+        until = unix(query["until"]) if "until" in query else datetime.now(UTC).timestamp()
+        since, step, by = unix(query["since"]), int(query["step"]), query.get("by")
+        chosen = [event for event in self.events if since <= unix(event["time"]) < until]
+        steps: dict[tuple[float, Any], list[Json]] = {}
+        groups: dict[Any, list[Json]] = {}
+        for event in chosen:
+            key = event.get(by) if by else None
+            steps.setdefault((unix(event["time"]) // step * step, key), []).append(event)
+            groups.setdefault(key, []).append(event)
+        answer: Json = {"source": self.set["source"], "since": rfc3339(since), "until": rfc3339(until)}
+        answer |= {"step": step, "totals": sums(chosen)}
+        answer["series"] = [
+            {"time": rfc3339(time), **keyed(key), **sums(events)} for (time, key), events in steps.items()
+        ]
+        if by:
+            answer["groups"] = [{**keyed(key), **sums(events)} for key, events in groups.items()]
+        return answer
+
+
+def keyed(key: Any) -> Json:
+    """Return the key of a group that has one."""
+    return {} if key is None else {"key": key}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    state: State
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def handle_one_request(self) -> None:
+        """Answer, unless connections are cut: then only the stub's own addresses have an answer."""
+        self.raw_requestline = self.rfile.readline(65537)
+        if not self.raw_requestline or not self.parse_request():
+            self.close_connection = True
+            return
+        url = urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if url.path.startswith("/stub/"):
+            self._control(url.path.removeprefix("/stub/"), json.loads(body))
+        elif not self.state.set["up"]:
+            self.close_connection = True
+        elif url.path.startswith(API):
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            self._api(url.path.removeprefix(API), query, body)
+        else:
+            self._page(url.path, body)
+
+    def _send(self, status: int, body: bytes = b"", kind: str = "application/json", cookie: str = "") -> None:
+        self.send_response(status)
+        policy = {"Content-Security-Policy": _POLICY.decode(), "Cache-Control": "no-store"}
+        sized = {"Content-Length": str(len(body)), "Content-Type": kind}
+        for name, value in {**policy, **sized, **({"Set-Cookie": cookie} if cookie else {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _json(self, answer: Any, status: int = 200) -> None:
+        self._send(status, json.dumps(answer).encode())
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._json({"error": {"message": message, "type": "error", "param": None, "code": None}}, status)
+
+    def _is_known(self) -> bool:
+        return self.state.set["key"] is None or COOKIE in self.headers.get("Cookie", "")
+
+    def _control(self, word: str, body: Any) -> None:
+        with self.state.changed:
+            if word == "set":
+                self.state.set |= body
+            elif word == "profiles":
+                self.state.profiles = body
+            elif word == "flow":
+                self.state.flows[body["entry"]] |= body
+            elif word == "feed":
+                self.state.feed += [(kind, data) for kind, data in body]
+            else:
+                self.state.events += body
+                self.state.feed += [("usage", event) for event in body]
+            self.state.changed.notify_all()
+        self._json({})
+
+    def _page(self, path: str, body: bytes) -> None:
+        if path == "/ui/login":
+            fits = json.loads(body)["key"] == self.state.set["key"]
+            cookie = f"{COOKIE}; Path=/; HttpOnly; SameSite=Strict"
+            return self._send(204, cookie=cookie) if fits else self._refuse(401, "another key")
+        if path == "/ui/logout":
+            return self._send(204, cookie="mgw_dashboard=; Path=/; Max-Age=0")
+        if path == "/ui":
+            known = self._is_known()
+            name = "index.html" if known else "sign-in.html"
+            return self._send(200 if known else 401, (PAGES / name).read_bytes(), "text/html; charset=utf-8")
+        file = PAGES / Path(path.removeprefix("/ui/assets/"))
+        if not file.is_file():
+            return self._refuse(404, "no such file")
+        return self._send(200, file.read_bytes(), TYPES[file.suffix].decode())
+
+    def _api(self, path: str, query: dict[str, str], body: bytes) -> None:
+        if not self._is_known():
+            return self._refuse(401, "a key is needed")
+        if path.startswith("oauth/"):
+            return self._oauth(path.removeprefix("oauth/"), json.loads(body or b"{}"))
+        if path == "events":
+            return self._feed()
+        with self.state.changed:
+            answers: dict[str, Json] = {
+                "profiles": {**self.state.profiles, "usage_source": self.state.set["source"]},
+                "requests": {"in_flight": 1, "requests": [under_way()]},
+                "sessions": {"max_sessions": 8, "sessions": [{**under_way(), "bytes_in": 1, "bytes_out": 9}]},
+                "logs": {"lines": [{"time": rfc3339(0), "level": "warn", "text": "the first line"}]},
+            }
+            answers["profiles"]["auth"] = "keys" if self.state.set["key"] else "loopback"
+            answers["profiles"]["draining"] = self.state.set["draining"]
+            return self._json(self.state.usage(query) if path == "usage" else answers[path])
+
+    def _oauth(self, entry: str, body: Json) -> None:
+        flows = self.state.flows
+        if self.command == "DELETE":
+            flows.pop(entry, None)
+            return self._send(204)
+        if self.command == "GET":
+            return self._json(flows[entry]) if entry in flows else self._refuse(404, "no flow")
+        if "code" in body:
+            if body["code"] != "right":
+                return self._refuse(400, "the provider refused this code")
+            flows[entry] |= {"state": "complete", "message": "signed in"}
+            return self._json(flows[entry])
+        flows[entry] = {"entry": entry, "flow": body["flow"], "state": "pending"}
+        address = "https://provider.example/"
+        if body["flow"] == "device":
+            flows[entry] |= {"user_code": "ABCD-1234", "verification_uri": f"{address}device"}
+        else:
+            flows[entry] |= {"authorization_url": f"{address}authorize", "wants_code": True}
+        return self._json(flows[entry], 201)
+
+    def _feed(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        self.wfile.write(b"retry: 300\n\n")
+        sent = int(self.headers.get("Last-Event-ID", f"x-{len(self.state.feed)}").rpartition("-")[2])
+        try:
+            while self.state.set["up"] and self._is_known():
+                for kind, data in self.state.newer(sent):
+                    sent += 1
+                    self.wfile.write(f"id: x-{sent}\nevent: {kind}\ndata: {json.dumps(data)}\n\n".encode())
+                self.wfile.write(b":\n\n")
+        except OSError:
+            pass  # the page has left
+
+
+def under_way() -> Json:
+    """Return a request that is under way."""
+    row = {"request_id": "r1", "time": rfc3339(0), "seconds": 4.2, "dialect": "openai", "route": "chat"}
+    return {**row, "provider": "main", "model": "slow-model", "client": "alice", "transport": "http"}
+
+
+class Server(ThreadingHTTPServer):
+    """A server whose clients may leave at any time."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing: the page leaves as it likes, and a wrong answer fails its scenario."""
+
+
+@contextmanager
+def start_stub() -> Iterator[str]:
+    """Serve on a free port of the loopback interface, and return the address."""
+    server = Server(("127.0.0.1", 0), type("Bound", (Handler,), {"state": State()}))
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,14 @@
+"""The dashboard's page in a real browser, before a stub that shows it what is rare."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.conftest import Run
+
+SCENARIOS = ("sign_in", "live", "charts", "connection", "logins", "keyboard", "looks")
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_page(run: Run, stub: str, name: str) -> None:
+    run(name, stub)
