@@ -17,6 +17,8 @@ export class Recent {
     this.events = new Ring(KEPT);
     /** Ended requests by second of the Unix time, modulo {@link SECONDS}. */
     this.buckets = Array.from({ length: SECONDS + 2 }, () => ({ second: 0, ended: 0, failed: 0 }));
+    /** When the counting began, in milliseconds. */
+    this.since = Date.now();
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     const tell = paced(() => { for (const listener of [...this.listeners]) listener(); }, signal);
@@ -44,6 +46,12 @@ export class Recent {
       const bucket = this.buckets[second % this.buckets.length];
       return bucket.second === second ? bucket : { ended: 0, failed: 0 };
     });
+  }
+
+  /** @returns {number} ended requests a second, of the last seconds or since the counting began */
+  rate() {
+    const ended = this.lastSeconds().reduce((total, second) => total + second.ended, 0);
+    return ended / Math.min(SECONDS, Math.max(1, Math.floor((Date.now() - this.since) / 1000)));
   }
 
   /**

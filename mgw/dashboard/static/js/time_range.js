@@ -11,8 +11,8 @@ export const PRESETS = [
   ["7d", "7 d", "7 days", 604_800],
 ];
 const DEFAULT = PRESETS[1];
-const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400, 604_800];
-const POINTS = 90;
+const STEPS = [1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 604_800];
+const POINTS = 75;
 
 /** @param {number} span seconds @returns {number} a round number of seconds that gives few enough points */
 export function stepFor(span) {

@@ -10,11 +10,11 @@ import { SECONDS } from "../recent.js";
  */
 export function nowStrip(app, signal) {
   const bars = Array.from({ length: SECONDS }, () => h("span", {}, h("i")));
-  const rate = h("strong", {}, "0.0");
+  const figure = h("strong", {}, "0.0");
   const failed = h("span", { class: "failed" });
   const element = h(
     "section", { class: "panel now", "aria-label": "The last minute" },
-    h("p", { class: "rate" }, rate, h("span", {}, " requests a second"), failed),
+    h("p", { class: "rate" }, figure, h("span", {}, " requests a second"), failed),
     h("div", { class: "bars", "aria-hidden": "true", title: "Ended requests in each of the last 60 seconds" }, bars),
   );
 
@@ -27,9 +27,9 @@ export function nowStrip(app, signal) {
       bar.style.height = `${(100 * ended) / most}%`;
       /** @type {HTMLElement} */ (bar.firstElementChild).style.height = ended ? `${(100 * bad) / ended}%` : "0";
     });
-    const ended = seconds.reduce((total, second) => total + second.ended, 0);
+    const rate = app.recent.rate();
     const bad = seconds.reduce((total, second) => total + second.failed, 0);
-    setText(rate, (ended / SECONDS).toFixed(ended < 600 ? 1 : 0));
+    setText(figure, rate.toFixed(rate < 10 ? 1 : 0));
     setText(failed, bad ? `${bad} failed in the last minute` : "");
   }
 
