@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -19,7 +20,12 @@ from tests.browser.stub import start_stub
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240.0
-Run = Callable[[str, str], None]
+
+
+class Run(Protocol):
+    """Run a scenario with an address and further variables."""
+
+    def __call__(self, name: str, url: str, **variables: str) -> None: ...
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +46,15 @@ def environ() -> dict[str, str]:
 def run(environ: dict[str, str]) -> Run:
     """Run a scenario with an address; what it says is the failure's reason."""
 
-    def scenario(name: str, url: str) -> None:
+    def scenario(name: str, url: str, **variables: str) -> None:
         command = ["node", str(Path(__file__).parent / "run.mjs"), name, url]
         ended = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+            command,
+            env={**environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
 

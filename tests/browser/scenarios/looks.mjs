@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { event, history, profiles } from "../samples.mjs";
 import { until } from "../browser.mjs";
 
-const VIEWS = ["overview", "requests", "providers", "models", "sessions", "logs", "sign-ins"];
+const VIEWS = ["overview", "requests", "providers", "models", "sessions", "logs", "logins"];
 const SIZES = [["phone", 360, 740], ["desk", 1280, 900], ["wall", 2560, 1440]];
 
 export default async function scenario(browser) {

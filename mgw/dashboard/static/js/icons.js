@@ -8,7 +8,7 @@ const PATHS = {
   models: "M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9",
   sessions: "M12 4v16M8 8v8M16 8v8M4 11v2M20 11v2",
   logs: "M5 5h14M5 10h9M5 15h14M5 20h7",
-  "sign-ins": "M14 4h5v16h-5M4 12h10m0 0-4-4m4 4-4 4",
+  logins: "M14 4h5v16h-5M4 12h10m0 0-4-4m4 4-4 4",
   ok: "M5 12.5l4.5 4.5L19 7.5",
   upstream_error: "M12 4l9 16H3zM12 10v4.5M12 17.2h.01",
   client_abort: "M6 6l12 12M18 6L6 18",

@@ -10,13 +10,13 @@ import { link, place } from "./router.js";
 import { connectionState } from "./connection.js";
 import { bindThemeButton } from "./theme.js";
 import { Value } from "./value.js";
+import { show as showLogins } from "./views/logins.js";
 import { show as showLogs } from "./views/logs.js";
 import { show as showModels } from "./views/models.js";
 import { show as showOverview } from "./views/overview.js";
 import { show as showProviders } from "./views/providers.js";
 import { show as showRequests } from "./views/requests.js";
 import { show as showSessions } from "./views/sessions.js";
-import { show as showSignIns } from "./views/sign_ins.js";
 
 /**
  * @typedef {object} App what a view gets
@@ -36,7 +36,7 @@ const VIEWS = [
   ["models", "Models", showModels],
   ["sessions", "Sessions", showSessions],
   ["logs", "Logs", showLogs],
-  ["sign-ins", "Sign-ins", showSignIns],
+  ["logins", "Logins", showLogins],
 ];
 const PROFILES_SECONDS = 5;
 

@@ -10,7 +10,7 @@ export const OUTCOMES = ["ok", "rejected", "client_abort", "upstream_error"];
 const WORDS = {
   ok: "OK", upstream_error: "Upstream error", client_abort: "Client left", rejected: "Rejected",
   failing: "Failing", unknown: "Unknown", ready: "Ready", expired: "Expired", missing: "Missing", resting: "Resting",
-  signed_in: "Signed in", signed_out: "Signed out", pending: "Waiting", complete: "Signed in", failed: "Failed",
+  signed_in: "Logged in", signed_out: "Logged out", pending: "Waiting", complete: "Logged in", failed: "Failed",
   cancelled: "Cancelled",
 };
 

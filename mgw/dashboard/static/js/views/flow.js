@@ -1,4 +1,4 @@
-/** One sign-in under way: what is to be done at the provider, and how it goes. */
+/** One login under way: what is to be done at the provider, and how it goes. */
 
 import { ApiError } from "../api.js";
 import { h, fill, setText } from "../dom.js";
@@ -109,7 +109,7 @@ export class Flow {
     const code = h("input", { type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "none", required: true });
     const form = h(
       "form", {},
-      h("ol", {}, h("li", {}, outward(answer.authorization_url, "Open the provider's page"), " and sign in there"), h("li", {}, h("label", {}, "Paste the code or the address that it ends at", code))),
+      h("ol", {}, h("li", {}, outward(answer.authorization_url, "Open the provider's page"), " and log in there"), h("li", {}, h("label", {}, "Paste the code or the address that it ends at", code))),
       h("div", { class: "row-of-buttons" }, h("button", { type: "submit", class: "primary" }, "Finish"), cancel),
     );
     form.addEventListener("submit", (/** @type {Event} */ event) => {

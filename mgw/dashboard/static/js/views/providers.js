@@ -65,7 +65,7 @@ function credentialFacts({ mode, state, entry, key_hash, expires }) {
   return [
     ["Credentials", h("span", { class: "pair" }, mode, state && mode !== "none" ? badge(state) : "")],
     ["Key", key_hash && h("code", {}, key_hash)],
-    ["Entry", entry && h("a", { href: link("sign-ins") }, entry)],
+    ["Entry", entry && h("a", { href: link("logins") }, entry)],
     ["Expires", expires && time(expires)],
   ];
 }

@@ -1,4 +1,4 @@
-/** Sign-ins: the entries of the credential store that are filled by signing in at a provider. */
+/** Logins: the entries of the credential store that are filled by logging in at a provider. */
 
 import { h, fill, setText } from "../dom.js";
 import { heading } from "../controls.js";
@@ -7,7 +7,7 @@ import { Flow } from "./flow.js";
 
 /** @typedef {import("../main.js").App} App */
 
-const WORDS = /** @type {Record<string, string>} */ ({ device: "Sign in with a code", pkce: "Sign in with a browser" });
+const WORDS = /** @type {Record<string, string>} */ ({ device: "Log in with a code", pkce: "Log in with a browser" });
 
 /**
  * @param {HTMLElement} root
@@ -15,9 +15,9 @@ const WORDS = /** @type {Record<string, string>} */ ({ device: "Sign in with a c
  * @param {AbortSignal} signal
  */
 export function show(root, app, signal) {
-  const empty = h("p", { class: "notice", hidden: true }, "No provider signs in with OAuth. One does whose credentials have an OAuth profile in the configuration.");
+  const empty = h("p", { class: "notice", hidden: true }, "No provider logs in with OAuth. One does whose credentials have an OAuth profile in the configuration.");
   const cards = h("div", { class: "cards" });
-  root.append(heading("Sign-ins"), h("p", { class: "as-of" }, "Accounts at providers that the gateway signs in to by itself. Tokens stay in its credential store."), empty, cards);
+  root.append(heading("Logins"), h("p", { class: "as-of" }, "Accounts at providers that the gateway logs in to by itself. Tokens stay in its credential store."), empty, cards);
   /** @type {Map<string, { element: HTMLElement, show: (login: any) => void }>} */
   const known = new Map();
 
@@ -53,14 +53,14 @@ function entryCard({ entry, profile, flows }, app, signal) {
   const actions = h("div", { class: "row-of-buttons" });
   const flow = new Flow(entry, app, signal, (pending) => { actions.hidden = pending; });
   for (const name of flows) {
-    actions.append(h("button", { type: "button", class: name === flows[0] ? "primary" : undefined, on: { click: () => flow.start(name) } }, WORDS[name] ?? `Sign in (${name})`));
+    actions.append(h("button", { type: "button", class: name === flows[0] ? "primary" : undefined, on: { click: () => flow.start(name) } }, WORDS[name] ?? `Log in (${name})`));
   }
   const element = h(
     "article", { class: "panel card", "aria-label": entry },
     h("div", { class: "card-head" }, h("h2", {}, entry), state),
     profile ? h("p", { class: "address" }, `Profile ${profile}`) : null,
     flow.element,
-    flows.length ? actions : h("p", { class: "hint" }, "This entry cannot be signed in from here: use mgw login on the gateway's machine."),
+    flows.length ? actions : h("p", { class: "hint" }, "This entry cannot be filled from here: use mgw auth login on the gateway's machine."),
   );
   flow.resume();
   return {
@@ -70,7 +70,7 @@ function entryCard({ entry, profile, flows }, app, signal) {
       if (state.textContent !== text) fill(state, badge(login.state));
       for (const button of actions.children) {
         const words = WORDS[flows[[...actions.children].indexOf(button)]] ?? button.textContent;
-        setText(button, login.state === "signed_in" ? words.replace("Sign in", "Sign in again") : words);
+        setText(button, login.state === "signed_in" ? words.replace("Log in", "Log in again") : words);
       }
     },
   };
