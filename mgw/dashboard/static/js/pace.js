@@ -1,7 +1,10 @@
 /** When work is done: at most a few times a second, and only while somebody can see it. */
 
+const IDLE_SHARE = 4;
+
 /**
- * Wrap `work` so that any number of calls leads to one run, at the next frame that is far enough from the last.
+ * Wrap `work` so that any number of calls leads to one run, at the next frame that is far enough from the last: what
+ * takes long, layout and painting included, is done more rarely, so that most of the time is left for the reader.
  * Frames stop in a hidden tab, so nothing is drawn there and nothing is piled up.
  * @param {() => void} work
  * @param {AbortSignal} signal
@@ -11,16 +14,18 @@
 export function paced(work, signal, milliseconds = 250) {
   let waiting = false;
   let last = -Infinity;
+  let pause = milliseconds;
   /** @param {number} now */
   function frame(now) {
     if (signal.aborted) return;
-    if (now - last < milliseconds) {
-      setTimeout(() => requestAnimationFrame(frame), milliseconds - (now - last));
+    if (now - last < pause) {
+      setTimeout(() => requestAnimationFrame(frame), pause - (now - last));
       return;
     }
     waiting = false;
     last = now;
     work();
+    setTimeout(() => { pause = Math.max(milliseconds, IDLE_SHARE * (performance.now() - now)); }); // after the painting
   }
   return () => {
     if (waiting || signal.aborted) return;

@@ -35,6 +35,7 @@ export function show(root, app, signal) {
       known.set(provider.name, { text, element });
       return element;
     });
+    for (const name of known.keys()) if (!providers.some((provider) => provider.name === name)) known.delete(name);
     if (elements.some((element, index) => cards.children[index] !== element) || cards.children.length !== elements.length) fill(cards, elements);
   }, signal);
   app.feed.on("health", () => app.refreshProfiles(), signal);
