@@ -26,6 +26,11 @@ TESTS = [
     "websockets>=17.4,<18",  # what the SDKs' realtime clients dial with
     "wsproto>=1.3,<2",
 ]
+OTLP = [
+    "opentelemetry-exporter-otlp-proto-common>=1.45,<2",
+    "opentelemetry-proto>=1.45,<2",
+    "opentelemetry-sdk>=1.45,<2",
+]
 LINT = [
     "import-linter>=2.16,<3",
     "mypy==2.4.1",
@@ -118,8 +123,9 @@ setup(
         "dashboard": DASHBOARD,
         "docs": DOCS,
         "lint": LINT,
+        "otlp": OTLP,
         "tests": TESTS,
-        "dev": [*DASHBOARD, *DOCS, *LINT, *TESTS],
+        "dev": [*DASHBOARD, *DOCS, *LINT, *OTLP, *TESTS],
     },
     entry_points={"console_scripts": ["mgw = mgw.cli.main:main"]},
     zip_safe=False,

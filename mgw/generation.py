@@ -104,6 +104,8 @@ class Generation:
     """Whether some requests may be sent again, or to another target."""
     server_timing: bool = field(init=False)
     """Whether responses say how long the provider and the gateway took."""
+    reads_trace: bool = field(init=False)
+    """Whether a sink of usage events asks for the client's trace."""
     chance: Callable[[], float] = random
     """Returns a random number from 0 to 1."""
     in_use: int = 0
@@ -115,6 +117,7 @@ class Generation:
             provider.retries is not None and provider.retries.attempts for provider in providers
         )
         self.server_timing = self.config.server_timing
+        self.reads_trace = self.config.hooks.otlp is not None
         self.tries_again = has_retries or any(len(targets) > 1 for targets in aliases)
 
     def enter(self) -> None:

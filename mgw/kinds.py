@@ -23,6 +23,8 @@ class KindRow(Struct, frozen=True, kw_only=True):
 
     kind: Kind
     family: Family
+    genai_name: str | None = None
+    """What OpenTelemetry's GenAI conventions call the provider (``gen_ai.provider.name``)."""
     base_url: str | None = None
     """The vendor's own address, which refuses requests without a credential; ``None``: hosts are many."""
     versions: tuple[str, ...]
@@ -68,6 +70,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.OPENAI,
                 family=Family.OPENAI,
+                genai_name="openai",
                 base_url="https://api.openai.com/v1",
                 versions=("/v1",),
                 version=re.compile("v1"),
@@ -92,6 +95,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.AZURE_OPENAI,
                 family=Family.OPENAI,
+                genai_name="azure.ai.openai",
                 versions=("/openai/v1",),
                 version=re.compile("v1|deployments"),
                 version_parameter="api-version",
@@ -105,6 +109,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.ANTHROPIC,
                 family=Family.ANTHROPIC,
+                genai_name="anthropic",
                 base_url="https://api.anthropic.com/v1",
                 versions=("/v1",),
                 version=re.compile("v1"),
@@ -116,6 +121,7 @@ KINDS: Final = MappingProxyType(
             KindRow(
                 kind=Kind.GEMINI,
                 family=Family.GEMINI,
+                genai_name="gcp.gemini",
                 base_url="https://generativelanguage.googleapis.com/v1beta",
                 versions=("/v1beta", "/v1", "/v1alpha"),
                 version=re.compile("v1beta|v1|v1alpha"),

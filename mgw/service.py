@@ -404,7 +404,10 @@ class GatewayService(Service):
             return agent, agent.close
 
         room = SpoolRoom(config.spool.max_bytes)
-        tools = SinkTools(self._reactor, self._line_threads, new_agent, config.spool.dir, room)
+        tools = SinkTools(
+            *(self._reactor, self._line_threads, new_agent, config.spool.dir, room),
+            config=lambda: self.server.generation.config,
+        )
         return OpenSinks(self._journal, tools, (self._metrics, self._usage_log), self._records.flush)
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]

@@ -208,6 +208,15 @@ def checked_webhook_url(text: str) -> str:
     return _checked_full_address(text, "write an Authorization header into headers")
 
 
+def checked_otlp_endpoint(text: str) -> str:
+    """Take the address of a collector of traces and metrics, in the same way as a provider's."""
+    found = _checked_address(text, "write an Authorization header into headers")
+    for signal in ("/v1/traces", "/v1/metrics"):
+        if found.endswith(signal):
+            raise ValueError(f"expected an address without {signal}, which is added to it")
+    return found
+
+
 def _checked_full_address(text: str, instead_of_user: str) -> str:
     if "#" in text:
         raise ValueError("expected an address without a fragment (no #)")
@@ -306,6 +315,10 @@ ADDRESS: Final = text_like(
 UPSTREAM_ADDRESS: Final = text_like(
     f"{_NO_DOT_SEGMENT}(?:[hH][tT][tT][pP]|[wW][sS])[sS]?://{_HOST_PATTERN}(?::{_PORT_PATTERN}?)?"
     f"{_URL_PATH_PATTERN}"
+)
+OTLP_ENDPOINT: Final = text_like(
+    f"{_NO_DOT_SEGMENT}(?!.*/v1/(?:traces|metrics)/?$)[hH][tT][tT][pP][sS]?://{_HOST_PATTERN}"
+    f"(?::{_PORT_PATTERN}?)?{_URL_PATH_PATTERN}"
 )
 _PROXY_USER_PATTERN: Final = r"(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})+"
 PROXY_ADDRESS: Final = text_like(

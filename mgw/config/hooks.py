@@ -14,11 +14,13 @@ from mgw.config.checks import (
     FRAMING_HEADERS,
     HEADER_VALUE,
     KEY,
+    OTLP_ENDPOINT,
     TOKEN_URL,
     VARIABLE,
     any_case,
     checked_field_name,
     checked_header_value,
+    checked_otlp_endpoint,
     checked_variable,
     checked_webhook_url,
     text_like,
@@ -44,10 +46,17 @@ from mgw.secret import Secret
 
 OWN_HEADERS: Final = frozenset({"content-type", "idempotency-key", "x-gateway-signature"})
 """Headers of a webhook request that the gateway writes itself."""
-_NEVER: Final = any_case(OWN_HEADERS | FRAMING_HEADERS)
-WEBHOOK_HEADER_NAME: Final = text_like(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+") | {
-    "not": {"pattern": f"^(?:{_NEVER})$"}
-}
+OWN_OTLP_HEADERS: Final = frozenset({"content-type"})
+"""Headers of an OTLP request that the gateway writes itself."""
+
+
+def _header_name(own: frozenset[str]) -> dict[str, Any]:  # Any: JSON
+    names = any_case(own | FRAMING_HEADERS)
+    return text_like(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+") | {"not": {"pattern": f"^(?:{names})$"}}
+
+
+WEBHOOK_HEADER_NAME: Final = _header_name(OWN_HEADERS)
+OTLP_HEADER_NAME: Final = _header_name(OWN_OTLP_HEADERS)
 STANDARD_STREAMS: Final = ("stdout", "stderr")
 
 
@@ -93,6 +102,12 @@ WebhookUrl = Annotated[
     expect("an http:// or https:// address"),
     check_with(checked_webhook_url),
     WithJsonSchema(TOKEN_URL),
+]
+OtlpEndpoint = Annotated[
+    str,
+    expect("an http:// or https:// address"),
+    check_with(checked_otlp_endpoint),
+    WithJsonSchema(OTLP_ENDPOINT),
 ]
 SigningKey = Annotated[Secret, key_or("secret_env"), WithJsonSchema(KEY)]
 Events = Annotated[int, Field(gt=0, le=10_000), expect("a whole number from 1 to 10000")]
@@ -169,12 +184,46 @@ class SqliteSettings(Settings):
     )
 
 
+class OtlpSettings(Settings):
+    """Usage events to an OpenTelemetry collector."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["endpoint"]})
+
+    endpoint: OtlpEndpoint = Field(
+        default=None,  # type: ignore[assignment]  # see Settings: required
+        repr=False,
+        json_schema_extra=Documentation(
+            "The address of an OpenTelemetry collector that takes OTLP over HTTP",
+            "Spans are posted to ``<endpoint>/v1/traces`` and metrics to ``<endpoint>/v1/metrics``, as "
+            "protobuf; see ``docs/sinks.rst``. This needs ``pip install mgw[otlp]``.",
+        ),
+    )
+    """Without a trailing ``/``."""
+    headers: EmptyIfNull[dict[str, HeaderSource]] = Field(
+        default={},
+        repr=False,
+        json_schema_extra=Documentation(
+            "Headers of each request",
+            "A value is text, or ``{env: NAME}`` for an environment variable. The values are never shown or "
+            "logged.",
+            default="empty",
+        ),
+    )
+    """After loading, each value is a :class:`~mgw.secret.Secret`."""
+    interval_seconds: Seconds = setting(
+        "How often metrics are sent, in seconds",
+        "Spans wait for others for at most a second, or for this long if it is shorter.",
+        default=10.0,
+    )
+
+
 class HooksSettings(Settings):
     """Where usage events are sent."""
 
     jsonl: JsonlSettings | None = setting("Usage events as JSON lines")
     webhook: WebhookSettings | None = setting("Usage events to an HTTP endpoint")
     sqlite: SqliteSettings | None = setting("Usage events in an SQLite file")
+    otlp: OtlpSettings | None = setting("Usage events to an OpenTelemetry collector")
 
 
 def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
@@ -187,20 +236,23 @@ def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
                 context.report.add(path, f"missing, expected {words[0].lower()}{words[1:]}")
     if hooks.jsonl is not None:
         _check_rotation(hooks.jsonl, ("hooks", "jsonl"), context)
-    if hooks.webhook is None:
-        return hooks
-    return hooks.model_copy(update={"webhook": _webhook(hooks.webhook, ("hooks", "webhook"), context)})
+    changed: dict[str, Settings] = {}
+    if hooks.webhook is not None:
+        changed["webhook"] = _webhook(hooks.webhook, ("hooks", "webhook"), context)
+    if hooks.otlp is not None:
+        headers = _headers(hooks.otlp.headers, ("hooks", "otlp", "headers"), OWN_OTLP_HEADERS, context)
+        changed["otlp"] = hooks.otlp.model_copy(update={"headers": headers})
+    return hooks.model_copy(update=changed)
 
 
 def secrets_of_hooks(hooks: HooksSettings) -> list[Secret]:
     """Return what of these settings no log may repeat."""
-    webhook = hooks.webhook
-    if webhook is None:
-        return []
-    found = [value for value in webhook.headers.values() if isinstance(value, Secret) and value]
+    senders = [sender for sender in (hooks.webhook, hooks.otlp) if sender is not None]
+    values = [value for sender in senders for value in sender.headers.values()]
+    found = [value for value in values if isinstance(value, Secret) and value]
     found += [Secret(part) for value in found for part in value.reveal().split(" ")[1:] if part]
-    if webhook.secret is not None:
-        found.append(webhook.secret)
+    if hooks.webhook is not None and hooks.webhook.secret is not None:
+        found.append(hooks.webhook.secret)
     return found
 
 
@@ -220,11 +272,13 @@ def _webhook(webhook: WebhookSettings, path: Path, context: LoadContext) -> Webh
             context.report.add(by_name, "secret is also set: keep only one of them")
         else:
             secret = context.key_from(webhook.secret_env, by_name)
-    headers = _headers(webhook.headers, (*path, "headers"), context)
+    headers = _headers(webhook.headers, (*path, "headers"), OWN_HEADERS, context)
     return webhook.model_copy(update={"secret": secret, "headers": headers})
 
 
-def _headers(headers: dict[str, Any], path: Path, context: LoadContext) -> dict[str, Secret]:
+def _headers(
+    headers: dict[str, Any], path: Path, own: frozenset[str], context: LoadContext
+) -> dict[str, Secret]:
     """Return headers with their values; Any: what :data:`HeaderSource` takes."""
     found: dict[str, Secret] = {}
     seen: dict[str, str] = {}
@@ -235,7 +289,7 @@ def _headers(headers: dict[str, Any], path: Path, context: LoadContext) -> dict[
             checked_field_name(name)
         except ValueError as error:
             context.report.add(here, str(error))
-        if lower in OWN_HEADERS | FRAMING_HEADERS:
+        if lower in own | FRAMING_HEADERS:
             context.report.add(here, f"{name} is written by the gateway itself")
         elif lower in seen:
             context.report.add(here, f"the same header as {seen[lower]}: keep only one")

@@ -48,6 +48,8 @@ SECRET_PLACES: Final[tuple[Path, ...]] = (
     ("hooks", "webhook", "headers", ANY),
     ("hooks", "webhook", "secret"),
     ("hooks", "webhook", "secret_env"),
+    ("hooks", "otlp", "endpoint"),
+    ("hooks", "otlp", "headers", ANY),
     # Of profiles:
     ("client_secret",),
     ("client_secret_env",),

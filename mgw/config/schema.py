@@ -19,7 +19,7 @@ from pydantic_core import core_schema
 from mgw.config.authentication import GOOGLE_MODES, NEEDED_BY_GRANT, refuses_google
 from mgw.config.checks import HEADER_NAME, NAME, PROVIDER_NAME, TEXT, Schema
 from mgw.config.field_types import FAMILY_SPELLINGS
-from mgw.config.hooks import STANDARD_STREAMS, WEBHOOK_HEADER_NAME
+from mgw.config.hooks import OTLP_HEADER_NAME, STANDARD_STREAMS, WEBHOOK_HEADER_NAME
 from mgw.config.normalize import OF_CHAT
 from mgw.config.oauth import OF_GRANT, RESERVED_FIELDS, ClientAuth, Grant, OAuthSettings
 from mgw.config.provider import AuthMode
@@ -57,6 +57,7 @@ def schema_text() -> str:
     _names(oauth["extra"], {"not": {"enum": sorted(RESERVED_FIELDS)}})
     _names(oauth["headers"], HEADER_NAME)
     _names(schema["$defs"]["WebhookSettings"]["properties"]["headers"], WEBHOOK_HEADER_NAME)
+    _names(schema["$defs"]["OtlpSettings"]["properties"]["headers"], OTLP_HEADER_NAME)
     settings["defaults"]["anyOf"][0]["allOf"] = _one_spelling_each(DEFAULT_SPELLINGS)
     voices = schema["$defs"]["TranslationSettings"]["properties"]["voices"]["anyOf"][0]
     voices["allOf"] = _one_spelling_each({key: FAMILY_SPELLINGS[key] for key in voices["properties"]})

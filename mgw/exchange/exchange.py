@@ -29,6 +29,7 @@ from mgw.upstream.failure import UpstreamFailure
 from mgw.usage.event import Outcome, limit_dropped_names
 from mgw.usage.journal import ProviderFailure
 from mgw.usage.record import SessionCounts, SettledExchange, labels_for
+from mgw.usage.trace_context import TraceContext
 
 IS_REQUEST_ID = re.compile(rb"[!-~]{1,128}").fullmatch
 """Whether bytes can be a provider's own id of an exchange."""
@@ -93,6 +94,8 @@ class Exchange(Struct, eq=False):
     """Of the text that is to be spoken."""
     session: SessionCounts | None = None
     """What went through a realtime session, once it is over."""
+    trace: TraceContext | None = None
+    """The client's, where a sink of usage events asks for it."""
     early_failure: GatewayError | None = None
     """The error that broke the provider's stream before its first event; the client got a refusal."""
     sent_last_event: Callable[[], bool] = _not_sent
@@ -298,4 +301,5 @@ class Exchange(Struct, eq=False):
             self.session,
             cost,
             unpriced,
+            self.trace,
         )

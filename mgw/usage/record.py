@@ -19,6 +19,7 @@ from mgw.canonical.reply import NO_USAGE, TokenUsage
 from mgw.routing.route import Route, Treatment
 from mgw.secret import DIGEST_PREFIX
 from mgw.usage.event import MAX_LINE_BYTES, NANODOLLARS, Outcome, UsageEvent, encode, timestamp, usd_text
+from mgw.usage.trace_context import TraceContext
 
 if TYPE_CHECKING:
     from mgw.usage.prices import LabelPrice, Unpriced
@@ -95,6 +96,8 @@ class SettledExchange(Struct, frozen=True, gc=False):
     """In nanodollars."""
     unpriced: Unpriced | None = None
     """Why there is no cost, where one was to be expected."""
+    trace: TraceContext | None = None
+    """Where a sink asks for it; the event does not have it."""
 
     def event(self) -> UsageEvent:
         """Return the usage event."""

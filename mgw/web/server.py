@@ -31,6 +31,7 @@ from mgw.routing.match import MatchedRoute
 from mgw.routing.route import Treatment
 from mgw.routing.routes import EXPRESS_ROUTES, GUARDED_ROUTES, OPEN_ROUTES
 from mgw.usage.record import EndedRequest, SettledExchange
+from mgw.usage.trace_context import trace_context_of
 from mgw.vocabulary import DialectName
 from mgw.web.admission import AdmittedHead, AdmittedHeads
 from mgw.web.app import GatewayRequest, endpoint_name
@@ -237,6 +238,9 @@ class WebServer:
             exchange = Exchange(
                 request_id, route, self.generation, self.clock, self.wheel, record, wall, client
             )
+            if self.generation.reads_trace:
+                known = admitted.client_request  # which has what this head has of its own
+                exchange.trace = trace_context_of((known or admitted.head).headers)
         request = ServerRequest(self, channel, admitted, request_id, exchange, content_length)
         self._requests[request] = None
         return request
@@ -248,6 +252,8 @@ class WebServer:
             *(request_id, route, self.generation, self.clock, self.wheel, record, wall),
             client=admitted.caller.client,
         )
+        if self.generation.reads_trace:
+            exchange.trace = trace_context_of(admitted.head.headers)
         exchange.offload = self.offload
         request = UpgradeRequest(self, channel, admitted, request_id, exchange)
         self._requests[request] = None

@@ -15,6 +15,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.web.iweb import IAgent
 
+from mgw.config.settings import Config
 from mgw.config.settings_base import Settings
 from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.batch_files import BatchFiles
@@ -23,6 +24,10 @@ from mgw.usage.line_writer import LineWriter
 from mgw.usage.outbox import Outbox, OutboxOptions, Result
 from mgw.usage.output import Output
 from mgw.usage.spool_room import SpoolRoom
+
+
+def _no_config() -> None:
+    """None is in use yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class SinkTools:
     room: SpoolRoom
     wall: Callable[[], float] = time
     """Unix seconds."""
+    config: Callable[[], Config | None] = _no_config
+    """Returns the configuration in use."""
 
     def runner(self, name: str) -> SerialRunner:
         """Return a thread of its own for work that may block."""

@@ -1,0 +1,129 @@
+"""Post spans and metrics to an OpenTelemetry collector, encoded in a thread (OTLP over HTTP).
+
+Source: opentelemetry.io/docs/specs/otlp, "OTLP/HTTP Response": what each status means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from twisted.internet.defer import Deferred, TimeoutError  # noqa: A004  Twisted's own name
+from twisted.internet.interfaces import IReactorTime
+from twisted.web.client import ResponseFailed
+from twisted.web.iweb import IAgent
+
+from mgw import __version__
+from mgw.errors import GatewayError, forget_frames
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.reactor.own_requests import OwnRequest, send_request
+from mgw.usage.operation_metrics import OperationMetrics
+from mgw.usage.outbox import DELIVERED, Result, Verdict
+
+if TYPE_CHECKING:
+    from mgw.usage.otlp_encoder import OtlpEncoder
+
+TIMEOUT_SECONDS: Final = 10.0
+"""Of each request."""
+MAX_RESPONSE_BYTES: Final = 64 * 1024
+_RETRYABLE: Final = frozenset({429, 502, 503, 504})
+_USUAL_HEADERS: Final = (
+    (b"Content-Type", b"application/x-protobuf"),
+    (b"User-Agent", f"mgw/{__version__}".encode()),
+)
+
+T = TypeVar("T")
+
+
+def _load_encoder(instance_id: str) -> OtlpEncoder:
+    from mgw.usage.otlp_encoder import OtlpEncoder  # a second of imports, so it is done in the thread
+
+    return OtlpEncoder(instance_id)
+
+
+@dataclass(slots=True, eq=False)
+class Collector:
+    """The receiver, how it is told, and the thread that encodes."""
+
+    agent: IAgent = field(repr=False)
+    clock: IReactorTime = field(repr=False)
+    runner: SerialRunner = field(repr=False)
+    endpoint: str = field(repr=False)
+    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    instance_id: str
+    """Of this sink alone, so that what several gateways count is not mixed up."""
+    _encoder: OtlpEncoder | None = field(default=None, repr=False)
+    """Of the thread."""
+
+    def deliver(self, _: str, lines: list[bytes]) -> Deferred[Result]:
+        """Post a batch of spans; cancelling closes the connection."""
+        return Deferred.fromCoroutine(self._deliver(lines))
+
+    def send_metrics(self, metrics: OperationMetrics, since: float, now: float) -> Deferred[Result]:
+        """Post the metrics; cancelling closes the connection."""
+        return Deferred.fromCoroutine(self._send_metrics(metrics, since, now))
+
+    async def _deliver(self, lines: list[bytes]) -> Result:
+        encoded = await self._in_thread(lambda encoder: encoder.encode_lines(lines))
+        if isinstance(encoded, Exception):
+            return Result(Verdict.RETRY, f"cannot be encoded ({type(encoded).__name__})")
+        lost, result = encoded.unreadable, DELIVERED
+        if encoded.body:
+            result = await self._post("/v1/traces", encoded.body)
+            if result.verdict is not Verdict.DELIVERED:
+                return result
+            lost += result.lost
+        reason = result.reason if result.lost else "stored events cannot be read"
+        return Result(Verdict.DELIVERED, reason, lost) if lost else DELIVERED
+
+    async def _send_metrics(self, metrics: OperationMetrics, since: float, now: float) -> Result:
+        points = metrics.points()
+        body = await self._in_thread(lambda encoder: encoder.encode_points(points, since, now))
+        if isinstance(body, Exception):
+            return Result(Verdict.RETRY, f"cannot be encoded ({type(body).__name__})")
+        return await self._post("/v1/metrics", body)
+
+    async def _post(self, path: str, body: bytes) -> Result:
+        request = OwnRequest(
+            "POST", f"{self.endpoint}{path}".encode("ascii"), (*_USUAL_HEADERS, *self.headers), body
+        )
+        sending = Deferred.fromCoroutine(send_request(self.agent, request, MAX_RESPONSE_BYTES, self.clock))
+        try:
+            response = await sending.addTimeout(TIMEOUT_SECONDS, self.clock)
+        except TimeoutError as error:
+            forget_frames(error)
+            return Result(Verdict.RETRY, f"no answer within {TIMEOUT_SECONDS:g} s")
+        except (GatewayError, ResponseFailed) as error:
+            forget_frames(error)  # they hold the events
+            cause = error.cause if isinstance(error, GatewayError) else None
+            return Result(Verdict.RETRY, "cannot be reached" if cause is None else f"failed ({cause.value})")
+        status = response.status
+        if 200 <= status < 300:
+            return await self._accepted(response.body)
+        if status < 400 or status in _RETRYABLE:
+            return Result(Verdict.RETRY, f"the receiver answered {status}")
+        return Result(Verdict.REFUSED, f"the receiver answered {status}")
+
+    async def _accepted(self, body: bytes | None) -> Result:
+        """Read how many spans were refused; metrics have their count in the same place."""
+        if not body:
+            return DELIVERED
+        refused = await self._in_thread(lambda encoder: encoder.rejected(body))
+        if isinstance(refused, Exception) or refused <= 0:  # it is not said how many
+            return DELIVERED
+        return Result(Verdict.DELIVERED, f"the receiver refused {refused} of a batch", refused)
+
+    def _in_thread(self, work: Callable[[OtlpEncoder], T]) -> Deferred[T | Exception]:
+        done: Deferred[T | Exception] = Deferred()
+
+        def encode_it() -> T:
+            if self._encoder is None:
+                self._encoder = _load_encoder(self.instance_id)
+            return work(self._encoder)
+
+        try:
+            self.runner.run(encode_it, done.callback)
+        except OSError as error:  # the system gives no thread
+            self.clock.callLater(0, done.callback, error)
+        return done
