@@ -93,6 +93,11 @@ class OtlpSink:
         """How many events are no spans: refused, unreadable, or too old for the room on the disk."""
         return self.outbox.dropped
 
+    @property
+    def waiting(self) -> int:
+        """How many spans have not been delivered."""
+        return self.outbox.waiting
+
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Count exchanges, and take those whose clients keep their traces."""
         config = self.config()

@@ -18,10 +18,11 @@ from twisted.logger import capturedLogs
 from mgw.config.hooks import OtlpSettings
 from mgw.config.settings import Config
 from mgw.secret import Secret
+from mgw.usage.journal import RowSink
 from mgw.usage.outbox import DELIVERED, Result, Verdict
 from mgw.usage.record import SettledExchange
 from mgw.usage.sinks import SinkTools, otlp
-from mgw.usage.sinks.otlp import OtlpSink, open_sink
+from mgw.usage.sinks.otlp import open_sink
 from mgw.usage.spool_room import SpoolRoom
 from mgw.usage.trace_context import TraceContext
 from tests.support.deferreds import result_of
@@ -271,7 +272,8 @@ assert not [name for name in sys.modules if name.startswith(("opentelemetry.sdk.
 
 
 def test_it_is_a_sink_of_its_own_name(sinks: Sinks) -> None:
-    assert isinstance(sinks.sink, OtlpSink)
-    assert sinks.sink.name == "otlp"
+    sink: RowSink = sinks.sink
+    sinks.record()
+    assert (sink.name, sink.waiting) == ("otlp", 1)
     options = sinks.sink.outbox.options
     assert (options.batch_max, options.flush_seconds, options.save_first) == (256, 1.0, True)
