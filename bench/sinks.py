@@ -1,12 +1,12 @@
 """Put the sinks of usage events to the test: ``python -m bench.sinks [--events N] [--seed N] [--cost]``.
 
-Events are left behind by the hundred thousand, while the webhook's receiver fails, hangs, is killed and
-comes back, the database is locked now and then, and the gateway is stopped and killed.  At the end each
-event that was answered is looked for in the lines, in the table and at the receiver, and what is missing is
-compared with what may be: the last interval before each kill.
+Events are left behind by the hundred thousand, while the receiver of the webhook and of the spans fails,
+hangs, is killed and comes back, the database is locked now and then, and the gateway is stopped and killed.
+At the end each event that was answered is looked for in the lines, in the table and at the receiver, and what
+is missing is compared with what may be: the last interval before each kill.
 
-``--cost`` measures something else: the processor time of the reactor's thread for a relayed request, with no
-sink, with each and with all of them, in turns; the fastest round of each counts.
+``--cost`` measures something else: the processor time for a relayed request, of the reactor's thread and of
+all threads, with no sink, with each and with all of them, in turns; the fastest round of each counts.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ from random import Random
 from tempfile import TemporaryDirectory
 from threading import Thread
 
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
 from bench.machines import ROOT, resident_bytes
 
 INTERVAL = 2.0
@@ -37,10 +39,13 @@ SETTLE_SECONDS = 120.0
 ROUND = 2000
 """Requests of a round of ``--cost``."""
 CLIENTS = 16
+_SPANS = "spans"
+"""Stands for the key of a batch, which spans have not."""
 
 _HOOKS = {
     "jsonl": "{{output: {folder}/usage.jsonl, rotate_bytes: 10000000}}",
     "sqlite": "{{path: {folder}/usage.db}}",
+    "otlp": '{{endpoint: "http://127.0.0.1:{receiver}", headers: {{Authorization: bench-otlp-token}}}}',
     "webhook": '{{url: "http://127.0.0.1:{receiver}/", secret: bench-webhook-secret, timeout_seconds: 3}}',
 }
 _VARIANTS = {
@@ -48,6 +53,7 @@ _VARIANTS = {
     "jsonl": ("jsonl",),
     "sqlite": ("sqlite",),
     "webhook": ("webhook",),
+    "otlp": ("otlp",),
     "all": tuple(_HOOKS),
 }
 _CONFIG = """\
@@ -89,16 +95,17 @@ def _receive(port: int, file: Path, random: Random) -> None:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            is_webhook = self.path == "/"
+            read = _ids_of_events if is_webhook else _ids_of_spans
             fate = random.random() if random_failures else 1.0
             if fate < 0.003:
                 time.sleep(5)  # longer than the gateway waits
-            status = 500 if fate < 0.02 else 302 if fate < 0.025 else 200
-            if status == 200:
-                line = json.dumps(
-                    [self.headers["Idempotency-Key"], [e["request_id"] for e in json.loads(body)]]
-                )
+            failure = 500 if is_webhook else 503  # with 500 a collector would refuse the spans for good
+            status = failure if fate < 0.02 else 302 if fate < 0.025 else 200
+            if status == 200 and self.path != "/v1/metrics":
+                key = self.headers["Idempotency-Key"] if is_webhook else _SPANS
                 with file.open("a") as out:
-                    out.write(line + "\n")
+                    out.write(json.dumps([key, read(body)]) + "\n")
             self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -110,6 +117,19 @@ def _receive(port: int, file: Path, random: Random) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     print(server.server_address[1], flush=True)
     server.serve_forever(0.05)
+
+
+def _ids_of_events(body: bytes) -> list[str]:
+    """The ids of the requests whose events were posted."""
+    return [event["request_id"] for event in json.loads(body)]
+
+
+def _ids_of_spans(body: bytes) -> list[str]:
+    """The same of spans."""
+    request = ExportTraceServiceRequest.FromString(body)
+    spans = (span for part in request.resource_spans for scope in part.scope_spans for span in scope.spans)
+    pairs = (pair for span in spans for pair in span.attributes)
+    return [pair.value.string_value for pair in pairs if pair.key == "mgw.request_id"]
 
 
 @dataclass
@@ -306,8 +326,10 @@ class _Run:
             time.sleep(0.5)
 
     def _report(self, receiver: _Receiver) -> bool:
-        batches = list(receiver.batches())
+        posts = list(receiver.batches())
+        batches = [(key, ids) for key, ids in posts if key != _SPANS]
         received = [one for _, ids in batches for one in ids]
+        spans = [one for key, ids in posts if key == _SPANS for one in ids]
         with closing(sqlite3.connect(self.folder / "usage.db")) as connection:
             stored = [row[0] for row in connection.execute("SELECT request_id FROM usage_events")]
             sound = connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -321,12 +343,13 @@ class _Run:
             f"{self.locks} locks of the database, at most {self.peak / 2**20:.0f} MiB of memory"
         )
         fine = sound
-        for name, ids in (("jsonl", written), ("sqlite", stored), ("webhook", received)):
+        for name, ids in (("jsonl", written), ("sqlite", stored), ("webhook", received), ("otlp", spans)):
             fine = self._account(name, ids) and fine
         keys: dict[str, list[str]] = {}
         mixed = sum(keys.setdefault(key, ids) != ids for key, ids in batches)
         log = (self.folder / "mgw.log").read_bytes()
-        for what in (b"bench-webhook-secret", b"bench-provider-key", b"bench-client-key", b"Traceback"):
+        secrets = (b"bench-webhook-secret", b"bench-otlp-token", b"bench-provider-key", b"bench-client-key")
+        for what in (*secrets, b"Traceback"):
             if what in log:
                 print(f"{what.decode()} is in the log")
                 fine = False
@@ -353,7 +376,7 @@ def _measure_cost(folder: Path, rounds: int) -> None:
     receiver.file.touch()
     receiver.start()
     gateways: dict[str, _Gateway] = {}
-    best = dict.fromkeys(_VARIANTS, float("inf"))
+    best = dict.fromkeys(_VARIANTS, (float("inf"), float("inf")))
     try:
         with _upstream() as upstream:
             for name, wanted in _VARIANTS.items():
@@ -363,14 +386,21 @@ def _measure_cost(folder: Path, rounds: int) -> None:
                 gateways[name] = _start_gateway(place, config + _hooks(place, receiver.port, wanted))
             for _ in range(rounds + 1):  # the first warms up
                 for name, gateway in gateways.items():
-                    best[name] = min(best[name], _round(gateway))
+                    found = _round(gateway)
+                    best[name] = min(best[name][0], found[0]), min(best[name][1], found[1])
     finally:
         for gateway in gateways.values():
             gateway.end()
         receiver.kill()
-    print("processor time of the reactor's thread for a relayed request, the fastest round of each")
-    for name, seconds in best.items():
-        print(f"{name:10} {seconds * 1e6:7.1f} us {seconds / best['no sink'] - 1:+7.1%}")
+    print(
+        "processor time for a relayed request, the fastest round of each: the reactor's thread, all threads"
+    )
+    for name, found in best.items():
+        shown = [
+            f"{seconds * 1e6:7.1f} us {seconds / none - 1:+7.1%}"
+            for seconds, none in zip(found, best["no sink"], strict=True)
+        ]
+        print(f"{name:10} {'    '.join(shown)}")
 
 
 @contextmanager
@@ -390,12 +420,12 @@ def _upstream() -> Iterator[int]:
         process.wait(10)
 
 
-def _round(gateway: _Gateway) -> float:
-    """Return the processor time of the main thread for each request of a round, their events included."""
+def _round(gateway: _Gateway) -> tuple[float, float]:
+    """Return the processor time of the main thread, and of all, for each request of a round and its event."""
     request = _request(b'{"model":"m1.ok","messages":[{"role":"user","content":"hi"}]}')
     connections = [socket.create_connection(("127.0.0.1", gateway.port), 30) for _ in range(CLIENTS)]
     held = [bytearray() for _ in connections]
-    before = _thread_seconds(gateway.process.pid)
+    before = _seconds_of(gateway.process.pid)
     for _ in range(ROUND // CLIENTS):
         for connection in connections:
             connection.sendall(request)
@@ -404,15 +434,20 @@ def _round(gateway: _Gateway) -> float:
                 if not head.startswith(b"http/1.1 200"):
                     raise RuntimeError(head.decode())
     time.sleep(1.5)  # the last events are written and sent
-    used = _thread_seconds(gateway.process.pid) - before
+    after = _seconds_of(gateway.process.pid)
     for connection in connections:
         connection.close()
-    return used / (ROUND // CLIENTS * CLIENTS)
+    requests = ROUND // CLIENTS * CLIENTS
+    return (after[0] - before[0]) / requests, (after[1] - before[1]) / requests
 
 
-def _thread_seconds(pid: int) -> float:
-    """Processor time of the main thread of a process."""
-    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+def _seconds_of(pid: int) -> tuple[float, float]:
+    """Processor time of the main thread of a process, and of all its threads."""
+    threads = {
+        path.parent.name: int(path.read_text().split()[0]) / 1e9
+        for path in Path(f"/proc/{pid}/task").glob("*/schedstat")
+    }
+    return threads[str(pid)], sum(threads.values())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from mgw.config.hooks import STANDARD_STREAMS
+from mgw.config.hooks import OTLP_MISSING, STANDARD_STREAMS, has_otlp_packages
 from mgw.config.listen import EndpointText
 from mgw.config.load import parse
 from mgw.config.problems import ConfigError, dotted_path
@@ -103,12 +103,14 @@ def _spool(config: Config) -> list[str]:
 
 def _events_file(config: Config) -> list[str]:
     """Return what keeps usage events from being written; nothing is created."""
-    jsonl, sqlite = config.hooks.jsonl, config.hooks.sqlite
+    jsonl, sqlite, otlp = config.hooks.jsonl, config.hooks.sqlite, config.hooks.otlp
     found = []
     if jsonl is not None and jsonl.output not in STANDARD_STREAMS and not _can_write(Path(jsonl.output)):
         found.append(f"hooks.jsonl.output: {redact(jsonl.output)} cannot be written")
     if sqlite is not None and not _can_write(Path(sqlite.path)):
         found.append(f"hooks.sqlite.path: {redact(sqlite.path)} cannot be written")
+    if otlp is not None and not has_otlp_packages():
+        found.append(f"hooks.otlp: {OTLP_MISSING}")
     return found
 
 

@@ -1,10 +1,12 @@
 """The settings of ``hooks``, one class for each sink of usage events, and what they ask of one another.
 
-Source: contract 9.5, 9.7 and 9.9.
+Source: contract 9.5, 9.7, 9.9 and 9.10.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Annotated, Any, Final
 
 from msgspec import Struct
@@ -58,6 +60,8 @@ def _header_name(own: frozenset[str]) -> dict[str, Any]:  # Any: JSON
 WEBHOOK_HEADER_NAME: Final = _header_name(OWN_HEADERS)
 OTLP_HEADER_NAME: Final = _header_name(OWN_OTLP_HEADERS)
 STANDARD_STREAMS: Final = ("stdout", "stderr")
+OTLP_PACKAGES: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common")
+OTLP_MISSING: Final = "OpenTelemetry's SDK is not installed: pip install mgw[otlp]"
 
 
 class FromVariable(Struct, frozen=True):
@@ -243,6 +247,14 @@ def settle_hooks(hooks: HooksSettings, context: LoadContext) -> HooksSettings:
         headers = _headers(hooks.otlp.headers, ("hooks", "otlp", "headers"), OWN_OTLP_HEADERS, context)
         changed["otlp"] = hooks.otlp.model_copy(update={"headers": headers})
     return hooks.model_copy(update=changed)
+
+
+def has_otlp_packages(packages: Iterable[str] = OTLP_PACKAGES) -> bool:
+    """Whether what ``hooks.otlp`` needs is installed; of it, only the packages around are imported."""
+    try:
+        return all(find_spec(package) is not None for package in packages)
+    except ModuleNotFoundError:  # not even those
+        return False
 
 
 def secrets_of_hooks(hooks: HooksSettings) -> list[Secret]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Final
 from uuid import uuid4
 
@@ -20,7 +19,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from mgw.config.hooks import OtlpSettings
+from mgw.config.hooks import OTLP_MISSING, OtlpSettings, has_otlp_packages
 from mgw.config.settings import Config
 from mgw.reactor.rate_limited_log import RateLimitedLog
 from mgw.secret import Secret
@@ -35,7 +34,6 @@ from mgw.usage.trace_context import TraceContext
 BATCH_MAX: Final = 256
 SPAN_SECONDS: Final = 1.0
 """How long a span waits for others, at most."""
-_NEEDED: Final = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.common")
 
 _log: Final = Logger()
 
@@ -192,8 +190,8 @@ def open_sink(settings: OtlpSettings, tools: SinkTools) -> OtlpSink:
 
     :raises ValueError: OpenTelemetry is not installed.
     """
-    if not all(map(_is_installed, _NEEDED)):
-        raise ValueError("hooks.otlp: OpenTelemetry's SDK is not installed: pip install mgw[otlp]")
+    if not has_otlp_packages():
+        raise ValueError(f"hooks.otlp: {OTLP_MISSING}")
     agent, close_connections = tools.new_agent(TIMEOUT_SECONDS)
     headers = tuple(
         (name.encode("ascii"), value.reveal().encode("latin-1"))
@@ -215,10 +213,3 @@ def open_sink(settings: OtlpSettings, tools: SinkTools) -> OtlpSink:
     )
     sink.start()
     return sink
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # not even its parent
-        return False

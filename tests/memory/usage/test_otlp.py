@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 )
 from twisted.logger import capturedLogs
 
-from mgw.config.hooks import OtlpSettings
+from mgw.config.hooks import OtlpSettings, has_otlp_packages
 from mgw.config.settings import Config
 from mgw.secret import Secret
 from mgw.usage.journal import RowSink
@@ -254,7 +254,10 @@ def test_an_event_that_cannot_be_written_does_not_take_others_with_it(sinks: Sin
 def test_without_the_extra_the_operator_is_told_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(otlp, "_NEEDED", ("opentelemetry.sdk", "opentelemetry.nothing.of.the.sort"))
+    assert has_otlp_packages()
+    assert not has_otlp_packages(["opentelemetry.sdk", "opentelemetry.nothing.of.the.sort"])
+    assert not has_otlp_packages(["opentelemetry.nothing"])
+    monkeypatch.setattr(otlp, "has_otlp_packages", lambda: False)
     with pytest.raises(ValueError, match=r"^hooks\.otlp: .* not installed: pip install mgw\[otlp\]$"):
         Sinks(tmp_path)
 
@@ -264,8 +267,8 @@ def test_nothing_of_opentelemetry_is_imported_without_the_sink_and_nothing_on_th
 import sys
 import mgw.service, mgw.daemon, mgw.usage.sinks
 assert not [name for name in sys.modules if name.startswith(("opentelemetry", "google.protobuf"))]
-import mgw.usage.sinks.otlp as otlp
-assert all(map(otlp._is_installed, otlp._NEEDED))
+import mgw.usage.sinks.otlp
+assert mgw.config.hooks.has_otlp_packages()
 assert not [name for name in sys.modules if name.startswith(("opentelemetry.sdk.", "google.protobuf"))]
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
