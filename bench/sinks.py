@@ -244,7 +244,8 @@ class _Run:
     random: Random
     answered: dict[str, float] = field(default_factory=dict)
     """By id, when the answer came."""
-    kills: list[float] = field(default_factory=list)
+    kills: list[tuple[float, float]] = field(default_factory=list)
+    """When each came, and when all that was answered before it had been read."""
     stops: int = 0
     locks: int = 0
     peak: int = 0
@@ -264,7 +265,8 @@ class _Run:
                 self._leave(gateway, receiver)
                 self.peak = max(self.peak, resident_bytes(gateway.process.pid))
                 if self.random.random() < 0.15:
-                    self.kills.append(time.monotonic())
+                    moment = time.monotonic()
+                    self.kills.append((moment, moment))
                     gateway.end(signal.SIGKILL)
                     gateway = _start_gateway(self.folder, config)
                 elif self.random.random() < 0.15:
@@ -290,12 +292,15 @@ class _Run:
             receiver.start()
         elif fate < 0.6:
             self._lock(self.random.random() * 2)
-        if self.random.random() < 0.3:  # in the midst of it
-            self.kills.append(time.monotonic())
+        killed = self.random.random() < 0.3  # in the midst of it
+        moment = time.monotonic()
+        if killed:
             gateway.process.kill()
             gateway.process.wait()
         for worker in workers:
             worker.join()
+        if killed:
+            self.kills.append((moment, time.monotonic()))
         if gateway.process.poll() is not None:
             fresh = _start_gateway(self.folder, (self.folder / "mgw.yaml").read_text())
             gateway.process, gateway.port = fresh.process, fresh.port
@@ -360,7 +365,9 @@ class _Run:
         """Say what a sink has; whether nothing is missing that no kill can have taken."""
         found = set(ids)
         missing = [moment for one, moment in self.answered.items() if one not in found]
-        lost = sum(not any(0 <= kill - moment < INTERVAL for kill in self.kills) for moment in missing)
+        lost = sum(
+            not any(begin - INTERVAL < moment <= end for begin, end in self.kills) for moment in missing
+        )
         print(
             f"{name:8} {len(found & self.answered.keys()):>9,} of {len(self.answered):,} events, "
             f"{len(ids) - len(found):>6,} twice, {len(missing) - lost:>5,} taken by kills, {lost} LOST"

@@ -61,8 +61,10 @@ class _Histogram:
     def add(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
-        self.least = min(self.least, value)
-        self.most = max(self.most, value)
+        if value < self.least:  # noqa: PLR1730  min() takes several times as long
+            self.least = value
+        if value > self.most:  # noqa: PLR1730
+            self.most = value
 
 
 @dataclass(slots=True)
