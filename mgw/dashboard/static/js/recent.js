@@ -5,6 +5,7 @@ import { Ring } from "./ring.js";
 
 export const KEPT = 500;
 export const SECONDS = 60;
+const REPEATED_MS = 1500;
 
 /** Events newest first, and a count for each second. */
 export class Recent {
@@ -19,16 +20,23 @@ export class Recent {
     this.buckets = Array.from({ length: SECONDS + 2 }, () => ({ second: 0, ended: 0, failed: 0 }));
     /** When the counting began, in milliseconds. */
     this.since = Date.now();
+    /** After a reset comes first what is held, which ended long ago. */
+    this.countFrom = 0;
     /** @type {Set<() => void>} */
     this.listeners = new Set();
     const tell = paced(() => { for (const listener of [...this.listeners]) listener(); }, signal);
     feed.on("usage", (event) => { this.add(event); tell(); }, signal);
-    feed.on("reset", () => { this.events.clear(); tell(); }, signal);
+    feed.on("reset", () => {
+      this.events.clear();
+      this.countFrom = Date.now() + REPEATED_MS;
+      tell();
+    }, signal);
   }
 
   /** @param {any} event */
   add(event) {
     this.events.push(event);
+    if (Date.now() < this.countFrom) return;
     const second = Math.floor(Date.now() / 1000);
     const bucket = this.buckets[second % this.buckets.length];
     if (bucket.second !== second) Object.assign(bucket, { second, ended: 0, failed: 0 });
