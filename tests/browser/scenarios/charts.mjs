@@ -1,7 +1,7 @@
 /** Tiles, charts and groups say what the API says, for each way of breaking it down. */
 
 import assert from "node:assert/strict";
-import { history, profiles } from "../samples.mjs";
+import { event, history, profiles } from "../samples.mjs";
 import { columns, tile, until } from "../browser.mjs";
 
 const add = (values) => values.reduce((total, value) => total + Number(value.replace(/[$,]/g, "")), 0);
@@ -36,8 +36,20 @@ export default async function scenario(browser) {
   assert.match(await groups.locator("tbody tr").first().innerText(), /^other/);
   assert.equal(await groups.locator('th[aria-sort="descending"]').innerText(), "Name");
 
-  // a part of a chart that is marked becomes the range, and the browser's own way back leaves it
+  // the step that is under way is drawn, too
   await page.locator('.chart button[aria-pressed="true"]').first().click();
+  await browser.stub("events", Array.from({ length: 30 }, (_, index) => event(500 + index)));
+  await until("the totals", async () => (await tile(page, "Requests")) === "70");
+  await until("a bar at the end", () => page.locator(".chart canvas").first().evaluate((canvas) => {
+    const over = canvas.parentElement.querySelector(".u-over");
+    const scale = canvas.width / canvas.clientWidth;
+    const width = Math.ceil((over.clientWidth / 61) * scale);
+    const right = (over.offsetLeft + over.clientWidth) * scale;
+    const { data } = canvas.getContext("2d").getImageData(right - width * 2, (over.offsetTop + over.clientHeight) * scale - 5, width * 2, 3);
+    return data.some((value, index) => index % 4 === 3 && value === 255);
+  }));
+
+  // a part of a chart that is marked becomes the range, and the browser's own way back leaves it
   const plot = await page.locator(".chart .u-over").first().boundingBox();
   await page.mouse.move(plot.x + plot.width * 0.6, plot.y + 50);
   await page.mouse.down();

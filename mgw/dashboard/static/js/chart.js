@@ -3,7 +3,7 @@
 import { h, fill, setText } from "./dom.js";
 import { UNKNOWN } from "./format.js";
 import { icon } from "./icons.js";
-import { makePlot, plotData, token } from "./plot.js";
+import { makePlot, plotData, stepAt, token } from "./plot.js";
 import { watchColours } from "./theme.js";
 
 /** @typedef {import("./chart_data.js").Line} Line */
@@ -64,7 +64,7 @@ export class Chart {
   draw() {
     const content = this.content;
     if (!content) return;
-    const isEmpty = !content.lines.some(({ values }) => values.some((value) => value));
+    const isEmpty = !content.lines.some(({ values }) => values.some((value) => (content.stacked ? value : value !== null)));
     this.empty.hidden = !isEmpty;
     this.host.hidden = isEmpty || this.asTable;
     this.table.hidden = isEmpty || !this.asTable;
@@ -119,7 +119,7 @@ export class Chart {
         return h("li", {}, swatch, h("span", { class: "name", title: line.label }, line.label), h("span", { class: "number" }));
       }));
     }
-    this.drawValues(this.plot?.cursor.idx ?? null);
+    this.drawValues(this.plot ? stepAt(this.plot, content.step) : null);
   }
 
   /** @param {number | null} index of the point under the cursor */

@@ -45,18 +45,19 @@ export function plotOptions(lines, look) {
     padding: [8, 18, 0, 0],
     cursor: {
       y: false,
+      dataIdx: (/** @type {any} */ plot) => stepAt(plot, look.step),
       sync: { key: "charts" },
       drag: { x: true, y: false, setScale: false },
       points: { show: !look.stacked, size: 7 },
     },
-    scales: { x: { time: true }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most > 0 ? most * 1.08 : 1] } },
+    scales: { x: { time: true, range: (/** @type {any} */ _, /** @type {number} */ first, /** @type {number} */ last) => [first, last + look.step] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most > 0 ? most * 1.08 : 1] } },
     axes: [
       { ...axis, grid: { show: false }, values: AXIS_TIMES, space: 72, size: 26, gap: 6 },
       { ...axis, size: (/** @type {any} */ _, /** @type {string[] | null} */ labels) => axisWidth(labels), gap: 6, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => look.format(value).replace(/\.0+(?=\D|$)/, "")) },
     ],
     series: [{}, ...seriesOf(lines, look)],
     hooks: {
-      setCursor: [(/** @type {any} */ plot) => look.onCursor(plot.cursor.idx ?? null)],
+      setCursor: [(/** @type {any} */ plot) => look.onCursor(stepAt(plot, look.step))],
       setSelect: [(/** @type {any} */ plot) => select(plot, look)],
     },
   };
@@ -85,6 +86,19 @@ function alone(plot, index) {
   return values.flatMap((/** @type {number | null} */ value, /** @type {number} */ at) => (
     value !== null && (values[at - 1] ?? null) === null && (values[at + 1] ?? null) === null ? [at] : []
   ));
+}
+
+/**
+ * A value is that of the step which begins at its time, so the cursor means the step that it is in.
+ * @param {any} plot
+ * @param {number} step
+ * @returns {number | null}
+ */
+export function stepAt(plot, step) {
+  const [times] = plot.data;
+  if (!(plot.cursor.left >= 0) || !times.length) return null;
+  const index = Math.floor((plot.posToVal(plot.cursor.left, "x") - times[0]) / step);
+  return Math.max(0, Math.min(times.length - 1, index));
 }
 
 /** @param {any} plot @param {Look} look */
