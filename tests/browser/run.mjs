@@ -8,6 +8,7 @@ const browser = new Browser(base, process.env.MGW_SCREENSHOTS);
 await browser.start();
 try {
   await scenario(browser);
+  browser.judge();
 } finally {
   await browser.stop();
 }
