@@ -152,6 +152,7 @@ class Metrics:
     def _render_parts(self, exposition: Exposition) -> Iterator[bytes]:
         for table in self._tables():
             yield from exposition.render_table(table)
+            del table  # before the next one is made
         for families in (self.state.families, self._configuration):
             for family in families():
                 yield exposition.render((family,))
