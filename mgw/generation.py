@@ -182,8 +182,7 @@ def build_generation(
 
     catalog = Catalog(config, resolver, created, without_account)
     models = Models(_override(row) for row in config.translation.models)
-    denied = config.routes.deny if config.dashboard.enabled else (*config.routes.deny, DASHBOARD_GROUP)
-    table = RouteTable(ROUTES, denied, families_of(config))
+    table = RouteTable(ROUTES, denied_routes(config), families_of(config))
     release = sources.release
     return Generation(
         number,
@@ -275,6 +274,11 @@ def _rewrites(config: Config, profiles: Mapping[str, Profile], problems: list[st
             )
         found[name] = BodyRewrite(profile, provider.cloak or profile.cloak.mode)
     return found
+
+
+def denied_routes(config: Config) -> tuple[str, ...]:
+    """Return the names of routes, groups and families that answer 404."""
+    return config.routes.deny if config.dashboard.enabled else (*config.routes.deny, DASHBOARD_GROUP)
 
 
 def families_of(config: Config) -> dict[str, Family]:

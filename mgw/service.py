@@ -160,6 +160,8 @@ class GatewayService(Service):
             wall=time,
             generation=lambda: self.server.generation,
             rejected=self._metrics.edge_rejected,
+            exchanges=lambda: self.server.exchanges,
+            facts=lambda: self.server.facts,
         )
 
     def _endpoints(self) -> Mapping[str, Endpoint]:

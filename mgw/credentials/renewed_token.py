@@ -26,6 +26,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.state import CredentialState, State
 from mgw.credentials.token_request import TokenRequestError, TokenResponse
 from mgw.reactor.single_flight import SingleFlight
 from mgw.secret import Secret
@@ -111,6 +112,16 @@ class RenewedToken:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def describe(self, wall: float) -> CredentialState:
+        """Say whether there is a token.
+
+        :param wall: unix seconds, now.
+        """
+        if self._credential is None:
+            return CredentialState(State.MISSING if self.failures else State.UNKNOWN, self.key_hash)
+        left = self._expires_at - self.monotonic()
+        return CredentialState(State.READY if left > 0 else State.EXPIRED, self.key_hash, wall + left)
 
     @property
     def token(self) -> Secret | None:

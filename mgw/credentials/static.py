@@ -13,6 +13,7 @@ from mgw.credentials.provider import (
     CredentialProvider,
     CredentialRefusal,
 )
+from mgw.credentials.state import CredentialState, State
 from mgw.errors import GatewayError, Reason
 from mgw.kinds import KindRow
 from mgw.secret import Secret, key_hash
@@ -52,6 +53,10 @@ class StaticCredential(_SingleCredential):
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
+
+    def describe(self, wall: float) -> CredentialState:  # noqa: ARG002  others'
+        """Say that it is there."""
+        return CredentialState(State.READY, self._credential.key_hash)
 
     @classmethod
     def of_kind(cls, key: Secret, row: KindRow) -> StaticCredential:

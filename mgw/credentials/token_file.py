@@ -10,6 +10,7 @@ from typing import Final
 from twisted.internet.interfaces import IReactorTime
 
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.state import CredentialState, State
 from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret, key_hash
 
@@ -79,6 +80,12 @@ class TokenFile:
 
     def close(self) -> None:
         """Nothing is held open."""
+
+    def describe(self, wall: float) -> CredentialState:  # noqa: ARG002  others'
+        """Say whether there was a token when the file was looked at last."""
+        if self._credential is None:
+            return CredentialState(State.UNKNOWN, key_hash(self.path))
+        return CredentialState(State.READY, self._credential.key_hash)
 
     def _reload(self, now: float) -> None:
         try:

@@ -11,6 +11,8 @@ from mgw.dashboard.access import Access
 from mgw.dashboard.app import Dashboard
 from mgw.dashboard.cookies import CookieSessions
 from mgw.dashboard.logins import Logins
+from mgw.dashboard.profiles import Profiles
+from mgw.dashboard.requests import Requests
 from mgw.dashboard.sign_in import FailureCounts, SignIn
 from mgw.dashboard.static import read_files
 from mgw.dashboard.switch import Surroundings
@@ -24,11 +26,20 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         return gateway.generation().credentials.values()
 
     logins = Logins(sources, gateway.reactor)
+    profiles = Profiles(
+        generation=gateway.generation,
+        wall=gateway.wall,
+        facts=gateway.facts,
+        auth=lambda: "keys" if access.has_keys else "loopback",
+        logins=logins.list_entries,
+    )
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
         files=read_files(PAGES),
+        profiles=profiles.answer,
+        requests=Requests(gateway.exchanges).answer,
         logins=logins,
-        on_config=(lambda _: logins.reloaded(),),
+        on_config=(lambda _: logins.reloaded(), lambda _: profiles.follow()),
         on_drain=(logins.stop,),
     )

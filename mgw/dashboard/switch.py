@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from twisted.web.server import Request
 
+from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
 from mgw.secret import Secret
 
@@ -26,6 +27,10 @@ class Surroundings:
     """Returns the one that new requests begin with."""
     rejected: Callable[[str], None]
     """Counts a request whose ``key`` or ``origin`` does not fit."""
+    exchanges: Callable[[], Iterable[Exchange]]
+    """Returns those that have not ended, of which the oldest comes first."""
+    facts: Callable[[], Mapping[str, Any]]  # Any: JSON
+    """Returns ``draining``, ``in_flight``, ``sessions`` and ``max_sessions``."""
 
 
 @dataclass(slots=True)

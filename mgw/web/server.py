@@ -152,6 +152,21 @@ class WebServer:
         """How many requests are under way."""
         return len(self._requests)
 
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Those under way, of which the oldest comes first."""
+        return [request.exchange for request in self._requests if request.exchange is not None]
+
+    @property
+    def facts(self) -> dict[str, bool | int]:
+        """Return in numbers how busy it is, as the dashboard names them."""
+        return {
+            "draining": self.draining,
+            "in_flight": len(self.exchanges),
+            "sessions": self.sessions.count,
+            "max_sessions": self.sessions.max_sessions,
+        }
+
     def use(self, generation: Generation) -> None:
         """Serve new requests with another configuration; those under way keep theirs."""
         before, self.generation = self.generation, generation

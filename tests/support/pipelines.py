@@ -19,7 +19,7 @@ from mgw.exchange.exchange import Exchange
 from mgw.exchange.offload import Offload, run_inline
 from mgw.exchange.request import ClientRequest, Producer
 from mgw.exchange.serving import serve
-from mgw.generation import Generation, families_of
+from mgw.generation import Generation, denied_routes, families_of
 from mgw.reactor.deadline import TimerWheel
 from mgw.routing.catalog import Catalog
 from mgw.routing.match import RouteTable
@@ -98,7 +98,7 @@ class RecordingChannel:
 
 def route_table(settings: Config) -> RouteTable:
     """Return the routes of a configuration: the same table as before where that one had the same."""
-    return _route_table(tuple(settings.routes.deny), tuple(families_of(settings).items()))
+    return _route_table(denied_routes(settings), tuple(families_of(settings).items()))
 
 
 @lru_cache

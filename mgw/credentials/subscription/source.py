@@ -19,6 +19,7 @@ from typing import Final
 
 from mgw.config.profile import CloakMode
 from mgw.credentials.provider import ClientKey, Credential, CredentialRefusal
+from mgw.credentials.state import AccountState, CredentialState, State
 from mgw.credentials.subscription.accounts import Accounts, Login
 from mgw.credentials.subscription.headers import ProfileHeaders
 from mgw.credentials.subscription.limits import means_no_entitlement, rest_seconds
@@ -33,6 +34,9 @@ NEW_SECONDS: Final = 10.0
 """How long a token counts as new that was got because the one before was refused."""
 RENEWED_SECONDS: Final = 300.0
 """The same for the request that it was got for."""
+
+
+_BEST_FIRST: Final = (State.READY, State.RESTING, State.EXPIRED)
 
 
 @dataclass(slots=True)
@@ -141,6 +145,26 @@ class SubscriptionSource:
     def refusable(self, status: int) -> bool:
         """A 401 always is; a limit, or a model that was not bought, where there may be another account."""
         return status == 401 or (self.is_pool and status in (403, 429))
+
+    def describe(self, wall: float) -> CredentialState:
+        """Say how each account is; as a whole it is as well as the best of them.
+
+        :param wall: unix seconds, now.
+        """
+        accounts = tuple(self._describe(login, wall) for login in self.logins)
+        states = {account.state for account in accounts}
+        best = next((state for state in _BEST_FIRST if state in states), State.MISSING)
+        return CredentialState(best, accounts=accounts)
+
+    def _describe(self, login: Login, wall: float) -> AccountState:
+        entry = self.accounts.entry(login)
+        if entry is None or entry.is_lost:
+            return AccountState(login.name, State.SIGNED_OUT)
+        rest = self.pool.rests.rest_of(login.name, None)
+        if rest is not None:
+            return AccountState(login.name, State.RESTING, wall + rest, entry.expires_at)
+        usable = self.accounts.fresh(login) is not None or self.accounts.can_refresh(login)
+        return AccountState(login.name, State.READY if usable else State.EXPIRED, None, entry.expires_at)
 
     def close(self) -> None:
         """Leave the accounts to others."""

@@ -1,0 +1,47 @@
+"""``GET /v1/dashboard/requests``: what is under way between clients and providers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from mgw.dashboard.responses import Query
+from mgw.exchange.exchange import Exchange
+from mgw.routing.route import Treatment
+from mgw.usage.event import timestamp
+
+Json = dict[str, Any]  # Any: JSON
+MAX_REQUESTS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Describes the requests that have not ended, of which the oldest comes first."""
+
+    exchanges: Callable[[], Iterable[Exchange]]
+
+    def answer(self, query: Query) -> Json:  # noqa: ARG002  nothing can be asked for
+        """Return how many there are, and the oldest of them."""
+        found = list(self.exchanges())
+        return {"in_flight": len(found), "requests": [_row(one) for one in islice(found, MAX_REQUESTS)]}
+
+
+def _row(exchange: Exchange) -> Json:
+    target, client, route = exchange.target, exchange.client, exchange.route
+    model = target.asked_model if target is not None else exchange.asked_model
+    found = {
+        "request_id": exchange.request_id,
+        "time": timestamp(exchange.wall),
+        "seconds": round(max(0.0, exchange.clock.seconds() - exchange.started), 3),
+        "dialect": route.dialect.value,
+        "route": route.name,
+        "provider": None if target is None else target.provider.name,
+        "model": model,
+        "client": None if client is None else client.name,
+        "transport": "websocket" if route.treatment is Treatment.REALTIME else "http",
+        "stream": exchange.stream,
+        "http_status": exchange.http_status,
+    }
+    return {name: value for name, value in found.items() if value is not None}

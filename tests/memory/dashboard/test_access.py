@@ -1,0 +1,244 @@
+"""Who may use the dashboard: with keys, with a session, and on the same machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+
+from mgw.dashboard.cookies import SECONDS
+from mgw.dashboard.sign_in import MAX_FAILURES
+from mgw.vocabulary import Family
+from mgw.web.edge_auth import EdgeGate
+from tests.support.configs import THREE_FAMILIES
+from tests.support.dashboards import AWAY, HERE, Address, DashboardHarness
+from tests.support.web_servers import settled
+
+KEY = "canary-dashboard-key"
+OTHER = "canary-another-key-of-it"
+EDGE = "canary-edge-key-12345"
+OWN_KEYS = THREE_FAMILIES + f"dashboard: {{keys: [{KEY}, {OTHER}]}}\n"
+EDGE_KEYS = THREE_FAMILIES + f"edge_auth: {{enabled: true, keys: [{EDGE}]}}\n"
+NO_KEYS = THREE_FAMILIES
+PATH = "/v1/dashboard/profiles"
+BEARER = f"Authorization: Bearer {KEY}"
+
+WITH_KEYS = {
+    "no key": ([], 401),
+    "the key as a bearer": ([BEARER], 200),
+    "the key in x-api-key": ([f"x-api-key: {KEY}"], 200),
+    "the second key": ([f"x-api-key: {OTHER}"], 200),
+    "a right one beside a wrong one": (["Authorization: Bearer wrong-key-1", f"x-api-key: {KEY}"], 200),
+    "a wrong key": (["Authorization: Bearer wrong-key-1"], 401),
+    "the key in another scheme": ([f"Authorization: Basic {KEY}"], 401),
+    "the key in quotes": ([f'x-api-key: "{KEY}"'], 401),
+    "an own origin": ([BEARER, "Origin: http://gw.example"], 200),
+    "a foreign origin that has the key": ([BEARER, "Origin: https://evil.example"], 200),
+    "a foreign origin without one": (["Origin: https://evil.example"], 403),
+    "a cookie that is none": (["Cookie: mgw_dashboard=abc"], 401),
+    "a cookie that is nearly one": (["Cookie: mgw_dashboard=0123456789ab-cdef.aaaaaa.bbbb; a=b"], 401),
+}
+
+
+@pytest.mark.parametrize(("headers", "status"), WITH_KEYS.values(), ids=WITH_KEYS)
+@pytest.mark.parametrize("peer", [HERE, AWAY, UNIXAddress(b"/run/x")], ids=["here", "away", "unix"])
+def test_with_keys_who_has_one_comes_in(headers: list[str], status: int, peer: Address) -> None:
+    gateway = DashboardHarness(OWN_KEYS, peer)
+    response = gateway.ask(PATH, *headers)
+    assert response.status == status
+    assert len(gateway.rejected) == (status != 200)
+    assert gateway.observer.lines[-1] == ("GET", PATH, status)
+    assert b"canary" not in response.body
+    if status != 200:
+        assert set(json.loads(response.body)["error"]) == {"message", "type", "param", "code"}
+    assert settled(gateway) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("own", "opens"), [(OWN_KEYS, False), (NO_KEYS, True)], ids=["own", "none"])
+def test_the_keys_of_edge_auth_open_it_only_where_it_has_none(own: str, opens: bool) -> None:
+    gateway = DashboardHarness(own + EDGE_KEYS.removeprefix(THREE_FAMILIES))
+    assert gateway.ask(PATH, f"x-api-key: {EDGE}").status == (200 if opens else 401)
+
+
+LOCAL = {
+    "here by its address": (HERE, "127.0.0.1:8787", [], 200),
+    "here by name": (HERE, "localhost:8787", [], 200),
+    "here by a name below localhost": (HERE, "mgw.localhost", [], 200),
+    "another address of loopback": (IPv4Address("TCP", "127.9.9.9", 1), "127.0.0.1", [], 200),
+    "IPv6": (IPv6Address("TCP", "::1", 1), "[::1]:8787", [], 200),
+    "IPv4 in IPv6": (IPv6Address("TCP", "::ffff:127.0.0.1", 1), "localhost", [], 200),
+    "its own page": (HERE, "localhost:8787", ["Origin: http://localhost:8787"], 200),
+    "away": (AWAY, "localhost:8787", [], 401),
+    "away by IPv6": (IPv6Address("TCP", "2001:db8::1", 1), "localhost", [], 401),
+    "a UNIX socket": (UNIXAddress(b"/run/mgw"), "localhost", [], 401),
+    "a proxy that says so": (HERE, "localhost", ["X-Forwarded-For: 192.0.2.1"], 401),
+    "a proxy that says so in another way": (HERE, "localhost", ["Forwarded: for=192.0.2.1"], 401),
+    "a foreign host": (HERE, "evil.example", [], 403),
+    "a host that looks like ours": (HERE, "localhost.evil.example", [], 403),
+    "another port's page": (HERE, "localhost:8787", ["Origin: http://localhost:3000"], 403),
+    "a foreign page": (HERE, "localhost:8787", ["Origin: https://evil.example"], 403),
+    "an opaque origin": (HERE, "localhost:8787", ["Origin: null"], 403),
+}
+
+
+@pytest.mark.parametrize(("peer", "host", "headers", "status"), LOCAL.values(), ids=LOCAL)
+def test_without_keys_only_this_machine_comes_in(
+    peer: Address, host: str, headers: list[str], status: int
+) -> None:
+    gateway = DashboardHarness(NO_KEYS, peer)
+    assert gateway.ask(PATH, *headers, host=host).status == status
+    assert len(gateway.rejected) == (status != 200)
+
+
+def test_a_proxy_that_is_trusted_is_not_this_machine() -> None:
+    gateway = DashboardHarness(NO_KEYS + "trusted_proxies: ['127.0.0.1']\n", HERE)
+    assert gateway.ask(PATH, host="localhost").status == 401
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+def test_a_foreign_page_changes_nothing_even_with_a_key(method: str) -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    path = "/v1/dashboard/oauth/one"
+    assert gateway.ask(path, BEARER, "Origin: https://evil.example", method=method).status == 403
+    assert gateway.rejected == ["origin"]
+    assert gateway.ask(path, BEARER, "Origin: http://gw.example", method=method).status == 404
+
+
+def test_the_page_behind_a_proxy_is_known_by_the_public_url() -> None:
+    gateway = DashboardHarness(OWN_KEYS + "public_url: https://llm.example/gw\n")
+    origin = "Origin: https://llm.example"
+    assert gateway.ask("/ui/login", origin, method="POST", body=b'{"key":"%b"}' % KEY.encode()).status == 204
+    assert gateway.ask("/ui/login", "Origin: https://llm.example:444", method="POST").status == 403
+
+
+def test_a_session_lasts_for_its_time() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    signed = gateway.sign_in(KEY)
+    assert (signed.status, signed.body) == (204, b"")
+    rules = signed.headers["set-cookie"].split("; ")[1:]
+    assert rules == ["Max-Age=43200", "Path=/", "HttpOnly", "SameSite=Strict"]
+    assert KEY not in signed.headers["set-cookie"]
+    cookie = f"Cookie: other=1; {signed.cookie}"
+    assert gateway.ask(PATH, cookie).status == 200
+    gateway.wall += SECONDS
+    assert gateway.ask(PATH, cookie).status == 200
+    gateway.wall += 1
+    assert gateway.ask(PATH, cookie).status == 401
+
+
+@pytest.mark.parametrize("position", [0, 5, 20, 45, 50, 60, -1])
+def test_a_cookie_that_was_changed_opens_nothing(position: int) -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    name, _, value = gateway.sign_in(KEY).cookie.partition("=")
+    letters = list(value)
+    letters[position] = "0" if letters[position] != "0" else "A"
+    assert gateway.ask(PATH, f"Cookie: {name}={''.join(letters)}").status == 401
+
+
+def test_a_cookie_does_not_help_a_foreign_page() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    cookie = f"Cookie: {gateway.sign_in(KEY).cookie}"
+    assert gateway.ask(PATH, cookie, "Origin: https://gw.example:8443").status == 403
+
+
+def test_signing_out_ends_the_session_and_no_other() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    mine, yours = gateway.sign_in(KEY).cookie, gateway.sign_in(KEY).cookie
+    out = gateway.ask("/ui/logout", f"Cookie: {mine}", method="POST")
+    assert out.status == 204
+    assert out.headers["set-cookie"].startswith("mgw_dashboard=; Max-Age=0;")
+    assert gateway.ask(PATH, f"Cookie: {mine}").status == 401
+    assert gateway.ask(PATH, f"Cookie: {yours}").status == 200
+
+
+def test_a_key_that_is_removed_takes_its_sessions_with_it() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    mine, yours = gateway.sign_in(KEY).cookie, gateway.sign_in(OTHER).cookie
+    gateway.server.use(DashboardHarness(OWN_KEYS.replace(f"{KEY}, ", "")).generation)
+    gateway.switch.follow()
+    assert gateway.ask(PATH, f"Cookie: {mine}").status == 401
+    assert gateway.ask(PATH, f"Cookie: {yours}").status == 200
+
+
+def test_another_process_with_the_same_keys_takes_the_cookie() -> None:
+    cookie = DashboardHarness(OWN_KEYS).sign_in(KEY).cookie
+    assert DashboardHarness(OWN_KEYS).ask(PATH, f"Cookie: {cookie}").status == 200
+
+
+def test_failed_sign_ins_are_limited_for_each_peer() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    assert [gateway.sign_in("wrong").status for _ in range(MAX_FAILURES)] == [401] * MAX_FAILURES
+    gateway.clock.advance(15)
+    limited = gateway.sign_in(KEY)
+    assert (limited.status, limited.headers["retry-after"]) == (429, "45")
+    gateway.peer = IPv4Address("TCP", "192.0.2.8", 1)
+    assert gateway.sign_in(KEY).status == 204
+    gateway.peer = AWAY
+    gateway.clock.advance(45)
+    assert gateway.sign_in(KEY).status == 204
+
+
+def test_a_form_leads_back_to_the_page() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    form = "Content-Type: application/x-www-form-urlencoded"
+    done = gateway.ask("/ui/login", form, method="POST", body=b"key=" + KEY.encode())
+    assert (done.status, done.headers["location"]) == (303, "../ui")
+    assert gateway.ask("/ui", f"Cookie: {done.cookie}").status == 200
+    failed = gateway.ask("/ui/login", form, method="POST", body=b"key=wrong")
+    assert (failed.status, failed.headers["location"]) == (303, "../ui#failed")
+    assert "set-cookie" not in failed.headers
+
+
+def test_the_page_without_a_key_is_the_one_to_sign_in_with() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    page = gateway.ask("/ui")
+    assert (page.status, page.headers["content-type"]) == (401, "text/html; charset=utf-8")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert b"ui/login" in page.body
+    assert gateway.ask("/ui", BEARER).body != page.body
+
+
+@pytest.mark.parametrize(
+    "path", ["/ui/assets/nothing.js", "/ui/assets/../app.py", "/ui/assets/%2e%2e/app.py", "/ui/x"]
+)
+def test_no_path_leads_out_of_the_files(path: str) -> None:
+    assert DashboardHarness(OWN_KEYS).ask(path, BEARER).status in (400, 401, 404)
+
+
+def test_a_file_is_sent_once_and_then_known() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    assert gateway.switch.dashboard is not None
+    name = gateway.switch.dashboard.files.assets()[0]
+    first = gateway.ask(f"/ui/assets/{name}")
+    assert first.status == 200
+    assert gateway.ask(f"/ui/assets/{name}", f"If-None-Match: {first.headers['etag']}").status == 304
+
+
+def test_what_is_off_is_not_there() -> None:
+    gateway = DashboardHarness(EDGE_KEYS + "dashboard: {enabled: false}\n")
+    assert gateway.switch.dashboard is None
+    assert gateway.ask("/ui").status == 401
+    for path in ("/ui", "/ui/login", PATH):
+        assert gateway.ask(path, f"x-api-key: {EDGE}").status == 404
+
+
+def test_a_wrong_method_is_told_the_right_ones() -> None:
+    response = DashboardHarness(OWN_KEYS).ask(PATH, BEARER, method="PUT")
+    assert (response.status, response.headers["allow"]) == (405, "GET, HEAD")
+
+
+def test_it_goes_on_while_the_gateway_drains() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    gateway.server.draining = True
+    response = gateway.ask(PATH, BEARER)
+    assert response.status == 200
+    assert json.loads(response.body)["draining"] is True
+
+
+def test_a_key_of_the_dashboard_is_nobodys_own_credential() -> None:
+    config = DashboardHarness(OWN_KEYS).generation.config
+    gate = EdgeGate(config.edge_auth, None, config.dashboard.keys)
+    caller = gate.admit(Family.OPENAI, [(b"Authorization", b"Bearer " + KEY.encode())], None)
+    assert caller.key is None
+    assert "key of the dashboard" in (caller.flaw or "")

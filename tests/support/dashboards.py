@@ -1,0 +1,77 @@
+"""A web server with the dashboard, in memory, and a browser or a program that uses it."""
+
+from __future__ import annotations
+
+from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
+from twisted.internet.testing import StringTransport
+
+from mgw.dashboard.switch import DashboardSwitch, Surroundings
+from mgw.routing.routes import GUARDED_ROUTES
+from mgw.web.app import build_app, endpoint_of
+from tests.support.channels import channel_of
+from tests.support.web_servers import WebServerHarness
+
+Address = IPv4Address | IPv6Address | UNIXAddress
+HERE = IPv4Address("TCP", "127.0.0.1", 50000)
+AWAY = IPv4Address("TCP", "192.0.2.7", 50000)
+
+
+class Response:
+    """A response as it came."""
+
+    def __init__(self, data: bytes) -> None:
+        head, _, self.body = data.partition(b"\r\n\r\n")
+        line, *fields = head.split(b"\r\n")
+        self.status = int(line.split(b" ")[1])
+        self.headers = {
+            name.decode().lower(): value.strip().decode()
+            for name, _, value in (field.partition(b":") for field in fields)
+        }
+
+    @property
+    def cookie(self) -> str:
+        """The cookie that was set, without its rules."""
+        return self.headers["set-cookie"].partition(";")[0]
+
+
+class DashboardHarness(WebServerHarness):
+    """A web server whose dashboard is on."""
+
+    def __init__(self, text: str, peer: Address = AWAY, wall: float = 1_800_000_000.0) -> None:
+        self.peer: Address = peer
+        self.wall = wall
+        self.rejected: list[str] = []
+        super().__init__(text)
+        self.switch = DashboardSwitch(
+            Surroundings(
+                reactor=self.clock,
+                wall=lambda: self.wall + self.clock.seconds(),
+                generation=lambda: self.server.generation,
+                rejected=self.rejected.append,
+                exchanges=lambda: self.server.exchanges,
+                facts=lambda: self.server.facts,
+            )
+        )
+        self.switch.follow()
+        dashboard = endpoint_of(self.switch.serve)
+        self.server.app = build_app(dict.fromkeys(GUARDED_ROUTES, dashboard))
+
+    def connect(self) -> None:
+        self.transport = StringTransport(peerAddress=self.peer)
+        self.channel = channel_of(self.factory)
+        self.channel.makeConnection(self.transport)  # type: ignore[no-untyped-call]  # Twisted's
+
+    def ask(
+        self, path: str, *headers: str, method: str = "GET", body: bytes = b"", host: str = "gw.example"
+    ) -> Response:
+        """Send one request on a connection of its own."""
+        self.connect()
+        lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *headers]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+        return Response(self.received())
+
+    def sign_in(self, key: str) -> Response:
+        """Send a key as the script of the page does."""
+        return self.ask("/ui/login", method="POST", body=b'{"key":"%b"}' % key.encode())
