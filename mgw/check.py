@@ -172,8 +172,10 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
     if config.listen.beyond_loopback and not auth.enabled:
         found.append(
             f"listen: {redact(str(config.listen))} can be reached from other machines, and "
-            "edge_auth is off: anyone who reaches it can use the providers' keys"
+            f"edge_auth is off: anyone who reaches it can use the providers' keys{_of_dashboard(config)}"
         )
+    if any(len(key.reveal()) < MIN_HIDDEN for key in config.dashboard.keys):
+        found.append(f"dashboard: a key has {_TOO_SHORT}")
     if auth.keys and not auth.enabled:
         found.append("edge_auth.enabled: keys are set, but edge auth is off, so no client needs one")
     if any(len(key.reveal()) < MIN_HIDDEN for key in auth.secrets):
@@ -189,6 +191,13 @@ def warnings(config: Config, prices: PriceTable | None = None) -> list[str]:
         if size < config.max_body_bytes:
             found.append(f"spool.{name}: less than max_body_bytes, so the largest request bodies never fit")
     return found
+
+
+def _of_dashboard(config: Config) -> str:
+    """Say which of those who reach the gateway will miss a dashboard that has no keys either."""
+    if config.dashboard.keys or not config.dashboard.enabled:
+        return ""
+    return "; the dashboard answers only clients on the same machine until dashboard.keys is set"
 
 
 def warnings_of_files(config: Config) -> list[str]:

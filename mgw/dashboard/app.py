@@ -15,6 +15,7 @@ from twisted.web.server import Request
 
 from mgw.config.settings import Config
 from mgw.dashboard.access import Access
+from mgw.dashboard.openapi import describe_api
 from mgw.dashboard.responses import (
     EVENT_STREAM,
     Answer,
@@ -79,8 +80,6 @@ class Dashboard:
     feed: Callable[[Request, Query], Awaitable[None]] | None = None
     """Writes events for as long as the client stays; sends its own head."""
     logins: LoginFlows | None = None
-    openapi: bytes | None = None
-    """The description of the API."""
     on_config: Sequence[Callable[[Config], None]] = ()
     """Parts that are to know another configuration when it comes into use."""
     on_drain: Sequence[Callable[[], None]] = ()
@@ -115,9 +114,9 @@ class Dashboard:
             found.append((b"usage", _later(self.usage)))
         if self.feed is not None:
             found.append((b"events", _streamed(self.feed)))
-        if self.openapi is not None:
-            found.append((b"openapi.json", _at_once(_always(self.openapi))))
-        return found
+        names = [name.decode() for name, _ in found]
+        description = describe_api(names if self.logins is None else [*names, "oauth"])
+        return [*found, (b"openapi.json", _at_once(lambda _: description))]
 
     def use(self, config: Config) -> None:
         """Follow another configuration from now on."""
@@ -204,10 +203,6 @@ def _streamed(part: Callable[[Request, Query], Awaitable[None]]) -> Handler:
             await part(request, query_of(request))
 
     return handler
-
-
-def _always(answer: bytes) -> Callable[[Query], Answer]:
-    return lambda _: answer
 
 
 def _wrong_method(method: bytes, methods: Methods) -> GatewayError:

@@ -1,0 +1,267 @@
+"""``GET /v1/dashboard/openapi.json``: the API of the dashboard in OpenAPI 3.1, of the parts that are there.
+
+Times are RFC 3339 in UTC; what is not known is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from mgw import __version__
+
+Json = dict[str, Any]  # Any: JSON
+
+_TEXT: Final[Json] = {"type": "string"}
+_NUMBER: Final[Json] = {"type": "number"}
+_COUNT: Final[Json] = {"type": "integer", "minimum": 0}
+_FLAG: Final[Json] = {"type": "boolean"}
+_TIME: Final[Json] = {"type": "string", "format": "date-time"}
+
+
+def _object(required: str, **members: Json) -> Json:
+    """Return the schema of an object; the names of required members have blanks between them."""
+    return {"type": "object", "properties": members, "required": required.split()}
+
+
+def _list(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+def _one_of(words: str) -> Json:
+    return {"type": "string", "enum": words.split()}
+
+
+def _ref(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+_SUMS: Final[Json] = {
+    "requests": _COUNT,
+    "failed": _COUNT,
+    **dict.fromkeys(
+        ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"), _COUNT
+    ),
+    **dict.fromkeys(("session_minutes", "cost_usd", "latency_ms", "ttft_ms"), _NUMBER),
+    **dict.fromkeys(("latency_ms_p50", "latency_ms_p95", "ttft_ms_p50", "ttft_ms_p95"), _NUMBER),
+}
+_UNDER_WAY: Final[Json] = {
+    **dict.fromkeys(("request_id", "dialect", "route", "provider", "model", "client"), _TEXT),
+    "time": _TIME,
+    "seconds": _NUMBER,
+}
+_HEALTH: Final = _object(
+    "state",
+    state=_one_of("ok failing unknown"),
+    since=_TIME,
+    last_success=_TIME,
+    last_failure=_object("time", time=_TIME, error=_TEXT, http_status=_COUNT),
+    requests=_COUNT,
+    failed=_COUNT,
+)
+_ACCOUNT: Final = _object(
+    "name state",
+    name=_TEXT,
+    state=_one_of("ready resting expired signed_out"),
+    rests_until=_TIME,
+    expires=_TIME,
+)
+_CREDENTIALS: Final = _object(
+    "mode state",
+    mode=_TEXT,
+    key_hash={"type": "string", "pattern": "^[0-9a-f]{12}$"},
+    state=_one_of("ready expired missing resting unknown"),
+    expires=_TIME,
+    entry=_TEXT,
+    accounts=_list(_ACCOUNT),
+)
+_PROVIDER: Final = _object(
+    "name kind family base_url defaults capabilities credentials",
+    **dict.fromkeys(("name", "kind", "family", "base_url"), _TEXT),
+    defaults=_list(_TEXT),
+    capabilities=_list(_TEXT),
+    health=_HEALTH,
+    credentials=_CREDENTIALS,
+)
+_LOGIN: Final = _object(
+    "entry profile flows state",
+    entry=_TEXT,
+    profile=_TEXT,
+    flows=_list(_one_of("device pkce")),
+    state=_one_of("signed_in signed_out expired unknown"),
+)
+SCHEMAS: Final[Json] = {
+    "profiles": _object(
+        "service version started generation loaded draining in_flight sessions max_sessions usage_source "
+        "auth providers aliases models",
+        service=_TEXT,
+        version=_TEXT,
+        started=_TIME,
+        generation=_COUNT,
+        loaded=_TIME,
+        draining=_FLAG,
+        in_flight=_COUNT,
+        sessions=_COUNT,
+        max_sessions=_COUNT,
+        usage_source=_one_of("sqlite memory"),
+        auth=_one_of("keys loopback"),
+        providers=_list(_PROVIDER),
+        aliases=_list(_object("name targets", name=_TEXT, targets=_list(_TEXT))),
+        models=_list(
+            _object(
+                "id provider upstream_model capabilities",
+                id=_TEXT,
+                provider=_TEXT,
+                upstream_model=_TEXT,
+                capabilities=_list(_TEXT),
+            )
+        ),
+        logins=_list(_LOGIN),
+    ),
+    "usage": _object(
+        "source since until step totals series",
+        source=_one_of("sqlite memory"),
+        since=_TIME,
+        until=_TIME,
+        step=_COUNT,
+        by=_one_of("provider model client status"),
+        totals=_object("requests failed", **_SUMS),
+        series=_list(_object("time requests failed", time=_TIME, key=_TEXT, **_SUMS)),
+        groups=_list(_object("requests failed", key=_TEXT, **_SUMS)),
+    ),
+    "requests": _object(
+        "in_flight requests",
+        in_flight=_COUNT,
+        requests=_list(
+            _object(
+                "request_id time seconds dialect route transport stream",
+                **_UNDER_WAY,
+                transport=_one_of("http websocket"),
+                stream=_FLAG,
+                http_status=_COUNT,
+            )
+        ),
+    ),
+    "sessions": _object(
+        "max_sessions sessions",
+        max_sessions=_COUNT,
+        sessions=_list(
+            _object(
+                "request_id time seconds dialect route",
+                **_UNDER_WAY,
+                upstream_model=_TEXT,
+                **dict.fromkeys(("bytes_in", "bytes_out", "frames_in", "frames_out"), _COUNT),
+            )
+        ),
+    ),
+    "logs": _object(
+        "lines",
+        lines=_list(
+            _object(
+                "time level text", time=_TIME, level=_one_of("debug info warn error critical"), text=_TEXT
+            )
+        ),
+    ),
+    "login": _object(
+        "entry flow state",
+        entry=_TEXT,
+        flow=_one_of("device pkce"),
+        state=_one_of("pending complete failed cancelled expired"),
+        **dict.fromkeys(("message", "user_code", "verification_uri", "verification_uri_complete"), _TEXT),
+        authorization_url=_TEXT,
+        wants_code=_FLAG,
+        expires=_TIME,
+    ),
+    "error": _object(
+        "error",
+        error=_object(
+            "message type",
+            message=_TEXT,
+            type=_TEXT,
+            param={"type": ["string", "null"]},
+            code={"type": ["string", "null"]},
+        ),
+    ),
+}
+"""What is answered, by name."""
+
+_REFUSED: Final[Json] = {
+    "description": "The request is refused.",
+    "content": {"application/json": {"schema": _ref("error")}},
+}
+_READS: Final[tuple[tuple[str, str, Json], ...]] = (
+    ("profiles", "The gateway, its providers, aliases, models and logins.", {}),
+    (
+        "usage",
+        "What usage events add up to.",
+        {"since": _TIME, "until": _TIME, "step": _COUNT, "by": _one_of("provider model client status")},
+    ),
+    ("requests", "The requests under way, of which the oldest comes first.", {}),
+    ("sessions", "The realtime sessions.", {}),
+    ("logs", "The last lines of the process log.", {"lines": _COUNT}),
+)
+
+
+def describe_api(parts: Collection[str]) -> bytes:
+    """Return the description of an API that has these parts, by the last words of their paths."""
+    paths: Json = {}
+    for name, summary, parameters in _READS:
+        if name in parts:
+            paths[f"/v1/dashboard/{name}"] = {"get": _operation(summary, _json(name), _query(parameters))}
+    if "events" in parts:
+        stream = _response("Server-sent events.", _TEXT, "text/event-stream")
+        summary = "Usage events, log lines, states of providers and sessions, as they come."
+        paths["/v1/dashboard/events"] = {"get": _operation(summary, stream, _query({"kinds": _TEXT}))}
+    if "oauth" in parts:
+        paths["/v1/dashboard/oauth/{entry}"] = _logins()
+    whole = _response("This description.", {"type": "object"})
+    paths["/v1/dashboard/openapi.json"] = {"get": _operation("This description.", whole, [])}
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "mgw dashboard", "version": __version__},
+            "paths": paths,
+            "components": {
+                "schemas": SCHEMAS,
+                "securitySchemes": {
+                    "bearer": {"type": "http", "scheme": "bearer"},
+                    "key": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                    "session": {"type": "apiKey", "in": "cookie", "name": "mgw_dashboard"},
+                },
+            },
+            "security": [{"bearer": []}, {"key": []}, {"session": []}, {}],
+        }
+    )
+
+
+def _operation(summary: str, response: Json, parameters: Iterable[Json], status: str = "200") -> Json:
+    responses = {status: response, "4XX": _REFUSED}
+    return {"summary": summary, "parameters": list(parameters), "responses": responses}
+
+
+def _response(description: str, schema: Json, content_type: str = "application/json") -> Json:
+    return {"description": description, "content": {content_type: {"schema": schema}}}
+
+
+def _json(name: str) -> Json:
+    return _response("OK.", _ref(name))
+
+
+def _query(parameters: Json) -> list[Json]:
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in parameters.items()]
+
+
+def _logins() -> Json:
+    begin = _operation("Begin a login, or continue it with a code (200).", _json("login"), [], "201")
+    begin["responses"]["200"] = _json("login")
+    body = _object("", flow=_one_of("device pkce"), code=_TEXT)
+    begin["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    entry = {"name": "entry", "in": "path", "required": True, "schema": _TEXT}
+    return {
+        "parameters": [entry],
+        "get": _operation("The state of a login.", _json("login"), []),
+        "post": begin,
+        "delete": _operation("Cancel a login.", {"description": "Cancelled."}, [], "204"),
+    }
