@@ -45,6 +45,8 @@ _OF_PAGES: Final = (
     (b"Referrer-Policy", b"same-origin"),
 )
 _MIN_COMPRESSED: Final = 1024
+_LEVEL: Final = 4
+"""Three times as fast as the usual one: nothing else happens meanwhile."""
 
 
 @dataclass(slots=True)
@@ -63,7 +65,7 @@ class StaticFile:
     def compressed(self) -> bytes:
         """Return the content in gzip's format, made when it is first wanted."""
         if self._compressed is None:
-            self._compressed = compress(self.content, mtime=0)
+            self._compressed = compress(self.content, _LEVEL, mtime=0)
         return self._compressed
 
 
