@@ -14,6 +14,7 @@ import { watchColours } from "./theme.js";
  * @property {Line[]} lines
  * @property {boolean} stacked
  * @property {(value: number) => string} format
+ * @property {boolean} isCount
  * @property {(values: (number | null)[]) => number | null} [total] what the legend tells when no point is pointed at
  * @property {(unix: number) => string} moment
  * @property {string} note beside the title, as "per minute"
@@ -87,7 +88,7 @@ export class Chart {
     this.plot?.destroy();
     this.shape = shape;
     this.plot = makePlot(this.host, times, lines, {
-      width: this.width(), height: this.height(), stacked, step,
+      width: this.width(), height: this.height(), stacked, step, isCount: content.isCount,
       format: (value) => /** @type {Content} */ (this.content).format(value),
       onCursor: (index) => this.drawValues(index),
       onSelect: this.onSelect,

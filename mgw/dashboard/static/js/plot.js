@@ -11,6 +11,7 @@ import { stack } from "./chart_data.js";
  * @property {boolean} stacked
  * @property {number} step seconds of a point
  * @property {(value: number) => string} format
+ * @property {boolean} isCount there is nothing between whole numbers
  * @property {(index: number | null) => void} onCursor
  * @property {(since: number, until: number) => void} onSelect
  */
@@ -53,7 +54,7 @@ export function plotOptions(lines, look) {
     scales: { x: { time: true, range: (/** @type {any} */ _, /** @type {number} */ first, /** @type {number} */ last) => [first, last + look.step] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most > 0 ? most * 1.08 : 1] } },
     axes: [
       { ...axis, grid: { show: false }, values: AXIS_TIMES, space: 72, size: 26, gap: 6 },
-      { ...axis, size: (/** @type {any} */ _, /** @type {string[] | null} */ labels) => axisWidth(labels), gap: 6, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => look.format(value).replace(/\.0+(?=\D|$)/, "")) },
+      { ...axis, size: (/** @type {any} */ _, /** @type {string[] | null} */ labels) => axisWidth(labels), gap: 6, space: 34, ...(look.isCount ? { incrs: WHOLE } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => look.format(value).replace(/\.0+(?=\D|$)/, "")) },
     ],
     series: [{}, ...seriesOf(lines, look)],
     hooks: {
@@ -116,6 +117,9 @@ function axisWidth(labels) {
   const longest = Math.max(0, ...(labels ?? []).map((label) => label.length));
   return Math.max(34, longest * 6.4 + 12);
 }
+
+/** Distances of the lines of a grid: 1, 2, 5, 10 and so on. */
+const WHOLE = Array.from({ length: 45 }, (_, index) => [1, 2, 5][index % 3] * 10 ** Math.floor(index / 3));
 
 const AXIS_TIMES = [
   [86_400, "{D} {MMM}", null, null, null, null, null, null, 1],

@@ -70,7 +70,7 @@ export class UsageCharts {
       const lines = isWhole ? wholeLines(row, shown.plain.series, times, step) : this.groupLines(row, shown, keys, times, step);
       const per = row.isSum ? `per ${stepWords(step)}` : `by ${stepWords(step)}`;
       this.charts[index].show({
-        times, step, lines, stacked: row.isSum, format: row.format, moment: momentOfSpan(range.until - range.since),
+        times, step, lines, stacked: row.isSum, format: row.format, isCount: row.format === count, moment: momentOfSpan(range.until - range.since),
         note: [!isWhole && row.ofGroup, per].filter(Boolean).join(", "),
         total: row.isSum ? sum : undefined,
       });
