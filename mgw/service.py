@@ -17,7 +17,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.internet.task import deferLater
-from twisted.logger import ILogObserver, Logger, textFileLogObserver
+from twisted.logger import ILogObserver, Logger, LogPublisher, textFileLogObserver
 from twisted.python.components import Componentized
 from twisted.python.failure import Failure
 from twisted.web.iweb import IAgent
@@ -57,7 +57,7 @@ from mgw.routing.routes import GUARDED_ROUTES, ROUTES
 from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import UpstreamLimits
-from mgw.usage.journal import Journal
+from mgw.usage.journal import Journal, Sink
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks, SinksByName
 from mgw.usage.record_queue import RecordQueue
@@ -122,6 +122,7 @@ class GatewayService(Service):
         self._journal = Journal(reactor)
         lines = self._lines("process log", (log_file or LogFile(None)).output)
         self._usage_log = UsageLog(lines)
+        self._log_text = LogPublisher()
         self._records = RecordQueue(reactor, self._journal.record_all, AccessLog(lines).record_all)
         self._metrics = Metrics(
             frozenset(route.name for route in ROUTES),
@@ -134,6 +135,7 @@ class GatewayService(Service):
             offload=self._work_threads.run,
         )
         self._metrics.reloaded(1, config.providers, config.edge_auth.names)
+        self._lasting_sinks: list[Sink] = [self._metrics, self._usage_log]
         self._sinks = self._open_sinks(config)
         self._dashboard = DashboardSwitch(self._surroundings())
         registry = ClientRegistry()
@@ -162,6 +164,9 @@ class GatewayService(Service):
             rejected=self._metrics.edge_rejected,
             exchanges=lambda: self.server.exchanges,
             facts=lambda: self.server.facts,
+            sessions=lambda: self.server.sessions,
+            log=self._log_text,
+            sinks=self._lasting_sinks,
         )
 
     def _endpoints(self) -> Mapping[str, Endpoint]:
@@ -219,7 +224,8 @@ class GatewayService(Service):
         """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
         if self._log_file is not None and isinstance(application, Componentized):
             stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
-            observer = RedactingObserver(textFileLogObserver(stream), self._known_secrets)
+            self._log_text.addObserver(textFileLogObserver(stream))
+            observer = RedactingObserver(self._log_text, self._known_secrets)
             application.setComponent(
                 ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
             )
@@ -291,9 +297,9 @@ class GatewayService(Service):
         self._warn_of_restart(config)
         self._secrets = list(dict.fromkeys([*secrets_of(config), *self._secrets, *self.server.gate.learned]))
         self._sinks.tools.room.max_bytes = config.spool.max_bytes
-        self._sinks.use(sinks)
         self.server.use(generation)
         self._dashboard.follow()
+        self._sinks.use(sinks)
         self.channels.limits = channel_limits(config)
         self._metrics.reloaded(generation.number, config.providers, config.edge_auth.names)
         self._event_loop.use(fast=config.fast_event_loop)
@@ -410,7 +416,7 @@ class GatewayService(Service):
             *(self._reactor, self._line_threads, new_agent, config.spool.dir, room),
             config=lambda: self.server.generation.config,
         )
-        return OpenSinks(self._journal, tools, (self._metrics, self._usage_log), self._records.flush)
+        return OpenSinks(self._journal, tools, self._lasting_sinks, self._records.flush)
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]
         return LineWriter(name, self._reactor, self._line_threads(self._reactor, name), opener)

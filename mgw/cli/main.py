@@ -1,4 +1,4 @@
-"""``mgw run|check|sim|auth|usage|schema|example``: all that the gateway does, without twistd's options.
+"""``mgw run|check|sim|auth|tail|usage|schema|example``: all that the gateway does, without twistd's options.
 
 Each command imports what it needs, so that ``mgw --help`` does not wait for Twisted.
 """
@@ -74,6 +74,11 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
         from mgw.cli.usage import add_arguments
 
         add_arguments(usage, _DEFAULT_FILE)
+    follow = _add(commands, "tail", _tail, "print the events of a running gateway as they happen")
+    if wanted == "tail":
+        from mgw.cli.tail import add_arguments as add_tail_arguments
+
+        add_tail_arguments(follow)
     _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
     example = _add(commands, "example", _example, "print a configuration with every setting, explained")
     example.add_argument(
@@ -134,6 +139,12 @@ def _usage(said: argparse.Namespace) -> int:
     from mgw.cli.usage import report
 
     return report(said)
+
+
+def _tail(said: argparse.Namespace) -> int:
+    from mgw.cli.tail import tail
+
+    return tail(said)
 
 
 def _schema(_: argparse.Namespace) -> int:

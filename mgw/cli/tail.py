@@ -182,7 +182,7 @@ class EventSource:
         raise TailError(sentence)
 
     def _read(self, response: HTTPResponse, check_output: Callable[[], None]) -> Iterator[tuple[str, str]]:
-        kind, data = "", list[str]()
+        kind, data, event_id = "", list[str](), self._last_id
         while True:
             try:
                 line = response.readline(MAX_LINE_BYTES)
@@ -198,10 +198,11 @@ class EventSource:
             elif name == "data":
                 data.append(value)
             elif name == "id" and value.isascii() and value.isprintable():
-                self._last_id = value
+                event_id = value
             elif name == "retry" and value.isascii() and value.isdigit():
                 self._retry_seconds = min(int(value[:9]) / 1000, MAX_BACK_OFF)
             elif not name and not value:
+                self._last_id = event_id  # only now: what broke off comes again
                 if data:
                     yield kind, "\n".join(data)
                 else:

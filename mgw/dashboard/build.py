@@ -10,6 +10,7 @@ from mgw.credentials.provider import CredentialProvider
 from mgw.dashboard.access import Access
 from mgw.dashboard.app import Dashboard
 from mgw.dashboard.cookies import CookieSessions
+from mgw.dashboard.live import LiveParts
 from mgw.dashboard.logins import Logins
 from mgw.dashboard.profiles import Profiles
 from mgw.dashboard.requests import Requests
@@ -26,12 +27,16 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         return gateway.generation().credentials.values()
 
     logins = Logins(sources, gateway.reactor)
+    live = LiveParts(gateway.reactor, gateway.wall, gateway.sessions())
+    gateway.log.addObserver(live.log_lines)
+    gateway.sinks.append(live.sink)
     profiles = Profiles(
         generation=gateway.generation,
         wall=gateway.wall,
         facts=gateway.facts,
         auth=lambda: "keys" if access.has_keys else "loopback",
         logins=logins.list_entries,
+        health=live.health_of,
     )
     return Dashboard(
         access=access,
@@ -39,7 +44,10 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         files=read_files(PAGES),
         profiles=profiles.answer,
         requests=Requests(gateway.exchanges).answer,
+        sessions=live.answer_sessions,
+        logs=live.answer_logs,
+        feed=live.serve_events,
         logins=logins,
-        on_config=(lambda _: logins.reloaded(), lambda _: profiles.follow()),
-        on_drain=(logins.stop,),
+        on_config=(live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
+        on_drain=(live.feed.close, logins.stop),
     )

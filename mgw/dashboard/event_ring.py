@@ -96,7 +96,8 @@ class EventRing:
                     self._end_at(number)
                     self._text_at(number - 1)
         finally:
-            self._end_at(number)
+            self._next = number
+            self._first = max(self._first, number - size)
 
     def add(self, kind: EventKind, value: Struct) -> None:
         """Add another event.

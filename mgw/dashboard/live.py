@@ -6,11 +6,12 @@ closed; of each there is also a list of what is known now.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import urandom
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.json import encode
 from twisted.web.server import Request
 
@@ -21,9 +22,9 @@ from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES, LogLine, LogLines
 from mgw.dashboard.provider_state import HealthChange, ProviderStates
 from mgw.dashboard.responses import Answer, Query
 from mgw.dashboard.session_list import SessionChange, SessionNews, list_sessions
+from mgw.dashboard.usage_sink import DashboardSink
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.sessions import Sessions
-from mgw.usage.record import SettledExchange
 
 _START_BYTES = 4
 
@@ -40,17 +41,15 @@ class LiveParts:
     log_lines: LogLines = field(init=False)
     """An observer of the process log, behind its redaction."""
     states: ProviderStates = field(init=False)
+    sink: DashboardSink = field(init=False)
+    """Takes the exchanges that have ended."""
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.reactor, EventRing(urandom(_START_BYTES).hex()))
-        self.log_lines = LogLines(self.reactor.callFromThread, self._publish_lines)
+        self.log_lines = LogLines(self._in_reactor, self._publish_lines)
         self.states = ProviderStates(self.wall, self._publish_health)
         self.sessions.observer = SessionNews(self.wall, self._publish_session)
-
-    def record_rows(self, rows: Sequence[SettledExchange]) -> None:
-        """Take exchanges that have ended."""
-        self.feed.record_rows(rows)
-        self.states.record_rows(rows)
+        self.sink = DashboardSink([self.feed.record_rows, self.states.record_rows])
 
     def use(self, config: Config) -> None:
         """Follow another configuration, and keep nothing of the one before."""
@@ -78,6 +77,15 @@ class LiveParts:
     def answer_sessions(self, _: Query) -> Answer:
         """Answer ``GET /v1/dashboard/sessions``."""
         return encode(list_sessions(self.sessions, self.wall()))
+
+    def health_of(self, provider: str) -> Mapping[str, Any] | None:  # Any: JSON
+        """Return what is known of a provider, by its name."""
+        health = self.states.health_of(provider)
+        found: Mapping[str, Any] | None = None if health is None else to_builtins(health)
+        return found
+
+    def _in_reactor(self, work: Callable[[], None]) -> None:
+        self.reactor.callFromThread(work)
 
     def _publish_lines(self, lines: Sequence[LogLine]) -> None:
         for line in lines:

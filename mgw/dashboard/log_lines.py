@@ -11,7 +11,7 @@ lines and not told at all, so that an error in telling is not told for ever.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from threading import Lock
@@ -60,6 +60,8 @@ class LogLines:
 
     def __call__(self, event: LogEvent) -> None:
         """Keep a line."""
+        if "log_text" not in event:  # of a publisher itself, past the redaction
+            return
         line = _line_of(event)
         with self._lock:
             self._keep(line)
@@ -88,22 +90,9 @@ class LogLines:
         self.publish(lines)
 
 
-@implementer(ILogObserver)
-@dataclass(slots=True, frozen=True)
-class ObserverPair:
-    """Two observers of the same finished text: that of the process log, and that of the dashboard."""
-
-    observers: Iterable[Callable[[LogEvent], None]]
-
-    def __call__(self, event: LogEvent) -> None:
-        """Show the event to each."""
-        for observer in self.observers:
-            observer(event)
-
-
 def _line_of(event: LogEvent) -> LogLine:
     level = event.get("log_level")
-    text = str(event.get("log_text", ""))
+    text = str(event["log_text"])
     return LogLine(
         timestamp(float(event.get("log_time", 0.0))),
         level.name if level is not None else LogLevel.info.name,

@@ -118,12 +118,10 @@ class ProviderStates:
             known = self._providers[name] = before.get(name) or _Provider(now, has_own_key)
             known.has_own_key = has_own_key
 
-    def health_of(self, name: str) -> ProviderHealth:
-        """Return what is known of a provider.
-
-        :raises KeyError: there is none of that name.
-        """
-        return self._providers[name].health()
+    def health_of(self, name: str) -> ProviderHealth | None:
+        """Return what is known of a provider; ``None`` where there is none of that name."""
+        known = self._providers.get(name)
+        return None if known is None else known.health()
 
     def record_rows(self, rows: Iterable[SettledExchange]) -> None:
         """Take note of exchanges."""

@@ -6,11 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from twisted.logger import LogPublisher
 from twisted.web.server import Request
 
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
+from mgw.realtime.sessions import Sessions
 from mgw.secret import Secret
+from mgw.usage.journal import Sink
 
 if TYPE_CHECKING:
     from mgw.dashboard.app import Dashboard
@@ -31,6 +34,12 @@ class Surroundings:
     """Returns those that have not ended, of which the oldest comes first."""
     facts: Callable[[], Mapping[str, Any]]  # Any: JSON
     """Returns ``draining``, ``in_flight``, ``sessions`` and ``max_sessions``."""
+    sessions: Callable[[], Sessions]
+    """Returns those that are open."""
+    log: LogPublisher
+    """Takes observers of the finished text of the process log, without secrets."""
+    sinks: list[Sink]
+    """Those that no configuration turns off; what is added is used when the next configuration is."""
 
 
 @dataclass(slots=True)

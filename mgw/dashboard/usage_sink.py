@@ -18,6 +18,7 @@ class DashboardSink:
     name: str = field(default="dashboard", init=False)
     errors: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
+    waiting: int = field(default=0, init=False)
 
     def record_all(self, rows: Iterator[SettledExchange]) -> None:
         """Take the rows of a batch."""

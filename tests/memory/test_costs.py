@@ -23,7 +23,7 @@ CALLS: Final = {
     "relayed 1 kB": 92.1,
     "relayed 1 kB, 20 headers in the answer": 92.1,
     "relayed 1 kB, a new traceparent each": 99.3,
-    "relayed 1 kB, a new unknown header each": 114.7,
+    "relayed 1 kB, a new unknown header each": 118.2,
     "relayed 1 kB, a token of an endpoint": 92.1,
     "translated 4 kB, chat to anthropic": 205.5,
     "translated 4 kB, anthropic to chat": 209.5,
@@ -35,11 +35,12 @@ CALLS: Final = {
     "chunk, anthropic to chat": 27.8,
     "chunk, chat to gemini": 26.8,
     "frame, relayed": 13.5,
-    "session, opened and closed": 1269.4,
+    "session, opened and closed": 1317.7,
 }
 """The most calls of each: 3 % above what was counted.  Lower the bar when the number falls."""
-SESSION_BYTES: Final = 11_140
-"""The most that an open session keeps, but for its transports: 3 % above what was counted."""
+SESSION_BYTES: Final = 11_480
+"""The most that an open session keeps, but for its transports, and its event in the feed: 3 % above what was
+counted."""
 
 
 @pytest.fixture(scope="module")

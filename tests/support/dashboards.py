@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.testing import StringTransport
+from twisted.logger import LogPublisher
 
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.routing.routes import GUARDED_ROUTES
@@ -50,6 +51,9 @@ class DashboardHarness(WebServerHarness):
                 rejected=self.rejected.append,
                 exchanges=lambda: self.server.exchanges,
                 facts=lambda: self.server.facts,
+                sessions=lambda: self.server.sessions,
+                log=LogPublisher(),
+                sinks=[],
             )
         )
         self.switch.follow()

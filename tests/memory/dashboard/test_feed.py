@@ -172,6 +172,18 @@ def test_one_write_is_bounded_and_a_connection_that_fills_up_is_left_alone() -> 
     assert MAX_WRITE_BYTES <= writes[0] < MAX_WRITE_BYTES + 2000
 
 
+def test_an_idle_reader_is_no_client_that_is_stuck_and_one_that_takes_nothing_is() -> None:
+    clock = Clock()
+    feed = make_feed(clock)
+    client = FeedClient(feed, clock)
+    client.line.clock.pump([10.0] * 100)
+    assert not client.line.closing
+    assert not client.line.aborted
+    client.line.channel.pauseProducing()
+    client.line.clock.pump([10.0] * 40)
+    assert client.line.aborted
+
+
 def test_when_the_gateway_stops_the_responses_end_and_none_begins() -> None:
     clock = Clock()
     feed = make_feed(clock)
