@@ -45,6 +45,7 @@ _ENCODER: Final = Encoder()
 
 Row = list[int | None]
 """The sums of some events: those of :data:`SUMS` in their order, the latency, the time to the first byte."""
+Keyed = dict[str | None, Row]
 
 
 def add_row(total: Row, row: Sequence[int | None]) -> None:
@@ -55,22 +56,26 @@ def add_row(total: Row, row: Sequence[int | None]) -> None:
             total[index] = value if before is None else before + value
 
 
-def _no_row() -> Row:
-    return [None] * WIDTH
+def _add(rows: Keyed, key: str | None, row: Sequence[int | None]) -> None:
+    found = rows.get(key)
+    if found is None:
+        rows[key] = list(row)
+    else:
+        add_row(found, row)
 
 
 @dataclass(slots=True)
 class UsageRows:
     """Sums by step and key."""
 
-    points: dict[tuple[int, str | None], Row] = field(default_factory=dict)
+    points: dict[int, Keyed] = field(default_factory=dict)
     """By the number of the step, which is its start divided by its length."""
-    groups: dict[str | None, Row] = field(default_factory=dict)
+    groups: Keyed = field(default_factory=dict)
 
     def add(self, step: int, key: str | None, row: Sequence[int | None]) -> None:
         """Add the sums of some events."""
-        add_row(self.points.setdefault((step, key), _no_row()), row)
-        add_row(self.groups.setdefault(key, _no_row()), row)
+        _add(self.points.setdefault(step, {}), key, row)
+        _add(self.groups, key, row)
 
     def fold(self, most_groups: int = MAX_GROUPS, most_in_series: int = MAX_SERIES_GROUPS) -> Iterator[None]:
         """Sum up what has no place of its own; yields now and then, since there may be much of it."""
@@ -79,13 +84,15 @@ class UsageRows:
         points, groups = self.points, self.groups
         self.points, self.groups = {}, {}
         for number, (key, row) in enumerate(groups.items()):
-            add_row(self.groups.setdefault(key if key in kept else OTHER, _no_row()), row)
+            _add(self.groups, key if key in kept else OTHER, row)
             if number % ROWS_AT_ONCE == 0:
                 yield
-        for number, ((step, key), row) in enumerate(points.items()):
-            add_row(self.points.setdefault((step, key if key in shown else OTHER), _no_row()), row)
-            if number % ROWS_AT_ONCE == 0:
-                yield
+        for step, rows in points.items():
+            folded = self.points.setdefault(step, {})
+            for number, (key, row) in enumerate(rows.items()):
+                _add(folded, key if key in shown else OTHER, row)
+                if number % ROWS_AT_ONCE == 0:
+                    yield
 
 
 def ranked(requests: dict[str, int]) -> list[str]:
@@ -98,7 +105,7 @@ def render_usage(query: UsageQuery, source: str, rows: UsageRows) -> Iterator[by
 
     :param rows: which are folded.
     """
-    totals = _no_row()
+    totals: Row = [None] * WIDTH
     for row in rows.groups.values():
         add_row(totals, row)
     totals[0] = totals[0] or 0
@@ -115,19 +122,22 @@ def render_usage(query: UsageQuery, source: str, rows: UsageRows) -> Iterator[by
     head["totals"] = _shown(totals)
     yield _ENCODER.encode(head)[:-1]
     yield b',"series":['
-    yield from _pieces(_point(query, *place, rows.points[place]) for place in sorted(rows.points, key=_order))
+    yield from _pieces(
+        _point(query, step, key, rows.points[step][key])
+        for step in sorted(rows.points)
+        for key in sorted(rows.points[step], key=_order)
+    )
     yield b'],"groups":['
     if query.by is not None:
         yield from _pieces(_group(key, rows.groups[key]) for key in _in_order(rows.groups))
     yield b"]}"
 
 
-def _order(place: tuple[int, str | None]) -> tuple[int, bool, str]:
-    step, key = place
-    return step, key is None, key or ""
+def _order(key: str | None) -> tuple[bool, str]:
+    return key is None, key or ""
 
 
-def _in_order(groups: dict[str | None, Row]) -> Iterable[str | None]:
+def _in_order(groups: Keyed) -> Iterable[str | None]:
     """Those with most requests first, then the rest and what has no key."""
     names = ranked({key: row[0] or 0 for key, row in groups.items() if key is not None})
     return chain(names, (key for key in (OTHER, None) if key in groups))

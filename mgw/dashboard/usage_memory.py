@@ -28,6 +28,7 @@ from mgw.dashboard.usage_answer import (
     OTHER,
     TTFT,
     WIDTH,
+    Keyed,
     Row,
     UsageRows,
     add_row,
@@ -48,7 +49,7 @@ MAX_WAITING: Final = 128
 """So many rows of a minute and its labels wait for being added to those that are kept."""
 ROWS_MOVED: Final = 256
 """About so many rows of minutes are added to hours at once."""
-ROWS_READ: Final = 128
+ROWS_READ: Final = 64
 """A query reads so many in a turn of the reactor."""
 _INDEX: Final = {name: index for index, name in enumerate(SUMS)}
 _TOKENS_IN, _TOKENS_OUT = _INDEX["tokens_in"], _INDEX["tokens_out"]
@@ -57,7 +58,6 @@ _REASONING, _MINUTES, _COST = _INDEX["reasoning_tokens"], _INDEX["session_minute
 _NEW_ROW: Final = (0, 0, *[None] * (len(SUMS) - 2), *[0] * (WIDTH - len(SUMS)))
 _Labels = tuple[int, str | None, str | None, str | None, Outcome]
 """The minute, the provider, the model, the client and how it ended."""
-_Keyed = dict[str | None, Row]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class _Span:
     """The sums of one minute, or of one hour, by field and key."""
 
     seconds: int
-    keyed: dict[By, _Keyed] = field(default_factory=lambda: {by: {} for by in By})
+    keyed: dict[By, Keyed] = field(default_factory=lambda: {by: {} for by in By})
 
     @property
     def rows(self) -> int:

@@ -7,7 +7,7 @@ for any more.
 
 1. The keys with most requests, where sums are wanted by key.
 2. The sums of each step, by the first 20 of them and all others together.
-3. Where there are more than 20 keys, the sums of the first 1,000 of them.
+3. Where there are more than 20 keys, the sums of the others up to the first 1,000.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mgw.reactor.daemon_threads import SerialRunner
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS, sum_expression, time_condition, whole_units
 from mgw.usage.usage_table import TABLE
 
-SECONDS: Final = 10.0
+SECONDS: Final = 20.0
 MAX_QUERIES: Final = 4
 """How many may wait, the one that runs included."""
 INSTRUCTIONS: Final = 1_000_000
@@ -59,6 +59,7 @@ class UsageFile:
     timer: Callable[[], float] = monotonic
     """Seconds, from any time on; asked in the thread."""
     _queries: int = 0
+    _stopped: bool = False
 
     def answer(self, path: str, query: UsageQuery) -> Deferred[bytes]:
         """Return the answer in JSON; cancel to hear no more of it.
@@ -80,6 +81,9 @@ class UsageFile:
             else:
                 done.errback(self._refusal(result))
 
+        if self._stopped:
+            done.errback(GatewayError(Reason.DRAINING, "the gateway is stopping"))
+            return done
         if self._queries >= MAX_QUERIES:
             done.errback(_overloaded("the dashboard is busy with other queries; try again"))
             return done
@@ -92,7 +96,8 @@ class UsageFile:
         return done
 
     def stop(self) -> None:
-        """Let the thread end."""
+        """Let the thread end when the queries so far are answered; there are no others."""
+        self._stopped = True
         self.runner.stop()
 
     def _limit(self, left: list[bool]) -> Callable[[], bool]:
@@ -160,15 +165,16 @@ def _connect(path: str) -> sqlite3.Connection:
 
 def _read(source: _Source, rows: UsageRows) -> None:
     keys = _most_asked(source) if source.query.by is not None else []
-    _name_keys(source.connection, keys[:MAX_SERIES_GROUPS])
+    _name_keys(source.connection, "shown", keys[:MAX_SERIES_GROUPS])
     step = f"CAST(strftime('%s', time) AS INTEGER) / {source.query.step}"
-    for number, key, *sums in _sums(source, step):
+    for number, key, *sums in _sums(source, step, "shown"):
         if number is not None:  # a time that is none, from who knows where
             rows.add(number, key, sums)
     if len(keys) > MAX_SERIES_GROUPS:
-        _name_keys(source.connection, keys)
-        rows.groups.clear()
-        rows.groups.update((key, sums) for _, key, *sums in _sums(source, "0"))
+        _name_keys(source.connection, "listed", keys[MAX_SERIES_GROUPS:])
+        rows.groups.pop(OTHER, None)
+        others = _sums(source, "0", "listed", f"{source.key} NOT IN temp.shown")
+        rows.groups.update((key, sums) for _, key, *sums in others)
 
 
 def _most_asked(source: _Source) -> list[str]:
@@ -179,26 +185,31 @@ def _most_asked(source: _Source) -> list[str]:
     return [key for (key,) in found]
 
 
-def _name_keys(connection: sqlite3.Connection, keys: Collection[str]) -> None:
-    """Say which keys have sums of their own."""
-    connection.execute("CREATE TEMP TABLE IF NOT EXISTS named (key TEXT PRIMARY KEY) WITHOUT ROWID")
-    connection.execute("DELETE FROM temp.named")
-    connection.executemany("INSERT INTO temp.named VALUES (?)", [(key,) for key in keys])
+def _name_keys(connection: sqlite3.Connection, table: str, keys: Collection[str]) -> None:
+    """Write keys that have sums of their own to a table of the connection."""
+    connection.execute(f"CREATE TEMP TABLE {table} (key TEXT PRIMARY KEY) WITHOUT ROWID")
+    connection.executemany(f"INSERT INTO temp.{table} VALUES (?)", [(key,) for key in keys])  # noqa: S608 (ours)
 
 
-def _sums(source: _Source, step: str) -> Iterator[tuple[Any, ...]]:  # Any: numbers, and text for the key
-    """Return the step, the key and the row of each, one after the other."""
+def _sums(
+    source: _Source, step: str, named: str, condition: str = "1"
+) -> Iterator[tuple[Any, ...]]:  # Any: numbers, and text for the key
+    """Return the step, the key and the row of each, one after the other.
+
+    :param named: the table of the keys that have rows of their own.
+    :param condition: which events count, in SQL.
+    """
     known = source.known
     times = [f"sum({name}){_counts(name)}" for name in ("latency", "ttft")]
     sums = ", ".join([*(sum_expression(name, known) for name in SUMS), *times])
-    named = f"CASE WHEN key IS NULL OR key IN temp.named THEN key ELSE '{OTHER}' END"
+    shown = f"CASE WHEN key IS NULL OR key IN temp.{named} THEN key ELSE '{OTHER}' END"
     inner = [f"{step} AS step", f"{source.key} AS key"]
     inner += [f"{_time(f'{name}_ms', known)} AS {name}" for name in ("latency", "ttft")]
     inner += sorted({found.column for found in SUMS.values() if found.column in known})
     # Without LIMIT, SQLite would work out what the inner one has anew for each of the sums.
     return source.select(
-        f"SELECT step, {named}, {sums} "  # noqa: S608 (nothing in it comes from outside)
-        f"FROM (SELECT {', '.join(inner)} FROM {TABLE} WHERE {{}} LIMIT -1) GROUP BY 1, 2",
+        f"SELECT step, {shown}, {sums} "  # noqa: S608 (nothing in it comes from outside)
+        f"FROM (SELECT {', '.join(inner)} FROM {TABLE} WHERE {{}} AND {condition} LIMIT -1) GROUP BY 1, 2",
     )
 
 
