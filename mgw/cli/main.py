@@ -1,4 +1,4 @@
-"""``mgw run|check|sim|auth|tail|usage|schema|example``: all that the gateway does, without twistd's options.
+"""``mgw run|check|sim|auth|routes|models|usage|tail|schema|example``: all of it, without twistd's options.
 
 Each command imports what it needs, so that ``mgw --help`` does not wait for Twisted.
 """
@@ -69,16 +69,26 @@ def _parser(wanted: str) -> argparse.ArgumentParser:
         add_commands(auth.add_subparsers(title="commands", metavar="COMMAND", required=True), _add_file)
     else:
         _add(commands, "auth", _auth, "log in to accounts of subscriptions, and keep them")
+    routes = _add(commands, "routes", _routes, "list the requests that the gateway takes")
+    models = _add(commands, "models", _models, "list the models that a configuration offers")
     usage = _add(commands, "usage", _usage, "add up the usage events in the SQLite file of hooks.sqlite")
     if wanted == "usage":
-        from mgw.cli.usage import add_arguments
+        from mgw.cli import usage as usage_command
 
-        add_arguments(usage, _DEFAULT_FILE)
+        usage_command.add_arguments(usage, _DEFAULT_FILE)
+    if wanted == "routes":
+        from mgw.cli import routes as routes_command
+
+        routes_command.add_arguments(routes)
+    if wanted == "models":
+        from mgw.cli import models as models_command
+
+        models_command.add_arguments(models, _DEFAULT_FILE)
     follow = _add(commands, "tail", _tail, "print the events of a running gateway as they happen")
     if wanted == "tail":
-        from mgw.cli.tail import add_arguments as add_tail_arguments
+        from mgw.cli import tail as tail_command
 
-        add_tail_arguments(follow)
+        tail_command.add_arguments(follow)
     _add(commands, "schema", _schema, "print a JSON schema of the configuration, for editors")
     example = _add(commands, "example", _example, "print a configuration with every setting, explained")
     example.add_argument(
@@ -145,6 +155,18 @@ def _tail(said: argparse.Namespace) -> int:
     from mgw.cli.tail import tail
 
     return tail(said)
+
+
+def _routes(said: argparse.Namespace) -> int:
+    from mgw.cli.routes import report
+
+    return report(said)
+
+
+def _models(said: argparse.Namespace) -> int:
+    from mgw.cli.models import report
+
+    return report(said)
 
 
 def _schema(_: argparse.Namespace) -> int:

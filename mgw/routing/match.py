@@ -61,7 +61,7 @@ class RouteTable:
         self._families: dict[str, set[Family]] = {}
         exact: set[str] = set()
         for route in routes:
-            if _is_denied(route, denied):
+            if is_denied(route, denied):
                 self._denied.add(route.name)
             self._families.setdefault(group_of(route.path), set()).add(route.family)
             for template, version in templates_of(route):
@@ -217,7 +217,7 @@ class RouteTable:
         return MatchedRoute(route, chosen.row.version, model, fault)
 
 
-def _is_denied(route: Route, denied: Collection[str]) -> bool:
+def is_denied(route: Route, denied: Collection[str]) -> bool:
     """Whether an operator switches a row off; what the gateway answers itself belongs to no family."""
     names = {route.name, route.group}
     if not route.is_local:

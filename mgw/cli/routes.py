@@ -1,0 +1,91 @@
+"""``mgw routes``: which requests the gateway takes, and what becomes of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from types import MappingProxyType
+from typing import Final
+
+from mgw.cli.output import FORMATS, Cell, write_rows
+from mgw.routing.match import is_denied
+from mgw.routing.route import ANY_METHOD, Route, Treatment
+from mgw.routing.routes import DASHBOARD_GROUP, ROUTES
+from mgw.vocabulary import Family
+
+COLUMNS: Final = ("method", "path", "family", "modality", "treatment", "translated_for", "name")
+_TREATMENTS: Final = MappingProxyType(
+    {
+        Treatment.REALTIME: "websocket session",
+        Treatment.LOCAL: "answered by the gateway",
+        Treatment.REFUSE: "not implemented",
+    }
+)
+"""What becomes of a request; every other one is relayed or translated."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of the command."""
+    parser.add_argument(
+        "text", nargs="?", metavar="TEXT", help="only routes whose path or name contains this"
+    )
+    parser.add_argument("--family", choices=tuple(Family), type=Family, help="only routes of these clients")
+    parser.add_argument(
+        "-c", "--config", metavar="FILE", help="leave out what routes.deny of this configuration denies"
+    )
+    parser.add_argument("--format", choices=FORMATS, default="table", help="(%(default)s)")
+
+
+def report(said: argparse.Namespace) -> int:
+    """Print the routes; return the exit status."""
+    denied: frozenset[str] = frozenset()
+    if said.config is not None:
+        from mgw.check import read_or_tell, reader_of  # slow to import
+
+        config = read_or_tell(reader_of(said.config))
+        if config is None:
+            return 1
+        denied = frozenset(config.routes.deny)
+        if not config.dashboard.enabled:
+            denied |= {DASHBOARD_GROUP}
+    text = (said.text or "").lower()
+    rows = [
+        _row(route)
+        for route in ROUTES
+        if not is_denied(route, denied)
+        and said.family in (None, _family(route))
+        and (text in route.path.lower() or text in route.name)
+    ]
+    sys.stdout.write(write_rows(said.format, COLUMNS, rows))
+    return 0
+
+
+def _row(route: Route) -> list[Cell]:
+    return [
+        "any" if route.method == ANY_METHOD else route.method,
+        route.path,
+        _family(route),
+        route.modality.value,
+        _treatment(route),
+        " ".join(family for family in Family if family in _others(route)) or None,
+        route.name,
+    ]
+
+
+def _others(route: Route) -> frozenset[Family]:
+    """Return for whose providers a route is translated, its own family's aside."""
+    return route.translated_for - {route.family}
+
+
+def _family(route: Route) -> Family | None:
+    """Return whose clients use a route; what the gateway says of itself has no family, but for models."""
+    return None if route.is_local and "/models" not in route.path else route.family
+
+
+def _treatment(route: Route) -> str:
+    found = _TREATMENTS.get(route.treatment)
+    if found is not None:
+        return found
+    if not _others(route):
+        return "relayed"
+    return "relayed or translated" if route.native else "translated"

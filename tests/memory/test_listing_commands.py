@@ -1,0 +1,137 @@
+"""``mgw routes`` and ``mgw models`` list what the gateway serves."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mgw.cli.main import main
+from mgw.routing.routes import ROUTES
+
+FILE = """
+edge_auth:
+  enabled: true
+  keys:
+    - {name: team, key: a-key-of-the-team, models: ["quick", "local/*"]}
+    - {name: all, key: another-long-key}
+providers:
+  main: {kind: openai, api_key: a-key-of-openai, models: [gpt-big]}
+  local: {kind: openai_compat, base_url: 'http://127.0.0.1:1/v1', auth: none, models: [llama]}
+  cloud: {kind: anthropic, api_key: a-key-of-anthropic}
+aliases:
+  fast: [main/gpt-small, cloud/claude]
+  quick: main/gpt-small
+routes: {deny: [gemini, completions]}
+dashboard: {enabled: false}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "mgw.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    return str(path)
+
+
+def listed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    assert main([*arguments, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_row_is_listed_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = listed(capsys, "routes")
+    assert [row["name"] for row in rows] == [route.name for route in ROUTES]
+
+
+def test_a_route_says_what_becomes_of_a_request(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {row["name"]: row for row in listed(capsys, "routes")}
+    assert rows["chat_completions"] == {
+        "method": "POST",
+        "path": "/v1/chat/completions",
+        "family": "openai",
+        "modality": "text",
+        "treatment": "relayed or translated",
+        "translated_for": "anthropic gemini",
+        "name": "chat_completions",
+    }
+    assert rows["files_list"]["treatment"] == "relayed"
+    assert rows["files_list"]["translated_for"] is None
+    assert (rows["healthz"]["family"], rows["healthz"]["treatment"]) == (None, "answered by the gateway")
+    assert rows["anthropic_models"]["family"] == "anthropic"
+    assert rows["dashboard_api"]["method"] == "any"
+
+
+def test_routes_are_picked_by_text_and_family(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = listed(capsys, "routes", "Batches", "--family", "anthropic")
+    assert rows
+    assert {row["family"] for row in rows} == {"anthropic"}
+    assert all("batches" in row["path"] for row in rows)
+    assert listed(capsys, "routes", "no such word") == []
+
+
+def test_routes_that_a_configuration_denies_are_left_out(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = listed(capsys, "routes", "-c", config)
+    names = {row["name"] for row in rows}
+    assert "chat_completions" in names
+    assert not names & {"completions", "generate_content", "dashboard_api"}
+    assert {row["name"] for row in rows if row["family"] == "gemini"} <= {"gemini_models", "gemini_model"}
+
+
+def test_models_are_those_of_the_catalog_with_their_targets(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = listed(capsys, "models", "-c", config)
+    assert [(row["id"], row["provider"], row["upstream_model"], row["targets"]) for row in rows] == [
+        ("fast", "main", "gpt-small", "main/gpt-small cloud/claude"),
+        ("quick", "main", "gpt-small", "main/gpt-small"),
+        ("main/gpt-small", "main", "gpt-small", None),
+        ("cloud/claude", "cloud", "claude", None),
+        ("main/gpt-big", "main", "gpt-big", None),
+        ("local/llama", "local", "llama", None),
+    ]
+    assert rows[3]["capabilities"] == "chat"
+
+
+def test_a_named_key_sees_its_models_alone(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [row["id"] for row in listed(capsys, "models", "-c", config, "--key", "team")] == [
+        "quick",
+        "local/llama",
+    ]
+    assert len(listed(capsys, "models", "-c", config, "--key", "all")) == 6
+
+
+def test_a_key_that_is_not_there_is_an_error_that_names_those_that_are(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["models", "-c", config, "--key", "nobody"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == ("mgw models: --key: expected the name of a key (team, all), found 'nobody'\n")
+
+
+@pytest.mark.parametrize("command", ["routes", "models"])
+def test_a_file_that_is_not_there_is_an_error(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "-c", str(tmp_path / "none.yaml")]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "cannot be read" in captured.err
+
+
+def test_tables_and_csv_have_the_same_cells(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = listed(capsys, "models", "-c", config)
+    assert main(["models", "-c", config, "--format", "csv"]) == 0
+    found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert found == [{name: value or "" for name, value in row.items()} for row in rows]
+    assert main(["models", "-c", config]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert len(table) == 1 + len(rows)
+    assert table[0].split() == list(rows[0])
