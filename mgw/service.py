@@ -57,7 +57,7 @@ from mgw.routing.routes import GUARDED_ROUTES, ROUTES
 from mgw.secret import Secret
 from mgw.upstream.agent import build_agent
 from mgw.upstream.client import UpstreamLimits
-from mgw.usage.journal import Journal, Sink
+from mgw.usage.journal import Journal
 from mgw.usage.line_writer import LineWriter
 from mgw.usage.open_sinks import OpenSinks, SinksByName
 from mgw.usage.record_queue import RecordQueue
@@ -135,7 +135,6 @@ class GatewayService(Service):
             offload=self._work_threads.run,
         )
         self._metrics.reloaded(1, config.providers, config.edge_auth.names)
-        self._lasting_sinks: list[Sink] = [self._metrics, self._usage_log]
         self._sinks = self._open_sinks(config)
         self._dashboard = DashboardSwitch(self._surroundings())
         registry = ClientRegistry()
@@ -166,7 +165,7 @@ class GatewayService(Service):
             facts=lambda: self.server.facts,
             sessions=lambda: self.server.sessions,
             log=self._log_text,
-            sinks=self._lasting_sinks,
+            add_sink=self._sinks.add,
         )
 
     def _endpoints(self) -> Mapping[str, Endpoint]:
@@ -416,7 +415,7 @@ class GatewayService(Service):
             *(self._reactor, self._line_threads, new_agent, config.spool.dir, room),
             config=lambda: self.server.generation.config,
         )
-        return OpenSinks(self._journal, tools, self._lasting_sinks, self._records.flush)
+        return OpenSinks(self._journal, tools, (self._metrics, self._usage_log), self._records.flush)
 
     def _lines(self, name: str, opener: Any) -> LineWriter:  # Any: Callable[[], Output]
         return LineWriter(name, self._reactor, self._line_threads(self._reactor, name), opener)

@@ -29,6 +29,7 @@ from mgw.dashboard.responses import (
 from mgw.dashboard.sign_in import SignIn
 from mgw.dashboard.static import HOME, SIGN_IN, StaticFiles
 from mgw.errors import GatewayError, Reason
+from mgw.usage.record import SettledExchange
 
 Handler = Callable[[Request], Awaitable[None]]
 Methods = Mapping[bytes, Handler]
@@ -82,6 +83,8 @@ class Dashboard:
     logins: LoginFlows | None = None
     on_config: Sequence[Callable[[Config], None]] = ()
     """Parts that are to know another configuration when it comes into use."""
+    on_exchanges: Sequence[Callable[[Sequence[SettledExchange]], None]] = ()
+    """Parts that are told of exchanges that have ended."""
     on_drain: Sequence[Callable[[], None]] = ()
     """Parts that are to end what would go on."""
     _open: dict[bytes, Methods] = field(init=False)

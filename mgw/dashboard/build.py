@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from os import urandom
 
+from twisted.internet.task import deferLater
+
 from mgw.config.dashboard import PAGES
+from mgw.config.hooks import HooksSettings
 from mgw.credentials.provider import CredentialProvider
 from mgw.dashboard.access import Access
 from mgw.dashboard.app import Dashboard
@@ -17,6 +20,10 @@ from mgw.dashboard.requests import Requests
 from mgw.dashboard.sign_in import FailureCounts, SignIn
 from mgw.dashboard.static import read_files
 from mgw.dashboard.switch import Surroundings
+from mgw.dashboard.usage import DashboardUsage
+from mgw.dashboard.usage_memory import UsageMemory
+from mgw.dashboard.usage_sql import UsageFile
+from mgw.reactor.daemon_threads import DaemonThreads
 
 
 def build_dashboard(gateway: Surroundings) -> Dashboard:
@@ -29,7 +36,6 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
     logins = Logins(sources, gateway.reactor)
     live = LiveParts(gateway.reactor, gateway.wall, gateway.sessions())
     gateway.log.addObserver(live.log_lines)
-    gateway.sinks.append(live.sink)
     profiles = Profiles(
         generation=gateway.generation,
         wall=gateway.wall,
@@ -38,16 +44,30 @@ def build_dashboard(gateway: Surroundings) -> Dashboard:
         logins=logins.list_entries,
         health=live.health_of,
     )
+    usage = _usage(gateway)
     return Dashboard(
         access=access,
         sign_in=SignIn(access, FailureCounts(gateway.reactor.seconds)),
         files=read_files(PAGES),
         profiles=profiles.answer,
         requests=Requests(gateway.exchanges).answer,
+        usage=usage.answer,
         sessions=live.answer_sessions,
         logs=live.answer_logs,
         feed=live.serve_events,
         logins=logins,
         on_config=(live.use, lambda _: logins.reloaded(), lambda _: profiles.follow()),
-        on_drain=(live.feed.close, logins.stop),
+        on_exchanges=(live.feed.record_rows, live.states.record_rows, usage.memory.record_all),
+        on_drain=(live.feed.close, logins.stop, usage.stop),
     )
+
+
+def _usage(gateway: Surroundings) -> DashboardUsage:
+    """Return what adds up usage events, from wherever the configuration has them."""
+
+    def hooks() -> HooksSettings:
+        return gateway.generation().config.hooks
+
+    memory = UsageMemory(gateway.wall, lambda: deferLater(gateway.reactor, 0), lambda: hooks().sqlite is None)
+    file = UsageFile(DaemonThreads(gateway.reactor, "mgw-dashboard-usage"))
+    return DashboardUsage(hooks, memory, file, gateway.wall)

@@ -22,7 +22,6 @@ from mgw.dashboard.log_lines import DEFAULT_LINES, MAX_LINES, LogLine, LogLines
 from mgw.dashboard.provider_state import HealthChange, ProviderStates
 from mgw.dashboard.responses import Answer, Query
 from mgw.dashboard.session_list import SessionChange, SessionNews, list_sessions
-from mgw.dashboard.usage_sink import DashboardSink
 from mgw.errors import GatewayError, Reason
 from mgw.realtime.sessions import Sessions
 
@@ -41,15 +40,12 @@ class LiveParts:
     log_lines: LogLines = field(init=False)
     """An observer of the process log, behind its redaction."""
     states: ProviderStates = field(init=False)
-    sink: DashboardSink = field(init=False)
-    """Takes the exchanges that have ended."""
 
     def __post_init__(self) -> None:
         self.feed = Feed(self.reactor, EventRing(urandom(_START_BYTES).hex()))
         self.log_lines = LogLines(self._in_reactor, self._publish_lines)
         self.states = ProviderStates(self.wall, self._publish_health)
         self.sessions.observer = SessionNews(self.wall, self._publish_session)
-        self.sink = DashboardSink([self.feed.record_rows, self.states.record_rows])
 
     def use(self, config: Config) -> None:
         """Follow another configuration, and keep nothing of the one before."""

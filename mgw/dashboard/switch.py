@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.logger import LogPublisher
 from twisted.web.server import Request
 
+from mgw.dashboard.usage_sink import DashboardSink
 from mgw.exchange.exchange import Exchange
 from mgw.generation import Generation
 from mgw.realtime.sessions import Sessions
@@ -38,8 +39,8 @@ class Surroundings:
     """Returns those that are open."""
     log: LogPublisher
     """Takes observers of the finished text of the process log, without secrets."""
-    sinks: list[Sink]
-    """Those that no configuration turns off; what is added is used when the next configuration is."""
+    add_sink: Callable[[Sink], None]
+    """Tells a sink of exchanges, from the use of this configuration on."""
 
 
 @dataclass(slots=True)
@@ -56,6 +57,7 @@ class DashboardSwitch:
             from mgw.dashboard.build import build_dashboard  # it has a cost, where nobody wants it
 
             self.dashboard = build_dashboard(self.gateway)
+            self.gateway.add_sink(DashboardSink(self.dashboard.on_exchanges))
         if self.dashboard is not None:
             self.dashboard.use(config)
 

@@ -38,6 +38,10 @@ class OpenSinks:
     _in_use: SinksByName = field(default_factory=dict)
     _closing: set[Deferred[None]] = field(default_factory=set)
 
+    def add(self, sink: Sink) -> None:
+        """Have one more that no configuration turns off, told from the next :meth:`use` on."""
+        self.always = (*self.always, sink)
+
     def open(self, hooks: HooksSettings) -> SinksByName:
         """Return the sinks that a configuration asks for: those in use, where they are the same.
 

@@ -50,14 +50,14 @@ def test_every_row_is_listed_in_order(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_route_says_what_becomes_of_a_request(capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["name"]: row for row in listed(capsys, "routes")}
-    assert rows["chat_completions"] == {
+    assert rows["chat"] == {
         "method": "POST",
         "path": "/v1/chat/completions",
         "family": "openai",
         "modality": "text",
         "treatment": "relayed or translated",
         "translated_for": "anthropic gemini",
-        "name": "chat_completions",
+        "name": "chat",
     }
     assert rows["files_list"]["treatment"] == "relayed"
     assert rows["files_list"]["translated_for"] is None
@@ -79,7 +79,7 @@ def test_routes_that_a_configuration_denies_are_left_out(
 ) -> None:
     rows = listed(capsys, "routes", "-c", config)
     names = {row["name"] for row in rows}
-    assert "chat_completions" in names
+    assert "chat" in names
     assert not names & {"completions", "generate_content", "dashboard_api"}
     assert {row["name"] for row in rows if row["family"] == "gemini"} <= {"gemini_models", "gemini_model"}
 
