@@ -58,6 +58,7 @@ class UsageFile:
     seconds: float = SECONDS
     timer: Callable[[], float] = monotonic
     """Seconds, from any time on; asked in the thread."""
+    instructions: int = INSTRUCTIONS
     _queries: int = 0
     _stopped: bool = False
 
@@ -70,7 +71,7 @@ class UsageFile:
         done: Deferred[bytes] = Deferred(lambda _: left.append(True))
 
         def work() -> bytes:
-            return b"" if left else _answer(path, query, self._limit(left))
+            return b"" if left else _answer(path, query, self._limit(left), self.instructions)
 
         def on_result(result: bytes | Exception) -> None:
             self._queries -= 1
@@ -144,11 +145,11 @@ class _Source(NamedTuple):
         return self.connection.execute(statement.format(condition), (*values, *times))
 
 
-def _answer(path: str, query: UsageQuery, is_over: Callable[[], bool]) -> bytes:
+def _answer(path: str, query: UsageQuery, is_over: Callable[[], bool], instructions: int) -> bytes:
     rows = UsageRows()
     if os.path.exists(path):
         with closing(_connect(path)) as connection:
-            connection.set_progress_handler(is_over, INSTRUCTIONS)
+            connection.set_progress_handler(is_over, instructions)
             connection.execute("BEGIN")  # all that follows sees the same events
             known = frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})"))
             if "time" in known:
