@@ -8,6 +8,7 @@ from twisted.logger import LogPublisher
 
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
 from mgw.routing.routes import GUARDED_ROUTES
+from mgw.usage.journal import Sink
 from mgw.web.app import build_app, endpoint_of
 from tests.support.channels import channel_of
 from tests.support.web_servers import WebServerHarness
@@ -42,6 +43,7 @@ class DashboardHarness(WebServerHarness):
         self.peer: Address = peer
         self.wall = wall
         self.rejected: list[str] = []
+        self.sinks: list[Sink] = []
         super().__init__(text)
         self.switch = DashboardSwitch(
             Surroundings(
@@ -53,7 +55,7 @@ class DashboardHarness(WebServerHarness):
                 facts=lambda: self.server.facts,
                 sessions=lambda: self.server.sessions,
                 log=LogPublisher(),
-                sinks=[],
+                add_sink=self.sinks.append,
             )
         )
         self.switch.follow()
