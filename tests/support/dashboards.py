@@ -76,6 +76,10 @@ class DashboardHarness(WebServerHarness):
         if body:
             lines.append(f"Content-Length: {len(body)}")
         self.send("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+        while not self.received() and any(
+            call.getTime() == self.clock.seconds() for call in self.clock.getDelayedCalls()
+        ):
+            self.clock.advance(0)  # an answer that takes some turns of the reactor
         return Response(self.received())
 
     def sign_in(self, key: str) -> Response:
