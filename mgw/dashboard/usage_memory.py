@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
 
-from mgw.canonical.reply import NO_USAGE, TokenUsage
+from mgw.canonical.reply import NO_USAGE
 from mgw.dashboard.usage_answer import (
     BOUNDS,
     BUCKETS,
@@ -111,7 +111,20 @@ class UsageMemory:
             row = waiting.get(key)
             if row is None:
                 row = waiting[key] = list(_NEW_ROW)
-            _count(row, settled)
+            counts: list[int] = row  # type: ignore[assignment]  # used where they are numbers
+            counts[0] += 1
+            if settled.outcome is not Outcome.OK:
+                counts[1] += 1
+            if settled.usage is not NO_USAGE or settled.cost is not None or settled.session is not None:
+                _count_amounts(row, settled)
+            if labels.transport == "http":  # a session lasts as long as its client wants
+                value = round(round(settled.latency_ms, 3) * THOUSANDTHS)  # the line has three decimals
+                counts[LATENCY] += value
+                counts[LATENCY + 1 + bisect_left(BOUNDS, value)] += 1
+                if settled.ttft_ms is not None:
+                    value = round(round(settled.ttft_ms, 3) * THOUSANDTHS)
+                    counts[TTFT] += value
+                    counts[TTFT + 1 + bisect_left(BOUNDS, value)] += 1
         if len(waiting) >= MAX_WAITING:
             self._settle()
 
@@ -204,24 +217,9 @@ def _minutes_begin(now: int) -> int:
     return now // MINUTE - MINUTES
 
 
-def _count(row: Row, settled: SettledExchange) -> None:
-    """Add one exchange to a row of counts."""
-    row[0] += 1  # type: ignore[operator]  # a row begins with numbers
-    if settled.outcome is not Outcome.OK:
-        row[1] += 1  # type: ignore[operator]  # as above
-    if settled.usage is not NO_USAGE:
-        _count_tokens(row, settled.usage)
-    if settled.cost is not None:
-        row[_COST] = (row[_COST] or 0) + settled.cost
-    if settled.session is not None and settled.session.minutes is not None:
-        row[_MINUTES] = (row[_MINUTES] or 0) + _thousandths(settled.session.minutes)
-    if settled.labels.transport == "http":
-        _count_time(row, LATENCY, settled.latency_ms)
-        if settled.ttft_ms is not None:
-            _count_time(row, TTFT, settled.ttft_ms)
-
-
-def _count_tokens(row: Row, usage: TokenUsage) -> None:
+def _count_amounts(row: Row, settled: SettledExchange) -> None:
+    """Add the tokens, the money and the minutes of an exchange, as far as they are known."""
+    usage, session = settled.usage, settled.session
     if usage.tokens_in is not None:
         row[_TOKENS_IN] = (row[_TOKENS_IN] or 0) + usage.tokens_in
     if usage.tokens_out is not None:
@@ -232,17 +230,10 @@ def _count_tokens(row: Row, usage: TokenUsage) -> None:
         row[_CACHE_WRITE] = (row[_CACHE_WRITE] or 0) + usage.cache_write
     if usage.reasoning is not None:
         row[_REASONING] = (row[_REASONING] or 0) + usage.reasoning
-
-
-def _count_time(row: Row, start: int, milliseconds: float) -> None:
-    value = _thousandths(milliseconds)
-    row[start] += value  # type: ignore[operator]  # counts are numbers
-    row[start + 1 + bisect_left(BOUNDS, value)] += 1  # type: ignore[operator]  # as above
-
-
-def _thousandths(value: float) -> int:
-    """Return what the line of the event says, which has three decimals."""
-    return round(round(value, 3) * THOUSANDTHS)
+    if settled.cost is not None:
+        row[_COST] = (row[_COST] or 0) + settled.cost
+    if session is not None and session.minutes is not None:
+        row[_MINUTES] = (row[_MINUTES] or 0) + round(round(session.minutes, 3) * THOUSANDTHS)
 
 
 def _cumulative(row: Row) -> Row:
