@@ -13,7 +13,7 @@ from msgspec import Struct
 from mgw.config.profile import Profile
 from mgw.config.schema import schema_text
 from mgw.routing.routes import ROUTES
-from tools import models_page, room_list, routes_page, settings_reference
+from tools import man_page, models_page, room_list, routes_page, settings_reference
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 
@@ -43,6 +43,7 @@ GENERATED: Final = MappingProxyType(
         "profiles": Generated(
             "docs/profiles.rst", lambda page: settings_reference.render(page, Profile, "docs/profiles.rst")
         ),
+        "man": Generated("docs/man/mgw.yaml.5.rst", man_page.render),
         "models": Generated("docs/models.rst", models_page.render),
         "rooms": Generated("docs/architecture.rst", room_list.render),
     }
