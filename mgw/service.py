@@ -48,6 +48,7 @@ from mgw.ops.process import (
 )
 from mgw.ops.provider_health import ProviderHealth
 from mgw.ops.provider_metrics import ProviderMetrics
+from mgw.ops.service_manager import ServiceManager, find_service_manager
 from mgw.ops.state_metrics import StateMetrics
 from mgw.reactor.daemon_threads import DaemonThreads, SerialRunner
 from mgw.reactor.event_loop import EventLoop
@@ -113,6 +114,7 @@ class GatewayService(Service):
         self._certificate: RenewableCertificate | None = None
         self._secrets = secrets_of(config)
         self._cut_short: Callable[[], None] | None = None
+        self._manager = ServiceManager(reactor)
 
         self._sources = build_sources(reactor)
         generation = build_generation(1, config, reactor, int(time()), self._sources)
@@ -280,6 +282,11 @@ class GatewayService(Service):
         if self.server.draining:
             _log.warn("the configuration was not reloaded: the gateway is stopping")
             return
+        self._manager.reloading()
+        self._use_new_configuration()
+        self._manager.ready(f"generation {self.server.generation.number}; serves {', '.join(self.addresses)}")
+
+    def _use_new_configuration(self) -> None:
         generation: Generation | None = None
         try:
             config = self._read_config()
@@ -320,6 +327,7 @@ class GatewayService(Service):
 
     async def _stop(self) -> None:
         seconds = self.server.generation.config.drain_seconds
+        self._manager.stopping(seconds)
         if self.server.in_flight:
             _log.info(
                 "draining {count} requests for at most {seconds:g} s",
@@ -341,6 +349,7 @@ class GatewayService(Service):
         await self._sources.stop()
         await self._sinks.close()
         self._metrics.loop_delay.stop()
+        self._manager.stop()
         self._event_loop.restore()
 
     def _begin(self) -> None:
@@ -362,6 +371,8 @@ class GatewayService(Service):
             where = address if address.startswith("unix:") else f"{scheme}://{address}"
             _log.info("mgw serves {where}", where=where)
         self._warn(self.server.generation.config)
+        self._manager = find_service_manager(self._reactor)  # only now: a daemon has forked
+        self._manager.ready(f"serves {', '.join(self.addresses)}")
 
     def _warn(self, config: Config) -> None:
         """Say what will hurt."""

@@ -11,11 +11,14 @@ import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from os import environ, getpid
 from time import monotonic_ns
 from typing import Final
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+SECONDS_BEHIND_DRAIN: Final = 45.0
+"""For connections that close, refreshes of credentials, events and log lines, each of which has a limit."""
 _MICROSECONDS: Final = 1_000_000
 _PARTS: Final = 2
 """How often the watchdog is fed within its time: sd_watchdog_enabled(3) advises every half of it."""
@@ -45,9 +48,10 @@ class ServiceManager:
         """Say that the configuration is being read anew; :meth:`ready` follows."""
         self._say("RELOADING=1", f"MONOTONIC_USEC={self.monotonic_ns() // 1000}")
 
-    def stopping(self, seconds: float) -> None:
-        """Say that the service stops, and may take so long, whatever the unit's ``TimeoutStopSec`` says."""
-        self._say("STOPPING=1", f"EXTEND_TIMEOUT_USEC={int(seconds * _MICROSECONDS)}")
+    def stopping(self, drain_seconds: float) -> None:
+        """Say that the service stops, and how long it may take, whatever ``TimeoutStopSec`` says."""
+        microseconds = int((drain_seconds + SECONDS_BEHIND_DRAIN) * _MICROSECONDS)
+        self._say("STOPPING=1", f"EXTEND_TIMEOUT_USEC={microseconds}")
 
     def stop(self) -> None:
         """Say nothing more."""
@@ -67,10 +71,12 @@ class ServiceManager:
                 self.send("\n".join(assignments).encode())
 
 
-def find_service_manager(environment: Mapping[str, str], pid: int, clock: IReactorTime) -> ServiceManager:
-    """Return the service manager that the environment of this process names.
+def find_service_manager(
+    clock: IReactorTime, environment: Mapping[str, str] = environ, pid: int | None = None
+) -> ServiceManager:
+    """Return the service manager that the environment of a process names.
 
-    :param pid: of this process: the watchdog may be another one's.
+    :param pid: the process's id, by default this one's: the watchdog may be another one's.
     """
     address = environment.get("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
@@ -81,7 +87,7 @@ def find_service_manager(environment: Mapping[str, str], pid: int, clock: IReact
     def send(message: bytes) -> None:
         channel.sendto(message, target)
 
-    return ServiceManager(clock, send, _watchdog_seconds(environment, pid))
+    return ServiceManager(clock, send, _watchdog_seconds(environment, pid or getpid()))
 
 
 def _watchdog_seconds(environment: Mapping[str, str], pid: int) -> float | None:

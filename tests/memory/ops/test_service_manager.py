@@ -37,7 +37,7 @@ def test_a_stop_asks_for_the_time_that_it_takes() -> None:
     manager = ServiceManager(Clock())
     said = told(manager)
     manager.stopping(330.5)
-    assert said == ["STOPPING=1\nEXTEND_TIMEOUT_USEC=330500000"]
+    assert said == ["STOPPING=1\nEXTEND_TIMEOUT_USEC=375500000"]
 
 
 def test_the_watchdog_is_fed_twice_within_its_time_from_readiness_on() -> None:
@@ -70,13 +70,13 @@ def test_messages_arrive_at_the_socket_that_the_environment_names(tmp_path: Path
     name = f"@{tmp_path}/notify" if is_abstract else f"{tmp_path}/notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(name.replace("@", "\0"))
-        manager = find_service_manager({"NOTIFY_SOCKET": name}, PID, Clock())
+        manager = find_service_manager(Clock(), {"NOTIFY_SOCKET": name}, PID)
         manager.ready("serves")
         assert listener.recv(1000) == b"READY=1\nSTATUS=serves"
 
 
 def test_a_socket_that_has_gone_harms_nothing(tmp_path: Path) -> None:
-    manager = find_service_manager({"NOTIFY_SOCKET": f"{tmp_path}/gone"}, PID, Clock())
+    manager = find_service_manager(Clock(), {"NOTIFY_SOCKET": f"{tmp_path}/gone"}, PID)
     manager.ready("serves")
 
 
@@ -92,14 +92,14 @@ def test_a_socket_that_has_gone_harms_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_the_watchdog_is_that_of_this_process(environment: dict[str, str], seconds: float | None) -> None:
-    manager = find_service_manager({"NOTIFY_SOCKET": "/run/notify", **environment}, PID, Clock())
+    manager = find_service_manager(Clock(), {"NOTIFY_SOCKET": "/run/notify", **environment}, PID)
     assert manager.watchdog_seconds == seconds
 
 
 @pytest.mark.parametrize("environment", [{}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:2:1"}])
 def test_without_a_service_manager_nothing_is_said(environment: dict[str, str]) -> None:
     clock = Clock()
-    manager = find_service_manager({"WATCHDOG_USEC": "1000000", **environment}, PID, clock)
+    manager = find_service_manager(clock, {"WATCHDOG_USEC": "1000000", **environment}, PID)
     manager.ready("serves")
     manager.reloading()
     manager.stopping(1)
