@@ -10,16 +10,14 @@ import sys
 from collections.abc import Callable, Mapping
 from platform import python_version
 from time import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import twisted
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IListeningPort, IProtocolFactory
 from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, Logger, LogPublisher, textFileLogObserver
 from twisted.python.components import Componentized
-from twisted.python.failure import Failure
 from twisted.web.iweb import IAgent
 
 from mgw import __version__
@@ -28,7 +26,6 @@ from mgw.bodies.spool import DiskThreads, Spool
 from mgw.check import warnings, warnings_of_files
 from mgw.clients.client import ClientRegistry
 from mgw.config.problems import ConfigError
-from mgw.config.quoting import redact
 from mgw.config.secrets import secrets_of
 from mgw.config.settings import Config
 from mgw.dashboard.switch import DashboardSwitch, Surroundings
@@ -66,12 +63,10 @@ from mgw.usage.sinks import SinkTools
 from mgw.usage.spool_room import SpoolRoom
 from mgw.web.app import Endpoint, build_app, endpoint_of
 from mgw.web.edge_auth import EdgeGate
-from mgw.web.listener import ChannelFactory, channel_limits, listen_error, listening_endpoint, shown_address
+from mgw.web.listener import ChannelFactory, channel_limits
 from mgw.web.operations import Operations
+from mgw.web.ports import Ports
 from mgw.web.server import WebServer
-
-if TYPE_CHECKING:
-    from mgw.web.tls import RenewableCertificate
 
 _log: Final = Logger()
 
@@ -110,8 +105,7 @@ class GatewayService(Service):
         self._read_config = read_config
         self._reactor = reactor
         self._log_file = log_file
-        self._ports: list[IListeningPort] = []
-        self._certificate: RenewableCertificate | None = None
+        self._ports = Ports(reactor)
         self._secrets = secrets_of(config)
         self._cut_short: Callable[[], None] | None = None
         self._manager = ServiceManager(reactor)
@@ -181,7 +175,7 @@ class GatewayService(Service):
             clients=lambda: (self.channels.channels, self.channels.limits.max_clients, self.channels.refused),
             bodies_held=lambda: {"memory": self.server.budget.held, "disk": self.server.spool.disk.held},
             draining=lambda: self.server.draining,
-            certificate_expires=lambda: None if self._certificate is None else self._certificate.expires,
+            certificate_expires=self._ports.certificate_expires,
             counts_by_sink=self._journal.counts_by_sink,
             events_stored=lambda: (self._sinks.tools.room.used, self._sinks.tools.room.max_bytes),
         )
@@ -214,7 +208,7 @@ class GatewayService(Service):
     @property
     def addresses(self) -> list[str]:
         """Where it listens, as ``host:port``."""
-        return [shown_address(port) for port in self._ports]
+        return self._ports.addresses
 
     def setServiceParent(self, parent: Any) -> None:
         """Join the application, whose log becomes ours."""
@@ -246,21 +240,10 @@ class GatewayService(Service):
         """
         super().privilegedStartService()  # type: ignore[no-untyped-call]  # Twisted's
         config = self.server.generation.config
-        failures: list[Failure] = []  # a Deferred would swallow what its callback raises
         try:
-            factory = self._factory(config)
+            self._ports.listen(config, self.channels)
         except ValueError as error:
             raise self._unable(str(error)) from None
-        try:
-            listening = listening_endpoint(config.listen, self._reactor).listen(factory)
-        except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
-            what = (
-                "no such socket was passed to the process" if isinstance(error, LookupError) else str(error)
-            )
-            raise self._unable(f"cannot listen on {redact(str(config.listen))}: {what}") from None
-        self._listening = listening.addCallbacks(self._ports.append, failures.append)
-        for failure in failures:
-            raise self._unable(f"cannot listen on {redact(str(config.listen))}: {listen_error(failure)}")
 
     def startService(self) -> None:
         """Take requests.
@@ -339,8 +322,7 @@ class GatewayService(Service):
             _log.warn("the drain time is over: {count} requests are cut off", count=self.server.in_flight)
         self.server.abort_requests()
         await self.channels.last_requests()
-        for port in self._ports:
-            await _done(port.stopListening())
+        await self._ports.stop()
         await self.channels.stopped()
         self._disk_threads.stop()
         self._work_threads.stop()
@@ -366,9 +348,7 @@ class GatewayService(Service):
             python=python_version(),
             twisted=twisted.__version__,
         )
-        scheme = "http" if self._certificate is None else "https"
-        for address in self.addresses:
-            where = address if address.startswith("unix:") else f"{scheme}://{address}"
+        for where in self._ports.urls:
             _log.info("mgw serves {where}", where=where)
         self._warn(self.server.generation.config)
         self._manager = find_service_manager(self._reactor)  # only now: a daemon has forked
@@ -397,20 +377,10 @@ class GatewayService(Service):
             idle()
         return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)
 
-    def _factory(self, config: Config) -> IProtocolFactory:
-        if config.tls is None:
-            return self.channels
-        from mgw.web.tls import RenewableCertificate, with_tls  # OpenSSL is slow to import
-
-        self._certificate = RenewableCertificate(config.tls)
-        return with_tls(self.channels, self._certificate, self._reactor)
-
     def _renew_certificate(self, config: Config, sinks: SinksByName) -> None:
         """Read the certificate anew; where that fails, an output just opened for the reload is closed."""
-        if self._certificate is None or config.tls is None:
-            return
         try:
-            self._certificate.renew(config.tls)
+            self._ports.renew(config)
         except ValueError:
             self._sinks.discard(sinks)
             raise
@@ -451,8 +421,3 @@ class GatewayService(Service):
         before = self.server.generation.config
         if config.listen != before.listen or (config.tls is None) != (before.tls is None):
             _log.warn("a change of listen, or of tls from on to off, needs a restart")
-
-
-async def _done(work: object) -> None:
-    if isinstance(work, Deferred):
-        await work

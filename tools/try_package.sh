@@ -43,6 +43,7 @@ files() {
     for list in passwd group shadow gshadow; do sed "s/^/$list: /; s/:[0-9]*:0:99999.*//" "$root/etc/$list"; done
 }
 install() { cp "$1" "$root/tmp/mgw.deb" && inside apt-get install -y --no-install-recommends /tmp/mgw.deb >"$work/apt.log" 2>&1 || { tail "$work/apt.log"; fail "the installation failed"; }; }
+take_away() { inside apt-get "$1" -y mgw >"$work/apt.log" 2>&1 || { tail "$work/apt.log"; fail "apt-get $1 failed"; }; }
 files >"$work/before"
 
 say "install it"
@@ -114,14 +115,15 @@ ask() {
         -d '{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}' | tail -c 300
     echo
 }
-as_service mgw sim --listen "127.0.0.1:$upstream" >"$work/sim.log" 2>&1 &
+chroot "$root" setpriv --reuid=nobody --regid=nogroup --clear-groups env -i PATH=/usr/bin:/bin \
+    mgw sim --listen "127.0.0.1:$upstream" >"$work/sim.log" 2>&1 &
 started+=($!)
 wait_for "$upstream" "$work/sim.log"
 
 say "start it: $(setting ExecStart) as $(inside stat -c %U /var/lib/mgw)"
 start
 ask
-say "process: $(ps -o user=,rss=,args= -p "$gateway")"
+say "its user: $(ps -o uid= -p "$gateway"), memory in KiB: $(ps -o rss= -p "$gateway")"
 
 say "reload it"
 echo 'server_timing: true' >>"$root/etc/mgw.yaml"
@@ -147,14 +149,14 @@ say "usage events: $(wc -l <"$root/var/log/mgw/usage.jsonl") lines, and by the c
 as_service mgw usage -c /etc/mgw.yaml --by status
 
 say "remove it: configuration and state stay"
-inside apt-get remove -y mgw >"$work/apt.log" 2>&1
+take_away remove
 for path in etc/mgw.yaml etc/default/mgw var/lib/mgw/usage.sqlite var/log/mgw/usage.jsonl; do
     [ -e "$root/$path" ] || fail "/$path is gone"
 done
 [ ! -e "$root/usr/lib/mgw" ] || { find "$root/usr/lib/mgw" | head; fail "something is left of the program"; }
 
 say "purge it"
-inside apt-get purge -y mgw >"$work/apt.log" 2>&1
+take_away purge
 rm -f "$root/run/notify" "$root/tmp/"*
 files >"$work/after"
 if ! diff "$work/before" "$work/after"; then fail "something is left"; fi

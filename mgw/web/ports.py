@@ -1,0 +1,83 @@
+"""Where the gateway listens: its ports, and the certificate that they show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IListeningPort, IProtocolFactory
+from twisted.python.failure import Failure
+
+from mgw.config.quoting import redact
+from mgw.config.settings import Config
+from mgw.web.listener import listen_error, listening_endpoint, shown_address
+
+if TYPE_CHECKING:
+    from mgw.web.tls import RenewableCertificate
+
+
+@dataclass(slots=True)
+class Ports:
+    """The ports of one gateway; a reload renews their certificate and nothing else."""
+
+    reactor: Any  # Any: a reactor has no one type
+    certificate: RenewableCertificate | None = None
+    """``None``: plain HTTP."""
+    _ports: list[IListeningPort] = field(default_factory=list)
+    _listening: Deferred[None] | None = None
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens, as ``host:port``."""
+        return [shown_address(port) for port in self._ports]
+
+    @property
+    def urls(self) -> list[str]:
+        """Where it listens, as clients write it."""
+        scheme = "http" if self.certificate is None else "https"
+        return [where if where.startswith("unix:") else f"{scheme}://{where}" for where in self.addresses]
+
+    def certificate_expires(self) -> float | None:
+        """Return the Unix seconds at which the certificate ends, if there is one."""
+        return None if self.certificate is None else self.certificate.expires
+
+    def listen(self, config: Config, factory: IProtocolFactory) -> None:
+        """Open the ports.
+
+        :raises ValueError: the address cannot be had, or the certificate not be read; it says why.
+        """
+        failures: list[Failure] = []  # a Deferred would swallow what its callback raises
+        factory = self._with_tls(config, factory)
+        try:
+            listening = listening_endpoint(config.listen, self.reactor).listen(factory)
+        except (OSError, LookupError, TypeError, ValueError) as error:  # an endpoint string means much
+            is_unknown = isinstance(error, LookupError)
+            what = "no such socket was passed to the process" if is_unknown else str(error)
+            raise ValueError(f"cannot listen on {redact(str(config.listen))}: {what}") from None
+        self._listening = listening.addCallbacks(self._ports.append, failures.append)
+        for failure in failures:
+            raise ValueError(f"cannot listen on {redact(str(config.listen))}: {listen_error(failure)}")
+
+    def renew(self, config: Config) -> None:
+        """Read the certificate anew.
+
+        :raises ValueError: it cannot be read, and the old one stays.
+        """
+        if self.certificate is not None and config.tls is not None:
+            self.certificate.renew(config.tls)
+
+    async def stop(self) -> None:
+        """Take no more connections."""
+        for port in self._ports:
+            stopping = port.stopListening()
+            if isinstance(stopping, Deferred):
+                await stopping
+
+    def _with_tls(self, config: Config, factory: IProtocolFactory) -> IProtocolFactory:
+        if config.tls is None:
+            return factory
+        from mgw.web.tls import RenewableCertificate, with_tls  # OpenSSL is slow to import
+
+        self.certificate = RenewableCertificate(config.tls)
+        return with_tls(factory, self.certificate, self.reactor)
