@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-agents test-browser lint format docs schema routes dist soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
+.PHONY: help run check test test-agents test-browser lint format docs schema routes dist deb try-deb soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -15,6 +15,8 @@ help:
 	@echo 'make format   format the code with ruff'
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
+	@echo 'make deb      build the Debian package, on Debian 12'
+	@echo 'make try-deb  install that package on a clean Debian 12 in a folder and use it; needs root'
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
 	@echo 'make bench-soak MINUTES=20   mixed requests for a time: memory and latency at the end and at the beginning'
 	@echo 'make bench, make bench-ratios, make bench-shapes, make bench-translation   measure the gateway'
@@ -59,6 +61,12 @@ docs: $(VENV)/run.stamp
 
 schema routes: $(VENV)/run.stamp
 	$(BIN)/python -m tools.generate $@
+
+deb:
+	dpkg-buildpackage -us -uc -b
+
+try-deb:
+	tools/try_package.sh
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run
