@@ -39,7 +39,7 @@ chmod +x "$root/usr/sbin/policy-rc.d"
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 files() {
     find "$root" -xdev \( -path "$root/proc" -o -path "$root/var/lib/dpkg" -o -path "$root/var/cache" -o -path "$root/var/lib/apt" \
-        -o -path "$root/var/log/apt" -o -path "$root/var/log/dpkg.log" -o -path "$root/tmp" \) -prune -o -printf '%P\n' | sort
+        -o -path "$root/run" -o -name '*shadow-' -o -name group- -o -name passwd- -o -path "$root/var/log/apt" -o -path "$root/var/log/dpkg.log" -o -path "$root/tmp" \) -prune -o -printf '%P\n' | sort
     for list in passwd group shadow gshadow; do sed "s/^/$list: /; s/:[0-9]*:0:99999.*//" "$root/etc/$list"; done
 }
 install() { cp "$1" "$root/tmp/mgw.deb" && inside apt-get install -y --no-install-recommends /tmp/mgw.deb >"$work/apt.log" 2>&1 || { tail "$work/apt.log"; fail "the installation failed"; }; }
