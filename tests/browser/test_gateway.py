@@ -32,3 +32,11 @@ def test_a_key_of_the_dashboard_opens_the_page(run: Run, tmp_path: Path) -> None
         start_gateway(configuration(simulator.url, tmp_path / "usage.sqlite")) as gateway,
     ):
         run("gateway_sign_in", gateway.url, MGW_DASHBOARD_KEY=DASHBOARD_KEY)
+
+
+def test_the_page_follows_a_gateway(run: Run, tmp_path: Path) -> None:
+    with (
+        start_simulator() as simulator,
+        start_gateway(configuration(simulator.url, tmp_path / "usage.sqlite")) as gateway,
+    ):
+        run("gateway", gateway.url, MGW_EDGE_KEY=EDGE_KEY, MGW_DASHBOARD_KEY=DASHBOARD_KEY)
