@@ -63,15 +63,19 @@ class Access:
 
     def use(self, config: Config) -> None:
         """Keep the rules of this configuration from now on."""
-        edge, own = config.edge_auth, [bytes.fromhex(digest_of(key)) for key in config.dashboard.keys]
+        edge, own = config.edge_auth, config.dashboard.keys
         edges = edge.enabled and not own
-        known = {bytes.fromhex(digest_of(key)) for key in edge.secrets} if edges else set(own)
-        named = {bytes.fromhex(digest.reveal()) for digest in edge.digests} if edges else set()
+        known: dict[bytes, bytes | None] = {
+            bytes.fromhex(digest_of(key)): key.reveal().encode("latin-1")
+            for key in (edge.secrets if edges else own)
+        }
+        named = [bytes.fromhex(digest.reveal()) for digest in edge.digests] if edges else []
+        keys = dict.fromkeys(named) | known
         self._config = config
-        self._digests, self._unseen = frozenset(known | named), named - known
+        self._digests, self._unseen = frozenset(keys), set(named) - known.keys()
         url = urlsplit(config.public_url or "")
         self._public = parse_origin(f"{url.scheme}://{url.netloc}")
-        self.sessions.use(self._digests)
+        self.sessions.use(keys)
 
     @property
     def has_keys(self) -> bool:

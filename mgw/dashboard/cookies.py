@@ -1,14 +1,16 @@
 """Sessions of browsers: a signed random id in a cookie, in place of a key.
 
 An id is signed with a key that is derived from the one that the user signed in with: every process that has
-that key takes the cookie, and with the key its sessions go.  The cookie names it by the first digits of its
-digest, as events do.  Nothing is kept of a session but its end, where a user signs out.
+that key takes the cookie, and with the key its sessions go.  Where the configuration holds no more than the
+digest of a key, which is to open nothing, a random secret of the process takes its place: such a session ends
+with the process.  The cookie names the key by the first digits of its digest, as events do.  Nothing is kept
+of a session but its end, where a user signs out.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
@@ -23,6 +25,7 @@ SECONDS: Final = 12 * 60 * 60
 MAX_ENDED: Final = 10_000
 """How many ends of sessions are remembered; the oldest is forgotten then."""
 _ID_BYTES: Final = 16
+_SECRET_BYTES: Final = 32
 _LONGEST: Final = 200
 _MOST_COOKIES: Final = 8
 """How many cookies of our name are looked at: pages of other paths and ports may have set some."""
@@ -50,15 +53,23 @@ class CookieSessions:
 
     wall: Callable[[], float]
     random: Callable[[int], bytes]
+    _secret: bytes = field(init=False, repr=False)
     _signers: dict[str, _Signer] = field(default_factory=dict, repr=False)
     """By the first digits of the digest of a key."""
     _ended: dict[bytes, float] = field(default_factory=dict, repr=False)
     """When what has been ended early would have ended anyway, by the id of the session."""
 
-    def use(self, digests: Iterable[bytes]) -> None:
-        """Take the sessions of these keys, and of no others, from now on."""
+    def __post_init__(self) -> None:
+        self._secret = self.random(_SECRET_BYTES)
+
+    def use(self, keys: Mapping[bytes, bytes | None]) -> None:
+        """Take the sessions of these keys, and of no others, from now on.
+
+        :param keys: by their digests; ``None`` for those of which there is no more than that.
+        """
         self._signers = {
-            _name_of(digest): _Signer(hmac.digest(digest, _PURPOSE, sha256), self.wall) for digest in digests
+            _name_of(digest): _Signer(hmac.digest(key or self._secret, _PURPOSE + digest, sha256), self.wall)
+            for digest, key in keys.items()
         }
 
     def begin(self, digest: bytes) -> bytes:

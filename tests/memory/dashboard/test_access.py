@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
+from os import urandom
 
 import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 
-from mgw.dashboard.cookies import SECONDS
+from mgw.dashboard.cookies import SECONDS, CookieSessions
 from mgw.dashboard.sign_in import MAX_FAILURES
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
@@ -164,6 +166,23 @@ def test_a_key_that_is_removed_takes_its_sessions_with_it() -> None:
 def test_another_process_with_the_same_keys_takes_the_cookie() -> None:
     cookie = DashboardHarness(OWN_KEYS).sign_in(KEY).cookie
     assert DashboardHarness(OWN_KEYS).ask(PATH, f"Cookie: {cookie}").status == 200
+
+
+DIGEST = sha256(KEY.encode())
+BY_DIGEST = THREE_FAMILIES + (
+    f'edge_auth: {{enabled: true, keys: [{{name: ops, sha256: "{DIGEST.hexdigest()}"}}]}}\n'
+)
+
+
+def test_a_digest_of_a_key_signs_no_session() -> None:
+    gateway = DashboardHarness(BY_DIGEST)
+    cookie = gateway.sign_in(KEY).cookie
+    assert gateway.ask(PATH, f"Cookie: {cookie}").status == 200
+    assert DashboardHarness(BY_DIGEST).ask(PATH, f"Cookie: {cookie}").status == 401
+    forger = CookieSessions(lambda: gateway.wall, urandom)
+    forger.use({DIGEST.digest(): DIGEST.digest()})
+    forged = forger.begin(DIGEST.digest()).decode()
+    assert gateway.ask(PATH, f"Cookie: mgw_dashboard={forged}").status == 401
 
 
 def test_failed_sign_ins_are_limited_for_each_peer() -> None:
