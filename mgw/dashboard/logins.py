@@ -82,16 +82,20 @@ class Logins:
     _stopped: bool = field(init=False, default=False)
 
     def list_entries(self) -> list[dict[str, Any]]:  # Any: JSON
-        """Return the entries that somebody can log in to."""
-        return [
-            {
-                "entry": name,
-                "profile": entry.login.profile_name,
-                "flows": [kind.value for kind in entry.kinds],
-                "state": entry.state,
-            }
-            for name, entry in sorted(self._entries().items())
-        ]
+        """Return the entries that somebody can log in to, and which of them have a flow under way."""
+        return [self._describe(name, entry) for name, entry in sorted(self._entries().items())]
+
+    def _describe(self, name: str, entry: _Entry) -> dict[str, Any]:  # Any: JSON
+        found: dict[str, Any] = {  # Any: JSON
+            "entry": name,
+            "profile": entry.login.profile_name,
+            "flows": [kind.value for kind in entry.kinds],
+            "state": entry.state,
+        }
+        flow = self._flows.get(name)
+        if flow is not None and flow.state is FlowState.PENDING:
+            found["pending"] = True
+        return found
 
     async def begin(self, name: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:  # Any: JSON
         """Begin a flow, or go on with the one that there is; return the status of the response, and the flow.

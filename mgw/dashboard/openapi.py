@@ -91,6 +91,7 @@ _LOGIN: Final = _object(
     profile=_TEXT,
     flows=_list(_one_of("device pkce")),
     state=_one_of("signed_in signed_out expired unknown"),
+    pending=_FLAG,
 )
 SCHEMAS: Final[Json] = {
     "profiles": _object(

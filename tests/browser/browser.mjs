@@ -11,14 +11,29 @@ const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync",
 ];
-/** What a browser says about an answer that a scenario wants, or about a scenario that reads a canvas. */
-const EXPECTED = /Failed to load resource|ERR_EMPTY_RESPONSE|ERR_CONNECTION|willReadFrequently/;
+/** What a browser says of a scenario that reads a canvas, and of a status, which is judged with its address. */
+const EXPECTED = /status of [45]\d\d|willReadFrequently/;
+/** What a browser says of a connection that is cut. */
+const CUT = /net::ERR_/;
+/** The page's own address answers so to whoever has no cookie, and a sign-in with a wrong key. */
+const SIGN_IN = /^401 \/ui(\/login)?$/;
 
 export class Browser {
   constructor(base, folder) {
     this.base = base;
     this.folder = folder;
     this.problems = [];
+    this.expected = [SIGN_IN];
+  }
+
+  /** Say what else is no problem: a status and a path, as in `404 /ui/nothing`. */
+  expect(pattern) {
+    this.expected.push(pattern);
+  }
+
+  /** Say that connections will be cut. */
+  expectCuts() {
+    this.cuts = true;
   }
 
   async start() {
@@ -41,7 +56,12 @@ export class Browser {
     page.setDefaultTimeout(20_000);
     page.on("pageerror", (error) => this.problems.push(error.stack));
     page.on("console", (message) => {
-      if (["error", "warning"].includes(message.type()) && !EXPECTED.test(message.text())) this.problems.push(message.text());
+      if (!["error", "warning"].includes(message.type()) || EXPECTED.test(message.text())) return;
+      if (!(this.cuts && CUT.test(message.text()))) this.problems.push(message.text());
+    });
+    page.on("response", (response) => {
+      const said = `${response.status()} ${new URL(response.url()).pathname}`;
+      if (response.status() >= 400 && !this.expected.some((pattern) => pattern.test(said))) this.problems.push(said);
     });
     page.on("request", (request) => {
       if (!request.url().startsWith(this.base) && !request.url().startsWith("data:")) this.problems.push(`asked for ${request.url()}`);

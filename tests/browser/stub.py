@@ -186,8 +186,13 @@ class Handler(BaseHTTPRequestHandler):
                 "logs": {"lines": [{"time": rfc3339(0), "level": "warn", "text": "the first line"}]},
             }
             answers["profiles"]["auth"] = "keys" if self.state.set["key"] else "loopback"
+            answers["profiles"]["logins"] = [self._login(row) for row in self.state.profiles["logins"]]
             answers["profiles"]["draining"] = self.state.set["draining"]
             return self._json(self.state.usage(query) if path == "usage" else answers[path])
+
+    def _login(self, row: Json) -> Json:
+        is_pending = self.state.flows.get(row["entry"], {}).get("state") == "pending"
+        return {**row, "pending": True} if is_pending else row
 
     def _oauth(self, entry: str, body: Json) -> None:
         flows = self.state.flows

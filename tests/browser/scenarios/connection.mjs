@@ -10,6 +10,7 @@ export default async function scenario(browser) {
   const page = await browser.open();
   await until("the totals", async () => (await tile(page, "Requests")) === "1");
   await page.getByText("Live", { exact: true }).waitFor();
+  browser.expectCuts();
   await browser.stub("set", { up: false });
   await page.getByText("The gateway cannot be reached.").waitFor();
   await page.getByText("Offline", { exact: true }).waitFor();

@@ -23,6 +23,7 @@ export default async function scenario(browser) {
   await page.getByText("as carol").waitFor();
   await page.getByRole("button", { name: "Log in again with a browser" }).click();
 
+  browser.expect(/^400 \/v1\/dashboard\/oauth\/team$/);
   await page.getByLabel(/Paste the code/).fill("wrong");
   await page.getByRole("button", { name: "Finish" }).click();
   await page.getByRole("alert").filter({ hasText: "the provider refused this code" }).waitFor();

@@ -26,6 +26,7 @@ export default async function scenario(browser) {
   await page.getByLabel("Key").fill("right-key");
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "Providers", level: 1 }).waitFor();
+  browser.expect(/^401 \/v1\/dashboard\//);
   await page.context().clearCookies();
   await until("the sign-in page", () => page.getByLabel("Key").isVisible());
 }

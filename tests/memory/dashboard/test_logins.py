@@ -200,6 +200,17 @@ def test_a_stop_cancels_all_and_waits_for_nothing(tmp_path: Path) -> None:
     assert not play.clock.getDelayedCalls()
 
 
+def test_the_list_says_which_entries_have_a_login_under_way(play: LoginPlay) -> None:
+    def pending() -> list[str]:
+        return [row["entry"] for row in play.logins.list_entries() if row.get("pending", False)]
+
+    assert pending() == []
+    play.begin_paste("work")
+    assert pending() == ["work"]
+    play.cancel("work")
+    assert pending() == [], "it has ended, though its end can be looked at"
+
+
 def test_the_entries_are_listed_with_what_can_be_done(play: LoginPlay) -> None:
     play.put("work")
     play.put("home", expires_at=WALL - 1, is_lost=True)

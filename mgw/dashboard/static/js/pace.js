@@ -1,6 +1,7 @@
 /** When work is done: at most a few times a second, and only while somebody can see it. */
 
 const IDLE_SHARE = 4;
+const REST_SHARE = 5;
 
 /**
  * Wrap `work` so that any number of calls leads to one run, at the next frame that is far enough from the last: what
@@ -35,17 +36,20 @@ export function paced(work, signal, milliseconds = 250) {
 }
 
 /**
- * Run `work` again and again until the signal is aborted: the pause begins when a run has ended, is doubled after each
- * failure up to half a minute, and a hidden tab waits until it is seen.
+ * Run `work` again and again until the signal is aborted: the pause begins when a run has ended, is several times as
+ * long as the run was, is doubled after each failure up to half a minute, and a hidden tab waits until it is seen.
  * @param {() => Promise<void>} work
  * @param {() => number} seconds
  * @param {AbortSignal} signal
- * @returns {(delay?: number) => void} runs it sooner, after `delay` milliseconds; while it runs: once more after that
+ * @returns {(delay?: number) => void} runs it sooner, after `delay` milliseconds, but not before the rest that a long
+ *   run is owed; 0: at once, since somebody waits for it; while it runs: after that
  */
 export function poll(work, seconds, signal) {
   let running = false;
-  let again = false;
+  /** @type {number | undefined} what was asked for while it ran */
+  let again;
   let failures = 0;
+  let restUntil = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   let due = 0;
@@ -55,11 +59,12 @@ export function poll(work, seconds, signal) {
     timer = undefined;
     if (signal.aborted || document.hidden) return;
     if (running) {
-      again = true;
+      again = 0;
       return;
     }
     running = true;
-    again = false;
+    again = undefined;
+    const begun = performance.now();
     try {
       await work();
       failures = 0;
@@ -67,8 +72,15 @@ export function poll(work, seconds, signal) {
       failures += 1;
     }
     running = false;
+    const now = performance.now();
+    restUntil = now + REST_SHARE * (now - begun);
     const pause = failures ? Math.min(30, 2 ** failures) : seconds();
-    schedule(again ? 0 : pause * 1000);
+    schedule(again === 0 ? 0 : rested(Math.min(again ?? Infinity, pause * 1000)));
+  }
+
+  /** @param {number} milliseconds @returns {number} the same, or what is left of the rest */
+  function rested(milliseconds) {
+    return Math.max(milliseconds, restUntil - performance.now());
   }
 
   /** @param {number} milliseconds */
@@ -79,11 +91,15 @@ export function poll(work, seconds, signal) {
     timer = setTimeout(run, milliseconds);
   }
 
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) run(); }, { signal });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden) schedule(rested(0)); }, { signal });
   signal.addEventListener("abort", () => clearTimeout(timer), { once: true });
   run();
   return (delay = 0) => {
-    if (running) again = true;
-    else if (timer === undefined || performance.now() + delay < due) schedule(delay);
+    if (running) {
+      again = Math.min(again ?? Infinity, delay);
+      return;
+    }
+    const pause = delay === 0 ? 0 : rested(delay);
+    if (timer === undefined || performance.now() + pause < due) schedule(pause);
   };
 }

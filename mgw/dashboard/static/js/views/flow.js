@@ -23,6 +23,7 @@ export class Flow {
     this.changed = changed;
     /** What is drawn, so that a poll does not take the focus or what is typed. */
     this.drawn = "";
+    this.pending = false;
     this.watch = new AbortController();
     signal.addEventListener("abort", () => this.watch.abort(), { once: true });
     this.steps = h("div", { class: "steps" });
@@ -37,8 +38,9 @@ export class Flow {
     this.do(() => this.app.api.post(this.path, { flow }, this.signal));
   }
 
-  /** Show one that is under way already. */
+  /** Show one that is under way already, and that this page does not show yet. */
   async resume() {
+    if (this.pending) return;
     try {
       const answer = await this.app.api.get(this.path, {}, this.signal);
       if (answer.state === "pending") this.show(answer);
@@ -60,6 +62,7 @@ export class Flow {
   /** @param {any} answer */
   show(answer) {
     const pending = answer.state === "pending";
+    this.pending = pending;
     this.changed(pending);
     const shape = pending ? JSON.stringify([answer.flow, answer.user_code, answer.authorization_url, answer.wants_code]) : answer.state;
     if (shape !== this.drawn) {

@@ -23,14 +23,15 @@ export function show(root, app, signal) {
 
   app.profiles.watch((profiles) => {
     if (!profiles) return;
-    empty.hidden = profiles.logins.length > 0;
-    const entries = new Set(profiles.logins.map((/** @type {any} */ { entry }) => entry));
+    const logins = profiles.logins ?? [];
+    empty.hidden = logins.length > 0;
+    const entries = new Set(logins.map((/** @type {any} */ { entry }) => entry));
     for (const [entry, { element }] of known) {
       if (entries.has(entry)) continue;
       element.remove();
       known.delete(entry);
     }
-    for (const login of profiles.logins) {
+    for (const login of logins) {
       let card = known.get(login.entry);
       if (!card) {
         card = entryCard(login, app, signal);
@@ -62,10 +63,10 @@ function entryCard({ entry, profile, flows }, app, signal) {
     flow.element,
     flows.length ? actions : h("p", { class: "hint" }, "This entry cannot be filled from here: use mgw auth login on the gateway's machine."),
   );
-  flow.resume();
   return {
     element,
     show: (login) => {
+      if (login.pending) flow.resume();
       const [text] = [word(login.state)];
       if (state.textContent !== text) fill(state, badge(login.state));
       for (const button of actions.children) {

@@ -75,16 +75,18 @@ export function show(root, app, signal) {
     setText(hint, `There is no SQLite sink: the figures are kept in memory and begin at the gateway's start, ${moment(new Date(profiles.started))}. Set hooks.sqlite.path in the configuration to keep them.`);
   }, signal);
 
-  function update() {
+  function mark() {
     const { query } = place();
     picker.show(query);
     breakdown.mark(BREAKDOWNS.some(([name]) => name === query.get("by")) ? String(query.get("by")) : "status");
+  }
+  mark();
+  return () => {
+    mark();
     asked.abort();
     asked = new AbortController();
     refreshSoon(0);
-  }
-  update();
-  return update;
+  };
 }
 
 /** @param {number} unix @returns {string} */
