@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test test-agents test-browser lint format docs schema routes dist deb try-deb soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
+.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -14,6 +14,7 @@ help:
 	@echo 'make lint     run ruff, mypy and the import rules'
 	@echo 'make format   format the code with ruff'
 	@echo 'make docs     regenerate etc/mgw.schema.json and what is generated in docs/'
+	@echo 'make site     build the site of the documents into build/site/'
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make deb      build the Debian package, on Debian 12'
 	@echo 'make try-deb  install that package on a clean Debian 12 in a folder and use it; needs root'
@@ -58,6 +59,9 @@ format: $(VENV)/dev.stamp
 
 docs: $(VENV)/run.stamp
 	$(BIN)/python -m tools.generate
+
+site: $(VENV)/dev.stamp
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -c docs -d build/site/.doctrees . build/site
 
 schema routes: $(VENV)/run.stamp
 	$(BIN)/python -m tools.generate $@

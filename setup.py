@@ -40,7 +40,7 @@ LINT = [
     "types-PyYAML>=6.0.12",
 ]
 DASHBOARD = ["itsdangerous>=2.2,<3"]
-DOCS = ["docutils>=0.21,<1"]
+DOCS = ["docutils>=0.21,<1", "furo>=2025.12", "sphinx>=9,<10"]
 # Other gateways' converters and an exact tokenizer; they go into an environment of their own.
 BENCH = [
     "autobahn[twisted]==26.10.2",

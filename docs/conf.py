@@ -1,0 +1,27 @@
+"""Sphinx's settings for the site, which ``make site`` builds from the pages here and in the folder above."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import mgw  # noqa: E402  # the sources' own, not one that is installed
+
+project = "mgw"
+author = "the mgw authors"
+version = release = mgw.__version__
+extensions = ["tools.site"]
+root_doc = "docs/index"
+include_patterns = ["*.rst", "docs/*.rst", "docs/man/*.rst"]
+highlight_language = "none"
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+smartquotes = False
+
+html_theme = "furo"
+html_title = f"mgw {version}"
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+html_theme_options = {"navigation_with_keys": True}

@@ -1,0 +1,86 @@
+"""The site: every page is in it, and Sphinx has nothing to say against any."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.support.waiting import WAIT_SECONDS
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGES: Final = [*ROOT.glob("*.rst"), *(ROOT / "docs").rglob("*.rst")]
+
+
+def build(sources: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site as ``make site`` does."""
+    [line] = re.findall(r"-m (sphinx .+)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    options = line.replace("build/site", str(site)).split()
+    command = [sys.executable, "-m", *options]
+    return subprocess.run(
+        command, cwd=sources, capture_output=True, text=True, timeout=WAIT_SECONDS * 10, check=False
+    )
+
+
+class Addresses(HTMLParser):
+    """What a page has the browser load, and where its links lead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded: set[str] = set()
+        self.linked: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag == "a":
+            self.linked.add(found.get("href") or "")
+        elif tag in ("script", "img", "link", "iframe"):
+            self.loaded.add(found.get("src") or found.get("href") or "")
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    """One test and not several: it takes ten seconds to build."""
+    site = tmp_path / "site"
+    built = build(ROOT, site)
+    assert built.returncode == 0, built.stderr
+    assert (site / "index.html").is_file()
+    for page in PAGES:
+        file = site / page.relative_to(ROOT).with_suffix(".html")
+        addresses = Addresses()
+        addresses.feed(file.read_text(encoding="utf-8"))
+        assert not [address for address in addresses.loaded if urlsplit(address).netloc], page
+        assert not [address for address in addresses.linked if address.endswith(".rst")], page
+        for address in addresses.loaded | addresses.linked:
+            split = urlsplit(address)
+            if split.path and not split.scheme:
+                assert (file.parent / unquote(split.path)).is_file(), f"{page}: {address}"
+
+
+def test_a_link_that_leads_to_no_page_and_a_page_that_the_index_leaves_out_are_warnings(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mgw").symlink_to(ROOT / "mgw")
+    (tmp_path / "tools").symlink_to(ROOT / "tools")
+    (tmp_path / "docs/conf.py").write_bytes((ROOT / "docs/conf.py").read_bytes())
+    index = "Index\n=====\n\nUse\n---\n\n`a <a.rst>`_ `b <b.rst>`_ `c <c.rst#none>`_ `d <d.txt>`_\n"
+    (tmp_path / "docs/index.rst").write_text(index, encoding="utf-8")
+    for name in ("a", "c", "e"):
+        (tmp_path / f"docs/{name}.rst").write_text("Page\n====\n", encoding="utf-8")
+    built = build(tmp_path, tmp_path / "site")
+    assert built.returncode == 1
+    for words in (
+        "there is no page b.rst",
+        "docs/c has no section none",
+        "d.txt is no page",
+        "e.rst: WARNING: document isn't included in any toctree",
+    ):
+        assert words in built.stderr
+    assert "a.rst" not in built.stderr
