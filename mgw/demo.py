@@ -30,6 +30,7 @@ The gateway is running. Try it in another terminal, in each of the three dialect
 -d '{{"contents": [{{"role": "user", "parts": [{{"text": "Hello"}}]}}]}}'
 
 """
+_DASHBOARD: Final = "Watch them on the dashboard: http://{address}/ui\n\n"
 
 
 def on_free_ports(read: Callable[[], Config]) -> Callable[[], Config]:
@@ -113,7 +114,9 @@ class Demo(MultiService):
             raise StartError(f"mgw: the simulator cannot listen on {self._place}: {reason}") from None
         stdout = sys.__stdout__  # sys.stdout is the log by now
         if stdout is not None:
-            stdout.write(_REQUESTS.format(address=self._gateway.addresses[0]))
+            has_dashboard = self._gateway.server.generation.config.dashboard.enabled
+            text = _REQUESTS + (_DASHBOARD if has_dashboard else "")
+            stdout.write(text.format(address=self._gateway.addresses[0]))
             stdout.flush()
 
 

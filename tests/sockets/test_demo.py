@@ -84,6 +84,18 @@ def test_each_printed_request_is_answered_as_printed(demo: Daemon, number: int, 
     assert "You said: Hello" in json.dumps(body[field])
 
 
+def test_the_printed_dashboard_is_there(demo: Daemon) -> None:
+    printed_lines(demo)
+    assert demo.stdout is not None
+    line = demo.stdout.wait_for(
+        lambda data: [line for line in data.splitlines() if line.endswith(b"/ui")],
+        WAIT_SECONDS,
+        "the dashboard",
+    )[0]
+    with urllib.request.urlopen(line.decode().rpartition(" ")[2], timeout=10) as page:
+        assert b"<title>" in page.read()
+
+
 def test_the_demonstrations_log_has_no_traceback(demo: Daemon) -> None:
     printed_lines(demo)
     assert demo.stderr is not None
