@@ -3,7 +3,9 @@
 Events are left behind by the hundred thousand, while the receiver of the webhook and of the spans fails,
 hangs, is killed and comes back, the database is locked now and then, and the gateway is stopped and killed.
 At the end each event that was answered is looked for in the lines, in the table and at the receiver, and what
-is missing is compared with what may be: the last interval before each kill.
+is missing is compared with what may be: the last interval before each kill.  A process that gets no
+processor time writes nothing, and its intervals become longer: what counts is a run on a machine that has
+nothing else to do.  ``--only`` ends the gateway in one way alone.
 
 ``--cost`` measures something else: the processor time for a relayed request, of the reactor's thread and of
 all threads, with no sink, with each and with all of them, in turns; the fastest round of each counts.
@@ -70,6 +72,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.sinks", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=("kills", "stops"), help="end the gateway in this way alone")
     parser.add_argument("--rounds", type=int, default=8, help="of --cost")
     parser.add_argument("--cost", action="store_true", help="measure the reactor's thread instead")
     parser.add_argument("--receiver", nargs=3, metavar=("PORT", "FILE", "SEED"), help=argparse.SUPPRESS)
@@ -81,7 +84,7 @@ def main() -> None:
         if said.cost:
             _measure_cost(Path(folder), said.rounds)
         else:
-            raise SystemExit(0 if _Run(Path(folder), said.events, Random(said.seed)).run() else 1)
+            raise SystemExit(0 if _Run(Path(folder), said.events, Random(said.seed), said.only).run() else 1)
 
 
 # The receiver, a process of its own.
@@ -242,11 +245,14 @@ class _Run:
     folder: Path
     events: int
     random: Random
+    only: str | None
+    """``kills`` or ``stops`` of the gateway, where one of them is to be looked at alone."""
     answered: dict[str, float] = field(default_factory=dict)
     """By id, when the answer came."""
     kills: list[tuple[float, float]] = field(default_factory=list)
     """When each came, and when all that was answered before it had been read."""
-    stops: int = 0
+    stops: list[float] = field(default_factory=list)
+    """When each was asked for."""
     locks: int = 0
     peak: int = 0
     """Bytes of memory."""
@@ -264,13 +270,13 @@ class _Run:
             while len(self.answered) < self.events:
                 self._leave(gateway, receiver)
                 self.peak = max(self.peak, resident_bytes(gateway.process.pid))
-                if self.random.random() < 0.15:
+                if self.random.random() < 0.15 and self.only != "stops":
                     moment = time.monotonic()
                     self.kills.append((moment, moment))
                     gateway.end(signal.SIGKILL)
                     gateway = _start_gateway(self.folder, config)
-                elif self.random.random() < 0.15:
-                    self.stops += 1
+                elif self.random.random() < 0.15 and self.only != "kills":
+                    self.stops.append(time.monotonic())
                     gateway.end()
                     gateway = _start_gateway(self.folder, config)
             print(f"{len(self.answered):,} events in {time.monotonic() - began:.0f} s", flush=True)
@@ -292,7 +298,7 @@ class _Run:
             receiver.start()
         elif fate < 0.6:
             self._lock(self.random.random() * 2)
-        killed = self.random.random() < 0.3  # in the midst of it
+        killed = self.random.random() < 0.3 and self.only != "stops"  # in the midst of it
         moment = time.monotonic()
         if killed:
             gateway.process.kill()
@@ -344,7 +350,7 @@ class _Run:
                 with suppress(ValueError):  # torn by a kill
                     written.append(json.loads(line)["request_id"])
         print(
-            f"{len(self.kills)} kills, {self.stops} stops, {receiver.starts - 1} kills of the receiver, "
+            f"{len(self.kills)} kills, {len(self.stops)} stops, {receiver.starts - 1} kills of the receiver, "
             f"{self.locks} locks of the database, at most {self.peak / 2**20:.0f} MiB of memory"
         )
         fine = sound
@@ -368,11 +374,18 @@ class _Run:
         lost = sum(
             not any(begin - INTERVAL < moment <= end for begin, end in self.kills) for moment in missing
         )
+        oldest = max((self._seconds_before_kill(moment) for moment in missing), default=0.0)
         print(
             f"{name:8} {len(found & self.answered.keys()):>9,} of {len(self.answered):,} events, "
-            f"{len(ids) - len(found):>6,} twice, {len(missing) - lost:>5,} taken by kills, {lost} LOST"
+            f"{len(ids) - len(found):>6,} twice, {len(missing) - lost:>5,} taken by kills, "
+            f"the oldest {oldest:.2f} s before, {lost} LOST"
         )
         return not lost
+
+    def _seconds_before_kill(self, moment: float) -> float:
+        """From an answer to the next kill: what a kill took is the less, the sooner it was written."""
+        begin = next((begin for begin, end in self.kills if moment <= end), moment)
+        return max(0.0, begin - moment)
 
 
 # What it costs.

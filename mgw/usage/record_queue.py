@@ -2,12 +2,16 @@
 
 ::
 
-    record(row)  ->  waiting records  -- every 20 ms, 64 per turn of the reactor -->  write_batch
+    record(row)  ->  waiting records  -- after 20 ms, some slices per turn of the reactor -->  write_slice
 
 A request only appends what it leaves behind.  Making events, numbers and lines of it costs several times as
 much, and less where many are made in one loop, so that comes later: in slices, because a long loop would
-delay every request in progress.  Where records come faster than slices are due, a slice is written on the
-spot, so fewer than :data:`MAX_WAITING` wait and none is dropped.
+delay every request in progress.
+
+A turn writes one slice, or half of them where there are more.  So a record waits for 20 ms and some turns,
+however many records a turn brings; were it one slice each, a turn that brings more would let them pile up,
+and a process that is killed would lose seconds.  Where all come at once, a slice is written on the spot, so
+fewer than :data:`MAX_WAITING` wait and none is dropped.
 
 The order is kept: whatever a request stored first is in the same batch or in an earlier one.
 """
@@ -80,4 +84,5 @@ class RecordQueue:
 
     def _on_timer(self) -> None:
         self._timer = self.clock.callLater(0, self._on_timer) if len(self._waiting) > SLICE else None
-        self.write_slice()
+        for _ in range(max(1, self.slices // 2)):
+            self.write_slice()

@@ -94,6 +94,19 @@ def test_many_records_are_handed_on_a_slice_per_turn() -> None:
     assert not batches.clock.getDelayedCalls()
 
 
+@pytest.mark.parametrize("brought", [SLICE // 2, SLICE + 1, 3 * SLICE])
+def test_records_wait_for_a_few_turns_however_many_a_turn_brings(brought: int) -> None:
+    batches = Batches(Turns())
+    waited: list[int] = []
+    for turn in range(1200):
+        batches.store(*[turn] * brought)
+        batches.clock.advance(INTERVAL)
+        waited += [turn - int(number) for batch in batches.settled for number in batch]
+        batches.settled.clear()
+    assert waited
+    assert max(waited) <= 3
+
+
 def test_the_bound_is_kept_without_a_loss() -> None:
     batches = Batches()
     batches.store(*range(MAX_WAITING - 1))
