@@ -84,7 +84,7 @@ class ProviderFacts(Struct, frozen=True):
         }
 
     def json_fields(self) -> bytes:
-        """Return what :func:`mgw.usage.otlp_encoder.span_of` reads of it in a line, up to a comma."""
+        """Return what :func:`mgw.usage.otlp_span.read_line` reads of it in a line, up to a comma."""
         fields = {"system": self.system, "address": self.address, "port": self.port}
         return encode(fields)[1:-1] + b","
 

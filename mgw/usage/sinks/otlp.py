@@ -170,7 +170,7 @@ class OtlpSink:
 
 
 def line_of(settled: SettledExchange, provider_fields: bytes) -> bytes:
-    """Return the line that is stored, which :mod:`mgw.usage.otlp_encoder` reads."""
+    """Return the line that is stored, which :mod:`mgw.usage.otlp_span` reads."""
     trace = b"" if settled.trace is None else _trace_fields(settled.trace)
     return b"".join((b"{", provider_fields, trace, b'"event":', encode_settled(settled)[:-1], b"}\n"))
 

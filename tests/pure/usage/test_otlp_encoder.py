@@ -8,15 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from opentelemetry.exporter.otlp.proto.common._internal import _encode_attributes
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as names
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags, TraceState
 
+from mgw import __version__
 from mgw.routing.route import Treatment
 from mgw.routing.routes import ROUTES
 from mgw.usage.event import Outcome
 from mgw.usage.genai import OPERATIONS, facts_of, known_models, operation_of
 from mgw.usage.operation_metrics import DURATION, FIRST_CHUNK, MAX_SERIES, TOKEN_USAGE, OperationMetrics
-from mgw.usage.otlp_encoder import OtlpEncoder
+from mgw.usage.otlp_encoder import SLICE, OtlpEncoder
+from mgw.usage.otlp_span import encode_attribute
 from mgw.usage.sinks.otlp import line_of
 from mgw.usage.trace_context import TraceContext
 from mgw.vocabulary import Modality
@@ -161,10 +171,79 @@ def test_lines_that_cannot_be_read_are_counted_and_the_others_encoded() -> None:
     assert encoder().encode_lines([b"canary\n"]).body == b""
 
 
+VALUES = st.one_of(
+    st.text(max_size=300),
+    st.booleans(),
+    st.integers(0, 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.lists(st.text(max_size=9), max_size=3).map(tuple),
+)
+
+
+@given(values=st.dictionaries(st.text("abc._", min_size=1, max_size=150), VALUES, max_size=4))
+def test_attributes_are_encoded_as_by_the_sdk(values: dict[str, Any]) -> None:
+    found = Span.FromString(b"".join(encode_attribute(name, value) for name, value in values.items()))
+    cut = {
+        name: f"{value[:255]}…" if isinstance(value, str) and len(value) > 256 else value
+        for name, value in values.items()
+    }
+    assert list(found.attributes) == _encode_attributes(cut)
+
+
+@pytest.mark.parametrize("trace", [None, TRACE, replace(TRACE, state="")])
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.CLIENT_ABORT])
+def test_a_request_is_encoded_as_by_the_sdk(trace: TraceContext | None, outcome: Outcome) -> None:
+    body = encoder().encode_lines([line(trace, status=outcome), line(trace, request_id="req_2")]).body
+    found = ExportTraceServiceRequest.FromString(body)
+    scope = InstrumentationScope(found.resource_spans[0].scope_spans[0].scope.name, __version__)
+    sdk = encode_spans([as_the_sdk_has_it(one, resource_of(body), scope) for one in spans_of(body)])
+    assert found == sdk
+
+
+def as_the_sdk_has_it(span: Any, resource: dict[str, Any], scope: InstrumentationScope) -> ReadableSpan:
+    """What was said in a span, as an object of OpenTelemetry's."""
+    state = TraceState.from_header([span.trace_state])
+    trace_id, parent = int.from_bytes(span.trace_id), int.from_bytes(span.parent_span_id)
+    flags = TraceFlags(TraceFlags.SAMPLED)
+    own = SpanContext(
+        trace_id, int.from_bytes(span.span_id), is_remote=False, trace_flags=flags, trace_state=state
+    )
+    return ReadableSpan(
+        span.name,
+        own,
+        SpanContext(trace_id, parent, is_remote=True, trace_flags=flags, trace_state=state)
+        if parent
+        else None,
+        Resource(resource),
+        attributes_of(span.attributes),
+        kind=SpanKind.CLIENT,
+        status=Status(StatusCode(span.status.code)),
+        start_time=span.start_time_unix_nano,
+        end_time=span.end_time_unix_nano,
+        instrumentation_scope=scope,
+    )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        (b'"2025-11-24', b'"1925-11-24'),
+        (b'"latency_ms":', b'"latency_ms":-'),
+        (b'"trace":"4b', b'"trace":"4b4b'),
+        (b'"parent":"00', b'"parent":"zz'),
+    ],
+)
+def test_what_no_span_can_be_made_of_is_counted(damage: tuple[bytes, bytes]) -> None:
+    sound = line(TRACE)
+    assert damage[0] in sound
+    assert encoder().encode_lines([sound]).unreadable == 0
+    assert encoder().encode_lines([sound.replace(*damage)]).unreadable == 1
+
+
 def test_the_reactor_may_run_between_slices() -> None:
     pauses: list[None] = []
-    found = OtlpEncoder("instance-1", lambda: pauses.append(None)).encode_lines([line()] * 40)
-    assert (len(spans_of(found.body)), len(pauses)) == (40, 3)
+    found = OtlpEncoder("instance-1", lambda: pauses.append(None)).encode_lines([line()] * (2 * SLICE + 1))
+    assert (len(spans_of(found.body)), len(pauses)) == (2 * SLICE + 1, 3)
 
 
 def test_the_resource_is_the_gateway_whatever_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
