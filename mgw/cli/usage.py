@@ -17,7 +17,7 @@ from urllib.parse import quote
 from mgw.cli.output import FORMATS, Cell, write_sums
 from mgw.config.problems import ConfigError, Report
 from mgw.config.yaml_document import read
-from mgw.usage.usage_sums import SUMS, sum_expression, time_condition
+from mgw.usage.usage_sums import SUMS, is_overflow, sum_expression, time_condition
 from mgw.usage.usage_table import TABLE
 
 GROUPS: Final = MappingProxyType(
@@ -128,18 +128,23 @@ def _query(path: Path, groups: Sequence[str], since: str | None, until: str | No
             known = {row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})")}
             if not known:
                 raise UsageReportError(f"{path} has no table {TABLE}")
-            found = connection.execute(*_statement(known, groups, since, until))
+            try:
+                found = connection.execute(*_statement(known, groups, since, until)).fetchall()
+            except sqlite3.Error as error:
+                if not is_overflow(error):
+                    raise
+                found = connection.execute(*_statement(known, groups, since, until, exact=False)).fetchall()
             return [_shown(row, len(groups)) for row in found]
     except sqlite3.Error as error:
         raise UsageReportError(f"{path}: {error}") from None
 
 
 def _statement(
-    known: set[str], groups: Sequence[str], since: str | None, until: str | None
+    known: set[str], groups: Sequence[str], since: str | None, until: str | None, *, exact: bool = True
 ) -> tuple[str, tuple[str, ...]]:
     """Return the query; a column that the file does not have is unknown in each event."""
     keys = [value if column in known else "NULL" for column, value in (GROUPS[name] for name in groups)]
-    values = ", ".join([*keys, *(sum_expression(name, known) for name in SUMS)])
+    values = ", ".join([*keys, *(sum_expression(name, known, exact=exact) for name in SUMS)])
     where, times = time_condition(since, until)
     numbers = ", ".join(str(number + 1) for number in range(len(groups)))
     order = f" GROUP BY {numbers} ORDER BY {numbers}" if groups else ""

@@ -8,7 +8,8 @@ go first.
 
 An event costs a look-up and a few additions: it is added to the row of its minute and labels, and a hundred
 such rows are added to those above in one go.  A query goes through all rows, in as many turns of the reactor
-as that takes; meanwhile nothing is moved from minutes to hours, so it meets each event once.
+as that takes; meanwhile nothing is moved from minutes to hours, so it meets each event once.  Queries are
+answered one after the other: each one holds rows of its own, and what is too old is forgotten between two.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final
+
+from twisted.internet.defer import DeferredLock
 
 from mgw.canonical.reply import NO_USAGE
 from mgw.dashboard.usage_answer import (
@@ -35,6 +38,7 @@ from mgw.dashboard.usage_answer import (
     render_usage,
 )
 from mgw.dashboard.usage_query import By, UsageQuery
+from mgw.errors import GatewayError, Reason
 from mgw.usage.event import Outcome
 from mgw.usage.record import SettledExchange
 from mgw.usage.usage_sums import SUMS, THOUSANDTHS
@@ -49,6 +53,8 @@ MAX_WAITING: Final = 128
 """So many rows of a minute and its labels wait for being added to those that are kept."""
 ROWS_MOVED: Final = 256
 """About so many rows of minutes are added to hours at once."""
+MAX_QUERIES: Final = 16
+"""How many may wait, the one that is answered included."""
 ROWS_READ: Final = 64
 """A query reads so many in a turn of the reactor."""
 _INDEX: Final = {name: index for index, name in enumerate(SUMS)}
@@ -97,7 +103,10 @@ class UsageMemory:
     """By the number of the minute."""
     _hours: dict[int, _Span] = field(default_factory=dict, repr=False)
     _rows: int = 0
-    _readers: int = 0
+    _queries: int = 0
+    _turn: DeferredLock = field(default_factory=DeferredLock, repr=False)
+    """Held by the query that is answered."""
+    _is_read: bool = False
 
     def record_all(self, rows: Iterable[SettledExchange]) -> None:
         """Add exchanges."""
@@ -129,18 +138,34 @@ class UsageMemory:
             self._settle()
 
     async def answer(self, query: UsageQuery) -> bytes:
-        """Return the answer in JSON; what a minute or an hour holds is counted at its start."""
-        query = query.in_whole_steps_of(MINUTE)
+        """Return the answer in JSON; what a minute or an hour holds is counted at its start.
+
+        :raises GatewayError: ``OVERLOADED`` where too many queries wait.
+        """
+        if self._queries >= MAX_QUERIES:
+            message = "the dashboard is busy with other queries; try again"
+            raise GatewayError(Reason.OVERLOADED, message, retry_after=1.0)
+        self._queries += 1
+        try:
+            await self._turn.acquire()
+            try:
+                return await self._answer(query.in_whole_steps_of(MINUTE))
+            finally:
+                self._turn.release()
+        finally:
+            self._queries -= 1
+
+    async def _answer(self, query: UsageQuery) -> bytes:
         found = UsageRows()
         self._settle()
-        self._readers += 1
+        self._is_read = True
         try:
             for number, (start, key, row) in enumerate(self._select(query), 1):
                 found.add(start // query.step, key if query.by else None, _cumulative(row))
                 if number % ROWS_READ == 0:
                     await self.pause()
         finally:
-            self._readers -= 1
+            self._is_read = False
         for _ in found.fold():
             await self.pause()
         pieces = []
@@ -175,7 +200,7 @@ class UsageMemory:
             ):
                 span.add(by, _clean(key), row)
             self._rows += span.rows - before
-        if not self._readers:
+        if not self._is_read:
             self._move(now)
             self._forget(now)
 

@@ -17,6 +17,8 @@ from msgspec.structs import replace
 from mgw.errors import GatewayError, Reason
 
 MAX_POINTS: Final = 1500
+MAX_POINTS_BY_KEY: Final = 400
+"""Where each point has as many rows as there are keys: an answer has 8,400 at most, some 2.5 MB."""
 DEFAULT_SECONDS: Final = 3600
 USUAL_POINTS: Final = 100
 """At most so many points has a series whose step nobody asked for."""
@@ -28,6 +30,8 @@ _ROUND_STEPS: Final = (
 )
 _MAX_STEP_DIGITS: Final = 9
 _MILLISECONDS: Final = 1000
+_FIRST: Final = int(datetime.min.replace(tzinfo=UTC).timestamp()) * _MILLISECONDS
+"""The oldest time that has a name."""
 
 
 class By(StrEnum):
@@ -63,15 +67,23 @@ def parse_usage_query(parameters: Mapping[str, str], now: float) -> UsageQuery:
     until = int(now * _MILLISECONDS) if "until" not in parameters else _time("until", parameters["until"])
     since = None if "since" not in parameters else _time("since", parameters["since"])
     first = until - DEFAULT_SECONDS * _MILLISECONDS if since is None else since
-    if first >= until:
+    if max(first, _FIRST) >= until:
         raise _wrong("since", "since has to be before until, which is now where it is not given")
     step = _step(parameters["step"]) if "step" in parameters else _usual_step(until - first)
     if since is None:
-        first -= first % (step * _MILLISECONDS)  # the first step is a whole one
+        first = max(first - first % (step * _MILLISECONDS), _FIRST)  # the first step is a whole one
+    by = _by(parameters.get("by"))
+    _check_points(first, until, step, MAX_POINTS if by is None else MAX_POINTS_BY_KEY)
+    return UsageQuery(first, until, step, by)
+
+
+def _check_points(first: int, until: int, step: int, most: int) -> None:
+    """Refuse a step that makes more points than ``most``, and say which one does not."""
     points = (until - 1) // (step * _MILLISECONDS) - first // (step * _MILLISECONDS) + 1
-    if points > MAX_POINTS:
-        raise _wrong("step", f"step {step} makes {points} points, and at most {MAX_POINTS} can be had")
-    return UsageQuery(first, until, step, _by(parameters.get("by")))
+    if points > most:
+        fitting = -((first - until) // ((most - 1) * _MILLISECONDS))
+        message = f"step {step} makes {points} points, and at most {most} can be had"
+        raise _wrong("step", f"{message}: step {fitting} makes no more")
 
 
 def rfc3339(milliseconds: int) -> str:

@@ -36,7 +36,7 @@ from mgw.dashboard.usage_answer import (
 from mgw.dashboard.usage_query import UsageQuery, rfc3339
 from mgw.errors import GatewayError, Reason
 from mgw.reactor.daemon_threads import SerialRunner
-from mgw.usage.usage_sums import SUMS, THOUSANDTHS, sum_expression, time_condition, whole_units
+from mgw.usage.usage_sums import SUMS, THOUSANDTHS, is_overflow, sum_expression, time_condition, whole_units
 from mgw.usage.usage_table import TABLE
 
 SECONDS: Final = 20.0
@@ -130,6 +130,8 @@ class _Source(NamedTuple):
     known: frozenset[str]
     """The columns of its table."""
     query: UsageQuery
+    exact: bool
+    """Whether sums are whole numbers."""
 
     @property
     def key(self) -> str:
@@ -148,15 +150,31 @@ class _Source(NamedTuple):
 def _answer(path: str, query: UsageQuery, is_over: Callable[[], bool], instructions: int) -> bytes:
     rows = UsageRows()
     if os.path.exists(path):
-        with closing(_connect(path)) as connection:
-            connection.set_progress_handler(is_over, instructions)
-            connection.execute("BEGIN")  # all that follows sees the same events
-            known = frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})"))
-            if "time" in known:
-                _read(_Source(connection, known, query), rows)
+        try:
+            _read_file(path, query, (is_over, instructions), rows, exact=True)
+        except sqlite3.Error as error:
+            if not is_overflow(error):
+                raise
+            rows = UsageRows()
+            _read_file(path, query, (is_over, instructions), rows, exact=False)
     for _ in rows.fold():
         pass
     return b"".join(render_usage(query, "sqlite", rows))
+
+
+def _read_file(
+    path: str, query: UsageQuery, limit: tuple[Callable[[], bool], int], rows: UsageRows, *, exact: bool
+) -> None:
+    """Add up what is in a file.
+
+    :param limit: says whether to end, and after how many of SQLite's instructions it is asked again.
+    """
+    with closing(_connect(path)) as connection:
+        connection.set_progress_handler(*limit)
+        connection.execute("BEGIN")  # all that follows sees the same events
+        known = frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({TABLE})"))
+        if "time" in known:
+            _read(_Source(connection, known, query, exact), rows)
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -202,7 +220,7 @@ def _sums(
     """
     known = source.known
     times = [f"sum({name}){_counts(name)}" for name in ("latency", "ttft")]
-    sums = ", ".join([*(sum_expression(name, known) for name in SUMS), *times])
+    sums = ", ".join([*(sum_expression(name, known, exact=source.exact) for name in SUMS), *times])
     shown = f"CASE WHEN key IS NULL OR key IN temp.{named} THEN key ELSE '{OTHER}' END"
     inner = [f"{step} AS step", f"{source.key} AS key"]
     inner += [f"{_time(f'{name}_ms', known)} AS {name}" for name in ("latency", "ttft")]

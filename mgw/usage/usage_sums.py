@@ -1,12 +1,15 @@
 """How usage events add up in SQL: for ``mgw usage``, and for the dashboard.
 
 Every sum is one of whole numbers, nanodollars where it is money, so that it is exact in whatever order and
-groups events are added, and the same for all who ask.  A column that a file does not have, because another
-version made it, is unknown in each of its events.
+groups events are added, and the same for all who ask.  Only where a provider counts nonsense are they more
+than SQLite's whole numbers hold: it then gives up (:func:`is_overflow`), and near sums can be had.
+
+A column that a file does not have, because another version made it, is unknown in each of its events.
 """
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Collection
 from types import MappingProxyType
 from typing import Final
@@ -61,12 +64,21 @@ SUMS: Final = MappingProxyType(
 """By the names that answers and tables have for them, in their order."""
 
 
-def sum_expression(name: str, known: Collection[str]) -> str:
-    """Return a sum in SQL, of a table that has these columns."""
+def sum_expression(name: str, known: Collection[str], *, exact: bool = True) -> str:
+    """Return a sum in SQL, of a table that has these columns.
+
+    :param exact: else it is as near as a double can be, and never too large.
+    """
     found = SUMS[name]
     if found.column not in known:
         return "NULL"
-    return found.aggregate.format(found.value.format(found.column))
+    value = found.value.format(found.column)
+    return found.aggregate.format(value if exact else f"{value} * 1.0")
+
+
+def is_overflow(error: sqlite3.Error) -> bool:
+    """Whether a query failed since an exact sum is too large."""
+    return str(error) == "integer overflow"
 
 
 def time_condition(since: str | None, until: str | None) -> tuple[str, tuple[str, ...]]:

@@ -13,6 +13,7 @@ from mgw.dashboard.usage_memory import (
     HOUR,
     HOURS,
     MAX_KEYS,
+    MAX_QUERIES,
     MAX_ROWS,
     MAX_WAITING,
     MINUTE,
@@ -21,8 +22,9 @@ from mgw.dashboard.usage_memory import (
     UsageMemory,
 )
 from mgw.dashboard.usage_query import By, UsageQuery
+from mgw.errors import Reason
 from mgw.usage.record import SettledExchange
-from tests.support.deferreds import result_of
+from tests.support.deferreds import refusal_of, result_of
 from tests.support.usage import exchange
 
 NOW = 1_769_860_800
@@ -133,6 +135,42 @@ def test_a_query_meets_each_event_once_whatever_comes_meanwhile() -> None:
     assert sum(row["requests"] for row in kept.answer()["series"] if row["time"] < "2026-01-31T13") == len(
         rows
     )
+
+
+def test_queries_take_turns_and_too_many_are_refused() -> None:
+    kept = Kept(waits=True)
+    kept.record(*(exchange(time=NOW - minute * 60.0) for minute in range(2 * ROWS_READ)))
+    query = UsageQuery((NOW - DAY) * 1000, (NOW + DAY) * 1000, MINUTE)
+    waiting = [Deferred.fromCoroutine(kept.memory.answer(query)) for _ in range(MAX_QUERIES)]
+    assert len(kept.paused) == 1, "one of them is under way"
+    error = refusal_of(Deferred.fromCoroutine(kept.memory.answer(query)))
+    assert (error.reason, error.retry_after) == (Reason.OVERLOADED, 1.0)
+    left = waiting.pop(1)
+    _ = left.addErrback(lambda _: None)
+    left.cancel()
+    waiting.append(Deferred.fromCoroutine(kept.memory.answer(query)))
+    while kept.paused:
+        kept.paused.pop().callback(None)
+    for answer in waiting:
+        assert json.loads(result_of(answer))["totals"]["requests"] == 2 * ROWS_READ
+
+
+def test_rows_are_bounded_while_somebody_always_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 20 * MAX_KEYS
+    monkeypatch.setattr("mgw.dashboard.usage_memory.MAX_ROWS", most)
+    kept = Kept(waits=True)
+    query = UsageQuery((NOW - 60 * DAY) * 1000, (NOW + 60 * DAY) * 1000, HOUR, By.MODEL)
+    ended: list[Any] = []
+    for _ in range(100):
+        kept.now += HOUR
+        kept.record(*(exchange(time=kept.now, model=str(number)) for number in range(MAX_KEYS)))
+        _ = Deferred.fromCoroutine(kept.memory.answer(query)).addBoth(ended.append)
+        for _ in range(8):  # a query takes longer than that
+            turn, kept.paused = kept.paused, []
+            for paused in turn:
+                paused.callback(None)
+        assert kept.memory._rows <= 2 * most
+    assert any(isinstance(answer, bytes) for answer in ended)
 
 
 def test_a_query_that_nobody_waits_for_ends() -> None:

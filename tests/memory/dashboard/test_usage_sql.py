@@ -126,6 +126,28 @@ def test_columns_that_a_file_lacks_are_absent(tmp_path: Path) -> None:
     assert answer["groups"] == [sums]
 
 
+@pytest.mark.parametrize("by", [None, By.MODEL])
+def test_sums_beyond_what_the_file_can_add_up_are_told_as_near_as_can_be(
+    tmp_path: Path, by: By | None
+) -> None:
+    most, path = 2**53, str(tmp_path / "usage.db")
+    table = UsageTable(path)
+    table.open()
+    table.add(
+        [
+            encode(event(request_id=str(number), time=NOW - 1.0, tokens_in=most, cost_usd=9e10))
+            for number in range(1100)
+        ]
+    )
+    table.close()
+    query = UsageQuery(QUERY.since, QUERY.until, 60, by)
+    answer = json.loads(result_of(UsageFile(AtOnce()).answer(path, query)))
+    for sums in (answer["totals"], *answer["series"], *answer["groups"]):
+        assert sums["requests"] == 1100
+        assert sums["tokens_in"] == pytest.approx(1100 * most)
+        assert sums["cost_usd"] > 9e9 * 1100
+
+
 def test_a_reader_sees_what_is_written_meanwhile_and_changes_nothing(file: str) -> None:
     table = UsageTable(file)
     table.open()

@@ -50,6 +50,18 @@ def test_sums_by_model(database: Path, capsys: pytest.CaptureFixture[str]) -> No
     ]
 
 
+def test_sums_without_end_are_told_as_near_as_can_be(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "usage.db"
+    table = UsageTable(str(path))
+    table.add([encode(event(request_id=str(number), tokens_in=2**53)) for number in range(1100)])
+    table.close()
+    (row,) = run(path, capsys=capsys)
+    assert row["requests"] == 1100
+    assert row["tokens_in"] == pytest.approx(1100 * 2**53)
+
+
 def test_sums_by_several(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = run(database, "--by", "day,provider", capsys=capsys)
     assert [(row["day"], row["provider"], row["requests"]) for row in rows] == [

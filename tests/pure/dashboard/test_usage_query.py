@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mgw.dashboard.usage_query import (
     MAX_POINTS,
+    MAX_POINTS_BY_KEY,
     USUAL_POINTS,
     By,
     UsageQuery,
@@ -77,6 +80,7 @@ def test_the_usual_step_never_makes_more_points_than_a_chart_shows(milliseconds:
         ({"until": "9999-12-31T23:59:59-10:00"}, "until"),
         ({"since": "2026-01-31T12:00:12.500Z"}, "since"),
         ({"since": "2026-02-01T00:00:00Z"}, "since"),
+        ({"until": "0001-01-01T00:00:00Z"}, "since"),
         ({"step": "0"}, "step"),
         ({"step": "-60"}, "step"),
         ({"step": "1.5"}, "step"),
@@ -101,6 +105,44 @@ def test_points_are_counted_as_the_series_has_them() -> None:
     assert parsed(since=since, until=until, step="1").step == 1
     with pytest.raises(GatewayError, match=f"step 1 makes {MAX_POINTS + 1} points"):
         parsed(since=since, until="2026-01-31T10:25:00.001Z", step="1")
+
+
+@pytest.mark.parametrize("by", By)
+def test_a_series_by_keys_has_fewer_points_and_a_refusal_names_a_step_that_fits(by: By) -> None:
+    arguments = {"since": "2026-01-30T12:00:00Z", "until": "2026-01-31T12:00:00Z", "by": by.value}
+    assert parsed(**arguments | {"step": str(86_400 // MAX_POINTS_BY_KEY)}).by is by
+    with pytest.raises(GatewayError, match=f"1440 points, and at most {MAX_POINTS_BY_KEY} ") as refused:
+        parsed(**arguments | {"step": "60"})
+    fitting = re.search(r"step (\d+) makes no more", refused.value.message)
+    assert fitting is not None
+    assert parsed(**arguments | {"step": fitting[1]}).step == int(fitting[1])
+
+
+@given(
+    st.integers(0, 10**12),
+    st.integers(1, 10**12),
+    st.integers(1, 10**6),
+    st.none() | st.sampled_from([by.value for by in By]),
+)
+def test_the_step_that_a_refusal_names_is_taken(since: int, length: int, step: int, by: str | None) -> None:
+    arguments = {"since": rfc3339(since), "until": rfc3339(since + length)} | (
+        {} if by is None else {"by": by}
+    )
+    try:
+        parsed(**arguments, step=str(step))
+    except GatewayError as refused:
+        fitting = re.search(r"step (\d+) makes no more", refused.message)
+        assert fitting is not None
+        assert parsed(**arguments, step=fitting[1]).step > step
+
+
+@pytest.mark.parametrize(
+    "until", ["0001-01-01T00:00:00.001Z", "0001-01-01T02:00:00Z", "1969-12-31T23:59:59Z"]
+)
+@pytest.mark.parametrize("step", ["10", "60", "999999999"])
+def test_the_last_hour_before_the_oldest_time_begins_there(until: str, step: str) -> None:
+    query = parsed(until=until, step=step)
+    assert rfc3339(query.since) < rfc3339(query.until)
 
 
 @pytest.mark.parametrize("by", By)
