@@ -5,7 +5,7 @@ MINUTES ?= 20
 # What fails soonest when something basic is wrong: without the slow tests, a minute or two on two cores.
 QUICK := tests/documents tests/pure tests/memory/web tests/memory/test_costs.py
 
-.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
+.PHONY: help run check test site test-agents test-browser lint format docs schema routes dist deb try-deb release lint-security soak bench bench-memory bench-ratios bench-realtime bench-rivals bench-shapes bench-soak bench-translation clean
 
 help:
 	@echo 'make run      start a gateway with the built-in simulator as its provider; needs no key'
@@ -18,6 +18,8 @@ help:
 	@echo 'make dist     build the wheel and the source archive into dist/'
 	@echo 'make deb      build the Debian package, on Debian 12'
 	@echo 'make try-deb  install that package on a clean Debian 12 in a folder and use it; needs root'
+	@echo 'make release VERSION=1.2.3   build all of a release and try it; with TAG=1 also commit and tag it'
+	@echo 'make lint-security   ask for known vulnerabilities of the libraries that the gateway needs'
 	@echo 'make soak     send a million mixed requests through a gateway and check every response'
 	@echo 'make bench-soak MINUTES=20   mixed requests for a time: memory and latency at the end and at the beginning'
 	@echo 'make bench, make bench-ratios, make bench-shapes, make bench-translation   measure the gateway'
@@ -72,6 +74,13 @@ deb:
 try-deb:
 	tools/try_package.sh
 
+release: .venv-release/install.stamp
+	@test -n '$(VERSION)' || { echo 'Which version? make release VERSION=1.2.3' >&2; exit 1; }
+	.venv-release/bin/python -m tools.release '$(VERSION)' $(if $(TAG),--tag)
+
+lint-security: .venv-release/install.stamp
+	.venv-release/bin/python -m tools.audit
+
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench.run
 	$(BIN)/python -m bench.transfers
@@ -107,7 +116,7 @@ dist: $(VENV)/run.stamp
 	rm -rf .venv-dist
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-dist .portkey .agents .browser build dist *.egg-info
+	rm -rf $(VENV) .venv-bench .venv-dist .venv-release .portkey .agents .browser build dist *.egg-info
 
 .agents/install.stamp: tests/agents/package.json tests/agents/package-lock.json
 	mkdir -p .agents && cp $^ .agents/
@@ -122,6 +131,11 @@ clean:
 .venv-bench/install.stamp: setup.py
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check '.[bench]'
+	touch $@
+
+.venv-release/install.stamp: setup.py
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/python -m pip install --quiet --disable-pip-version-check '.[release]'
 	touch $@
 
 .portkey/install.stamp:

@@ -50,6 +50,13 @@ BENCH = [
     "orjson==3.13.0",
 ]
 
+# The tools that make a release; they go into an environment of their own.
+RELEASE = [
+    "build>=1.6,<2",
+    "cyclonedx-bom>=7,<8",
+    "pip-audit>=2.10,<3",
+]
+
 DOCUMENTS = sorted((HERE / "docs").glob("*.rst"))
 EXAMPLES = sorted(path.name for path in (HERE / "etc").iterdir())
 
@@ -124,6 +131,7 @@ setup(
         "docs": DOCS,
         "lint": LINT,
         "otlp": OTLP,
+        "release": RELEASE,
         "tests": TESTS,
         "dev": [*DASHBOARD, *DOCS, *LINT, *OTLP, *TESTS],
     },
