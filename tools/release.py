@@ -104,7 +104,7 @@ def _release(root: Path, version: Version, now: datetime, folder: Path, *, tag: 
         work = Path(tempfile.mkdtemp(dir=folder))
         python = install(archive, work / "environment")
         try_out(python, sources, str(version), work)
-    _write_parts(python, version, out)
+    _write_parts(python, version, now, out)
     if debian:
         _package(sources, out)
     files = sorted(out.iterdir())
@@ -119,10 +119,10 @@ def _release(root: Path, version: Version, now: datetime, folder: Path, *, tag: 
         _say(f"{', '.join(structs.astuple(PATHS))} have version {version}; {_KEEP}")
 
 
-def _write_parts(python: Path, version: Version, out: Path) -> None:
+def _write_parts(python: Path, version: Version, now: datetime, out: Path) -> None:
     requirements, bill = out / f"mgw-{version}.requirements.txt", out / f"mgw-{version}.cdx.json"
     write_requirements(python, requirements)
-    write_bill(python, str(version), bill)
+    write_bill(python, str(version), now, bill)
     _say(f"{bill.name} is valid and has {compare(bill, requirements)} libraries")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ def write_requirements(python: Path, file: Path) -> None:
     file.write_text(run([*pip_for(python), "freeze", "--exclude", "mgw"], file.parent), encoding="utf-8")
 
 
-def write_bill(python: Path, version: str, file: Path) -> None:
+def write_bill(python: Path, version: str, now: datetime, file: Path) -> None:
     """Write the bill of materials of an environment, in CycloneDX's JSON; the tool checks it with its schema.
 
     Raises: ``ToolFailed`` if it is not valid, and ``PartsMissing``.
@@ -34,7 +35,7 @@ def write_bill(python: Path, version: str, file: Path) -> None:
     project.write_text(_PROJECT.format(version=version), encoding="utf-8")
     tool = [sys.executable, "-m", "cyclonedx_py", "environment", "--validate", "--output-reproducible"]
     what = ["--sv", SPECIFICATION, "--of", "JSON", "--pyproject", str(project), "--output-file", str(file)]
-    run([*tool, *what, python], file.parent)
+    run([*tool, *what, python], file.parent, {"SOURCE_DATE_EPOCH": f"{now.timestamp():.0f}"})
     project.unlink()
 
 
