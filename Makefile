@@ -47,7 +47,7 @@ test-agents: $(VENV)/dev.stamp .agents/install.stamp
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/agents
 
 test-browser: $(VENV)/dev.stamp .browser/install.stamp
-	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/browser
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

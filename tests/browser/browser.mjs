@@ -71,8 +71,8 @@ export class Browser {
   }
 
   /** Look at it later: the folder is said by MGW_SCREENSHOTS. */
-  async picture(page, name) {
-    if (this.folder) await page.screenshot({ path: join(this.folder, `${name}.png`), fullPage: true });
+  async picture(page, name, fullPage = true) {
+    if (this.folder) await page.screenshot({ path: join(this.folder, `${name}.png`), fullPage });
   }
 
   /** Ask for what is serious or critical, and fail with it. */

@@ -1,12 +1,14 @@
 """The dashboard's API with answers that a test chooses, so that the page can be shown what is rare.
 
 ``POST /stub/events`` adds usage events and sends them through the feed, ``POST /stub/set`` changes what is
-true: ``key`` (none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``flow``.
+true: ``key`` (none: no key is needed), ``up`` (not: connections are cut), ``source`` of the usage, ``slow``
+(seconds that the usage takes), ``flow``.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -56,7 +58,7 @@ class State:
 
     def __init__(self) -> None:
         self.changed = Condition()
-        self.set: Json = {"key": None, "up": True, "source": "sqlite", "draining": False}
+        self.set: Json = {"key": None, "up": True, "source": "sqlite", "draining": False, "slow": 0}
         self.events: list[Json] = []
         self.feed: list[tuple[str, Json]] = []
         self.profiles: Json = {}
@@ -178,6 +180,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._oauth(path.removeprefix("oauth/"), json.loads(body or b"{}"))
         if path == "events":
             return self._feed()
+        if path == "usage":
+            time.sleep(self.state.set["slow"])
         with self.state.changed:
             answers: dict[str, Json] = {
                 "profiles": {**self.state.profiles, "usage_source": self.state.set["source"]},

@@ -6,7 +6,7 @@ import pytest
 
 from tests.browser.conftest import Run
 
-SCENARIOS = ("sign_in", "live", "charts", "connection", "logins", "keyboard", "looks")
+SCENARIOS = ("sign_in", "live", "charts", "pace", "connection", "logins", "keyboard", "looks")
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -117,7 +117,7 @@ export class Chart {
       fill(this.legend, content.lines.map((line) => {
         const swatch = h("span", { class: `swatch${line.dash ? " dashed" : ""}` });
         swatch.style.setProperty("--colour", `var(${line.colour})`);
-        return h("li", {}, swatch, h("span", { class: "name", title: line.label }, line.label), h("span", { class: "number" }));
+        return h("li", {}, swatch, h("span", { class: "name", dir: "auto", title: line.label }, line.label), h("span", { class: "number" }));
       }));
     }
     this.drawValues(this.plot ? stepAt(this.plot, content.step) : null);

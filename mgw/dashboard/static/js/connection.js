@@ -21,13 +21,14 @@ export function connectionState(state, notices, feed, signal) {
   const words = h("span");
   fill(state, h("span", { class: "dot", "aria-hidden": "true" }), words);
   let reached = true;
+  let isDraining = false;
   let last = new Date();
 
   function draw() {
     const live = feed.state.value === "live";
-    const name = !reached ? "lost" : live ? "live" : "connecting";
+    const name = !reached ? "lost" : live ? "live" : isDraining ? "draining" : "connecting";
     if (state.dataset.state !== name) state.dataset.state = name;
-    setText(words, { lost: "Offline", live: "Live", connecting: "Connecting" }[name]);
+    setText(words, { lost: "Offline", live: "Live", connecting: "Connecting", draining: "Draining" }[name]);
     lost.hidden = reached;
     if (!reached) setText(lost, `The gateway cannot be reached. What you see is from ${moment(last)}; it goes on by itself when the gateway is back.`);
   }
@@ -42,7 +43,11 @@ export function connectionState(state, notices, feed, signal) {
       if (status === 403) setText(refused, "The gateway refuses this browser: without keys, the dashboard answers on the loopback interface alone.");
       draw();
     },
-    showDraining: (now) => { draining.hidden = !now; },
+    showDraining: (now) => {
+      isDraining = now;
+      draining.hidden = !now;
+      draw();
+    },
   };
 }
 

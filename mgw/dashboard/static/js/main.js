@@ -71,6 +71,15 @@ function start() {
 /** @param {App} app */
 function follow(app) {
   const links = VIEWS.map(([name, title]) => h("a", { href: link(name) }, icon(name), h("span", {}, title)));
+  const failing = h("strong", {});
+  const failingProviders = h("span", { class: "failing", hidden: true }, failing, h("span", { class: "unseen" }, " failing"));
+  links[VIEWS.findIndex(([name]) => name === "providers")].append(failingProviders);
+  app.profiles.watch((profiles) => {
+    const count = (profiles?.providers ?? []).filter((/** @type {any} */ { health }) => health?.state === "failing").length;
+    failingProviders.hidden = count === 0;
+    failingProviders.title = `${count} failing`;
+    setText(failing, String(count));
+  }, new AbortController().signal);
   fill(byId("nav"), links.map((element) => h("li", {}, element)));
   let shown = "";
   let life = new AbortController();

@@ -54,7 +54,7 @@ export function plotOptions(lines, look) {
     scales: { x: { time: true, range: (/** @type {any} */ _, /** @type {number} */ first, /** @type {number} */ last) => [first, last + look.step] }, y: { range: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ most) => [0, most > 0 ? most * 1.08 : 1] } },
     axes: [
       { ...axis, grid: { show: false }, values: AXIS_TIMES, space: 72, size: 26, gap: 6 },
-      { ...axis, size: (/** @type {any} */ _, /** @type {string[] | null} */ labels) => axisWidth(labels), gap: 6, space: 34, ...(look.isCount ? { incrs: WHOLE } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => look.format(value).replace(/\.0+(?=\D|$)/, "")) },
+      { ...axis, size: (/** @type {any} */ _, /** @type {string[] | null} */ labels) => axisWidth(labels), gap: 6, space: Math.max(34, look.height / 6), ...(look.isCount ? { incrs: WHOLE } : {}), values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => look.format(value).replace(/\.0+(?=\D|$)/, "")) },
     ],
     series: [{}, ...seriesOf(lines, look)],
     hooks: {

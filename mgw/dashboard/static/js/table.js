@@ -2,6 +2,9 @@
 
 import { h, fill, setText } from "./dom.js";
 
+/** Of longer texts the end may be hidden. */
+const LONG = 20;
+
 /**
  * @typedef {object} Column
  * @property {string} key
@@ -117,7 +120,7 @@ export class Table {
       return known.element;
     }
     /** @type {HTMLTableRowElement} */
-    const element = known ? known.element : h("tr", { "data-row": key }, this.settings.columns.map(({ numeric, minor, wide, wraps }) => h("td", { class: classes({ numeric, minor, wide, wraps }) })));
+    const element = known ? known.element : h("tr", { "data-row": key }, this.settings.columns.map(({ numeric, minor, wide, wraps }) => h("td", { class: classes({ numeric, minor, wide, wraps }), dir: wide ? "auto" : undefined })));
     this.shown.set(key, { element, text, row });
     this.settings.columns.forEach(({ cell }, index) => this.fillCell(element.children[index], cell(row), index));
     return element;
@@ -131,6 +134,7 @@ export class Table {
       if (!button.isConnected) fill(td, button);
     } else if (typeof content === "string") {
       setText(td, content);
+      /** @type {HTMLElement} */ (td).title = content.length > LONG ? content : "";
     } else {
       fill(td, content);
     }

@@ -5,7 +5,7 @@ import { h, fill, setText } from "../dom.js";
 import { seconds } from "../format.js";
 import { icon } from "../icons.js";
 import { poll } from "../pace.js";
-import { badge } from "../status.js";
+import { badge, word } from "../status.js";
 
 const SECONDS = 2;
 
@@ -72,7 +72,7 @@ export class Flow {
       if (pending) this.follow();
       else this.app.refreshProfiles();
     }
-    const text = pending ? "for the provider" : answer.message ?? "";
+    const text = pending ? `for the ${answer.wants_code ? "code" : "provider"}` : beyond(word(answer.state), answer.message ?? "");
     if (this.state.dataset.text !== `${answer.state} ${text}`) {
       this.state.dataset.text = `${answer.state} ${text}`;
       fill(this.state, badge(answer.state), " ", text);
@@ -129,6 +129,17 @@ export class Flow {
       return { state: "cancelled" };
     });
   }
+}
+
+/**
+ * What a message says beyond the word of a state that stands before it.
+ * @param {string} state
+ * @param {string} message
+ * @returns {string}
+ */
+function beyond(state, message) {
+  if (!message.toLowerCase().startsWith(state.toLowerCase())) return message;
+  return message.slice(state.length).replace(/^[:,]?\s*/, "");
 }
 
 /**

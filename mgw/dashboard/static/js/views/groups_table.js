@@ -53,5 +53,5 @@ export function groupsTable() {
 function named(label, colour) {
   const swatch = h("span", { class: "swatch" });
   swatch.style.setProperty("--colour", `var(${colour ?? "--line-rest"})`);
-  return h("span", { class: "named" }, swatch, h("span", { title: label }, label));
+  return h("span", { class: "named" }, swatch, h("span", { dir: "auto", title: label }, label));
 }

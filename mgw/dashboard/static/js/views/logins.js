@@ -71,6 +71,7 @@ function entryCard({ entry, profile, flows }, app, signal) {
       if (state.textContent !== text) fill(state, badge(login.state));
       for (const button of actions.children) {
         const words = WORDS[flows[[...actions.children].indexOf(button)]] ?? button.textContent;
+        button.classList.toggle("primary", login.state !== "signed_in" && button === actions.firstElementChild);
         setText(button, login.state === "signed_in" ? words.replace("Log in", "Log in again") : words);
       }
     },

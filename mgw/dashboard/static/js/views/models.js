@@ -13,9 +13,8 @@ const SHOWN = new Set(["id", "provider", "upstream_model", "capabilities"]);
 const COLUMNS = [
   { key: "id", label: "Model", wide: true, sort: (row) => row.id, cell: (row) => h("code", {}, row.id) },
   { key: "provider", label: "Provider", sort: (row) => row.provider, cell: (row) => row.provider ?? UNKNOWN },
-  { key: "upstream", label: "Upstream model", minor: true, sort: (row) => row.upstream_model, cell: (row) => row.upstream_model ?? UNKNOWN },
-  { key: "capabilities", label: "Capabilities", wraps: true, cell: (row) => chips(row.capabilities) },
-  { key: "more", label: "More", minor: true, wraps: true, cell: (row) => furtherFacts(row) },
+  { key: "upstream", label: "Upstream model", minor: true, wraps: true, sort: (row) => row.upstream_model, cell: (row) => h("span", { dir: "auto" }, row.upstream_model ?? UNKNOWN) },
+  { key: "capabilities", label: "Capabilities", minor: true, wraps: true, cell: (row) => h("div", {}, chips(row.capabilities), h("span", { class: "aside" }, furtherFacts(row))) },
 ];
 
 /**

@@ -1,5 +1,6 @@
 /** The overview: what was used in a range of time, as totals, charts and groups, and what happens now. */
 
+import { ApiError } from "../api.js";
 import { h, setText } from "../dom.js";
 import { moment } from "../format.js";
 import { heading, segments } from "../controls.js";
@@ -47,7 +48,8 @@ export function show(root, app, signal) {
     const answers = [app.api.get("usage", { ...parameters, by }, asked.signal)];
     if (by === "status") answers.push(app.api.get("usage", parameters, asked.signal));
     const [grouped, plain] = await Promise.all(answers).catch((error) => {
-      if (!signal.aborted && !asked.signal.aborted) setText(asOf, `The usage is not known: ${error.message}`);
+      const isLost = error instanceof ApiError && error.status === 0; // a notice says so
+      if (!signal.aborted && !asked.signal.aborted && !isLost) setText(asOf, `The usage is not known now: ${error.message}`);
       throw error;
     });
     if (signal.aborted || asked.signal.aborted) return;

@@ -1,12 +1,14 @@
 /** Providers: health, credentials and accounts, a card for each. */
 
 import { h, fill, setText } from "../dom.js";
-import { facts, heading } from "../controls.js";
+import { facts, heading, searchBox } from "../controls.js";
 import { count, percent, time } from "../format.js";
 import { link } from "../router.js";
 import { badge, chips } from "../status.js";
 
-const ORDER = ["failing", "unknown", "ok"];
+const ORDER = ["failing", "ok", "unknown"];
+const UNUSED = "No requests yet";
+const SEARCHED_FROM = 10;
 
 /**
  * @param {HTMLElement} root
@@ -17,17 +19,21 @@ export function show(root, app, signal) {
   const note = h("p", { class: "as-of" });
   const empty = h("p", { class: "notice", hidden: true }, "No provider is configured. Add one under providers in the configuration and reload it with SIGHUP.");
   const cards = h("div", { class: "cards" });
-  root.append(heading("Providers"), note, empty, cards);
+  let words = "";
+  const search = searchBox("Search providers", "Name, kind, address …", (value) => { words = value; draw(); });
+  root.append(heading("Providers", search), note, empty, cards);
   /** @type {Map<string, { text: string, element: HTMLElement }>} */
   const known = new Map();
 
-  app.profiles.watch((profiles) => {
+  function draw() {
+    const profiles = app.profiles.value;
     if (!profiles) return;
-    const providers = [...profiles.providers].sort((one, other) => ORDER.indexOf(one.health?.state) - ORDER.indexOf(other.health?.state) || one.name.localeCompare(other.name));
+    const providers = [...profiles.providers].sort((one, other) => place(one) - place(other) || one.name.localeCompare(other.name));
     const failing = providers.filter((provider) => provider.health?.state === "failing").length;
     setText(note, `${providers.length} configured, ${failing ? `${failing} failing` : "none failing"}. Counts are since the gateway's start.`);
     empty.hidden = providers.length > 0;
-    const elements = providers.map((provider) => {
+    search.hidden = providers.length < SEARCHED_FROM;
+    const elements = providers.filter((provider) => fits(provider, words)).map((provider) => {
       const text = JSON.stringify(provider);
       const old = known.get(provider.name);
       const element = old?.element ?? h("article", { class: "panel card", "aria-label": provider.name });
@@ -37,21 +43,33 @@ export function show(root, app, signal) {
     });
     for (const name of known.keys()) if (!providers.some((provider) => provider.name === name)) known.delete(name);
     if (elements.some((element, index) => cards.children[index] !== element) || cards.children.length !== elements.length) fill(cards, elements);
-  }, signal);
+  }
+  app.profiles.watch(draw, signal);
   app.feed.on("health", () => app.refreshProfiles(), signal);
+}
+
+/** @param {any} provider @returns {number} what fails comes first, then what is in use */
+function place({ health }) {
+  return ORDER.indexOf(health?.state ?? "unknown");
+}
+
+/** @param {any} provider @param {string} words @returns {boolean} */
+function fits({ name, kind, base_url, health }, words) {
+  const text = [name, kind, base_url, health?.state].join(" ").toLowerCase();
+  return words.split(/\s+/).every((part) => text.includes(part));
 }
 
 /** @param {any} provider @returns {(Node | null)[]} */
 function content({ name, kind, family, base_url, defaults, capabilities, health = {}, credentials }) {
   const failure = health.last_failure;
   return [
-    h("div", { class: "card-head" }, h("h2", {}, name), badge(health.state ?? "unknown")),
+    h("div", { class: "card-head" }, h("h2", {}, name), health.requests === 0 ? h("span", { class: "aside" }, UNUSED) : badge(health.state ?? "unknown")),
     h("p", { class: "address" }, base_url),
     facts([
       ["Kind", family && family !== kind ? `${kind} (${family})` : kind],
       ["Default for", defaults?.length ? defaults.join(", ") : undefined],
       ["Requests", count(health.requests)],
-      ["Failed", health.requests ? h("span", {}, count(health.failed), h("span", { class: "aside" }, ` ${percent(health.failed / health.requests)}`)) : count(health.failed)],
+      ["Failed", health.requests === 0 ? undefined : health.requests ? h("span", {}, count(health.failed), h("span", { class: "aside" }, ` ${percent(health.failed / health.requests)}`)) : count(health.failed)],
       ["Last success", health.last_success && time(health.last_success)],
       ["Last failure", failure && h("span", {}, time(failure.time), h("span", { class: "aside" }, ` ${[failure.error, failure.http_status].filter(Boolean).join(", ")}`))],
       ...(credentials ? credentialFacts(credentials) : []),
