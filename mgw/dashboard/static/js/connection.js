@@ -30,6 +30,7 @@ export function connectionState(state, notices, feed, signal) {
     if (state.dataset.state !== name) state.dataset.state = name;
     setText(words, { lost: "Offline", live: "Live", connecting: "Connecting", draining: "Draining" }[name]);
     lost.hidden = reached;
+    draining.hidden = !isDraining || !reached;
     if (!reached) setText(lost, `The gateway cannot be reached. What you see is from ${moment(last)}; it goes on by itself when the gateway is back.`);
   }
   feed.state.watch(draw, signal);
@@ -45,7 +46,6 @@ export function connectionState(state, notices, feed, signal) {
     },
     showDraining: (now) => {
       isDraining = now;
-      draining.hidden = !now;
       draw();
     },
   };
