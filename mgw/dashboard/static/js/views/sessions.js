@@ -30,6 +30,7 @@ export function show(root, app, signal) {
   const open = new Table({ caption: "Open sessions", columns: COLUMNS, rowKey: (row) => row.request_id, sorted: { key: "time", down: true }, empty: "No realtime session is open. Sessions over WebSockets appear here while they last." });
   const closed = new Table({ caption: "Closed sessions", columns: COLUMNS, rowKey: (row) => row.request_id, empty: "None since this view was opened." });
   root.append(heading("Sessions"), panel("Open", [note], open.element), panel("Closed lately", [], closed.element));
+  closed.setRows([]);
 
   const refresh = poll(async () => {
     const answer = await app.api.get("sessions", {}, signal);
