@@ -8,7 +8,9 @@ processor time writes nothing, and its intervals become longer: what counts is a
 nothing else to do.  ``--only`` ends the gateway in one way alone.
 
 ``--cost`` measures something else: the processor time for a relayed request, of the reactor's thread and of
-all threads, with no sink, with each and with all of them, in turns; the fastest round of each counts.
+all threads, with no sink, with each and with all of them, in turns.  It shows medians, and how much more that
+is than in the rounds without a sink that ran beside them; and the fastest rounds, which had the least of what
+else the machine did.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from random import Random
+from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Thread
 
@@ -38,7 +41,7 @@ from bench.machines import ROOT, resident_bytes
 INTERVAL = 2.0
 """Seconds before a kill from which events may be lost: the longest interval, and what a busy machine adds."""
 SETTLE_SECONDS = 120.0
-ROUND = 2000
+ROUND = 1600
 """Requests of a round of ``--cost``."""
 CLIENTS = 16
 _SPANS = "spans"
@@ -73,7 +76,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", choices=("kills", "stops"), help="end the gateway in this way alone")
-    parser.add_argument("--rounds", type=int, default=8, help="of --cost")
+    parser.add_argument("--rounds", type=int, default=15, help="of --cost")
     parser.add_argument("--cost", action="store_true", help="measure the reactor's thread instead")
     parser.add_argument("--receiver", nargs=3, metavar=("PORT", "FILE", "SEED"), help=argparse.SUPPRESS)
     said = parser.parse_args()
@@ -396,7 +399,8 @@ def _measure_cost(folder: Path, rounds: int) -> None:
     receiver.file.touch()
     receiver.start()
     gateways: dict[str, _Gateway] = {}
-    best = dict.fromkeys(_VARIANTS, (float("inf"), float("inf")))
+    costs: dict[str, list[tuple[float, float]]] = {name: [] for name in _VARIANTS}
+    random = Random(1)
     try:
         with _upstream() as upstream:
             for name, wanted in _VARIANTS.items():
@@ -404,23 +408,34 @@ def _measure_cost(folder: Path, rounds: int) -> None:
                 place.mkdir()
                 config = _CONFIG.format(folder=place, upstream=upstream)
                 gateways[name] = _start_gateway(place, config + _hooks(place, receiver.port, wanted))
-            for _ in range(rounds + 1):  # the first warms up
-                for name, gateway in gateways.items():
-                    found = _round(gateway)
-                    best[name] = min(best[name][0], found[0]), min(best[name][1], found[1])
+                _round(gateways[name])  # warms up
+            for _ in range(rounds):
+                for name in random.sample(list(gateways), len(gateways)):
+                    costs[name].append(_round(gateways[name]))
     finally:
         for gateway in gateways.values():
             gateway.end()
         receiver.kill()
-    print(
-        "processor time for a relayed request, the fastest round of each: the reactor's thread, all threads"
-    )
-    for name, found in best.items():
+    print("processor time for a relayed request and its event, the median of all rounds (and the fastest)")
+    for name, found in costs.items():
         shown = [
-            f"{seconds * 1e6:7.1f} us {seconds / none - 1:+7.1%}"
-            for seconds, none in zip(found, best["no sink"], strict=True)
+            _compare(column, none)
+            for column, none in zip(_columns(found), _columns(costs["no sink"]), strict=True)
         ]
-        print(f"{name:10} {'    '.join(shown)}")
+        print(f"{name:10} the reactor's thread {shown[0]}    all threads {shown[1]}")
+
+
+def _columns(found: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [one for one, _ in found], [both for _, both in found]
+
+
+def _compare(found: list[float], none: list[float]) -> str:
+    """The costs of some rounds, beside those of the rounds without a sink."""
+    more = median(seconds - least for seconds, least in zip(found, none, strict=True))
+    return (
+        f"{median(found) * 1e6:6.1f} us {more / median(none):+6.1%} "
+        f"({min(found) * 1e6:6.1f} us {min(found) / min(none) - 1:+6.1%})"
+    )
 
 
 @contextmanager
@@ -453,7 +468,7 @@ def _round(gateway: _Gateway) -> tuple[float, float]:
             for head in _read_responses(connection, data, 1):
                 if not head.startswith(b"http/1.1 200"):
                     raise RuntimeError(head.decode())
-    time.sleep(1.5)  # the last events are written and sent
+    time.sleep(1.3)  # the last events are written and sent
     after = _seconds_of(gateway.process.pid)
     for connection in connections:
         connection.close()

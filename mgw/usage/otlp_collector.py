@@ -56,21 +56,21 @@ class Collector:
     _encoder: OtlpEncoder | None = field(default=None, repr=False)
     """Of the thread."""
 
-    def deliver(self, _: str, lines: list[bytes]) -> Deferred[Result]:
+    def deliver(self, key: str, lines: list[bytes]) -> Deferred[Result]:
         """Post a batch of spans; cancelling closes the connection."""
-        return Deferred.fromCoroutine(self._deliver(lines))
+        return Deferred.fromCoroutine(self._deliver(key, lines))
 
     def send_metrics(self, metrics: OperationMetrics, since: float, now: float) -> Deferred[Result]:
         """Post the metrics; cancelling closes the connection."""
         return Deferred.fromCoroutine(self._send_metrics(metrics, since, now))
 
-    async def _deliver(self, lines: list[bytes]) -> Result:
+    async def _deliver(self, key: str, lines: list[bytes]) -> Result:
         encoded = await self._in_thread(lambda encoder: encoder.encode_lines(lines))
         if isinstance(encoded, Exception):
             return Result(Verdict.RETRY, f"cannot be encoded ({type(encoded).__name__})")
         lost, result = encoded.unreadable, DELIVERED
         if encoded.body:
-            result = await self._post("/v1/traces", encoded.body)
+            result = await self._post("/v1/traces", encoded.body, _idempotency_key(key))
             if result.verdict is not Verdict.DELIVERED:
                 return result
             lost += result.lost
@@ -84,10 +84,9 @@ class Collector:
             return Result(Verdict.RETRY, f"cannot be encoded ({type(body).__name__})")
         return await self._post("/v1/metrics", body)
 
-    async def _post(self, path: str, body: bytes) -> Result:
-        request = OwnRequest(
-            "POST", f"{self.endpoint}{path}".encode("ascii"), (*_USUAL_HEADERS, *self.headers), body
-        )
+    async def _post(self, path: str, body: bytes, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Result:
+        all_headers = (*_USUAL_HEADERS, *self.headers, *headers)
+        request = OwnRequest("POST", f"{self.endpoint}{path}".encode("ascii"), all_headers, body)
         sending = Deferred.fromCoroutine(send_request(self.agent, request, MAX_RESPONSE_BYTES, self.clock))
         try:
             response = await sending.addTimeout(TIMEOUT_SECONDS, self.clock)
@@ -127,3 +126,8 @@ class Collector:
         except OSError as error:  # the system gives no thread
             self.clock.callLater(0, done.callback, error)
         return done
+
+
+def _idempotency_key(key: str) -> tuple[tuple[bytes, bytes], ...]:
+    """Say that a batch may be sent again, so that it can go over a connection that the receiver may close."""
+    return ((b"Idempotency-Key", key.encode("ascii")),)

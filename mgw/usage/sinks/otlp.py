@@ -31,7 +31,7 @@ from mgw.usage.record import SettledExchange, encode_settled
 from mgw.usage.sinks import SinkTools
 from mgw.usage.trace_context import TraceContext
 
-BATCH_MAX: Final = 256
+BATCH_MAX: Final = 512
 SPAN_SECONDS: Final = 1.0
 """How long a span waits for others, at most."""
 

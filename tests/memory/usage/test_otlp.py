@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,6 +80,7 @@ def test_spans_are_posted_as_protobuf_with_the_operators_headers(sinks: Sinks) -
     post = sinks.answer()
     assert post.header(b"content-type") == b"application/x-protobuf"
     assert post.header(b"authorization") == b"Bearer canary-token"
+    assert re.fullmatch(rb"[0-9a-f]{24}", post.header(b"idempotency-key") or b"")
     [span] = spans_of(post.body)
     assert attributes_of(span.attributes)["gen_ai.provider.name"] == "openai"
     assert (sinks.sink.errors, sinks.sink.dropped) == (0, 0)
@@ -279,4 +281,4 @@ def test_it_is_a_sink_of_its_own_name(sinks: Sinks) -> None:
     sinks.record()
     assert (sink.name, sink.waiting) == ("otlp", 1)
     options = sinks.sink.outbox.options
-    assert (options.batch_max, options.flush_seconds, options.save_first) == (256, 1.0, True)
+    assert (options.batch_max, options.flush_seconds, options.save_first) == (512, 1.0, True)
