@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+_ONE_CLIENT: Final = 64
+"""How long the prefix is that a client gets, who can use any address behind it (RFC 6177)."""
 
 
 def is_trusted(peer: str, proxies: Sequence[IPv4Network | IPv6Network]) -> bool:
@@ -20,6 +24,14 @@ def is_loopback(peer: str) -> bool:
     """Whether a peer is on this machine; a UNIX socket has no address, and says nothing of that."""
     address = _address(peer)
     return address is not None and address.is_loopback
+
+
+def network_of(peer: str) -> str:
+    """Return what is likely one client's: an IPv4 address, or the first 64 bits of an IPv6 one."""
+    address = _address(peer)
+    if not isinstance(address, IPv6Address):
+        return peer if address is None else str(address)
+    return str(IPv6Network((int(address), _ONE_CLIENT), strict=False))
 
 
 def _address(peer: str) -> IPv4Address | IPv6Address | None:

@@ -25,8 +25,16 @@ from mgw.errors import GatewayError, Reason
 from mgw.secret import Secret
 
 SAFE_METHODS: Final = frozenset({b"GET", b"HEAD"})
-_FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
+_FORWARDED: Final = frozenset(
+    {
+        *(b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"true-client-ip"),
+        *(b"cf-connecting-ip", b"fastly-client-ip", b"fly-client-ip", b"x-original-forwarded-for"),
+    }
+)
 """What proxies say of those whom they speak for, who may be anywhere."""
+_FORWARDED_ALSO: Final = b"x-forwarded-"
+"""So their other headers begin."""
+_OTHER_SITES: Final = frozenset({b"cross-site", b"same-site"})
 _BEARER: Final = b"bearer"
 
 _WANTED: Final = "the dashboard needs a key: sign in at /ui, or send Authorization: Bearer <key>"
@@ -109,8 +117,7 @@ class Access:
 
         :raises GatewayError: ``ORIGIN``.
         """
-        stated = request.getHeader(b"origin")
-        if stated is None or self._is_own(stated.decode("latin-1"), request):
+        if not self._is_of_another_page(request):
             return
         if request.method not in SAFE_METHODS or not self._has_key(request):
             raise self.refused("origin", _FOREIGN_ORIGIN)
@@ -139,8 +146,7 @@ class Access:
     def _check_local(self, request: Request) -> None:
         peer = peer_of(request)
         proxies = () if self._config is None else self._config.trusted_proxies
-        forwarded = any(request.requestHeaders.hasHeader(name) for name in _FORWARDED)
-        if forwarded or not is_loopback(peer) or is_trusted(peer, proxies):
+        if _is_forwarded(request) or not is_loopback(peer) or is_trusted(peer, proxies):
             raise self.refused("key", _ONLY_LOCAL)
         host = _host_of(request)
         if host is None or not host.is_loopback:
@@ -150,7 +156,19 @@ class Access:
         return any(self.digest_of(key) is not None for key in _keys_of(request))
 
     def _has_session(self, request: Request) -> bool:
-        return self.sessions.is_open(request.getHeader(b"cookie"))
+        return self.sessions.is_open(cookies_of(request))
+
+    def _is_of_another_page(self, request: Request) -> bool:
+        """Whether a browser says that a page of another origin sends a request.
+
+        Where it wants an image or a script it names no origin, only how far away its site is.  Who follows a
+        link may come from anywhere: the other page does not see what comes.
+        """
+        stated = request.requestHeaders.getRawHeaders(b"origin", ())
+        if not stated:
+            opened = request.method in SAFE_METHODS and request.getHeader(b"sec-fetch-dest") == b"document"
+            return request.getHeader(b"sec-fetch-site") in _OTHER_SITES and not opened
+        return len(stated) > 1 or not self._is_own(stated[0].decode("latin-1"), request)
 
     def _is_own(self, stated: str, request: Request) -> bool:
         """Whether an origin is the dashboard's own, as the client or the operator names it."""
@@ -166,6 +184,23 @@ def peer_of(request: Request) -> str:
     """Return the address that a request came from; empty for a UNIX socket."""
     address = request.getClientAddress()
     return str(address.host) if isinstance(address, IPv4Address | IPv6Address) else ""
+
+
+def cookies_of(request: Request) -> bytes:
+    """Return all cookies of a request; some proxies send each in a header of its own (RFC 9113 8.2.3)."""
+    return b"; ".join(request.requestHeaders.getRawHeaders(b"cookie", ()))
+
+
+def _is_forwarded(request: Request) -> bool:
+    """Whether a request has passed a proxy.
+
+    One that says nothing of it, and replaces the Host by our address: nginx with its defaults does that, but
+    speaks HTTP/1.0, as no browser does.
+    """
+    if request.clientproto != b"HTTP/1.1":
+        return True
+    names = {name.lower() for name, _ in request.requestHeaders.getAllRawHeaders()}
+    return not names.isdisjoint(_FORWARDED) or any(name.startswith(_FORWARDED_ALSO) for name in names)
 
 
 def _host_of(request: Request) -> Host | None:

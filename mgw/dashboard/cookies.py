@@ -13,11 +13,12 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
-
-from itsdangerous import BadSignature, TimestampSigner
+from typing import TYPE_CHECKING, Final
 
 from mgw.secret import KEY_HASH_DIGITS
+
+if TYPE_CHECKING:
+    from mgw.dashboard.cookie_signer import CookieSigner
 
 COOKIE: Final = b"mgw_dashboard"
 SECONDS: Final = 12 * 60 * 60
@@ -32,17 +33,6 @@ _MOST_COOKIES: Final = 8
 _PURPOSE: Final = b"mgw dashboard session"
 
 
-class _Signer(TimestampSigner):
-    """Signs with a time that comes from outside."""
-
-    def __init__(self, key: bytes, wall: Callable[[], float]) -> None:
-        super().__init__(key, salt=_PURPOSE, key_derivation="hmac", digest_method=sha256)
-        self._wall = wall
-
-    def get_timestamp(self) -> int:
-        return int(self._wall())
-
-
 @dataclass(slots=True)
 class CookieSessions:
     """Who has signed in.
@@ -54,8 +44,10 @@ class CookieSessions:
     wall: Callable[[], float]
     random: Callable[[int], bytes]
     _secret: bytes = field(init=False, repr=False)
-    _signers: dict[str, _Signer] = field(default_factory=dict, repr=False)
+    _signing_keys: dict[str, bytes] = field(default_factory=dict, repr=False)
     """By the first digits of the digest of a key."""
+    _signers: dict[str, CookieSigner] = field(default_factory=dict, repr=False)
+    """Those that somebody has needed, by the same digits."""
     _ended: dict[bytes, float] = field(default_factory=dict, repr=False)
     """When what has been ended early would have ended anyway, by the id of the session."""
 
@@ -67,22 +59,23 @@ class CookieSessions:
 
         :param keys: by their digests; ``None`` for those of which there is no more than that.
         """
-        self._signers = {
-            _name_of(digest): _Signer(hmac.digest(key or self._secret, _PURPOSE + digest, sha256), self.wall)
+        self._signing_keys = {
+            _name_of(digest): hmac.digest(key or self._secret, _PURPOSE + digest, sha256)
             for digest, key in keys.items()
         }
+        self._signers = {}
 
     def begin(self, digest: bytes) -> bytes:
         """Return the cookie of a new session, for whoever has the key of this digest."""
         name = _name_of(digest)
         session_id = self.random(_ID_BYTES).hex()
-        return self._signers[name].sign(f"{name}-{session_id}")
+        return self._signer(name).sign(f"{name}-{session_id}")
 
-    def is_open(self, header: bytes | None) -> bool:
+    def is_open(self, header: bytes) -> bool:
         """Whether a ``Cookie`` header holds a session that has not ended."""
         return any(session not in self._ended for session in self._sessions_in(header))
 
-    def end(self, header: bytes | None) -> None:
+    def end(self, header: bytes) -> None:
         """End the sessions that a ``Cookie`` header holds."""
         now = self.wall()
         for session in self._sessions_in(header):
@@ -96,19 +89,24 @@ class CookieSessions:
         while len(self._ended) >= MAX_ENDED:
             del self._ended[next(iter(self._ended))]
 
-    def _sessions_in(self, header: bytes | None) -> list[bytes]:
-        found = [self._session_of(value) for value in _values(header or b"")]
+    def _sessions_in(self, header: bytes) -> list[bytes]:
+        found = [self._session_of(value) for value in _values(header)]
         return [session for session in found if session is not None]
 
     def _session_of(self, cookie: bytes) -> bytes | None:
         """Return the session that a cookie stands for, if it is signed and not too old."""
-        signer = self._signers.get(cookie.partition(b"-")[0].decode("latin-1"))
-        if signer is None or len(cookie) > _LONGEST:
+        name = cookie.partition(b"-")[0].decode("latin-1")
+        if name not in self._signing_keys or len(cookie) > _LONGEST:
             return None
-        try:
-            return signer.unsign(cookie, max_age=SECONDS)
-        except BadSignature:
-            return None
+        return self._signer(name).session_of(cookie, SECONDS)
+
+    def _signer(self, name: str) -> CookieSigner:
+        signer = self._signers.get(name)
+        if signer is None:
+            from mgw.dashboard.cookie_signer import CookieSigner  # it has a cost, where nobody signs in
+
+            signer = self._signers[name] = CookieSigner(self._signing_keys[name], _PURPOSE, self.wall)
+        return signer
 
 
 def _name_of(digest: bytes) -> str:

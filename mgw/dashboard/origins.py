@@ -14,6 +14,7 @@ from mgw.clients.peers import is_loopback
 
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,255}))(?::([0-9]{1,5}))?")
 _ORIGIN: Final = re.compile(r"(https?)://(.+)")
+_MAX_PORT: Final = 65535
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -54,6 +55,8 @@ def parse_host(text: str) -> Host | None:
     if match is None:
         return None
     port = None if match[3] is None else int(match[3])
+    if port is not None and port > _MAX_PORT:
+        return None
     return Host((match[1] or match[2]).lower(), port)
 
 

@@ -76,5 +76,5 @@ def body_of(request: Request) -> dict[str, Any]:  # Any: JSON
         return {}
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise GatewayError(Reason.MALFORMED, "the body is not a JSON object") from None

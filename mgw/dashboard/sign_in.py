@@ -10,7 +10,8 @@ from urllib.parse import parse_qs
 
 from twisted.web.server import Request
 
-from mgw.dashboard.access import Access, peer_of
+from mgw.clients.peers import network_of
+from mgw.dashboard.access import Access, cookies_of, peer_of
 from mgw.dashboard.cookies import COOKIE, SECONDS
 from mgw.dashboard.responses import NO_STORE, body_of, send_nothing
 from mgw.errors import GatewayError, Reason
@@ -76,7 +77,7 @@ class SignIn:
 
         :raises GatewayError: for a page of another origin, a wrong key, or too many of them.
         """
-        access, peer = self.access, peer_of(request)
+        access, peer = self.access, network_of(peer_of(request))
         access.check_origin(request)
         if not access.has_keys:
             access.check(request)
@@ -99,7 +100,7 @@ class SignIn:
         :raises GatewayError: for a page of another origin.
         """
         self.access.check_origin(request)
-        self.access.sessions.end(request.getHeader(b"cookie"))
+        self.access.sessions.end(cookies_of(request))
         _send_done(request, [self._cookie(b"", 0, request)])
 
     def _cookie(self, value: bytes, seconds: int, request: Request) -> tuple[bytes, bytes]:

@@ -12,7 +12,9 @@ from os import urandom
 from typing import Final, Protocol, cast
 
 from klein import Klein
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.python.failure import Failure
 
 from mgw.bodies.budget import BodyBudget, Reservation
 from mgw.bodies.spool import Spool
@@ -296,7 +298,8 @@ class WebServer:
         klein_request = GatewayRequest(request.channel, request.head, b"")
         klein_request.server_request = request
         served = self.app.execute_endpoint(endpoint_name(request.matched.route), klein_request)
-        return cast(Awaitable[None], served)  # Klein's type is wider; app.py's endpoints are coroutines
+        # Klein's type is wider; app.py's endpoints are coroutines, of which Klein makes Deferreds
+        return cast(Deferred[None], served).addErrback(_without_frames)
 
     def on_request_end(self, request: ServerRequest | UpgradeRequest, status: int) -> None:
         """A request has ended."""
@@ -382,6 +385,13 @@ class WebServer:
         except GatewayError:
             self.observer.edge_rejected()
             raise
+
+
+def _without_frames(failure: Failure) -> Failure:
+    """Release the frames behind a refusal: among them is one that refers to the Deferred of the failure."""
+    if failure.check(GatewayError, CancelledError) is not None:
+        failure.tb = None
+    return failure
 
 
 def _is_wrong_upgrade(refused: GatewayError, head: RequestHead) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from hashlib import sha256
 from os import urandom
@@ -14,7 +15,7 @@ from mgw.dashboard.sign_in import MAX_FAILURES
 from mgw.vocabulary import Family
 from mgw.web.edge_auth import EdgeGate
 from tests.support.configs import THREE_FAMILIES
-from tests.support.dashboards import AWAY, HERE, Address, DashboardHarness
+from tests.support.dashboards import AWAY, HERE, Address, DashboardHarness, Response
 from tests.support.web_servers import settled
 
 KEY = "canary-dashboard-key"
@@ -38,6 +39,14 @@ WITH_KEYS = {
     "an own origin": ([BEARER, "Origin: http://gw.example"], 200),
     "a foreign origin that has the key": ([BEARER, "Origin: https://evil.example"], 200),
     "a foreign origin without one": (["Origin: https://evil.example"], 403),
+    "two origins, of which one is its own": (
+        ["Origin: https://evil.example", "Origin: http://gw.example"],
+        403,
+    ),
+    "the same the other way round": (["Origin: http://gw.example", "Origin: https://evil.example"], 403),
+    "an image on a foreign page": (["Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: image"], 403),
+    "a foreign page that has the key": ([BEARER, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: empty"], 200),
+    "a link on a foreign page": ([BEARER, "Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: document"], 200),
     "a cookie that is none": (["Cookie: mgw_dashboard=abc"], 401),
     "a cookie that is nearly one": (["Cookie: mgw_dashboard=0123456789ab-cdef.aaaaaa.bbbb; a=b"], 401),
 }
@@ -76,6 +85,22 @@ LOCAL = {
     "a UNIX socket": (UNIXAddress(b"/run/mgw"), "localhost", [], 401),
     "a proxy that says so": (HERE, "localhost", ["X-Forwarded-For: 192.0.2.1"], 401),
     "a proxy that says so in another way": (HERE, "localhost", ["Forwarded: for=192.0.2.1"], 401),
+    "a proxy that names itself": (HERE, "localhost", ["Via: 1.1 proxy"], 401),
+    "a proxy that names the first host": (HERE, "localhost", ["X-Forwarded-Host: gw.example"], 401),
+    "a proxy of a network": (HERE, "localhost", ["CF-Connecting-IP: 192.0.2.1"], 401),
+    "a script on a foreign page": (
+        *(HERE, "localhost", ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: script"], 403),
+    ),
+    "an image on another port's page": (HERE, "localhost:8787", ["Sec-Fetch-Site: same-site"], 403),
+    "a frame on a foreign page": (
+        *(HERE, "localhost", ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: iframe"], 403),
+    ),
+    "a link on a foreign page": (
+        *(HERE, "localhost", ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Dest: document"], 200),
+    ),
+    "its own script": (HERE, "localhost", ["Sec-Fetch-Site: same-origin", "Sec-Fetch-Dest: empty"], 200),
+    "an address that was typed": (HERE, "localhost", ["Sec-Fetch-Site: none"], 200),
+    "a host with no such port": (HERE, "localhost:65536", [], 403),
     "a foreign host": (HERE, "evil.example", [], 403),
     "a host that looks like ours": (HERE, "localhost.evil.example", [], 403),
     "another port's page": (HERE, "localhost:8787", ["Origin: http://localhost:3000"], 403),
@@ -96,6 +121,13 @@ def test_without_keys_only_this_machine_comes_in(
 def test_a_proxy_that_is_trusted_is_not_this_machine() -> None:
     gateway = DashboardHarness(NO_KEYS + "trusted_proxies: ['127.0.0.1']\n", HERE)
     assert gateway.ask(PATH, host="localhost").status == 401
+
+
+def test_without_keys_what_speaks_like_a_proxy_is_none_of_this_machine() -> None:
+    gateway = DashboardHarness(NO_KEYS, HERE)
+    gateway.connect()
+    gateway.send(b"GET %b HTTP/1.0\r\nHost: 127.0.0.1:8787\r\n\r\n" % PATH.encode())
+    assert Response(gateway.received()).status == 401
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
@@ -127,6 +159,15 @@ def test_a_session_lasts_for_its_time() -> None:
     assert gateway.ask(PATH, cookie).status == 200
     gateway.wall += 1
     assert gateway.ask(PATH, cookie).status == 401
+
+
+def test_cookies_may_come_in_several_headers() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    cookies = [f"Cookie: {gateway.sign_in(KEY).cookie}", "Cookie: other=1"]
+    assert gateway.ask(PATH, *cookies).status == 200
+    assert gateway.ask(PATH, *reversed(cookies)).status == 200
+    assert gateway.ask("/ui/logout", *cookies, method="POST").status == 204
+    assert gateway.ask(PATH, *cookies).status == 401
 
 
 @pytest.mark.parametrize("position", [0, 5, 20, 45, 50, 60, -1])
@@ -196,6 +237,63 @@ def test_failed_sign_ins_are_limited_for_each_peer() -> None:
     gateway.peer = AWAY
     gateway.clock.advance(45)
     assert gateway.sign_in(KEY).status == 204
+
+
+def test_failed_sign_ins_are_limited_for_all_addresses_that_a_client_may_have() -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    for number in range(MAX_FAILURES):
+        gateway.peer = IPv6Address("TCP", f"2001:db8::{number + 1:x}", 1)
+        assert gateway.sign_in("wrong").status == 401
+    gateway.peer = IPv6Address("TCP", "2001:db8::ffff:1", 1)
+    assert gateway.sign_in(KEY).status == 429
+    gateway.peer = IPv6Address("TCP", "2001:db8:0:1::1", 1)
+    assert gateway.sign_in(KEY).status == 204
+
+
+BODIES = {
+    "nothing": b"",
+    "no JSON": b"key",
+    "a list": b"[]",
+    "a number": b'{"key": 1}',
+    "an empty key": b'{"key": ""}',
+    "half a letter": b'{"key": "\\ud800"}',
+    "no text": b'{"key": "\xff"}',
+    "too deep": b'{"key":' + b"[" * 30_000,
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+def test_a_body_without_a_key_is_refused_and_is_no_bug(body: bytes) -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    assert gateway.ask("/ui/login", method="POST", body=body).status == 400
+    assert gateway.ask("/v1/dashboard/oauth/x", BEARER, method="POST", body=body).status in (400, 404)
+
+
+CASES = {
+    "an answer": (PATH, [BEARER], "GET", 200),
+    "no key": (PATH, [], "GET", 401),
+    "a foreign page": (PATH, ["Origin: null"], "GET", 403),
+    "no such path": ("/v1/dashboard/nothing", [BEARER], "GET", 404),
+    "a wrong method": (PATH, [BEARER], "PUT", 405),
+    "no such login": ("/v1/dashboard/oauth/none", [BEARER], "GET", 404),
+    "the page": ("/ui", [], "GET", 401),
+    "no key to sign in with": ("/ui/login", [], "POST", 400),
+}
+
+
+@pytest.mark.parametrize(("path", "headers", "method", "status"), CASES.values(), ids=CASES)
+def test_a_request_leaves_no_reference_cycle(path: str, headers: list[str], method: str, status: int) -> None:
+    gateway = DashboardHarness(OWN_KEYS)
+    gateway.ask(path, *headers, method=method)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            assert gateway.ask(path, *headers, method=method).status == status
+        gateway.connect()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_a_form_leads_back_to_the_page() -> None:
