@@ -30,6 +30,7 @@ SILENT_SECONDS: Final = 45.0
 """A gateway says something every 15."""
 MAX_BACK_OFF: Final = 30.0
 MAX_LINE_BYTES: Final = 1024 * 1024
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 _MAX_ERROR_BYTES: Final = 64 * 1024
 _TRIED_AGAIN: Final = frozenset({429, 500, 502, 503, 504})
 
@@ -71,7 +72,7 @@ def tail(said: argparse.Namespace) -> int:
     try:
         source = EventSource(_address_of(said.url), _headers_of(said.key_env, os.environ), said.kinds)
         for kind, data in source.events(_check_output):
-            text = writer.render(kind, loads(data), data)
+            text = _render(writer, kind, data)
             if text:
                 sys.stdout.write(text)
                 sys.stdout.flush()
@@ -84,6 +85,13 @@ def tail(said: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return 0
+
+
+def _render(writer: Writer, kind: str, data: str) -> str:
+    try:
+        return writer.render(kind, loads(data), data)
+    except (ValueError, OverflowError, RecursionError):  # no JSON, or numbers without end
+        raise TailError("what comes is no event of mgw") from None
 
 
 @dataclass(slots=True)
@@ -182,12 +190,12 @@ class EventSource:
         raise TailError(sentence)
 
     def _read(self, response: HTTPResponse, check_output: Callable[[], None]) -> Iterator[tuple[str, str]]:
-        kind, data, event_id = "", list[str](), self._last_id
+        kind, data, event_id, size = "", list[str](), self._last_id, 0
         while True:
-            try:
-                line = response.readline(MAX_LINE_BYTES)
-            except (OSError, HTTPException, ValueError) as error:
-                raise _Away(f"the connection to {self._shown()} broke: {harmless(_why(error))}") from None
+            line = self._read_line(response)
+            size += len(line)
+            if size > MAX_EVENT_BYTES:
+                raise TailError(f"{self._shown()} sends an event without end")
             if not line.endswith(b"\n"):  # the end, perhaps in the middle of an event
                 return
             self._tries = 0
@@ -207,7 +215,13 @@ class EventSource:
                     yield kind, "\n".join(data)
                 else:
                     check_output()
-                kind, data = "", []
+                kind, data, size = "", [], 0
+
+    def _read_line(self, response: HTTPResponse) -> bytes:
+        try:
+            return response.readline(MAX_LINE_BYTES)
+        except (OSError, HTTPException, ValueError) as error:
+            raise _Away(f"the connection to {self._shown()} broke: {harmless(_why(error))}") from None
 
     def _shown(self) -> str:
         return harmless(f"{self.address.scheme}://{self.address.netloc}{self.address.path.rstrip('/')}")

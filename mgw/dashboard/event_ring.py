@@ -10,7 +10,7 @@ with unusually long names becomes text at once, since text is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -25,6 +25,7 @@ MAX_TEXT_BYTES: Final = 4 * 1024 * 1024
 """Of all events that are held as text; beyond it the oldest go."""
 MAX_DROPPED_CHARS: Final = 1024
 """A record with more than this in the names of its dropped fields becomes text at once."""
+_RELEASED_AT_ONCE: Final = 32
 _ENCODER: Final = Encoder()
 
 
@@ -109,11 +110,16 @@ class EventRing:
         self._end_at(number + 1)
         self._keep_text(number, kind, _ENCODER.encode(value))
 
-    def release_rows(self) -> None:
-        """Make text of all records: they refer to prices of the configuration that they ended under."""
+    def release_rows(self) -> Iterator[None]:
+        """Make text of all records: they refer to prices of the configuration that they ended under.
+
+        Yields now and then, since there may be many; those that come meanwhile are left alone.
+        """
         for number in range(self._first, self._next):
             if number >= self._first:  # the text of one may have pushed out another
                 self._text_at(number)
+            if number % _RELEASED_AT_ONCE == 0:
+                yield
 
     def id_of(self, number: int) -> bytes:
         """Return the id of an event."""

@@ -6,7 +6,7 @@ closed; of each there is also a list of what is known now.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import urandom
 from typing import Any
@@ -50,7 +50,7 @@ class LiveParts:
     def use(self, config: Config) -> None:
         """Follow another configuration, and keep nothing of the one before."""
         self.states.use(config.providers)
-        self.feed.ring.release_rows()
+        self._go_on(self.feed.ring.release_rows())
 
     def serve_events(self, request: Request, query: Query) -> Awaitable[None]:
         """Respond to ``GET /v1/dashboard/events``.
@@ -79,6 +79,11 @@ class LiveParts:
         health = self.states.health_of(provider)
         found: Mapping[str, Any] | None = None if health is None else to_builtins(health)
         return found
+
+    def _go_on(self, work: Iterator[None]) -> None:
+        """Do a piece of work, and the next one in another turn of the reactor."""
+        if next(work, work) is None:
+            self.reactor.callLater(0, self._go_on, work)
 
     def _in_reactor(self, work: Callable[[], None]) -> None:
         self.reactor.callFromThread(work)

@@ -26,7 +26,11 @@ from mgw.usage.event import timestamp
 MAX_LINES: Final = 1000
 MAX_CHARS: Final = 1024 * 1024
 """Of all lines together; beyond it the oldest go."""
+TOLD_CHARS: Final = 64 * 1024
+"""About so much is told in one turn of the reactor."""
 DEFAULT_LINES: Final = 100
+_LINE_CHARS: Final = 256
+"""What a line costs beside its text, in characters of one."""
 _OWN_NAMESPACE: Final = "mgw.dashboard"
 
 
@@ -54,8 +58,9 @@ class LogLines:
     """Takes new lines, in the reactor's thread."""
     _lines: deque[LogLine] = field(default_factory=deque, repr=False)
     _chars: int = 0
-    _untold: deque[LogLine] = field(default_factory=lambda: deque(maxlen=MAX_LINES), repr=False)
+    _untold: deque[LogLine] = field(default_factory=deque, repr=False)
     """The oldest go where a thread logs faster than the reactor turns."""
+    _untold_chars: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     def __call__(self, event: LogEvent) -> None:
@@ -69,6 +74,9 @@ class LogLines:
                 return
             is_first = not self._untold
             self._untold.append(line)
+            self._untold_chars += len(line.text)
+            while len(self._untold) > MAX_LINES or (self._untold_chars > MAX_CHARS and len(self._untold) > 1):
+                self._untold_chars -= len(self._untold.popleft().text)
         if is_first:
             self.in_reactor(self._tell)
 
@@ -84,9 +92,17 @@ class LogLines:
             self._chars -= len(self._lines.popleft().text)
 
     def _tell(self) -> None:
+        lines: list[LogLine] = []
+        told = 0
         with self._lock:
-            lines = list(self._untold)
-            self._untold.clear()
+            while self._untold and told < TOLD_CHARS:
+                line = self._untold.popleft()
+                lines.append(line)
+                told += len(line.text) + _LINE_CHARS
+                self._untold_chars -= len(line.text)
+            is_more = bool(self._untold)
+        if is_more:  # before they are told: what is logged meanwhile asks for no turn of its own
+            self.in_reactor(self._tell)
         self.publish(lines)
 
 

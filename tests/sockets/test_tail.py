@@ -217,3 +217,34 @@ def test_help_comes_without_twisted() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False)
     assert done.returncode == 0
     assert b"--key-env" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"no JSON", b"[" * 100_000, b'{"latency_ms":1%b}' % (b"0" * 400), b'{"latency_ms":1%b}' % (b"0" * 5000)],
+    ids=["words", "deep", "a large number", "a number without end"],
+)
+def test_what_is_no_event_ends_it_with_a_sentence(data: bytes) -> None:
+    gateway = ScriptedGateway(STREAM + OPENING + b"event: usage\ndata: %b\n\n" % data, stays=True)
+    status, printed, said = ran("--url", gateway.url)
+    assert (status, printed) == (1, "")
+    assert said == "mgw tail: what comes is no event of mgw\n"
+
+
+def test_an_event_without_end_is_given_up() -> None:
+    line = b"data: " + b"x" * 500_000 + b"\n"
+    gateway = ScriptedGateway(STREAM + OPENING + line * 20, stays=True)
+    status, _, said = ran("--url", gateway.url)
+    assert (status, said) == (1, f"mgw tail: {gateway.url} sends an event without end\n")
+
+
+def test_a_redirection_is_not_followed_and_the_key_goes_nowhere_else() -> None:
+    other = ScriptedGateway(STREAM + OPENING)
+    gateway = ScriptedGateway(
+        b"HTTP/1.1 307 X\r\nLocation: %b/v1/dashboard/events\r\nContent-Length: 0\r\n\r\n"
+        % other.url.encode()
+    )
+    status, printed, said = ran("--url", gateway.url, MGW_KEY=KEY)
+    assert (status, printed) == (1, "")
+    assert said == f"mgw tail: {gateway.url} answers with status 307\n"
+    assert other.heads == []

@@ -10,7 +10,7 @@ import pytest
 from twisted.logger import LogEvent, Logger, LogLevel, LogPublisher
 from twisted.python.failure import Failure
 
-from mgw.dashboard.log_lines import MAX_CHARS, MAX_LINES, LogLine, LogLines
+from mgw.dashboard.log_lines import MAX_CHARS, MAX_LINES, TOLD_CHARS, LogLine, LogLines
 from mgw.ops.logs import REDACTED, RedactingObserver
 from mgw.secret import Secret
 
@@ -118,13 +118,32 @@ def test_lines_of_other_threads_are_told_in_the_reactor_s() -> None:
     assert (len(log.told), len(log.texts())) == (200, 200)
 
 
-def test_however_many_lines_wait_they_are_told_at_once_and_bounded() -> None:
+def test_however_many_lines_wait_they_are_bounded() -> None:
     log = Log()
     for number in range(3 * MAX_LINES):
         log.log.info("{number}", number=number)
-    assert len(log.turns.waiting) == 1
-    log.turns.turn()
+    while log.turns.waiting:
+        assert len(log.turns.waiting) == 1
+        log.turns.turn()
     assert log.told == [str(number) for number in range(2 * MAX_LINES, 3 * MAX_LINES)]
+
+
+def test_long_lines_that_wait_are_bounded_and_told_in_several_turns() -> None:
+    log = Log()
+    for number in range(100):
+        log.lines({"log_text": f"{number} " + "x" * 60_000})
+    turns = 0
+    while log.turns.waiting:
+        before = sum(map(len, log.told))
+        log.turns.turn()
+        assert 0 < sum(map(len, log.told)) - before < TOLD_CHARS + 65_000
+        turns += 1
+    assert MAX_CHARS - 60_010 < sum(map(len, log.told)) <= MAX_CHARS
+    assert turns >= MAX_CHARS // (TOLD_CHARS + 65_000)
+    assert log.told[-1].startswith("99 ")
+    log.log.info("another")
+    log.turns.turn()
+    assert log.told[-1] == "another"
 
 
 def test_what_is_logged_while_lines_are_told_is_told_later() -> None:
