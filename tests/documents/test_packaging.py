@@ -54,7 +54,13 @@ def test_the_source_archive_holds_what_a_build_and_a_reader_need(made: Path) -> 
     wanted |= {"pyproject.toml", "setup.py"}
     wanted |= {f"etc/{name}" for name in EXAMPLES}
     wanted |= {f"docs/{file.name}" for file in (ROOT / "docs").glob("*.rst")}
-    wanted |= {"twisted/plugins/mgw_plugin.py", "tests/conftest.py", "bench/run.py"}
+    wanted |= {
+        "twisted/plugins/mgw_plugin.py",
+        "tests/conftest.py",
+        "bench/run.py",
+        "docs/conf.py",
+        "tools/site.py",
+    }
     assert wanted <= listed
     assert not {name for name in listed if "dropin.cache" in name or "__pycache__" in name}
 
