@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from os import urandom
+from traceback import clear_frames
 from typing import Final, Protocol, cast
 
 from klein import Klein
@@ -298,8 +299,9 @@ class WebServer:
         klein_request = GatewayRequest(request.channel, request.head, b"")
         klein_request.server_request = request
         served = self.app.execute_endpoint(endpoint_name(request.matched.route), klein_request)
-        # Klein's type is wider; app.py's endpoints are coroutines, of which Klein makes Deferreds
-        return cast(Deferred[None], served).addErrback(_without_frames)
+        if isinstance(served, Deferred):  # as Klein makes of app.py's endpoints
+            return served.addErrback(_without_frames)
+        return cast(Awaitable[None], served)  # Klein's type is wider
 
     def on_request_end(self, request: ServerRequest | UpgradeRequest, status: int) -> None:
         """A request has ended."""
@@ -389,7 +391,10 @@ class WebServer:
 
 def _without_frames(failure: Failure) -> Failure:
     """Release the frames behind a refusal: among them is one that refers to the Deferred of the failure."""
-    if failure.check(GatewayError, CancelledError) is not None:
+    error = failure.value
+    if isinstance(error, GatewayError | CancelledError):
+        clear_frames(failure.tb)
+        forget_frames(error)
         failure.tb = None
     return failure
 
