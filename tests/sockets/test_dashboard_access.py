@@ -138,4 +138,5 @@ def test_the_cookie_is_for_tls_alone_where_there_is_tls(ca: Authority) -> None:
         )
         connection.request("POST", "/ui/login", json.dumps({"key": KEY}))
         cookie = connection.getresponse().headers["Set-Cookie"]
+        connection.close()  # or the gateway waits for that at its end
     assert cookie.split("; ")[1:] == ["Max-Age=43200", "Path=/", "HttpOnly", "SameSite=Strict", "Secure"]

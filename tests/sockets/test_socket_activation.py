@@ -60,3 +60,4 @@ def test_a_client_that_comes_during_a_restart_waits_and_is_served(tmp_path: Path
                 client.sendall(REQUEST)
                 with activated_gateway(file, listener):
                     assert answer_on(client).startswith(b"HTTP/1.1 200 ")
+                    client.close()  # or the gateway waits for that at its end
