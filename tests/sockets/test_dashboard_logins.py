@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from tests.support.desk import NO_REDIRECTS, TOKENS, Desk, fetch, message
 from tests.support.gateway import GatewayProcess, start_gateway
@@ -55,12 +56,17 @@ def ask(gateway: GatewayProcess, method: str, entry: str, **body: str) -> tuple[
     url = f"{gateway.url}/v1/dashboard/oauth/{entry}"
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as answer:
-            status, said = answer.status, answer.read()
+        with urllib.request.urlopen(request, timeout=WAIT_SECONDS) as response:
+            status, said = response.status, response.read()
     except urllib.error.HTTPError as refusal:
         status, said = refusal.code, refusal.read()
     assert not [secret for secret in TOKENS if secret in said]
-    return status, json.loads(said) if said else {}
+    answer: Json = json.loads(said) if said else {}
+    if answer:
+        schemas = json.loads(gateway.get("/v1/dashboard/openapi.json"))["components"]["schemas"]
+        schema = schemas["login" if status < 300 else "error"]
+        assert not list(Draft202012Validator(schema).iter_errors(answer)), answer
+    return status, answer
 
 
 def wait_for_end(gateway: GatewayProcess, entry: str) -> Json:

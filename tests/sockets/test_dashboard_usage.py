@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 
 from tests.support.gateway import GatewayProcess, start_gateway
 from tests.support.simulator import SimulatorProcess, start_simulator
@@ -22,6 +23,7 @@ from tests.support.waiting import WAIT_SECONDS, wait_until
 pytestmark = pytest.mark.doors("express", "klein")
 
 Json = dict[str, Any]  # Any: JSON
+GROUPS = ("provider", "model", "client", "status")
 TOKENS = ("tokens_in", "tokens_out", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
@@ -136,6 +138,23 @@ def test_the_dashboard_the_lines_and_the_command_agree_wherever_the_events_are(
         answer = usage(gateway)
         assert answer["source"] == "memory"
         assert said_of(answer["totals"]) == sums_of([*first, events[-1]])
+
+
+ANSWERS = ("profiles", "requests", "sessions", "logs", *(f"usage?by={by}" for by in GROUPS))
+
+
+def test_what_is_answered_of_real_traffic_fits_the_description(
+    simulator: SimulatorProcess, tmp_path: Path
+) -> None:
+    for hooks in ("", f", sqlite: {{path: {tmp_path / 'usage.sqlite'}}}"):
+        with start_gateway(configuration(simulator, hooks)) as gateway:
+            chat(gateway, "gpt-5", "claude/claude-5", "o-9", "nobody/nothing")
+            wait_until(lambda: usage(gateway)["totals"]["requests"] == 4, "four events")
+            description = json.loads(gateway.get("/v1/dashboard/openapi.json"))
+            for name in ANSWERS:
+                answer = json.loads(gateway.get(f"/v1/dashboard/{name}"))
+                schema = description["components"]["schemas"][name.partition("?")[0]]
+                assert not list(Draft202012Validator(schema).iter_errors(answer)), name
 
 
 def test_a_query_that_makes_no_sense_is_refused_as_openai_does(simulator: SimulatorProcess) -> None:

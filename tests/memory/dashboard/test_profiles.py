@@ -14,7 +14,7 @@ from mgw.credentials.token_file import TokenFile
 from tests.support.configs import THREE_FAMILIES
 from tests.support.dashboards import HERE, DashboardHarness
 
-NAMES = ("profiles", "requests")
+NAMES = ("profiles", "requests", "sessions", "logs", "usage")
 
 
 def ask(gateway: DashboardHarness, name: str) -> dict[str, Any]:  # Any: JSON
