@@ -20,7 +20,7 @@ from random import random
 from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
-from mgw.cli.tail_lines import Filters, Writer, harmless
+from mgw.cli.tail_lines import EventRenderer, Filters, harmless
 
 DEFAULT_URL: Final = "http://127.0.0.1:8787"
 DEFAULT_KEY_ENV: Final = "MGW_KEY"
@@ -68,11 +68,11 @@ def tail(said: argparse.Namespace) -> int:
     """Print events until somebody interrupts it; return the exit status."""
     filters = Filters(said.client, said.model, said.provider, said.status)
     colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    writer = Writer(filters, as_json=said.format == "json", colours=colours)
+    renderer = EventRenderer(filters, as_json=said.format == "json", colours=colours)
     try:
         source = EventSource(_address_of(said.url), _headers_of(said.key_env, os.environ), said.kinds)
         for kind, data in source.events(_check_output):
-            text = _render(writer, kind, data)
+            text = _render(renderer, kind, data)
             if text:
                 sys.stdout.write(text)
                 sys.stdout.flush()
@@ -87,9 +87,9 @@ def tail(said: argparse.Namespace) -> int:
     return 0
 
 
-def _render(writer: Writer, kind: str, data: str) -> str:
+def _render(renderer: EventRenderer, kind: str, data: str) -> str:
     try:
-        return writer.render(kind, loads(data), data)
+        return renderer.render(kind, loads(data), data)
     except (ValueError, OverflowError, RecursionError):  # no JSON, or numbers without end
         raise TailError("what comes is no event of mgw") from None
 

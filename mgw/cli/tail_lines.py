@@ -62,7 +62,7 @@ def _fits(pattern: str | None, value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Writer:
+class EventRenderer:
     """Renders events."""
 
     filters: Filters
@@ -150,12 +150,12 @@ class Writer:
         return f"\x1b[{colour}m{text}\x1b[0m" if self.colours and colour else text
 
 
-_LINES: Final[Mapping[str, Callable[[Writer, Event], str]]] = MappingProxyType(
+_LINES: Final[Mapping[str, Callable[[EventRenderer, Event], str]]] = MappingProxyType(
     {
-        "usage": Writer.usage_line,
-        "log": Writer.log_line,
-        "health": Writer.health_line,
-        "session": Writer.session_line,
+        "usage": EventRenderer.usage_line,
+        "log": EventRenderer.log_line,
+        "health": EventRenderer.health_line,
+        "session": EventRenderer.session_line,
     }
 )
 

@@ -30,7 +30,7 @@ _CLIENTS_OWN: Final = frozenset({None, AuthMode.CLIENT_BEARER})
 """Ways to authenticate by which the provider judges a credential of the client's."""
 
 
-class State(StrEnum):
+class HealthState(StrEnum):
     """What is known of a provider."""
 
     UNKNOWN = "unknown"
@@ -48,10 +48,10 @@ class LastFailure(Struct, frozen=True, omit_defaults=True):
     """What the client got."""
 
 
-class ProviderHealth(Struct, frozen=True, omit_defaults=True):
+class ObservedHealth(Struct, frozen=True, omit_defaults=True):
     """What is known of one provider, since the start of the gateway; times are RFC 3339 in UTC."""
 
-    state: State
+    state: HealthState
     since: str
     requests: int
     """How many it has decided."""
@@ -66,7 +66,7 @@ class HealthChange(Struct, frozen=True, omit_defaults=True):
 
     time: str
     provider: str
-    state: State
+    state: HealthState
     error: str | None = None
     """Of the last failure, where it fails."""
 
@@ -78,16 +78,16 @@ class _Provider:
     since: float
     has_own_key: bool
     """Whether it is the gateway's own credential that it judges."""
-    state: State = State.UNKNOWN
+    state: HealthState = HealthState.UNKNOWN
     requests: int = 0
     failed: int = 0
     in_a_row: int = 0
     last_success: float | None = None
     last_failure: tuple[float, str | None, int | None] | None = None
 
-    def health(self) -> ProviderHealth:
+    def health(self) -> ObservedHealth:
         failure = self.last_failure
-        return ProviderHealth(
+        return ObservedHealth(
             self.state,
             timestamp(self.since),
             self.requests,
@@ -118,7 +118,7 @@ class ProviderStates:
             known = self._providers[name] = before.get(name) or _Provider(now, has_own_key)
             known.has_own_key = has_own_key
 
-    def health_of(self, name: str) -> ProviderHealth | None:
+    def health_of(self, name: str) -> ObservedHealth | None:
         """Return what is known of a provider; ``None`` where there is none of that name."""
         known = self._providers.get(name)
         return None if known is None else known.health()
@@ -137,8 +137,8 @@ class ProviderStates:
                 known.requests += 1
                 known.in_a_row = 0
                 known.last_success = row.time + row.latency_ms / 1000.0
-                if known.state is not State.OK:
-                    self._enter(name, known, State.OK, known.last_success)
+                if known.state is not HealthState.OK:
+                    self._enter(name, known, HealthState.OK, known.last_success)
             elif row.outcome is Outcome.UPSTREAM_ERROR:
                 self._record_error(name, known, row)
 
@@ -150,12 +150,12 @@ class ProviderStates:
         known.failed += 1
         known.in_a_row += 1
         known.last_failure = time, row.error, row.http_status
-        if known.in_a_row >= FAILURES_IN_A_ROW and known.state is not State.FAILING:
-            self._enter(name, known, State.FAILING, time)
+        if known.in_a_row >= FAILURES_IN_A_ROW and known.state is not HealthState.FAILING:
+            self._enter(name, known, HealthState.FAILING, time)
 
-    def _enter(self, name: str, known: _Provider, state: State, time: float) -> None:
+    def _enter(self, name: str, known: _Provider, state: HealthState, time: float) -> None:
         known.state, known.since = state, time
-        error = known.last_failure[1] if state is State.FAILING and known.last_failure else None
+        error = known.last_failure[1] if state is HealthState.FAILING and known.last_failure else None
         self.publish(HealthChange(timestamp(time), name, state, error))
 
 

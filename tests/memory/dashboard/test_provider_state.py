@@ -12,10 +12,10 @@ from mgw.config.load import parse
 from mgw.config.provider import Provider
 from mgw.dashboard.provider_state import (
     HealthChange,
+    HealthState,
     LastFailure,
-    ProviderHealth,
+    ObservedHealth,
     ProviderStates,
-    State,
 )
 from mgw.usage.event import Outcome
 from mgw.usage.record import SettledExchange
@@ -66,7 +66,7 @@ class Watch:
     def record(self, *rows: SettledExchange) -> None:
         self.states.record_rows(rows)
 
-    def health(self, name: str = "main") -> ProviderHealth:
+    def health(self, name: str = "main") -> ObservedHealth:
         health = self.states.health_of(name)
         assert health is not None
         return health
@@ -81,42 +81,44 @@ def fault(name: str = "5xx", **changes: Any) -> SettledExchange:  # Any: as abov
 
 
 def test_before_the_first_request_nothing_is_known() -> None:
-    assert Watch().health() == ProviderHealth(State.UNKNOWN, "2025-11-24T16:00:00.000Z", 0, 0)
+    assert Watch().health() == ObservedHealth(HealthState.UNKNOWN, "2025-11-24T16:00:00.000Z", 0, 0)
 
 
 def test_a_success_shows_that_it_works_and_when() -> None:
     watch = Watch()
     watch.record(success(), success(latency_ms=1500.0))
-    assert watch.health() == ProviderHealth(
-        State.OK, "2025-11-24T16:00:00.500Z", 2, 0, last_success="2025-11-24T16:00:01.500Z"
+    assert watch.health() == ObservedHealth(
+        HealthState.OK, "2025-11-24T16:00:00.500Z", 2, 0, last_success="2025-11-24T16:00:01.500Z"
     )
-    assert watch.told == [HealthChange("2025-11-24T16:00:00.500Z", "main", State.OK)]
+    assert watch.told == [HealthChange("2025-11-24T16:00:00.500Z", "main", HealthState.OK)]
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_three_failures_in_a_row_show_that_it_fails(name: str) -> None:
     watch = Watch()
     watch.record(success(), fault(name), fault(name))
-    assert watch.health().state is State.OK
+    assert watch.health().state is HealthState.OK
     watch.record(fault(name, latency_ms=2000.0))
     health, what = watch.health(), FAULTS[name]
     assert (health.state, health.since, health.requests, health.failed) == (
-        *(State.FAILING, "2025-11-24T16:00:02.000Z", 4, 3),
+        *(HealthState.FAILING, "2025-11-24T16:00:02.000Z", 4, 3),
     )
     assert health.last_failure == LastFailure("2025-11-24T16:00:02.000Z", what["error"], what["http_status"])
-    assert watch.told[1:] == [HealthChange("2025-11-24T16:00:02.000Z", "main", State.FAILING, what["error"])]
+    assert watch.told[1:] == [
+        HealthChange("2025-11-24T16:00:02.000Z", "main", HealthState.FAILING, what["error"])
+    ]
 
 
 def test_a_success_between_failures_breaks_the_row() -> None:
     watch = Watch()
     watch.record(fault(), fault(), success(), fault(), fault())
-    assert (watch.health().state, watch.health().failed) == (State.OK, 4)
+    assert (watch.health().state, watch.health().failed) == (HealthState.OK, 4)
 
 
 def test_a_success_ends_the_failing_and_nothing_is_told_twice() -> None:
     watch = Watch()
     watch.record(*[fault()] * 10, *[success()] * 10)
-    assert [change.state for change in watch.told] == [State.FAILING, State.OK]
+    assert [change.state for change in watch.told] == [HealthState.FAILING, HealthState.OK]
     assert watch.told[1].error is None
 
 
@@ -124,9 +126,9 @@ def test_a_success_ends_the_failing_and_nothing_is_told_twice() -> None:
 def test_what_the_provider_has_not_decided_says_nothing(name: str) -> None:
     watch = Watch()
     watch.record(fault(), fault(), success(**SILENT[name]))
-    assert (watch.health().requests, watch.health().state) == (2, State.UNKNOWN)
+    assert (watch.health().requests, watch.health().state) == (2, HealthState.UNKNOWN)
     watch.record(fault())
-    assert watch.health().state is State.FAILING
+    assert watch.health().state is HealthState.FAILING
 
 
 @pytest.mark.parametrize("name", CLIENTS_OWN)
@@ -135,16 +137,16 @@ def test_what_is_the_client_s_own_doing_is_decided_and_proves_nothing(name: str)
     watch.record(fault(), fault(), success(**CLIENTS_OWN[name]))
     assert (watch.health().requests, watch.health().failed) == (3, 2)
     watch.record(fault())
-    assert watch.health().state is State.FAILING
+    assert watch.health().state is HealthState.FAILING
 
 
 @pytest.mark.parametrize("name", ["keyless", "bearer"])
 def test_a_credential_of_the_client_s_fails_no_provider(name: str) -> None:
     watch = Watch()
     watch.record(*[fault("key", provider=name)] * 5)
-    assert (watch.health(name).state, watch.health(name).requests) == (State.UNKNOWN, 5)
+    assert (watch.health(name).state, watch.health(name).requests) == (HealthState.UNKNOWN, 5)
     watch.record(*[fault("5xx", provider=name)] * 3)
-    assert watch.health(name).state is State.FAILING
+    assert watch.health(name).state is HealthState.FAILING
 
 
 def test_a_reload_keeps_what_is_known_of_those_that_stay_and_forgets_the_rest() -> None:
@@ -157,7 +159,7 @@ def test_a_reload_keeps_what_is_known_of_those_that_stay_and_forgets_the_rest() 
     watch.record(success(provider="bearer"))
     assert watch.states.health_of("bearer") is None
     watch.states.use(providers())
-    assert watch.health("bearer").state is State.UNKNOWN
+    assert watch.health("bearer").state is HealthState.UNKNOWN
 
 
 @given(st.lists(st.sampled_from(["ok", *FAULTS, *SILENT, *CLIENTS_OWN])))
@@ -166,13 +168,13 @@ def test_the_state_is_that_of_the_last_three_that_count(names: list[str]) -> Non
     kept = [name for name in names if name == "ok" or name in FAULTS]
     for name in names:
         watch.record(fault(name) if name in FAULTS else success(**{**SILENT, **CLIENTS_OWN}.get(name, {})))
-    state = State.UNKNOWN
+    state = HealthState.UNKNOWN
     for end in range(1, len(kept) + 1):
         if kept[end - 1] == "ok":
-            state = State.OK
+            state = HealthState.OK
         elif end >= 3 and "ok" not in kept[end - 3 : end]:
-            state = State.FAILING
+            state = HealthState.FAILING
     health = watch.health()
     assert health.state is state
     assert health.failed == len(kept) - kept.count("ok")
-    assert (watch.told[-1].state if watch.told else State.UNKNOWN) is state
+    assert (watch.told[-1].state if watch.told else HealthState.UNKNOWN) is state

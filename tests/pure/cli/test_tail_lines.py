@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mgw.cli.tail_lines import Filters, Writer, harmless
+from mgw.cli.tail_lines import EventRenderer, Filters, harmless
 from mgw.usage.event import Outcome, encode
 from tests.support.usage import event
 
-PLAIN = Writer(Filters())
+PLAIN = EventRenderer(Filters())
 LOG = {"time": "2026-01-31T12:00:00.250Z", "level": "warn", "text": "it hurts"}
 
 
@@ -23,8 +23,8 @@ def usage(**changes: Any) -> dict[str, Any]:  # Any: the fields of an event by n
     return said
 
 
-def line(kind: str, said: dict[str, Any], writer: Writer = PLAIN) -> str:
-    return writer.render(kind, said, json.dumps(said))
+def line(kind: str, said: dict[str, Any], renderer: EventRenderer = PLAIN) -> str:
+    return renderer.render(kind, said, json.dumps(said))
 
 
 def test_a_usage_event_is_one_line() -> None:
@@ -98,17 +98,17 @@ def test_nothing_that_a_terminal_would_act_on_is_shown(text: str, kind: str, as_
     )
     said = dict.fromkeys(names, text)
     data = json.dumps(said, ensure_ascii=False)
-    shown = Writer(Filters(), as_json=as_json).render(kind, said, data)
+    shown = EventRenderer(Filters(), as_json=as_json).render(kind, said, data)
     assert all(part.isprintable() for part in shown.split("\n"))
 
 
 def test_colours_are_for_terminals() -> None:
-    writer = Writer(Filters(), colours=True)
+    renderer = EventRenderer(Filters(), colours=True)
     assert "\x1b[31m500\x1b[0m" in line(
-        "usage", usage(http_status=500, status=Outcome.UPSTREAM_ERROR), writer
+        "usage", usage(http_status=500, status=Outcome.UPSTREAM_ERROR), renderer
     )
-    assert "\x1b[32m200\x1b[0m" in line("usage", usage(), writer)
-    assert "\x1b[33mwarn\x1b[0m" in line("log", LOG, writer)
+    assert "\x1b[32m200\x1b[0m" in line("usage", usage(), renderer)
+    assert "\x1b[33mwarn\x1b[0m" in line("log", LOG, renderer)
     assert "\x1b" not in line("log", LOG)
 
 
@@ -134,22 +134,22 @@ def test_colours_are_for_terminals() -> None:
 )
 def test_filters_choose_events(filters: Filters, shown: bool) -> None:
     said = usage(client="alice", http_status=503, status=Outcome.UPSTREAM_ERROR)
-    assert bool(line("usage", said, Writer(filters))) is shown
+    assert bool(line("usage", said, EventRenderer(filters))) is shown
 
 
 def test_an_event_without_the_field_does_not_pass_its_filter() -> None:
     for filters in (Filters(client="*"), Filters(model="*"), Filters(provider="*"), Filters(status="5xx")):
-        assert line("log", LOG, Writer(filters)) == ""
+        assert line("log", LOG, EventRenderer(filters)) == ""
 
 
 def test_json_is_the_event_as_it_came_or_says_what_it_is() -> None:
-    writer = Writer(Filters(), as_json=True)
+    renderer = EventRenderer(Filters(), as_json=True)
     data = '{"model":"fäst","cost_usd":0.000000001}'
-    assert writer.render("usage", json.loads(data), data) == f"{data}\n"
-    assert json.loads(line("log", LOG, writer)) == {"event": "log", **LOG}
-    assert line("reset", {}, writer) == ""
+    assert renderer.render("usage", json.loads(data), data) == f"{data}\n"
+    assert json.loads(line("log", LOG, renderer)) == {"event": "log", **LOG}
+    assert line("reset", {}, renderer) == ""
     csi = '{"model":"\u009b2J"}'
-    assert writer.render("usage", json.loads(csi), csi) == '{"model": "\\u009b2J"}\n'
+    assert renderer.render("usage", json.loads(csi), csi) == '{"model": "\\u009b2J"}\n'
 
 
 def test_what_is_no_object_is_not_shown() -> None:
