@@ -1,0 +1,1 @@
+"""Several processes count as one: the supervisor, its workers, and what they share."""

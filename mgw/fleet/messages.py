@@ -1,0 +1,204 @@
+"""What the supervisor's process and its workers say to each other, as values that msgpack carries.
+
+A message is told, or asked and answered with another one; :mod:`mgw.fleet.channel` does either.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Message(Struct, frozen=True, tag=True, array_like=True):
+    """Anything that is said."""
+
+
+class Done(Message, frozen=True):
+    """The answer where there is nothing to say."""
+
+
+class Failed(Message, frozen=True):
+    """The answer where something could not be done; the text says why, and holds no secret."""
+
+    reason: str
+
+
+# From the supervisor to a worker
+
+
+class Begin(Message, frozen=True):
+    """Serve requests; answered with :class:`Done` once the worker does, or :class:`Failed`."""
+
+    slot: int
+    """Which of the workers it is, counted from 0; whoever replaces a dead one has its number."""
+    workers: int
+    """How many there are."""
+    number: int
+    """Of the configuration."""
+    config: bytes
+    """The checked settings, pickled: they stay among the processes of one service."""
+
+
+class Reload(Message, frozen=True):
+    """Use another configuration from now on; answered with :class:`Done` or :class:`Failed`."""
+
+    workers: int
+    number: int
+    config: bytes
+
+
+class Drain(Message, frozen=True):
+    """Take no new requests, end those under way within so many seconds, and exit."""
+
+    seconds: float
+
+
+class StateQuestion(Message, frozen=True):
+    """How busy are you? Answered with :class:`WorkerState`, behind all rows of requests that have ended."""
+
+
+class WorkerState(Message, frozen=True):
+    """The answer: numbers of the moment."""
+
+    tables: list[tuple[str, list[tuple[tuple[str, ...], tuple[float, ...]]]]]
+    """Rows of metrics by the name of their family: labels and numbers."""
+    facts: dict[str, int]
+    """How many requests and sessions are under way."""
+    requests: list[dict[str, Any]]  # Any: JSON
+    """Those under way, as the dashboard shows them, of which the oldest comes first."""
+    sessions: list[dict[str, Any]]  # Any: JSON
+
+
+# From a worker to the supervisor
+
+
+class Rows(Message, frozen=True):
+    """Requests that have ended, in order."""
+
+    labels: list[tuple[int, tuple[str | None, ...]]]
+    """Labels that were not used before on this channel, each with the number that stands for it."""
+    settled: list[tuple[Any, ...]]  # Any: the fields of a record
+    ended: list[tuple[Any, ...]]
+
+
+class LogText(Message, frozen=True):
+    """Something for the process log, from which secrets have been taken."""
+
+    level: str
+    time: float
+    """Unix seconds."""
+    text: str
+
+
+class TakePlace(Message, frozen=True):
+    """May a request of this client begin? Answered with :class:`Placed` or :class:`LimitReached`."""
+
+    client: str
+
+
+class Placed(Message, frozen=True):
+    """It may, and was counted under this number."""
+
+    place: int
+
+
+class LimitReached(Message, frozen=True):
+    """It may not."""
+
+    limit: str
+    most: int
+    seconds: float
+
+
+class LeavePlace(Message, frozen=True):
+    """A request that was counted has ended."""
+
+    place: int
+    tokens: int
+    refused: bool
+
+
+class TakeSlot(Message, frozen=True):
+    """May a realtime session begin? Answered with :class:`SlotAnswer`."""
+
+
+class SlotAnswer(Message, frozen=True):
+    """Whether there was a slot."""
+
+    is_taken: bool
+
+
+class FreeSlot(Message, frozen=True):
+    """A session has ended."""
+
+
+class TokenQuestion(Message, frozen=True):
+    """What token has a provider? Answered with :class:`TokenAnswer` or :class:`TokenFailure`."""
+
+    provider: str
+    key_hash: str
+    """Of the identity that the worker's configuration has."""
+    refused: str | None
+    """Digest of a token that the provider has refused: not that one."""
+
+
+class TokenAnswer(Message, frozen=True):
+    """A token that is good for so many seconds; it stays among the processes of one service."""
+
+    token: str
+    seconds: float
+
+    def __repr__(self) -> str:
+        return f"TokenAnswer({self.seconds!r})"
+
+
+class TokenFailure(Message, frozen=True):
+    """There is none."""
+
+    message: str
+    detail: str
+
+
+class SessionNews(Message, frozen=True):
+    """A realtime session was opened or closed; its row is that of the dashboard."""
+
+    change: dict[str, Any]  # Any: JSON
+
+
+# Both ways: what one process learns and all should know
+
+
+class AccountRests(Message, frozen=True):
+    """A provider limits an account of a store, or refuses it."""
+
+    store: str
+    account: str
+    model: str | None
+    """``None``: for all models."""
+    seconds: float
+
+
+AnyMessage = (
+    Done
+    | Failed
+    | Begin
+    | Reload
+    | Drain
+    | StateQuestion
+    | WorkerState
+    | Rows
+    | LogText
+    | TakePlace
+    | Placed
+    | LimitReached
+    | LeavePlace
+    | TakeSlot
+    | SlotAnswer
+    | FreeSlot
+    | TokenQuestion
+    | TokenAnswer
+    | TokenFailure
+    | SessionNews
+    | AccountRests
+)
