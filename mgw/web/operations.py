@@ -27,6 +27,9 @@ from mgw.wire.headers import RawHeaders, value_of
 ROOT_BODY: Final = b'{"service":"mgw"}'
 _ON: Final = frozenset({"1", "true"})
 
+RenderMetrics = Callable[[bytes | None], Awaitable[tuple[bytes, list[bytes]]]]
+"""From ``Accept`` to the content type and the parts of the text."""
+
 
 @dataclass(frozen=True)
 class Operations:
@@ -34,8 +37,7 @@ class Operations:
 
     generation: Callable[[], Generation]
     draining: Callable[[], bool]
-    metrics: Callable[[bytes | None], Awaitable[tuple[bytes, list[bytes]]]]
-    """From ``Accept`` to the content type and the parts of the text."""
+    metrics: RenderMetrics
     pause: Callable[[], Awaitable[None]]
     """Lets the reactor do other things."""
     live_models: LiveModels

@@ -1,0 +1,208 @@
+"""What serves the requests of clients in one process: the configuration in use, the server, its channels."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from time import time
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from mgw.bodies.budget import BodyBudget
+from mgw.bodies.spool import DiskThreads, Spool
+from mgw.clients.client import ClientRegistry
+from mgw.config.settings import Config
+from mgw.credentials.sources import CredentialSources
+from mgw.exchange.offload import WorkThreads
+from mgw.exchange.upstream_headers import provider_headers
+from mgw.generation import Generation, build_generation
+from mgw.ops.live_models import LiveModels
+from mgw.ops.logs import AccessObserver
+from mgw.ops.loop_delay import LoopDelay
+from mgw.ops.metrics import Metrics
+from mgw.ops.probes import ProviderProbe
+from mgw.ops.process import collect_rarely, return_large_blocks
+from mgw.ops.provider_health import ProviderHealth
+from mgw.ops.provider_metrics import ProviderMetrics
+from mgw.ops.state_metrics import StateMetrics
+from mgw.reactor.event_loop import EventLoop
+from mgw.realtime.sessions import Sessions
+from mgw.routing.routes import ROUTES
+from mgw.secret import Secret
+from mgw.web.app import Endpoint, build_app
+from mgw.web.edge_auth import EdgeGate
+from mgw.web.listener import ChannelFactory, channel_limits
+from mgw.web.operations import Operations, RenderMetrics
+from mgw.web.server import WebServer
+
+_log: Final = Logger()
+
+SWITCH_SECONDS: Final = 0.001
+"""How long a thread that works on a large body may go on while the reactor wants to; Python's own is 5 ms."""
+
+
+class DataPlane:
+    """The server of one process and all that it needs; it outlives every configuration.
+
+    :param sources: of credentials, from which the generation was built.
+    :param own_endpoints: of rows that are not served as :class:`~mgw.web.operations.Operations` does.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,  # Any: a reactor has no one type
+        sources: CredentialSources,
+        generation: Generation,
+        observer: AccessObserver,
+        render_metrics: RenderMetrics,
+        own_endpoints: Mapping[str, Endpoint],
+    ) -> None:
+        self._reactor = reactor
+        self.sources = sources
+        self._event_loop = EventLoop(reactor)
+        self._disk_threads = DiskThreads(reactor)
+        self.work_threads = WorkThreads(reactor)
+        self._cut_short: Callable[[], None] | None = None
+        config = generation.config
+        registry, metrics = ClientRegistry(), observer.metrics
+        metrics.requests.clients.refusals = registry.shortages
+        probe = ProviderProbe(reactor, provider_headers)
+        operations = Operations(
+            lambda: self.server.generation,
+            lambda: self.server.draining,
+            render_metrics,
+            metrics.pause,
+            LiveModels(probe, metrics.live_list_failed),
+            ProviderHealth(probe),
+        )
+        disk = BodyBudget(config.spool.body_disk, place="on disk")
+        self.server = WebServer(
+            generation=generation,
+            app=build_app({**operations.endpoints(), **own_endpoints}),
+            clock=reactor,
+            wall=time,
+            observer=observer,
+            budget=BodyBudget(config.spool.body_memory),
+            spool=Spool(config.spool.dir, self._disk_threads.run, disk, reactor),
+            gate=EdgeGate(config.edge_auth, registry, config.dashboard.keys),
+            registry=registry,
+            offload=self.work_threads.run,
+            sessions=Sessions(config.realtime.max_sessions),
+        )
+        self.channels = ChannelFactory(self.server, reactor, channel_limits(config))
+
+    @property
+    def generation(self) -> Generation:
+        """The configuration that new requests begin with."""
+        return self.server.generation
+
+    def build(self, config: Config) -> Generation:
+        """Build what another configuration asks for; :meth:`use` it, or retire it.
+
+        :raises ValueError: files that it names cannot be read, or do not hold what they should.
+        """
+        return build_generation(self.generation.number + 1, config, self._reactor, int(time()), self.sources)
+
+    def use(self, generation: Generation) -> None:
+        """Serve new requests with another configuration."""
+        self.server.use(generation)
+        self.channels.limits = channel_limits(generation.config)
+        self._event_loop.use(fast=generation.config.fast_event_loop)
+
+    def begin(self) -> None:
+        """Prepare the process for requests, once its reactor runs."""
+        return_large_blocks()
+        collect_rarely()
+        sys.setswitchinterval(SWITCH_SECONDS)
+        self._event_loop.use(fast=self.generation.config.fast_event_loop)
+
+    def secrets(self) -> list[Secret]:
+        """Return what no log may show, and no configuration holds."""
+        return [*self.sources.secrets(), *self.server.gate.learned]
+
+    async def drain(self) -> None:
+        """Refuse new work, and wait for the last request, but no longer than ``drain_seconds``."""
+        seconds = self.generation.config.drain_seconds
+        if self.server.in_flight:
+            _log.info(
+                "draining {count} requests for at most {seconds:g} s",
+                count=self.server.in_flight,
+                seconds=seconds,
+            )
+        await self._drained(seconds)
+        if self.server.in_flight:
+            _log.warn("the drain time is over: {count} requests are cut off", count=self.server.in_flight)
+        self.server.abort_requests()
+        await self.channels.last_requests()
+
+    def cut_short(self) -> bool:
+        """End a drain that has begun with what is left of it; return whether one has."""
+        if self._cut_short is None:
+            return False
+        _log.warn("asked to stop again: {count} requests are cut off", count=self.server.in_flight)
+        self._cut_short()
+        return True
+
+    async def stop(self) -> None:
+        """Let go of everything, after a drain; nothing may be listening any more."""
+        await self.channels.stopped()
+        self._disk_threads.stop()
+        self.work_threads.stop()
+        self.generation.retire()
+
+    def restore(self) -> None:
+        """Leave the reactor as it was."""
+        self._event_loop.restore()
+
+    def _drained(self, seconds: float) -> Deferred[None]:
+        drained: Deferred[None] = Deferred()
+
+        def idle() -> None:
+            if not drained.called:
+                drained.callback(None)
+
+        limit = self._reactor.callLater(seconds, idle)
+        self._cut_short = idle
+        self.server.draining = True
+        self.server.on_idle = idle
+        self.channels.drain()
+        if not self.server.in_flight:
+            idle()
+        return drained.addBoth(lambda _: limit.cancel() if limit.active() else None)
+
+
+def metrics_of(reactor: Any, plane: Callable[[], DataPlane]) -> Metrics:  # Any: as above
+    """Return the metrics of what serves requests, which may be made later.
+
+    What usage sinks and the listener's certificate have to say is not known here.
+    """
+
+    def server() -> WebServer:
+        return plane().server
+
+    def channels() -> ChannelFactory:
+        return plane().channels
+
+    def offload(work: Callable[[], bytes]) -> Awaitable[bytes]:
+        return plane().work_threads.run(work)
+
+    state = StateMetrics(
+        requests_in_flight=lambda: server().in_flight,
+        sessions=lambda: (server().sessions.count, server().sessions.max_sessions),
+        clients=lambda: (channels().channels, channels().limits.max_clients, channels().refused),
+        bodies_held=lambda: {"memory": server().budget.held, "disk": server().spool.disk.held},
+        draining=lambda: server().draining,
+    )
+    return Metrics(
+        frozenset(route.name for route in ROUTES),
+        state=state,
+        upstreams=ProviderMetrics(
+            lambda: plane().generation.upstreams, lambda: plane().generation.credentials
+        ),
+        loop_delay=LoopDelay(reactor),
+        pause=lambda: deferLater(reactor, 0),
+        offload=offload,
+    )

@@ -1,0 +1,114 @@
+"""What a process tells of requests: usage sinks, metrics, and the lines of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.internet.task import deferLater
+from twisted.logger import ILogObserver, Logger, LogPublisher, textFileLogObserver
+from twisted.python.components import Componentized
+from twisted.web.iweb import IAgent
+
+from mgw.config.settings import Config
+from mgw.ops.logs import AccessLog, LogFile, RedactingObserver, UsageLog
+from mgw.ops.metrics import Metrics
+from mgw.ops.process import AcceptErrorObserver
+from mgw.reactor.daemon_threads import SerialRunner
+from mgw.reactor.rate_limited_log import RateLimitedLog
+from mgw.secret import Secret
+from mgw.upstream.agent import build_agent
+from mgw.upstream.client import UpstreamLimits
+from mgw.usage.journal import Journal
+from mgw.usage.line_writer import LineWriter
+from mgw.usage.open_sinks import OpenSinks
+from mgw.usage.record_queue import RecordQueue
+from mgw.usage.sinks import SinkTools
+from mgw.usage.spool_room import SpoolRoom
+
+_log: Final = Logger()
+
+
+class Telemetry:
+    """All of it; it outlives every configuration.
+
+    :param config: the one to begin with; ``current_config`` returns the one in use.
+    :param log_file: where the process log goes; ``None`` leaves twistd's observers alone.
+    :param new_lines: makes what writes lines to an output, for a reactor and the output's name.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,  # Any: a reactor has no one type
+        config: Config,
+        current_config: Callable[[], Config],
+        metrics: Metrics,
+        log_file: LogFile | None,
+        new_lines: Callable[[Any, str], SerialRunner],
+    ) -> None:
+        self._reactor = reactor
+        self._log_file = log_file
+        self._new_lines = new_lines
+        self.metrics = metrics
+        self.log_text = LogPublisher()
+        """Has the finished text of the process log, without secrets."""
+        self._journal = Journal(reactor)
+        lines = LineWriter(
+            "process log", reactor, new_lines(reactor, "process log"), (log_file or LogFile(None)).output
+        )
+        self._usage_log = UsageLog(lines)
+        self.records = RecordQueue(reactor, self._journal.record_all, AccessLog(lines).record_all)
+        self.sinks = self._open_sinks(config, current_config)
+        room = self.sinks.tools.room
+        metrics.state.counts_by_sink = self._journal.counts_by_sink
+        metrics.state.events_stored = lambda: (room.used, room.max_bytes)
+
+    async def render_metrics(self, accept: bytes | None) -> tuple[bytes, list[bytes]]:
+        """Render the metrics, with all requests that have ended until now."""
+        for _ in range(self.records.slices):
+            self.records.write_slice()
+            await deferLater(self._reactor, 0)
+        return await self.metrics.render(accept)
+
+    def take_over_log(self, application: object, secrets: Callable[[], list[Secret]]) -> None:
+        """Write twistd's log to our file, without secrets, unless it was sent elsewhere."""
+        if self._log_file is not None and isinstance(application, Componentized):
+            stream: Any = self._log_file  # Any: it has what the observer calls, not all of IO
+            self.log_text.addObserver(textFileLogObserver(stream))
+            observer = RedactingObserver(self.log_text, secrets)
+            application.setComponent(
+                ILogObserver, AcceptErrorObserver(observer, RateLimitedLog(self._reactor))
+            )
+
+    def reopen(self) -> None:
+        """Open all files anew: they may have been renamed."""
+        self._journal.reopen()
+        if self._log_file is None:
+            return
+        self._usage_log.lines.reopen()
+        try:
+            self._log_file.reopen()
+        except OSError as error:
+            _log.error("the log file cannot be reopened: {error}", error=error.strerror)
+
+    def report(self, reason: str) -> None:
+        """Say in the log why the process ends, unless standard error, which is told too, is the log."""
+        if self._log_file is None or self._log_file.path is not None:
+            _log.critical("mgw: {reason}", reason=reason)
+
+    async def close(self) -> None:
+        """Write what waits, and close everything; each part has a time limit of its own."""
+        await self.sinks.close()
+        self.metrics.loop_delay.stop()
+
+    def _open_sinks(self, config: Config, current_config: Callable[[], Config]) -> OpenSinks:
+        def new_agent(seconds: float) -> tuple[IAgent, Callable[[], None]]:
+            limits = UpstreamLimits(connect=seconds, first_byte=seconds, idle=seconds)
+            agent = build_agent(self._reactor, limits)
+            return agent, agent.close
+
+        room = SpoolRoom(config.spool.max_bytes)
+        tools = SinkTools(
+            *(self._reactor, self._new_lines, new_agent, config.spool.dir, room), config=current_config
+        )
+        return OpenSinks(self._journal, tools, (self.metrics, self._usage_log), self.records.flush)
