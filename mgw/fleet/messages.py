@@ -24,6 +24,10 @@ class Failed(Message, frozen=True):
     reason: str
 
 
+class Ping(Message, frozen=True):
+    """Does your event loop turn?  A channel answers it by itself, with :class:`Done`."""
+
+
 # From the supervisor to a worker
 
 
@@ -182,6 +186,7 @@ class AccountRests(Message, frozen=True):
 AnyMessage = (
     Done
     | Failed
+    | Ping
     | Begin
     | Reload
     | Drain
